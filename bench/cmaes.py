@@ -3,8 +3,9 @@
 python -m bench.cmaes --json bench/results/cmaes_cpu.json       # python -m bench.results then makes table and plot
 
 An episode is one motion simulated in one world. An iteration with gradients counts one episode per world, and its time
-includes the backward pass. CMA-ES is pycma's, with a diagonal covariance for thousands of unknowns. In estimate, which
-has several minima, it restarts from a random point when it converges to a wrong one.
+includes the backward pass; in estimate, motions whose derivatives are computed count three, since they and their
+intervals are simulated once more. CMA-ES is pycma's, with a diagonal covariance for thousands of unknowns. In estimate,
+which has several minima, it restarts from a random point when it converges to a wrong one.
 """
 
 import argparse
@@ -195,7 +196,9 @@ def estimate_problem() -> Problem:
 
     def by_gradients(seed: int) -> Curve:
         found = estimate.fit(scene, seen, seed, estimate.ITERATIONS, "cpu", Progress(None, {}), bar=False)
-        episodes = [estimate.GUESSES + estimate.STARTS * (k + 1) for k in range(len(found.curve))]
+        # The motions of an iteration, and twice those with derivatives: the whole and once more its intervals.
+        starts = estimate.GUESSES + estimate.STARTS * np.arange(1, len(found.curve) + 1)
+        episodes = (starts + 2 * np.array(found.derivatives)).tolist()
         return Curve([numbers * square for square in found.curve], episodes, found.seconds)
 
     goal = fit_from(scene, seen, np.log(truth)) + NEAR_THE_BEST
@@ -207,11 +210,18 @@ def estimate_problem() -> Problem:
 
 def fit_from(scene: box.BoxScene, seen: box_motion.Observation, x: np.ndarray) -> float:
     """The least chi square near the truth [1, 4], which neither method knows."""
-    motion = box_motion.Motion(scene, 1, "cpu")
-    search = fitting.begin(lambda x: motion.losses(x, seen), x, estimate.FIRST_STEP)
-    margin = np.full(x.shape[1], estimate.MARGIN)
+    motion, sensitivity = box_motion.Motion(scene, 1, "cpu"), box_motion.Sensitivity(scene, seen.every, "cpu")
+
+    def residuals(x: np.ndarray) -> np.ndarray:
+        return motion.residuals(x, seen)
+
+    def jacobian(x: np.ndarray, which: np.ndarray) -> np.ndarray:
+        return sensitivity.jacobian(x[which], seen.of(which))
+
+    search = fitting.begin(residuals, jacobian, x)
+    lower, upper = x[0] - estimate.MARGIN, x[0] + estimate.MARGIN
     for _ in range(2 * estimate.ITERATIONS):
-        fitting.iterate(search, lambda x: motion.losses(x, seen), x[0] - margin, x[0] + margin, estimate.LONGEST_STEP)
+        fitting.iterate(search, residuals, jacobian, lower, upper, estimate.LONGEST_STEP, settled=0.0)
     return 2.0 * float(search.loss[0])
 
 

@@ -1,33 +1,43 @@
 """Time of a step over the number of bodies in a world: apart in the air, apart on the ground, in contact.
 
-python -m bench.crowd --json bench/results/crowd_cpu.json
+python -m bench.crowd --json bench/results/crowd_cpu.json --markdown docs/contact.md
 python -m bench.crowd --quick
+
+Beside MuJoCo's Newton method with its defaults, which lets its own world settle as long and then goes on from there.
 """
 
 import argparse
+import importlib.util
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import warp as wp
 
 import sim
+from bench import peers
 from bench.timing import machine, pinned, time_call
 from scenes import crowd
 from scenes.crowd import SIZE, Crowd
+from scenes.mjcf import to_mjcf
 from sim.output import write_text
 
 DT = 1.0 / 240.0
 WORLDS = 2
 STEPS = 5
 SETTLE_STEPS = 60
+START, END = "<!-- table of the crowd -->", "<!-- end of the crowd -->"
 
 
 @dataclass
 class Row:
-    """One measured case. Times are the fastest of several, per world and step [us]. Counts are for one world."""
+    """One measured case. Times are the fastest of several, per world and step [us]. Counts are for one world.
+
+    mujoco_us: MuJoCo's step, float64; None if it is not installed.
+    """
 
     case: str
     bodies: int
@@ -36,12 +46,14 @@ class Row:
     couplings: int
     forward_us: float
     backward_us: float
+    mujoco_us: float | None
 
 
 def main() -> None:
     """Measure and print; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--markdown", type=Path, help="replace the table of boxes and quadrupeds in this file")
     parser.add_argument("--quick", action="store_true", help="few bodies, few repeats")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
@@ -53,6 +65,10 @@ def main() -> None:
             rows.append(measure(case, bodies, scene, parameters, 0.05 if options.quick else 0.3))
             print(rows[-1], flush=True)
     print_rows(rows)
+    if options.markdown is not None:
+        text = options.markdown.read_text()
+        before, after = text.split(START)[0], text.split(END)[1]
+        write_text(options.markdown, f"{before}{START}\n{table(rows)}\n{END}{after}")
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         write_text(options.json, json.dumps([{**asdict(row), "machine": where} for row in rows], indent=1) + "\n")
@@ -87,18 +103,58 @@ def measure(case: str, bodies: int, scene: Crowd, parameters: dict[str, np.ndarr
     backward = time_call(lambda: trajectory.backward(seed), seconds=seconds)
     scale = 1e6 / (STEPS * WORLDS)
     contacts = int(step.contact_count.numpy()[0])
-    times = forward.best * scale, backward.best * scale
+    peer = time_mujoco(scene, parameters, seconds) if importlib.util.find_spec("mujoco") else None
+    times = forward.best * scale, backward.best * scale, peer
     return Row(case, bodies, step.collision.num_pairs, contacts, couplings, *times)
+
+
+def time_mujoco(scene: Crowd, parameters: dict[str, np.ndarray], seconds: float) -> float:
+    """Microseconds of MuJoCo's step in the same world."""
+    import mujoco
+
+    model = scene.model
+    peer = peers.mujoco_newton(to_mjcf(model, dt=DT, sweeps=50), dt=DT)
+    data = mujoco.MjData(peer)
+    data.qpos[:], data.qvel[:] = sim.to_mujoco(model, scene.q0, scene.qd0)
+    if parameters:
+        hinges = peer.jnt_type == mujoco.mjtJoint.mjJNT_HINGE
+        places = peer.jnt_qposadr[hinges]
+        peer.jnt_stiffness[hinges] = parameters["stiffness"].max()
+        peer.dof_damping[peer.jnt_dofadr[hinges]] = parameters["damping"].max()
+        peer.qpos_spring[places] = data.qpos[places]
+    mujoco.mj_step(peer, data, SETTLE_STEPS)
+    settled = [part.copy() for part in (data.qpos, data.qvel, data.qacc_warmstart)]
+
+    def reset() -> None:
+        data.qpos[:], data.qvel[:], data.qacc_warmstart[:] = settled
+
+    return time_call(lambda: mujoco.mj_step(peer, data, STEPS), prepare=reset, seconds=seconds).best * 1e6 / STEPS
 
 
 def print_rows(rows: list[Row]) -> None:
     """Print a table."""
-    print(f"{'case':24}{'bodies':>8}{'pairs':>8}{'contacts':>10}{'couplings':>11}{'forward us':>12}{'backward us':>13}")
+    heads = f"{'case':24}{'bodies':>8}{'pairs':>8}{'contacts':>10}{'couplings':>11}"
+    print(f"{heads}{'forward us':>12}{'backward us':>13}{'MuJoCo us':>11}")
     for row in rows:
         print(
             f"{row.case:24}{row.bodies:8}{row.pairs:8}{row.contacts:10}{row.couplings:11}"
-            f"{row.forward_us:12.1f}{row.backward_us:13.1f}"
+            f"{row.forward_us:12.1f}{row.backward_us:13.1f}{_or_dash(row.mujoco_us):>11}"
         )
+
+
+def table(rows: list[Row]) -> str:
+    """Boxes and quadrupeds as a Markdown table."""
+    heads = "world", "bodies", "candidate pairs", "contacts", "forward [µs]", "backward [µs]", "MuJoCo, forward [µs]"
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for row in rows:
+        if not row.case.startswith("ball"):
+            times = f"{row.forward_us:.0f} | {row.backward_us:.0f} | {_or_dash(row.mujoco_us)}"
+            lines.append(f"| {row.case} | {row.bodies} | {row.pairs} | {row.contacts} | {times} |")
+    return "\n".join(lines)
+
+
+def _or_dash(value: Any) -> str:
+    return "-" if value is None else f"{value:.0f}"
 
 
 if __name__ == "__main__":

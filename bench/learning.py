@@ -1,18 +1,23 @@
-"""Time of a step of the learning environments, beside the same robot in gymnasium and in MuJoCo alone.
+"""Time of a step of the learning environments, beside the same robot in gymnasium, MuJoCo alone, and MJX.
 
     python -m bench.learning --json bench/results/learning_cpu.json
+    python -m bench.learning --mjx-python jax/bin/python      # MJX may live in an environment of its own
 
-Everything runs on one core, in turns, with the same random actions. Times are per environment and step of the
-environment [µs], with 64 environments at a time here and one there. "Gradient" is a step with its share of the way back
-through eight steps. "Kernels" is the time of the simulator's rollout alone; the rest is observation, reward, resets and
-what PyTorch and Python take. MuJoCo alone takes its ``frame_skip`` steps with the integrator of the file, and in its
-own solver; gymnasium adds its observation and reward. PandaReach, which nobody else has, runs in 4,096 environments;
-"control" is its operational-space control. Ant runs with each solver of contact as well.
+Everything runs on one core, in turns, with the same random actions. Times are those of the processor, per environment
+and step of the environment [µs], with 64 environments at a time here and one there. "Gradient" is a step with its share
+of the way back through eight steps. "Kernels" is the time of the simulator's rollout alone, "torch" that of PyTorch's
+own operations, for observation, reward and resets, by its profiler; the rest is Python. MuJoCo alone takes its
+``frame_skip`` steps with the integrator of the file, and in its own solver; gymnasium adds its observation and reward;
+MJX takes them for 64 ants, see :mod:`bench.learning_mjx`. PandaReach, which nobody else has, runs in 4,096
+environments; "control" is its operational-space control. Ant runs with each solver of contact as well.
 """
 
 import argparse
 import json
 import os
+import statistics
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,8 +28,10 @@ import numpy as np
 import torch
 import warp as wp
 from gymnasium.envs.mujoco import MujocoEnv
+from torch.profiler import ProfilerActivity, profile
 
 import sim
+import sim.torch
 from bench.timing import machine, pinned, time_call
 from sim.envs import Task, VectorEnv, make_task
 from sim.output import write_text
@@ -43,6 +50,7 @@ LAWS = {
     "MuJoCo's law, Euler": {"law": "mujoco"},
     "MuJoCo's law, RK4": {"law": "mujoco", "integrator": "rk4"},
 }
+PROFILED = 20  # steps from which PyTorch's share is taken
 WARM = 30  # steps before the measurement, after which the robots touch the ground
 
 
@@ -52,6 +60,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each figure (2)")
     parser.add_argument("--device", default="cpu", help='"cpu" (default), or such as "cuda:0"; MuJoCo has the CPU')
     parser.add_argument("--envs", type=int, default=ENVS, help=f"environments at a time ({ENVS})")
+    parser.add_argument("--mjx-python", help="a Python with mujoco-mjx; without it MJX isn't measured")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)
@@ -61,6 +70,8 @@ def main() -> None:
         for task in TASKS:
             own = ours(make_task(task), options.seconds, options.envs, options.device)
             record = {"task": task, "envs": options.envs, **own, **theirs(task, options.seconds)}
+            if task == "Ant" and options.mjx_python:
+                record |= in_mjx(options.mjx_python, task, options.seconds, options.envs)
             records.append({**record, "machine": before})
             print(
                 ", ".join(
@@ -69,15 +80,39 @@ def main() -> None:
             )
         arm = ours(make_task("PandaReach"), options.seconds, ARMS, options.device)
         records.append({"task": "PandaReach", "envs": ARMS, **arm, "machine": before})
+        records.append({"task": "one link", **one_link(options.seconds), "machine": before})
         ants = {name: with_contact("Ant", contact) for name, contact in SOLVERS.items()}
         ants |= {name: make_task("Ant", **law) for name, law in LAWS.items()}
         for name, ant in ants.items():
             found = ours(ant, options.seconds, options.envs, options.device)
             records.append({"task": "Ant", "solver": name, "envs": options.envs, **found, "machine": before})
-        for record in records[-1 - len(ants) :]:
+        for record in records[-2 - len(ants) :]:
             print({name: value for name, value in record.items() if name != "machine"})
     options.json.parent.mkdir(parents=True, exist_ok=True)
     write_text(options.json, json.dumps(records, indent=1) + "\n")
+
+
+def one_link(seconds: float) -> dict[str, float]:
+    """A call of ``sim.torch.step`` for one world with one link, which is nearly all Python and PyTorch [µs].
+
+    "Gradient" is a call, a loss of the state after it, and the gradient in state and force.
+    """
+    builder = sim.ModelBuilder()
+    builder.add_link("rod", mass=1.0, com=(0.2, 0.0, 0.0), inertia=(0.01, 0.02, 0.02))
+    builder.add_joint("hinge", "revolute", child="rod", axis=(0.0, 1.0, 0.0))
+    simulator = sim.Simulator(builder.finalize(), 1 / 240, 1, "cpu", threads=1)
+    state = [torch.full((1, 1), value) for value in (0.3, -0.2, 0.1)]
+    given = [value.clone().requires_grad_() for value in state]
+
+    def gradient() -> None:
+        q, qd = sim.torch.step(simulator, *given)
+        torch.autograd.grad(q.sum() + qd.sum(), given)
+
+    works = {"forward_us": lambda: sim.torch.step(simulator, *state), "gradient_us": gradient}
+    found = {
+        name: time_call(work, seconds=0.5 * seconds, clock=time.process_time).median for name, work in works.items()
+    }
+    return {name: 1e6 * value for name, value in found.items()}
 
 
 def with_contact(name: str, contact: sim.ContactOptions) -> Task:
@@ -102,12 +137,15 @@ def ours(task: Task, seconds: float, envs: int, device: str) -> dict[str, float]
             work()
             wp.synchronize_device(device)
 
-        return time_call(done, seconds=seconds).median
+        # Kernels on a GPU take no time of the processor.
+        clock = time.process_time if env.device.type == "cpu" else time.perf_counter
+        return time_call(done, seconds=seconds, clock=clock).median
 
     with torch.no_grad():
         for _ in range(WARM):
             env.step(action())
         forward = median(lambda: env.step(action()))
+        own = torch_time(lambda: env.step(action()))
 
     def gradient() -> None:
         env.detach()
@@ -127,7 +165,20 @@ def ours(task: Task, seconds: float, envs: int, device: str) -> dict[str, float]
     }
     kernels = median(lambda: simulator.rollout(state, **inputs))
     names = {"forward_us": forward, "gradient_us": whole, "control_us": law, "kernels_us": kernels}
+    names["torch_us"] = own
     return {name: 1e6 * value / envs for name, value in names.items()}
+
+
+def torch_time(work: Callable[[], object]) -> float:
+    """Time of PyTorch's own operations in a call [s]: how many there are of each, times the median of its times."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        for _ in range(PROFILED):
+            work()
+    times: dict[str, list[float]] = {}
+    for event in profiled.events():
+        if event.name.startswith("aten::"):
+            times.setdefault(event.name, []).append(event.self_cpu_time_total)
+    return 1e-6 * sum(len(own) * statistics.median(own) for own in times.values()) / PROFILED
 
 
 def theirs(task: str, seconds: float) -> dict[str, float]:
@@ -144,14 +195,23 @@ def theirs(task: str, seconds: float) -> dict[str, float]:
 
     for _ in range(WARM):
         step()
-    whole = time_call(step, seconds=seconds).median
+    whole = time_call(step, seconds=seconds, clock=time.process_time).median
 
     def alone() -> None:
         env.data.ctrl[:] = rng.uniform(-1.0, 1.0, env.model.nu)
         mujoco.mj_step(env.model, env.data, nstep=env.frame_skip)
 
-    alone_us = time_call(alone, seconds=seconds).median
+    alone_us = time_call(alone, seconds=seconds, clock=time.process_time).median
     return {"gymnasium_us": 1e6 * whole, "mujoco_us": 1e6 * alone_us}
+
+
+def in_mjx(python: str, task: str, seconds: float, envs: int) -> dict[str, Any]:
+    """MuJoCo's steps by MJX, in a process with another Python."""
+    env = gymnasium.make(f"{task}-v5").unwrapped
+    assert isinstance(env, MujocoEnv)
+    given = {"file": env.fullpath, "frame_skip": env.frame_skip, "envs": envs, "horizon": HORIZON, "seconds": seconds}
+    command = [python, "-m", "bench.learning_mjx", json.dumps(given)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 python -m bench.motions --json bench/results/motions_cpu.json     # python -m bench.results then makes the tables
 
-Seconds are those of the processor, on one core, with the kernels compiled beforehand.
+Seconds are those of the processor, on one core, with the kernels compiled beforehand. With --crocoddyl, an interpreter
+that has Crocoddyl, its Box-DDP solves the arm's problem too; see bench/crocoddyl_arm.py.
 """
 
 import argparse
 import json
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -69,9 +71,11 @@ def arm() -> tuple[optimise.Problem, np.ndarray]:
     builder = sim.ModelBuilder()
     builder.add_urdf(MANIPULATOR_URDF, collision=False)
     model = builder.finalize("float64")
-    # Smooth: without dry friction in the joints and without their limits.
-    free = {"friction_loss": np.zeros(model.nv), "lower_limit": np.full(model.nv, -np.inf),
-            "upper_limit": np.full(model.nv, np.inf)}  # fmt: skip
+    # Smooth, and as Crocoddyl has it: without friction in the joints and without the limits of their angles.
+    free = {
+        "damping": np.zeros(model.nv), "friction_loss": np.zeros(model.nv),
+        "lower_limit": np.full(model.nv, -np.inf), "upper_limit": np.full(model.nv, np.inf),
+    }  # fmt: skip
     simulator = sim.Simulator(model, ARM_DT, device="cpu", threads=1, parameters=free)
     costs = [
         optimise.Position("link7", ARM_TARGET, ARM_PLACE, at=-1), optimise.Velocity(weight=ARM_REST, at=-1),
@@ -126,6 +130,31 @@ def run_methods(name: str) -> list[Run]:
         Run(name, method, result.cost, result.rollouts, seconds, rollouts_until(result, NEAR * best), result.message)
         for method, result, seconds in found
     ]
+
+
+def run_crocoddyl(interpreter: str, best: float) -> Run:
+    """Crocoddyl on the arm's problem. Its controls are simulated here, which is what its cost is of.
+
+    Args:
+        interpreter: a Python that has Crocoddyl.
+        best: the least cost of all methods.
+    """
+    problem, guess = arm()
+    given = {
+        "urdf": str(MANIPULATOR_URDF), "link": "link7", "target": ARM_TARGET, "place": ARM_PLACE, "rest": ARM_REST,
+        "effort": ARM_EFFORT, "dt": ARM_DT, "stages": ARM_STAGES, "q0": ARM_START, "guess": guess.tolist(),
+        "iterations": MOST["ilqr"], "repeats": 5,
+    }  # fmt: skip
+    done = subprocess.run(
+        [interpreter, Path(__file__).with_name("crocoddyl_arm.py")], input=json.dumps(given), text=True, check=True,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    cost = float(problem.costs_of(np.reshape(found["controls"], (1, -1)))[0])
+    if not np.isclose(cost, found["cost"], rtol=1e-6):
+        raise RuntimeError(f"Crocoddyl's cost is {found['cost']}, and of the same controls {cost} here")
+    near = found["iterations"] if cost <= NEAR * best else None
+    return Run("arm reaches", "Crocoddyl", cost, found["iterations"], found["seconds"], near, "")
 
 
 def rollouts_until(result: optimise.Result, cost: float) -> int | None:
@@ -189,12 +218,15 @@ def horizon(record: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the record to this file")
+    parser.add_argument("--crocoddyl", metavar="PYTHON", help="an interpreter that has Crocoddyl")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     info = machine()
     mpc = time_mpc()
     print(mpc, flush=True)
     runs = [run for name in PROBLEMS for run in run_methods(name)]
+    if options.crocoddyl is not None:
+        runs.append(run_crocoddyl(options.crocoddyl, min(run.cost for run in runs if run.problem == "arm reaches")))
     record = {"machine": info, "mpc": mpc, "runs": [asdict(run) for run in runs]}
     print(table(record))
     if options.json is not None:

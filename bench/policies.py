@@ -11,10 +11,12 @@ import argparse
 import json
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import warp as wp
 from tqdm import tqdm
@@ -30,6 +32,7 @@ from sim.envs import make
 from sim.output import write_text
 
 ROBOTS = ("Ant", "Hopper", "HalfCheetah", "Humanoid")
+SUBSTEPS = 8  # of a pendulum, where nothing else is said
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Case:
         minutes: longest time.
         iterations: most of them, for methods that have a number.
         law: of contact, "hard" or "mujoco", of robots.
+        substeps: steps of the simulation for each action, of pendulums; the paper has 1.
     """
 
     task: str
@@ -50,22 +54,34 @@ class Case:
     minutes: float
     iterations: int = 0
     law: str = "hard"
+    substeps: int = SUBSTEPS
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, str, str, int]:
         """What tells it from all others."""
-        return (self.task, self.method, self.law)
+        return (self.task, self.method, self.law, self.substeps)
 
     @property
-    def task_options(self) -> dict[str, str]:
+    def is_pendulum(self) -> bool:
+        """Whether it lifts a pendulum."""
+        return self.task.startswith("Pendulum")
+
+    @property
+    def task_options(self) -> dict[str, Any]:
         """What the task is made with."""
+        if self.is_pendulum:
+            return {"substeps": self.substeps}
         return {"law": self.law} if self.task in ROBOTS else {}
 
 
 APG_ITERATIONS = {1: 200, 2: 200, 3: 200, 4: 400, 5: 400, 6: 400, 7: 1000}
 ENHANCED_MINUTES = {1: 3.0, 2: 6.0, 3: 6.0}
 CASES = [
-    *(Case(f"Pendulum-{links}", "apg", 10.0, APG_ITERATIONS[links]) for links in range(1, 8)),
+    *(
+        Case(f"Pendulum-{links}", "apg", 10.0, APG_ITERATIONS[links], substeps=substeps)
+        for substeps in (SUBSTEPS, 1)
+        for links in range(1, 8)
+    ),
     *(
         Case(f"Pendulum-{links}", method, minutes)
         for links, minutes in ENHANCED_MINUTES.items()
@@ -89,11 +105,15 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="*", default=TASKS, help="which (all)")
     parser.add_argument("--methods", nargs="*", default=METHODS, help=f"of {', '.join(METHODS)} (all)")
     parser.add_argument("--laws", nargs="*", default=LAWS, help=f"of contact, of {', '.join(LAWS)} (all)")
+    steps = (SUBSTEPS, 1)
+    parser.add_argument("--substeps", type=int, nargs="*", default=steps, help="of pendulums, of 8 and 1 (both)")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     record = kept_rows(options.json)
     done = {(*key_of(row), row["seed"]) for row in record["rows"]}
-    asked = {"task": options.tasks, "method": options.methods, "law": options.laws}
+    asked: dict[str, Sequence[Any]] = {
+        "task": options.tasks, "method": options.methods, "law": options.laws, "substeps": options.substeps
+    }  # fmt: skip
     chosen = [case for case in CASES if all(getattr(case, name) in values for name, values in asked.items())]
     wanted = [(case, seed) for case in chosen for seed in range(options.seeds)]
     left = [(case, seed) for case, seed in wanted if (*case.key, seed) not in done]
@@ -104,9 +124,9 @@ def main() -> None:
         write_text(options.json, json.dumps(record, indent=1) + "\n")
 
 
-def key_of(row: dict[str, Any]) -> tuple[str, str, str]:
+def key_of(row: dict[str, Any]) -> tuple[str, str, str, int]:
     """The key of the case that a record is of."""
-    return (row["task"], row["method"], row.get("law", "hard"))
+    return (row["task"], row["method"], row.get("law", "hard"), row.get("substeps", SUBSTEPS))
 
 
 def measure(case: Case, seed: int) -> dict[str, Any]:
@@ -126,6 +146,10 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
     }
     if case.task == "CartpoleSwingup":
         row["upright"] = float((found["observation"][:, 3] > 0.9).float().mean())
+    if case.is_pendulum:
+        fine = evaluate(policy, case.task, {"substeps": 4 * case.substeps}, "cpu")
+        row["substeps"] = case.substeps
+        row["return_with_quarter_steps"] = float(fine["returns"].mean())
     if case.task in ROBOTS:
         places = {
             "here": here(policy, case.task, case.task_options, seed),
@@ -149,6 +173,7 @@ def train_ours(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
         "envs": learner.env.num_envs,
         "steps": int(training.steps[-1]),
         "seconds": round(float(training.seconds[-1]), 1),
+        "greatest": float(np.nanmax(training.figures["return"])),
     }
     return policy, figures
 
@@ -164,7 +189,8 @@ def make_learner(case: Case, seed: int) -> tuple[Learner, int]:
     if case.method == "shac":
         learner = shac.learner_of(case.task, case.iterations, seed, task_options=case.task_options, threads=1)
         return learner, learner.settings.horizon
-    env = make(case.task, 16, device="cpu", differentiable=case.method == "apg", threads=1)
+    differentiable = case.method == "apg"
+    env = make(case.task, 16, device="cpu", differentiable=differentiable, threads=1, **case.task_options)
     if case.method == "apg":
         apg_learner = apg.AnalyticPolicyGradient(env, case.iterations, rate=2e-3, deviation=0.1, seed=seed)
         return apg_learner, env.max_episode_length

@@ -64,11 +64,11 @@ within 8, 19 and 9 cm in throw.
 
 In estimate, friction, restitution and two masses are estimated from the motion of one box (`examples/estimate.py`). The
 goal is a χ² at most 1 above that of the best fit near the truth, which is within one standard deviation of it. Both
-methods run three times, with different seeds. The gradient search simulates 512 random guesses and then improves the
-best four side by side. All these episodes are counted, and with four unknowns CMA-ES needs fewer episodes than the 512
-guesses. Boxes that are estimated together share the guesses: with 256 boxes, each accounts for 2 guesses, plus four
-episodes per iteration. CMA-ES starts in the middle of the range and restarts from a random point when it converges to a
-wrong minimum; it may use 4,000 episodes.
+methods run three times, with different seeds. The gradient search simulates 32 random guesses and improves the best
+four side by side by Gauss-Newton steps. All these episodes are counted, and two more wherever derivatives are computed,
+for which the motion and its intervals are simulated again. Boxes that are estimated together share the guesses: with
+256 boxes, each accounts for 2. CMA-ES starts in the middle of the range and restarts from a random point when it
+converges to a wrong minimum; it may use 4,000 episodes.
 """
 ESTIMATION = """\
 A box is thrown at floor and wall while a known force pushes it. It is observed 20 times a second, with noise of 1 % of
@@ -253,6 +253,7 @@ FIGURES = [
     Figures("docs/optimise.md", "methods", "motions_cpu.json", motions.table),
     Figures("docs/optimise.md", "horizon", "motions_cpu.json", motions.horizon),
     Figures("docs/learning.md", "times", "learning_cpu.json", policies_page.times),
+    Figures("docs/learning.md", "single", "learning_cpu.json", policies_page.single_step),
     Figures("docs/learning.md", "arm", "learning_cpu.json", policies_page.arm_times),
     Figures("docs/learning.md", "solvers", "learning_cpu.json", policies_page.solver_times),
 ]

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 import warp as wp
 from scipy.spatial.transform import Rotation
-from tqdm import tqdm
 
 import sim
 import sim.torch
 from examples import processes
 from scenes import box
+from sim.identify.trajectories.sensitivity import Inputs, Worlds
 
 NOISE = 0.01  # relative to the distance travelled and the angle turned in the whole motion
 EVERY = 25  # steps from one observation to the next
@@ -73,34 +73,68 @@ class Motion:
     def states(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Coordinates [steps + 1, n, nq] and velocities [steps + 1, n, nv] for the logarithms [n, 4]."""
         given: dict[str, Any] = box.parameters(self.scene, x.exp())
-        return sim.torch.rollout(self.simulator, self.q0, self.qd0, self.push, **given)
+        q, qd = sim.torch.rollout(self.simulator, self.q0, self.qd0, self.push, **given)
+        return q, qd
 
-    def losses(self, x: np.ndarray, seen: Observation) -> tuple[np.ndarray, np.ndarray]:
-        """Half the sums of squares [n] and their gradients [n, 4]: one rollout and one backward pass."""
-        unknowns = torch.tensor(x).to(self.q0).requires_grad_()
-        loss = 0.5 * deviations(self.states(unknowns)[0], seen).square().sum(dim=1)
-        (gradient,) = torch.autograd.grad(loss.sum(), unknowns)
-        return loss.detach().cpu().numpy(), gradient.cpu().numpy()
+    def residuals(self, x: np.ndarray, seen: Observation) -> np.ndarray:
+        """All residuals [n, observed numbers], without gradients."""
+        with torch.no_grad():
+            return deviations(self.states(torch.tensor(x))[0], seen).cpu().numpy()
 
     def chi_squares(self, x: np.ndarray, seen: Observation) -> np.ndarray:
-        """The sums of squares [n], without gradients."""
-        with torch.no_grad():
-            return deviations(self.states(torch.tensor(x))[0], seen).square().sum(dim=1).cpu().numpy()
+        """The sums of their squares [n]."""
+        return (self.residuals(x, seen) ** 2).sum(axis=1)
 
-    def jacobian(self, x: np.ndarray, seen: Observation, bar: bool = True) -> np.ndarray:
-        """Derivatives of all residuals [n, observed numbers, 4]: one backward pass for each number."""
-        unknowns = torch.tensor(x).to(self.q0).requires_grad_()
-        numbers = deviations(self.states(unknowns)[0], seen)
-        rows = [
-            torch.autograd.grad(number.sum(), unknowns, retain_graph=True)[0]
-            for number in tqdm(numbers.unbind(1), desc="uncertainty", unit="pass", disable=not bar)
-        ]
-        return torch.stack(rows, dim=1).cpu().numpy()
+
+class Sensitivity:
+    """Derivatives of the residuals of any number of boxes in the logarithms of the unknowns.
+
+    The motions are simulated, and then the intervals between two observations once more, all at once, with a way back
+    from each number of the states at their ends; see :mod:`sim.identify.trajectories.sensitivity`.
+
+    Args:
+        scene: the scene.
+        every: steps from one observation to the next.
+        device: Warp device.
+    """
+
+    def __init__(self, scene: box.BoxScene, every: int, device: str | None):
+        self.scene, self.every = scene, every
+        self.worlds = Worlds(
+            scene.model, scene.dt, every, lambda x: box.parameters(scene, x.exp()), device=device,
+            threads=processes.threads(),
+        )  # fmt: skip
+
+    def jacobian(self, x: np.ndarray, seen: Observation) -> np.ndarray:
+        """Derivatives of all residuals [n, observed numbers, 4]."""
+        if not len(x):
+            return np.zeros((0, seen.position.shape[0] * 6, x.shape[1]))
+        # A simulator for each power of two, not for each number of boxes.
+        count = 1 << (len(x) - 1).bit_length()
+        fill = np.minimum(np.arange(count), len(x) - 1)
+        return self._jacobian(torch.as_tensor(x[fill]), seen.of(fill))[: len(x)]
+
+    def _jacobian(self, x: torch.Tensor, seen: Observation) -> np.ndarray:
+        scene, rows = self.scene, self.scene.steps // self.every
+        start, push = (torch.as_tensor(value).expand(len(x), -1) for value in (np.r_[scene.q0, scene.qd0], scene.push))
+        inputs = Inputs(push.expand(rows, -1, -1), None)
+        q0, qd0 = start.split([scene.model.nq, scene.model.nv], dim=1)
+        motion = self.worlds.run(x, q0, qd0, inputs, rows + 1)
+        slopes = self.worlds.derivatives(x, motion, inputs, start.new_zeros(*start.shape, 0))[1:, :, : scene.model.nq]
+        q = motion.q[1:].requires_grad_()
+        # An observation's numbers depend on the state at its time alone: one way back for each of them.
+        numbers = residuals(q, seen).unflatten(1, (rows, -1))
+        ways = [torch.autograd.grad(numbers[:, :, k].sum(), q, retain_graph=True)[0] for k in range(numbers.shape[2])]
+        return torch.einsum("rtni,tnip->ntrp", torch.stack(ways), slopes).flatten(1, 2).numpy()
 
 
 def deviations(q: torch.Tensor, seen: Observation) -> torch.Tensor:
     """All residuals of motions [steps + 1, ..., n, nq], in units of the noise [..., n, observed numbers]."""
-    q = q[seen.every :: seen.every]
+    return residuals(q[seen.every :: seen.every], seen)
+
+
+def residuals(q: torch.Tensor, seen: Observation) -> torch.Tensor:
+    """The same of coordinates at the times of observation [frames, ..., n, nq]."""
     position, orientation, position_noise, orientation_noise = (
         torch.as_tensor(value).to(q)
         for value in (seen.position, seen.orientation, seen.position_noise, seen.orientation_noise)

@@ -4,15 +4,16 @@ The box bounces, tumbles and slides while a known force pushes it. Without the f
 the ratio of the masses. The box is observed 20 times a second, with noise of 1 % of the distance it travels and of the
 angle it turns.
 
-Many random guesses are simulated in parallel. A quasi-Newton method on the sum of squared residuals improves the best
-of them, with one rollout and one backward pass per iteration for all of them at once. Contact causes several minima;
-the lowest is used.
+Random guesses are simulated in parallel, which all boxes share. Gauss-Newton steps improve the best of them, all at
+once. The derivatives of all residuals follow from those of the intervals between observations, each of which is a world
+of its own (sim.identify.trajectories.sensitivity); most steps correct the last ones instead. Contact causes several
+minima; the lowest is the best fit.
 
 The uncertainty comes from importance sampling. If the motion were linear near the fit, the covariance of the estimates
-would be (J^T J)^-1, where J is the derivative of all residuals in the unknowns (one backward pass per residual). But an
+would be (J^T J)^-1, where J is the derivative of all residuals in the unknowns. But an
 impact on the wall or a landing may move from one time step to the next, and minima with similar fits lie side by side.
-That covariance is therefore only the first proposal for sampling the posterior, with rollouts without gradients. The
-estimate is the posterior's mean, and its uncertainty is the posterior's spread.
+That covariance, at each of the minima, is therefore only the first proposal for sampling the posterior, with rollouts
+without gradients. The estimate is the posterior's mean, and its interval holds 95 % of the posterior.
 
     python -m examples.estimate
     python -m examples.estimate --worlds 256
@@ -41,8 +42,8 @@ from tqdm import tqdm
 
 import sim
 from examples import processes
-from examples.box_motion import EVERY, Motion, Observation, deviations, observe
-from examples.fitting import Search, begin, downhill, iterate
+from examples.box_motion import EVERY, Motion, Observation, Sensitivity, deviations, observe
+from examples.fitting import Search, at_work, begin, iterate
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_arrays, write_motion
 from examples.resume import Progress
@@ -50,15 +51,14 @@ from scenes import box
 from sim.identify.posterior import Posterior, sample
 from sim.render import Marker
 
-GUESSES = 512  # number of random guesses, simulated once for all boxes
+GUESSES, MOST_GUESSES = 32, 512  # number of random guesses for each box, and of all, which the boxes share
 ITERATIONS = 25
 GREEN = "#2c8c57"
 STARTS = 4  # number of guesses per box that are improved
-FIRST_STEP, LONGEST_STEP = 0.05, 0.3  # step lengths, of a logarithm
+LONGEST_STEP = 0.5  # of a logarithm
 SETTLED = 2e-3  # decrease of the loss, half a chi square, below which a search ends
-STUCK = 1e-4  # fraction of a step below which a search ends
 MARGIN = 0.5  # how far the logarithms may leave the range from which boxes are drawn
-CONFIDENCE = 1.96  # standard deviations on either side of a 95 % interval
+CONFIDENCE = 0.95  # probability of the intervals
 UNLIKELY = 1e-3  # probability below which a fit counts as bad
 SAMPLES, ROUNDS = 512, 3  # samples of the posterior per round, and rounds, for each box
 AZIMUTH = -125.0  # azimuth of the camera, in front of the wall [degrees]
@@ -73,6 +73,7 @@ class Estimate:
         unknowns: the estimates [n, 4], see :data:`scenes.box.UNKNOWNS`.
         covariance: covariance of their logarithms [n, 4, 4].
         fitted: the unknowns that fit best [n, 4].
+        interval: 95 % intervals of the unknowns, their lower and their upper ends [2, n, 4].
         chi_square: sum of squared residuals of the best fit, in units of the noise [n].
         degrees: degrees of freedom: observed numbers minus unknowns.
         curve: mean square residual of the best start over the iterations, averaged over the boxes.
@@ -82,6 +83,7 @@ class Estimate:
     unknowns: np.ndarray
     covariance: np.ndarray
     fitted: np.ndarray
+    interval: np.ndarray
     chi_square: np.ndarray
     degrees: int
     curve: list[float]
@@ -99,24 +101,30 @@ class Estimate:
 
     def holds(self, truth: np.ndarray) -> np.ndarray:
         """Whether the 95 % interval of each estimate contains the truth [n, 4]."""
-        return np.abs(np.log(truth / self.unknowns)) < CONFIDENCE * self.deviation
+        return (self.interval[0] <= truth) & (truth <= self.interval[1])
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Best fits for n boxes.
+    """What the searches for the best fits of n boxes have found.
 
     Attributes:
-        x: logarithms of the unknowns [n, 4].
-        chi_square: sum of squared residuals, in units of the noise [n].
+        search: where the searches of all boxes have ended, grouped by box.
         curve: mean square residual of the best start over the iterations, averaged over the boxes.
-        seconds: time taken up to each entry of ``curve``.
+        derivatives: number of motions whose derivatives were computed up to each entry of ``curve``.
+        seconds: time taken up to each entry.
     """
 
-    x: np.ndarray
-    chi_square: np.ndarray
+    search: Search
     curve: list[float]
+    derivatives: list[int]
     seconds: list[float]
+
+    @property
+    def best(self) -> np.ndarray:
+        """Indices of the best searches [n]."""
+        loss = self.search.loss.reshape(-1, STARTS)
+        return np.arange(len(loss)) * STARTS + loss.argmin(axis=1)
 
 
 def guess(scene: box.BoxScene, seen: Observation, seed: int, device: str | None) -> np.ndarray:
@@ -126,9 +134,10 @@ def guess(scene: box.BoxScene, seen: Observation, seed: int, device: str | None)
         logarithms [n * STARTS, 4], grouped by box.
     """
     rng = np.random.default_rng([seed, 2])
-    guesses = np.log(rng.uniform(box.LEAST, box.MOST, (GUESSES, len(box.UNKNOWNS))))
+    count = min(GUESSES * len(seen.position_noise), MOST_GUESSES)
+    guesses = np.log(rng.uniform(box.LEAST, box.MOST, (count, len(box.UNKNOWNS))))
     with torch.no_grad():
-        q = Motion(scene, GUESSES, device).states(torch.tensor(guesses))[0]
+        q = Motion(scene, count, device).states(torch.tensor(guesses))[0]
         loss = deviations(q[:, :, None], seen).square().sum(dim=-1)
         best = loss.topk(STARTS, dim=0, largest=False).indices
     return guesses[best.T.flatten().cpu().numpy()]
@@ -155,13 +164,16 @@ def estimate(
         bar: whether to show a progress bar.
     """
     kept = Progress(None, {}) if kept is None else kept
-    best = fit(scene, seen, seed, iterations, device, kept, bar)
+    found = fit(scene, seen, seed, iterations, device, kept, bar)
     begun = time.perf_counter()
-    posterior = sample_posterior(scene, seen, best.x, seed, device, bar)
+    posterior = sample_posterior(scene, seen, found.search, seed, device, bar)
     kept.done()
+    outside = 0.5 * (1.0 - CONFIDENCE)
+    interval = np.exp([posterior.quantile(outside), posterior.quantile(1.0 - outside)])
     return Estimate(
-        np.exp(posterior.mean), posterior.covariance, np.exp(best.x), best.chi_square,
-        6 * len(seen.position) - len(box.UNKNOWNS), best.curve, best.seconds[-1] + time.perf_counter() - begun,
+        np.exp(posterior.mean), posterior.covariance, np.exp(found.search.x[found.best]), interval,
+        2.0 * found.search.loss[found.best], 6 * len(seen.position) - len(box.UNKNOWNS), found.curve,
+        found.seconds[-1] + time.perf_counter() - begun,
     )  # fmt: skip
 
 
@@ -177,61 +189,65 @@ def fit(
     """Search for the best fit from several starts. Arguments as for :func:`estimate`."""
     boxes, begun = len(seen.position_noise), time.perf_counter()
     rows = processes.own_rows(boxes * STARTS)
-    motion = Motion(scene, rows.stop - rows.start, device)
-    repeated = seen.of(np.repeat(np.arange(boxes), STARTS)[rows])
+    motion, sensitivity = Motion(scene, rows.stop - rows.start, device), Sensitivity(scene, seen.every, device)
+    repeated = seen.of(np.repeat(np.arange(boxes), STARTS))
     lower, upper = np.log(box.LEAST) - MARGIN, np.log(box.MOST) + MARGIN
+    differentiated = 0
 
-    def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        loss, gradient = motion.losses(x[rows], repeated)
-        return processes.of_all_rows(loss), processes.of_all_rows(gradient)
+    def residuals(x: np.ndarray) -> np.ndarray:
+        return processes.of_all_rows(motion.residuals(x[rows], repeated.of(np.arange(rows.start, rows.stop))))
+
+    def jacobian(x: np.ndarray, which: np.ndarray) -> np.ndarray:
+        nonlocal differentiated
+        differentiated += len(which)
+        own = which[processes.own_rows(len(which))]
+        return processes.of_all_rows(sensitivity.jacobian(x[own], repeated.of(own)))
 
     before = processes.from_first(kept.load())
     if before is None:
-        search = begin(evaluate, guess(scene, seen, seed, device), FIRST_STEP)
-        curve, seconds = list[float](), list[float]()
+        search = begin(residuals, jacobian, guess(scene, seen, seed, device))
+        curve, derivatives, seconds = list[float](), list[int](), list[float]()
     else:
-        curve, seconds = list(before.pop("curve")), list(before.pop("seconds"))
-        begun -= seconds[-1]
-        search = Search(*(before[name] for name in ("x", "loss", "gradient", "inverse", "scale", "fresh")))
+        curve, derivatives, seconds = (list(before.pop(name)) for name in ("curve", "derivatives", "seconds"))
+        differentiated, begun = derivatives[-1], begun - seconds[-1]
+        search = Search(**before)
     with tqdm(total=iterations, initial=len(curve), desc="estimating", unit="iteration", disable=not bar) as progress:
         while True:
             least = search.loss.reshape(boxes, STARTS).min(axis=1)
             curve.append(2.0 * float(least.mean()) / (6 * len(seen.position)))
+            derivatives.append(differentiated)
             seconds.append(time.perf_counter() - begun)
-            at_work = (downhill(search, lower, upper)[1] > SETTLED) & (search.scale > STUCK)
-            progress.set_postfix_str(f"mean square {curve[-1]:.3f}, {at_work.mean():.0%} active")
-            if len(curve) > iterations or not at_work.any():
+            working = at_work(search, lower, upper, SETTLED)
+            progress.set_postfix_str(f"mean square {curve[-1]:.3f}, {working.mean():.0%} active")
+            if len(curve) > iterations or not working.any():
                 break
-            iterate(search, evaluate, lower, upper, LONGEST_STEP)
-            kept.save(curve=curve, seconds=seconds, **vars(search))
+            iterate(search, residuals, jacobian, lower, upper, LONGEST_STEP, SETTLED)
+            kept.save(curve=curve, derivatives=derivatives, seconds=seconds, **vars(search))
             progress.update()
         progress.total = progress.n
-    best = np.arange(boxes) * STARTS + search.loss.reshape(boxes, STARTS).argmin(axis=1)
-    return Fit(search.x[best], 2.0 * search.loss[best], curve, seconds)
+    return Fit(search, curve, derivatives, seconds)
 
 
 def sample_posterior(
-    scene: box.BoxScene, seen: Observation, x: np.ndarray, seed: int, device: str | None, bar: bool = True
+    scene: box.BoxScene, seen: Observation, search: Search, seed: int, device: str | None, bar: bool = True
 ) -> Posterior:
-    """The posterior of the logarithms, sampled around those that fit best [n, 4]."""
-    own = np.arange(len(x))[processes.own_rows(len(x))]
+    """The posterior of the logarithms, sampled around the minima that the searches found."""
+    boxes, unknowns = len(seen.position_noise), search.x.shape[1]
+    own = np.arange(boxes)[processes.own_rows(boxes)]
     parts = np.array_split(own, -(-len(own) // TOGETHER)) if len(own) else []
-    curvature = np.zeros((0, x.shape[1], x.shape[1]))
-    if len(own):
-        jacobian = Motion(scene, len(own), device).jacobian(x[own], seen.of(own), bar)
-        curvature = np.einsum("nri,nrj->nij", jacobian, jacobian)
-    covariance = np.linalg.inv(processes.of_all_rows(curvature))
     motions = {len(part): Motion(scene, len(part) * SAMPLES, device) for part in parts}
 
     def likelihood(samples: np.ndarray) -> np.ndarray:
         found = [
-            motions[len(part)].chi_squares(samples[part].reshape(-1, x.shape[1]), seen.of(np.repeat(part, SAMPLES)))
+            motions[len(part)].chi_squares(samples[part].reshape(-1, unknowns), seen.of(np.repeat(part, SAMPLES)))
             for part in parts
         ]
         chi_squares = np.concatenate([np.zeros(0), *found]).reshape(len(own), SAMPLES)
         return -0.5 * processes.of_all_rows(chi_squares)
 
-    return sample(likelihood, x, covariance, SAMPLES, ROUNDS, seed, bar)
+    peaks = search.x.reshape(boxes, STARTS, unknowns)
+    covariance = np.linalg.inv(search.curvature).reshape(boxes, STARTS, unknowns, unknowns)
+    return sample(likelihood, peaks, covariance, SAMPLES, ROUNDS, seed, bar)
 
 
 def report(truth: np.ndarray, found: Estimate) -> str:
@@ -276,13 +292,14 @@ def write_plot(
         (Rotation.from_quat(value) * start.inv()).as_matrix()[:, :, 0] for value in (q[:, 3:], seen.orientation[:, 0])
     )
     with plot(path, columns=3) as (position, axis, estimates):
+        bound = norm.isf(0.5 * (1.0 - CONFIDENCE))
         for ax, label, fitted, observed, noise in (
             (position, "position of the centre [m]", q[:, :3], seen.position[:, 0], seen.position_noise[0]),
             (axis, "direction of the axis initially along x [-]", turned, seen_turned, seen.orientation_noise[0]),
         ):
             for k, color in enumerate((BLUE, RED, GREEN)):
                 ax.plot(fine, fitted[:, k], color=color, label="xyz"[k])
-                ax.errorbar(coarse, observed[:, k], CONFIDENCE * noise, fmt=".", color=color, linewidth=0.8)
+                ax.errorbar(coarse, observed[:, k], bound * noise, fmt=".", color=color, linewidth=0.8)
             ax.set_xlabel("time [s]")
             ax.set_ylabel(label)
             ax.set_title("first box: observed (95 %) and fitted")
@@ -296,7 +313,7 @@ def write_plot(
 def draw_intervals(ax: Any, truth: np.ndarray, found: Estimate) -> None:
     """Plot the estimates of one box relative to the truth."""
     relative = 100.0 * (found.unknowns[0] / truth - 1.0)
-    width = 100.0 * CONFIDENCE * found.deviation[0] * found.unknowns[0] / truth
+    width = 100.0 * np.abs(found.interval[:, 0] - found.unknowns[0]) / truth
     ax.errorbar(range(len(truth)), relative, width, fmt="o", color=BLUE, capsize=4)
     ax.axhline(0.0, color=RED, linewidth=1.0, linestyle="--")
     ax.set_xticks(range(len(truth)), box.UNKNOWNS)

@@ -1,15 +1,23 @@
-"""Least squares with a quasi-Newton method, many fits in parallel."""
+"""Least squares by Gauss-Newton steps within a trust (Levenberg and Marquardt), many fits in parallel.
+
+Derivatives are dear beside residuals. They are computed at the start, and again where a step fails; after a step that
+doesn't, they are corrected by what it showed (Broyden).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-SHRINK = 0.3  # factor by which a step is shortened that does not decrease the loss enough
-SUFFICIENT = 1e-4  # fraction of the predicted decrease that a step must achieve (Armijo)
+FIRST_DAMPING = 1e-2  # of a step, relative to the diagonal of the matrix
+LESS, MORE = 0.2, 10.0  # factors of the damping after a step that was better, and after one that wasn't
+LEAST_DAMPING = 1e-4  # at which a matrix that is singular still has an inverse
+STUCK = 1e3  # damping above which a search ends
 
-# Returns losses [n] and their gradients [n, unknowns] for unknowns [n, unknowns].
-Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+# Residuals [n, m] of unknowns [n, unknowns].
+Residuals = Callable[[np.ndarray], np.ndarray]
+# Derivatives of the residuals [k, m, unknowns] of the searches with indices [k], at the unknowns of all [n, unknowns].
+Jacobian = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass
@@ -18,23 +26,39 @@ class Search:
 
     Attributes:
         x: the best unknowns so far [n, unknowns].
-        loss: their losses [n].
-        gradient: their gradients [n, unknowns].
-        inverse: approximate inverse Hessians [n, unknowns, unknowns].
-        scale: fraction of its step that each search tries next [n].
-        fresh: whether the Hessian is still unknown [n].
+        residuals: theirs [n, m].
+        jacobian: derivatives of the residuals there [n, m, unknowns].
+        exact: whether these are computed, not corrected [n].
+        damping: of the step that each search tries next [n].
     """
 
     x: np.ndarray
-    loss: np.ndarray
-    gradient: np.ndarray
-    inverse: np.ndarray
-    scale: np.ndarray
-    fresh: np.ndarray
+    residuals: np.ndarray
+    jacobian: np.ndarray
+    exact: np.ndarray
+    damping: np.ndarray
+
+    @property
+    def loss(self) -> np.ndarray:
+        """Half the sums of squares [n]."""
+        return 0.5 * (self.residuals**2).sum(axis=1)
+
+    @property
+    def curvature(self) -> np.ndarray:
+        """Gauss and Newton's approximation of the losses' second derivatives [n, unknowns, unknowns]."""
+        return np.einsum("nri,nrj->nij", self.jacobian, self.jacobian)
+
+
+def begin(residuals: Residuals, jacobian: Jacobian, x: np.ndarray) -> Search:
+    """Evaluate the starting points [n, unknowns]."""
+    everyone = np.arange(len(x))
+    return Search(
+        x.copy(), residuals(x), jacobian(x, everyone), np.ones(len(x), dtype=bool), np.full(len(x), FIRST_DAMPING)
+    )
 
 
 def downhill(search: Search, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Quasi-Newton steps [n, unknowns], and the decrease of the losses that a quadratic model predicts [n].
+    """Damped Gauss-Newton steps [n, unknowns], and the decrease of the losses that a linear model predicts [n].
 
     An unknown at a bound that would move beyond it is held.
 
@@ -43,62 +67,61 @@ def downhill(search: Search, lower: np.ndarray, upper: np.ndarray) -> tuple[np.n
         lower: lower bounds of the unknowns [unknowns].
         upper: upper bounds of the unknowns [unknowns].
     """
-    beyond = ((search.x <= lower) & (search.gradient > 0.0)) | ((search.x >= upper) & (search.gradient < 0.0))
-    gradient = np.where(beyond, 0.0, search.gradient)
-    step = np.where(beyond, 0.0, -np.einsum("nij,nj->ni", search.inverse, gradient))
+    gradient = np.einsum("nri,nr->ni", search.jacobian, search.residuals)
+    beyond = ((search.x <= lower) & (gradient > 0.0)) | ((search.x >= upper) & (gradient < 0.0))
+    gradient = np.where(beyond, 0.0, gradient)
+    held, unit = beyond[:, :, None] | beyond[:, None, :], np.eye(gradient.shape[1])
+    matrix = search.curvature
+    diagonal = np.maximum(unit * matrix, 1e-300 * unit)
+    matrix = np.where(held, diagonal, matrix + search.damping[:, None, None] * diagonal)
+    step = -np.linalg.solve(matrix, gradient[..., None])[..., 0]
     return step, -0.5 * np.einsum("ni,ni->n", gradient, step)
 
 
-def begin(evaluate: Evaluate, x: np.ndarray, longest: float) -> Search:
-    """Evaluate the starting points.
-
-    Args:
-        evaluate: computes losses and gradients.
-        x: starting points [n, unknowns].
-        longest: length of the first step.
-    """
-    loss, gradient = evaluate(x)
-    inverse = identity(longest / np.maximum(np.linalg.norm(gradient, axis=1), 1e-12), x.shape[1])
-    return Search(x.copy(), loss, gradient, inverse, np.ones(len(x)), np.ones(len(x), dtype=bool))
+def at_work(search: Search, lower: np.ndarray, upper: np.ndarray, settled: float) -> np.ndarray:
+    """Which searches haven't ended [n]: those that expect to decrease their loss by more than ``settled``."""
+    return (~search.exact | (downhill(search, lower, upper)[1] > settled)) & (search.damping < STUCK)
 
 
-def iterate(search: Search, evaluate: Evaluate, lower: np.ndarray, upper: np.ndarray, longest: float) -> None:
-    """One iteration with a single evaluation: BFGS with backtracking (Nocedal and Wright 2006, chapters 3 and 6).
-
-    A search whose step was too long tries a shorter one in the next iteration.
+def iterate(
+    search: Search,
+    residuals: Residuals,
+    jacobian: Jacobian,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    longest: float,
+    settled: float,
+) -> None:
+    """One step of all searches at work (Nocedal and Wright 2006, chapters 10 and 11). If it isn't better it is undone.
 
     Args:
         search: state of the searches; updated in place.
-        evaluate: computes losses and gradients.
+        residuals: computes residuals.
+        jacobian: computes derivatives.
         lower: lower bounds of the unknowns [unknowns]; steps are clipped to them.
         upper: upper bounds of the unknowns [unknowns].
         longest: longest step in any unknown.
+        settled: decrease of a loss that isn't worth another step. Corrected derivatives don't decide that.
     """
+    working = at_work(search, lower, upper, settled)
     step, _ = downhill(search, lower, upper)
-    step *= search.scale[:, None] * np.minimum(1.0, longest / np.maximum(np.abs(step).max(axis=1), 1e-12))[:, None]
+    step *= np.minimum(1.0, longest / np.maximum(np.abs(step).max(axis=1), 1e-12))[:, None]
     trial = np.clip(search.x + step, lower, upper)
-    step = trial - search.x
-    loss, gradient = evaluate(trial)
-    slope = np.einsum("ni,ni->n", search.gradient, step)
-    better = np.isfinite(gradient).all(axis=1) & (loss < search.loss + SUFFICIENT * np.minimum(slope, 0.0))
-    change = gradient - search.gradient
-    product = np.einsum("ni,ni->n", step, change)
-    curved = better & (product > 1e-10)
-    first = curved & search.fresh
-    search.inverse[first] = identity(product[first] / (change[first] ** 2).sum(axis=1), step.shape[1])
-    search.inverse[curved] = updated(search.inverse[curved], step[curved], change[curved])
-    search.fresh &= ~curved
-    search.x[better], search.loss[better], search.gradient[better] = trial[better], loss[better], gradient[better]
-    search.scale = np.where(better, 1.0, SHRINK * search.scale)
+    found = residuals(trial)
+    better = working & np.isfinite(found).all(axis=1) & ((found**2).sum(axis=1) < (search.residuals**2).sum(axis=1))
+    failed = working & ~better
+    search.damping[better] = np.maximum(LESS * search.damping[better], LEAST_DAMPING)
+    search.damping[failed & search.exact] *= MORE
+    _correct(search, better, trial[better], found[better])
+    doubtful = ~search.exact & (failed | (downhill(search, lower, upper)[1] <= settled))
+    if doubtful.any():
+        search.jacobian[doubtful] = jacobian(search.x, np.flatnonzero(doubtful))
+        search.exact |= doubtful
 
 
-def updated(inverse: np.ndarray, step: np.ndarray, change: np.ndarray) -> np.ndarray:
-    """Inverse Hessians [n, k, k] that map changes of the gradient [n, k] to steps [n, k] (BFGS)."""
-    product = np.einsum("ni,ni->n", step, change)
-    left = np.eye(step.shape[1]) - step[:, :, None] * change[:, None, :] / product[:, None, None]
-    return left @ inverse @ left.swapaxes(1, 2) + step[:, :, None] * step[:, None, :] / product[:, None, None]
-
-
-def identity(factors: np.ndarray, size: int) -> np.ndarray:
-    """Multiples of the identity [n, size, size]."""
-    return factors[:, None, None] * np.eye(size)
+def _correct(search: Search, which: np.ndarray, x: np.ndarray, residuals: np.ndarray) -> None:
+    """Move the searches chosen [n] to unknowns with these residuals, and correct their derivatives (Broyden 1965)."""
+    step = x - search.x[which]
+    unforeseen = residuals - search.residuals[which] - np.einsum("nri,ni->nr", search.jacobian[which], step)
+    search.jacobian[which] += unforeseen[:, :, None] * step[:, None, :] / (step**2).sum(axis=1)[:, None, None]
+    search.x[which], search.residuals[which], search.exact[which] = x, residuals, False

@@ -50,15 +50,22 @@ def build(dtype: str = "float32", *, friction: float = 0.8, height: float = 0.0,
         QUADRUPED_URDF, floating_base=True, position=(0.0, 0.0, standing_height() + height), friction=1.0
     )
     if servo:
-        for leg in LEGS:
-            for joint in JOINTS:
-                builder.add_actuator(f"{leg}_{joint}_joint", "position", kp=SERVO_KP, kd=SERVO_KD)
+        for joint in joint_names():
+            builder.add_actuator(joint, "position", kp=SERVO_KP, kd=SERVO_KD)
     model = builder.finalize(dtype)
     q0 = model.q0.copy()
-    for leg in LEGS:
-        q0[model.q_slice(f"{leg}_thigh_joint")] = THIGH_ANGLE
-        q0[model.q_slice(f"{leg}_calf_joint")] = -2.0 * THIGH_ANGLE
+    q0[7:] = legs(THIGH_ANGLE, -2.0 * THIGH_ANGLE)
     return QuadrupedScene(model, robot, q0, np.zeros(model.nv))
+
+
+def joint_names() -> list[str]:
+    """The joints of the legs, in the order of their coordinates."""
+    return [f"{leg}_{joint}_joint" for leg in LEGS for joint in JOINTS]
+
+
+def legs(thigh: float, calf: float) -> np.ndarray:
+    """Angles of the legs' joints, all four legs alike and below the hips [12], rad."""
+    return np.tile([0.0, thigh, calf], len(LEGS))
 
 
 def standing_height() -> float:

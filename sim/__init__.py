@@ -41,6 +41,9 @@ from sim.model.builder import ModelBuilder
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.model.model import Keyframe, Model, Part
 from sim.model.softness import Softness
+from sim.model.tendons.specs import TendonWrap
+from sim.rays.cast import RayHits, cast_rays
+from sim.rays.targets import RayTargets
 from sim.simulation.contacts import Contacts
 from sim.simulation.gradient_norms import GradientNorms
 from sim.simulation.linearisation import Linearisation
@@ -69,15 +72,19 @@ __all__ = [
     "ModelError",
     "NotFiniteWarning",
     "Part",
+    "RayHits",
+    "RayTargets",
     "Simulator",
     "Softness",
     "State",
     "SweepResult",
     "SweepStudy",
+    "TendonWrap",
     "Trajectory",
     "URDFWarning",
     "USDWarning",
     "bias_forces",
+    "cast_rays",
     "centre_of_mass",
     "centre_of_mass_jacobian",
     "centroidal_momentum",

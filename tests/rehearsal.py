@@ -35,7 +35,8 @@ LARGE = 2**30
 # What a step finds as it was made: tables of the model and of the trajectory, and what stays zero for some links or
 # with one of the solvers.
 CONSTANT = {
-    "q0", "table", "cursor", "cursor_step", "near", "turning_link", "cone_link", "cone_twists", "constrained", "paths",
+    "q0", "table", "cursor", "cursor_step", "near", "turning_link", "cone_link", "cone_kind", "drag_link", "drag_size",
+    "drag_placement", "constrained", "paths",
     "trees", "constraint_overflow", "common_wrench", "_adjoint_memory", "no_acceleration", "_no_rate", "spinning_tree",
 }  # fmt: skip
 # What stays zero where there is no room for it.

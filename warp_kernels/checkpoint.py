@@ -16,17 +16,17 @@ import warp as wp
 from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import NO_KEY, kernel_module, warp_types
 
-# Places in the pointer table; zero stands for an array that wasn't given. The first four are what a state is made of; so
+# Places in the pointer table; zero stands for an array that wasn't given. The first five are what a state is made of; so
 # many places further is where it is kept between two stored ones.
-BETWEEN = 4
-Q, QD, IMPULSE, KEY = range(BETWEEN)
+BETWEEN = 5
+Q, QD, IMPULSE, KEY, ACT = range(BETWEEN)
 TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS, IMPULSE_BAR, BAD_STATE, LEFT_OUT = range(
     2 * BETWEEN, 2 * BETWEEN + 10
 )
-CONTACT_FORCE, CONTACT_FORCE_BAR = range(2 * BETWEEN + 10, 2 * BETWEEN + 12)
+CONTACT_FORCE, CONTACT_FORCE_BAR, ACT_BAR = range(2 * BETWEEN + 10, 2 * BETWEEN + 13)
 # Where the matrices of a single step's derivatives go, see :mod:`warp_kernels.linearise`.
-STATE_ROWS, TAU_ROWS, CONTROL_ROWS = range(2 * BETWEEN + 12, 2 * BETWEEN + 15)
-TABLE_SIZE = 2 * BETWEEN + 15
+STATE_ROWS, TAU_ROWS, CONTROL_ROWS = range(2 * BETWEEN + 13, 2 * BETWEEN + 16)
+TABLE_SIZE = 2 * BETWEEN + 16
 # Places in the cursor: the step, the interval between stored states, the number of steps.
 STEP, INTERVAL, STEPS = range(3)
 
@@ -381,6 +381,11 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         module=module,
+        read=read,
+        write=write,
+        is_stored=is_stored,
+        state_row=state_row,
+        state_address=state_address,
         is_left_out=is_left_out,
         accumulate=accumulate,
         load_state=load_state,

@@ -24,7 +24,7 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision, none with an adjoint.
 
     ``first_world`` is the place of this shard's first copy among the ``total_worlds`` copies of all worlds. The table has the addresses of
-    the matrices [worlds, 2 nv, n], with n = 2 nv for the state, nv for joint forces and nu for inputs of actuators.
+    the matrices [worlds, 2 nv + na, n], with n = 2 nv + na for the state, nv for joint forces and nu for inputs of actuators.
     """
     t = warp_types(scalar)
     vec3, quat, mat33 = t.vec3, t.quat, t.mat33
@@ -34,12 +34,14 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
     Matrices = wp.array3d(dtype=scalar)
 
     @wp.func
-    def matrices(table: wp.array(dtype=wp.uint64), place: int, worlds: int, nv: int, columns: int):
-        return wp.array(ptr=table[place], shape=(worlds, 2 * nv, columns), dtype=scalar)
+    def matrices(table: wp.array(dtype=wp.uint64), place: int, worlds: int, rows: int, columns: int):
+        return wp.array(ptr=table[place], shape=(worlds, rows, columns), dtype=scalar)
 
     @wp.func
     def row_of(copy: int, copies: int, nv: int, row_cursor: wp.array(dtype=int), path: wp.array2d(dtype=scalar)):
-        """Which row a copy finds now. Those before nv are rows of the path's velocity, if it is another one than the next."""
+        """Which row a copy finds now. Those before nv are rows of the path's velocity, if it is another one than the next; those
+        from 2 nv on are of the states of actuators.
+        """
         row = row_cursor[0] * copies + copy
         if path.shape[0] == 0:
             row += nv
@@ -90,6 +92,7 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         qd_path_bar: wp.array2d(dtype=scalar),
         qd_next_bar: wp.array2d(dtype=scalar),
+        act_next_bar: wp.array2d(dtype=scalar),
     ):
         """qd_path_bar: no rows where the path's velocity is the next one."""
         world = wp.tid()
@@ -99,6 +102,8 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
             qd_next_bar[world, k] = wp.where(row == nv + k, one, zero)
             if qd_path_bar.shape[0] > 0:
                 qd_path_bar[world, k] = wp.where(row == k, one, zero)
+        for k in range(act_next_bar.shape[1]):
+            act_next_bar[world, k] = wp.where(row == 2 * nv + k, one, zero)
 
     @wp.kernel(module=module, enable_backward=False)
     def end_row(
@@ -119,6 +124,7 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
         qd_bar: wp.array2d(dtype=scalar),
         tau_bar: wp.array2d(dtype=scalar),
         control_bar: wp.array2d(dtype=scalar),
+        act_bar: wp.array2d(dtype=scalar),
     ):
         """Write what a way back has found into the row that it began with."""
         world = wp.tid()
@@ -126,11 +132,12 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
         one_of, worlds = place // copies, total_worlds // copies
         nv, nu = qd_bar.shape[1], control_bar.shape[1]
         row = row_of(place % copies, copies, nv, row_cursor, qd_path_bar)
-        if row >= 2 * nv:
+        rows = 2 * nv + act_bar.shape[1]
+        if row >= rows:
             return
-        state = matrices(table, wp.static(STATE_ROWS), worlds, nv, 2 * nv)
-        tau = matrices(table, wp.static(TAU_ROWS), worlds, nv, nv)
-        control = matrices(table, wp.static(CONTROL_ROWS), worlds, nv, nu)
+        state = matrices(table, wp.static(STATE_ROWS), worlds, rows, rows)
+        tau = matrices(table, wp.static(TAU_ROWS), worlds, rows, nv)
+        control = matrices(table, wp.static(CONTROL_ROWS), worlds, rows, nu)
         for link in range(joint_type.shape[0]):
             kind = joint_type[link]
             i = joint_q_start[link]
@@ -150,6 +157,8 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
             tau[one_of, row, k] = tau_bar[world, k]
         for k in range(nu):
             control[one_of, row, k] = control_bar[world, k]
+        for k in range(act_bar.shape[1]):
+            state[one_of, row, 2 * nv + k] = act_bar[world, k]
 
     @wp.kernel(module=module, enable_backward=False)
     def coordinate_rows(
@@ -166,6 +175,7 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
         q: wp.array2d(dtype=scalar),
         qd_path: wp.array2d(dtype=scalar),
         control: wp.array2d(dtype=scalar),
+        act: wp.array2d(dtype=scalar),
         # Adjoint in
         qd_path_bar: wp.array2d(dtype=scalar),
     ):
@@ -176,9 +186,10 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
             return
         one_of, worlds = place // copies, total_worlds // copies
         nv = qd_path.shape[1]
-        state_rows = matrices(table, wp.static(STATE_ROWS), worlds, nv, 2 * nv)
-        tau_rows = matrices(table, wp.static(TAU_ROWS), worlds, nv, nv)
-        control_rows = matrices(table, wp.static(CONTROL_ROWS), worlds, nv, control.shape[1])
+        rows = 2 * nv + act.shape[1]
+        state_rows = matrices(table, wp.static(STATE_ROWS), worlds, rows, rows)
+        tau_rows = matrices(table, wp.static(TAU_ROWS), worlds, rows, nv)
+        control_rows = matrices(table, wp.static(CONTROL_ROWS), worlds, rows, control.shape[1])
         kind = joint_type[link]
         i = joint_q_start[link]
         k = joint_qd_start[link]

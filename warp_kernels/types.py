@@ -54,6 +54,13 @@ POSITION = 1
 VELOCITY = 2
 AFFINE = 3
 
+# How the state of an actuator follows its input: there is none; its rate is the input; it follows the input with a lag, by an
+# explicit step or by the exact one.
+STATELESS = 0
+INTEGRATOR = 1
+FILTER = 2
+EXACT_FILTER = 3
+
 # Warp's own flags but for a limit on the depth to which the compiler looks for scalars that make up a vector: with it
 # kernels for several worlds take twice as long, to compile as well.
 LANE_FLAGS = "-march=native -mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000"

@@ -141,12 +141,13 @@ def train(
         clock: what tells the time [s].
     """
     rows: list[dict[str, float]] = []
-    found, spent = kept.load(), 0.0
+    found, spent, taken = kept.load(), 0.0, 0.0
     before = processes.from_first(None if found is None else found["state"].tobytes())
     if before is not None:
         whole = torch.load(io.BytesIO(before), weights_only=True)
         learner.restore(whole["learner"])
-        rows, spent = whole["rows"], whole["rows"][-1]["seconds"]
+        rows = whole["rows"]
+        spent, taken = rows[-1]["seconds"], rows[-1]["steps"]
     start = saved = clock()
     silent = processes.number() > 0
     folder = None if kept.path is None else kept.path.parent
@@ -160,7 +161,8 @@ def train(
             now = clock()
             spent = processes.mean_over_processes(spent + now - start)  # all end together
             start = now
-            rows.append({**figures, "seconds": spent})
+            taken += horizon * processes.count() * learner.env.num_envs
+            rows.append({**figures, "seconds": spent, "steps": taken})
             curves.add(rows[-1], len(rows))
             bar.set_postfix_str(", ".join(f"{name} {value:.3g}" for name, value in figures.items()))
             bar.update()
@@ -169,9 +171,8 @@ def train(
                 kept.save(state=state)
                 saved = now
     kept.done()
-    columns = {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else {"seconds": 0.0})}
-    envs = processes.count() * learner.env.num_envs
-    steps = horizon * envs * np.arange(1, len(rows) + 1)
+    columns = {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ("seconds", "steps"))}
+    steps = columns.pop("steps").astype(np.int64)
     return Training(columns, steps, columns.pop("seconds"))
 
 

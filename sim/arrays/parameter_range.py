@@ -5,6 +5,7 @@ import numpy as np
 from sim.model.model import Model
 from sim.model.parameters import MAY_BE_INFINITE, NOT_NEGATIVE, PARAMETERS, POSITIVE, TOLERANCE
 from sim.model.specs import ACTUATOR_GAINS
+from warp_kernels.types import EXACT_FILTER, FILTER
 
 
 def unused_entries(name: str, model: Model) -> np.ndarray:
@@ -15,6 +16,8 @@ def unused_entries(name: str, model: Model) -> np.ndarray:
     gain = name.removeprefix("actuator_")
     if gain != name and gain in ACTUATOR_GAINS:
         return ~np.isin(model.actuator_kind, ACTUATOR_GAINS[gain])
+    if name == "actuator_time_constant":
+        return ~np.isin(model.actuator_dynamics, (FILTER, EXACT_FILTER))
     return np.zeros(count, dtype=bool)
 
 

@@ -10,6 +10,7 @@ from tqdm import tqdm
 from sim.cli.files import UsageError
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.model import Keyframe, Model, Part
+from sim.simulation.mujoco_settings import mujoco_settings
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 
@@ -22,6 +23,10 @@ def add_motion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, help="number of steps")
     parser.add_argument("--seconds", type=float, help="or duration [s]")
     parser.add_argument("--dt", type=float, help="time step [s]; default: that of the file, or 1/240")
+    parser.add_argument(
+        "--law", choices=("hard", "mujoco"), default="hard",
+        help="law of contact; mujoco: an MJCF file moves as in MuJoCo, by its integrator, cone and impratio",
+    )  # fmt: skip
     parser.add_argument("--keyframe", metavar="NAME", help="start at a keyframe of the file; its controls are held")
     parser.add_argument("--worlds", type=int, default=1, help="number of worlds, which differ by --noise (default 1)")
     parser.add_argument("--noise", type=float, default=0.0, help="standard deviation of start velocities [m/s, rad/s]")
@@ -53,10 +58,12 @@ def begin(model: Model, given: argparse.Namespace, dt: float) -> tuple[Simulator
     if given.worlds < 1:
         raise UsageError(f"--worlds {given.worlds} must be at least 1")
     q, qd, control = start(model, given.keyframe)
+    act = start_act(model, given.keyframe)
     velocities = np.tile(qd, (given.worlds, 1))
     velocities += given.noise * np.random.default_rng(given.seed).normal(size=velocities.shape)
-    simulator = Simulator(model, dt, num_worlds=given.worlds, device=given.device)
-    return simulator, simulator.state(np.tile(q, (given.worlds, 1)), velocities), control
+    settings = {**mujoco_settings(model), "dt": dt} if given.law == "mujoco" else {"dt": dt}
+    simulator = Simulator(model, **settings, num_worlds=given.worlds, device=given.device)
+    return simulator, simulator.state(np.tile(q, (given.worlds, 1)), velocities, act), control
 
 
 def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -102,6 +109,15 @@ def start(model: Model, name: str | None) -> tuple[np.ndarray, np.ndarray, np.nd
     q[model.q_slice(part)], qd[model.qd_slice(part)] = key.q, key.qd
     control = np.array([key.control.get(actuator, 0.0) for actuator in model.actuator_names])
     return q, qd, control if model.nu else None
+
+
+def start_act(model: Model, name: str | None) -> np.ndarray | None:
+    """States of actuators at the start [na]; None where no actuator has one. Raises as :func:`start`."""
+    if not model.na:
+        return None
+    given = {} if name is None else _keyframe(model, name)[1].act
+    has_state = zip(model.actuator_names, model.actuator_state, strict=True)
+    return np.array([given.get(actuator, 0.0) for actuator, place in has_state if place >= 0])
 
 
 def _keyframe(model: Model, name: str) -> tuple[Part, Keyframe]:

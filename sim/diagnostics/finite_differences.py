@@ -14,7 +14,7 @@ from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
 
 # Arguments of a rollout that are not parameters.
-INPUTS = ("q", "qd", "tau", "control")
+INPUTS = ("q", "qd", "act", "tau", "control")
 # Widths relative to the scale of an entry. No single width suits all entries: a distance changes velocities by its
 # value divided by the time step, a force by its value times the time step, and a kink may be near. The finer widths are
 # used if these do not agree.
@@ -41,8 +41,8 @@ class Problem:
         dt: time step [s].
         contact: options of the contact solver.
         device: Warp device or its name.
-        values: arguments of the rollout by name: q [nq], qd [nv], tau [steps, nv] and control [steps, nu] if given,
-            and parameters [n, ...]. Other parameters have the model's values.
+        values: arguments of the rollout by name: q [nq], qd [nv], act [na], tau [steps, nv] and control [steps, nu] if
+            given, and parameters [n, ...]. Other parameters have the model's values.
         q_weight: derivative of the loss in every q [steps + 1, nq].
         qd_weight: the same for qd [steps + 1, nv].
         impulses: impulses of a warm start for the first step: values [max_constraints, 3] and keys
@@ -66,11 +66,11 @@ class Problem:
             self.model, self.dt, num_worlds, self.device, self.contact, parameters, integrator=self.integrator
         )
 
-    def _state(self, simulator: Simulator, q: np.ndarray, qd: np.ndarray) -> State:
+    def _state(self, simulator: Simulator, q: np.ndarray, qd: np.ndarray, act: np.ndarray | None) -> State:
         impulses = None
         if self.impulses is not None:
             impulses = [np.repeat(array[None], simulator.num_worlds, axis=0) for array in self.impulses]
-        return start_state(simulator, q, qd, impulses)
+        return start_state(simulator, q, qd, impulses, act)
 
     def losses(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """Losses [count] of rollouts with perturbed values [count, ...] of some inputs."""
@@ -91,25 +91,31 @@ class Problem:
                     simulator.set_parameter(name, value)
             given = {name: np.repeat(self.values[name][None], worlds, axis=0) for name in INPUTS if name in self.values}
             given |= batch
-            tau, control = (np.swapaxes(given[name], 0, 1) if name in given else None for name in INPUTS[2:])
+            tau, control = (np.swapaxes(given[name], 0, 1) if name in given else None for name in INPUTS[3:])
             with warnings.catch_warnings():
                 # The unperturbed world has already issued this warning.
                 warnings.simplefilter("ignore", ContactOverflowWarning)
-                state = self._state(simulator, given["q"], given["qd"])
+                state = self._state(simulator, given["q"], given["qd"], given.get("act"))
                 trajectory = simulator.rollout(state, tau, len(self.q_weight) - 1, control=control)
             loss = np.einsum("tn,twn->w", self.q_weight, trajectory.q.numpy())
             found.append(loss + np.einsum("tn,twn->w", self.qd_weight, trajectory.qd.numpy()))
         return np.concatenate(found)[:count]
 
 
-def start_state(simulator: Simulator, q: np.ndarray, qd: np.ndarray, impulses: Sequence[np.ndarray] | None) -> State:
+def start_state(
+    simulator: Simulator,
+    q: np.ndarray,
+    qd: np.ndarray,
+    impulses: Sequence[np.ndarray] | None,
+    act: np.ndarray | None = None,
+) -> State:
     """State of a float64 simulator; impulses are values [num_worlds, max_constraints, 3] and keys [..., 2], or None."""
-    state = simulator.state(q, qd)
+    state = simulator.state(q, qd, act)
     if impulses is None:
         return state
     value: wp.array = wp.array(impulses[0], dtype=wp.float64, ndim=3, device=simulator.device)
     key: wp.array = wp.array(impulses[1], dtype=wp.int32, ndim=3, device=simulator.device)
-    return State(state.q, state.qd, Impulses(value, key))
+    return State(state.q, state.qd, Impulses(value, key), state.act)
 
 
 @dataclass(frozen=True)

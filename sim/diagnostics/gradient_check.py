@@ -134,7 +134,8 @@ def _doubled(
     )  # fmt: skip
     started = simulator.first_impulses(state.impulses)
     impulses = None if started is None else [array.numpy()[worlds] for array in (started.value, started.key)]
-    trajectory = double.rollout(start_state(double, q, qd, impulses), tau, steps, control=control)
+    act = None if state.act is None else state.act.numpy()[worlds]
+    trajectory = double.rollout(start_state(double, q, qd, impulses, act), tau, steps, control=control)
     if not (np.isfinite(trajectory.q.numpy()).all() and np.isfinite(trajectory.qd.numpy()).all()):
         raise FloatingPointError(
             "check_gradients: the rollout itself is not finite; the simulator's check_finite=True shows where it starts"
@@ -144,12 +145,15 @@ def _doubled(
 
 def _names(simulator: Simulator, wrt: Iterable[str] | None, inputs: dict[str, Any]) -> list[str]:
     if wrt is None:
-        return ["q", "qd", *(name for name, given in inputs.items() if given is not None)]
+        states = ["q", "qd", "act"] if simulator.model.na else ["q", "qd"]
+        return [*states, *(name for name, given in inputs.items() if given is not None)]
     names = [wrt] if isinstance(wrt, str) else list(dict.fromkeys(wrt))
     for name in names:
         known = [*INPUTS, *simulator.parameter_values()]
         if name not in known:
             raise ModelError(f"wrt: there is no '{name}'; choose from {', '.join(known)}")
+        if name == "act" and not simulator.model.na:
+            raise ModelError("wrt names 'act', but no actuator of the model has a state; leave it out")
         if name in inputs and inputs[name] is None:
             raise ModelError(f"wrt names '{name}', but no {name} was given; pass zeros if necessary")
     return names
@@ -190,6 +194,8 @@ def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], wor
     simulator = trajectory.simulator
     values = {name: value[world] for name, value in simulator.parameter_values().items()}
     values |= {"q": trajectory.q.numpy()[0, world], "qd": trajectory.qd.numpy()[0, world]}
+    if trajectory.act is not None:
+        values["act"] = trajectory.act.numpy()[0, world]
     for name, given in (("tau", trajectory.tau), ("control", trajectory.control)):
         if given is not None:
             values[name] = given.numpy()[:, world]
@@ -208,7 +214,7 @@ def _of_world(gradients: Gradients, name: str, world: int) -> np.ndarray:
         return gradients.parameters[name][world]
     if name in ("tau", "control"):
         return getattr(gradients, name).numpy()[:, world]
-    return (gradients.q if name == "q" else gradients.qd).numpy()[world]
+    return getattr(gradients, name).numpy()[world]
 
 
 def _draw(some: Sequence[Entry], most: int, rng: np.random.Generator) -> list[Entry]:

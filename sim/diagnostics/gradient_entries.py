@@ -11,6 +11,7 @@ from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
 from sim.model.specs import ACTUATOR_GAINS
 from sim.model.tendons.tendons import owners_of
+from warp_kernels.types import EXACT_FILTER, FILTER
 
 AXES = ("x", "y", "z")
 # At zero these have no derivative on both sides: the shape does not use the size, the joint has no row of dry friction,
@@ -33,9 +34,9 @@ class Entry:
     """One number that a rollout depends on.
 
     Attributes:
-        argument: "q", "qd", "tau", "control", or the name of a parameter.
-        index: index in the argument of one world: (dof,) for q and qd, (step, dof) for tau, (step, actuator) for
-            control. The rotation of a pose has indices from 3 on.
+        argument: "q", "qd", "act", "tau", "control", or the name of a parameter.
+        index: index in the argument of one world: (dof,) for q and qd, (state,) for act, (step, dof) for tau, (step,
+            actuator) for control. The rotation of a pose has indices from 3 on.
         owner: the joint, link, geometry or actuator, such as "joint 'hip'".
         component: component of its value, such as "rotation about x"; empty for a single number.
         direction: how to change it.
@@ -59,6 +60,9 @@ def entries(model: Model, value: np.ndarray, argument: str) -> list[Entry]:
         return list(_coordinates(model, value))
     if argument in ("qd", "tau"):
         return list(_by_owner(value, argument, [_joint(model, dof) for dof in range(model.nv)]))
+    if argument == "act":
+        owners = [_owner(model, "actuator", int(i)) for i in np.flatnonzero(model.actuator_state >= 0)]
+        return list(_by_owner(value, argument, owners))
     if argument == "control":
         return list(_by_owner(value, argument, [_owner(model, "actuator", i) for i in range(model.nu)]))
     return list(_parameter(model, value, argument))
@@ -130,6 +134,8 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
 
 def _has_gain(model: Model, name: str, actuator: int) -> bool:
     """Whether this actuator's kind has a parameter of actuators."""
+    if name == "actuator_time_constant":
+        return int(model.actuator_dynamics[actuator]) in (FILTER, EXACT_FILTER)
     kinds = ACTUATOR_GAINS.get(name.removeprefix("actuator_"))
     return kinds is None or int(model.actuator_kind[actuator]) in kinds
 
@@ -186,6 +192,6 @@ def _owner(model: Model, per: str, item: int) -> tuple[str, str]:
         "actuator": ("actuator", model.actuator_names),
         "tendon": ("tendon", model.tendons.names),
         "tendon_coupling": ("constraint", model.tendons.coupling_names),
-        **{f"tendon_{part}": ("tendon", owners_of(model.tendons, part)) for part in ("term", "point")},
+        **{f"tendon_{part}": ("tendon", owners_of(model.tendons, part)) for part in ("term", "point", "wrap")},
     }[per]
     return f"{what} '{names[item]}'", ""

@@ -97,6 +97,7 @@ class VectorEnv:
         self.simulator = Simulator(
             task.model(), task.dt, num_envs, device, task.contact(), threads=threads, integrator=task.integrator
         )
+        self.simulator.model.require_stateless_actuators("VectorEnv")
         if self.simulator.model.dtype != task.dtype:
             raise ModelError(f"the task's dtype is {task.dtype}, but its model has {self.simulator.model.dtype}")
         self.generator = torch.Generator(self.device)

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 from tqdm import tqdm
 
 TAIL = 5.0  # degrees of freedom of the proposals, Student's t, whose tails are heavier than a posterior's
-WIDER = 3.0  # width of the first proposal relative to the first covariance
-MARGIN = 1.5  # width of a later proposal relative to the spread of all samples so far
+WIDER = 3.0  # width of the first proposals relative to the first covariances
+MARGIN = 1.5  # width of a later proposal relative to the spread of the samples that belong to it
 FLOOR = 0.3  # least width of a proposal relative to the first covariance
+SHARE = 0.1  # least share of the samples that a peak gets, divided by the number of peaks
 
 # Returns log-likelihoods [n, samples] of unknowns [n, samples, k].
 LogLikelihood = Callable[[np.ndarray], np.ndarray]
@@ -33,6 +35,46 @@ class Posterior:
     samples: np.ndarray
     weights: np.ndarray
 
+    def quantile(self, probability: float) -> np.ndarray:
+        """What each unknown is below with this probability [n, k]."""
+        order = np.argsort(self.samples, axis=1)
+        x, weights = np.take_along_axis(self.samples, order, 1), np.take_along_axis(self.weights[:, :, None], order, 1)
+        # A sample stands for the half of its weight on either side.
+        below = np.cumsum(weights, axis=1) - 0.5 * weights
+        return np.array(
+            [[np.interp(probability, below[i, :, k], x[i, :, k]) for k in range(x.shape[2])] for i in range(len(x))]
+        ).reshape(self.mean.shape)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Mixtures of m t distributions for n problems.
+
+    Attributes:
+        share: of the samples [n, m].
+        mean: [n, m, k].
+        root: Cholesky factors of the matrices of their width [n, m, k, k].
+    """
+
+    share: np.ndarray
+    mean: np.ndarray
+    root: np.ndarray
+
+    def draw(self, rng: np.random.Generator, samples: int) -> np.ndarray:
+        """Samples [n, samples, k]."""
+        n, _, k = self.mean.shape
+        which = (rng.random((n, samples, 1)) > np.cumsum(self.share, axis=1)[:, None, :-1]).sum(axis=2)
+        u = rng.standard_normal((n, samples, k)) / np.sqrt(rng.chisquare(TAIL, (n, samples, 1)) / TAIL)
+        row = np.arange(n)[:, None]
+        return self.mean[row, which] + np.einsum("nsij,nsj->nsi", self.root[row, which], u)
+
+    def parts(self, x: np.ndarray) -> np.ndarray:
+        """Log-densities, but for a constant, of distributions times shares [n, samples, m], at x [n, samples, k]."""
+        k = x.shape[2]
+        u = np.einsum("nmij,nsmj->nsmi", np.linalg.inv(self.root), x[:, :, None] - self.mean[:, None])
+        volume = np.log(np.einsum("nmii->nmi", self.root)).sum(axis=2)
+        return -0.5 * (TAIL + k) * np.log1p((u**2).sum(axis=3) / TAIL) + (np.log(self.share) - volume)[:, None]
+
 
 def sample(
     likelihood: LogLikelihood, mean: np.ndarray, covariance: np.ndarray, samples: int, rounds: int, seed: int,
@@ -40,40 +82,54 @@ def sample(
 ) -> Posterior:  # fmt: skip
     """Mean and covariance of posteriors with a flat prior and a likelihood that may have many peaks.
 
-    Each round draws from a t distribution fitted to the samples of all earlier rounds, weighted by the ratio of their
-    likelihood to their proposal density (Cappé et al., *Population Monte Carlo*, 2004).
+    Each round draws from a mixture of t distributions, one for each peak that is known at first. A sample's weight is
+    the ratio of its likelihood to the density of the mixtures of all rounds so far (Cornuet et al., *Adaptive Multiple
+    Importance Sampling*, 2012). The next mixture has the moments of the samples, each shared out among the
+    distributions that it may have come from (Cappé et al., *Adaptive importance sampling in general mixture classes*,
+    2008).
 
     Args:
         likelihood: log-likelihood of the data, up to a constant.
-        mean: mean of the first proposal [n, k].
-        covariance: covariance of the first proposal [n, k, k].
+        mean: places of the peaks [n, m, k].
+        covariance: covariances of the peaks [n, m, k, k].
         samples: number of samples per problem and round.
         rounds: number of rounds.
         seed: seed of the samples.
         bar: whether to show a progress bar.
     """
     rng = np.random.default_rng(seed)
-    first, proposal = FLOOR**2 * covariance, WIDER**2 * covariance
-    drawn, weights = np.zeros((len(mean), 0, mean.shape[1])), np.zeros((len(mean), 0))
+    n, peaks, k = mean.shape
+    mixtures = [Mixture(np.full((n, peaks), 1.0 / peaks), mean, WIDER * np.linalg.cholesky(covariance))]
+    drawn, likelihoods = np.zeros((n, 0, k)), np.zeros((n, 0))
     for _ in tqdm(range(rounds), desc="uncertainty", unit="round", disable=not bar):
-        x, density = _draw(rng, mean, proposal, samples)
+        x = mixtures[-1].draw(rng, samples)
         drawn = np.concatenate([drawn, x], axis=1)
-        weights = np.concatenate([weights, likelihood(x) - density], axis=1)
-        found = _moments(drawn, weights)
-        mean, proposal = found.mean, MARGIN**2 * found.covariance + first
+        likelihoods = np.concatenate([likelihoods, likelihood(x)], axis=1)
+        parts = np.stack([mixture.parts(drawn) for mixture in mixtures])
+        found = _moments(drawn, likelihoods - logsumexp(parts, axis=(0, 3)))
+        mixtures.append(_adapted(mixtures[-1], parts[-1], found, FLOOR**2 * covariance))
     return found
 
 
-def _draw(
-    rng: np.random.Generator, mean: np.ndarray, covariance: np.ndarray, samples: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Samples of t distributions [n, samples, k], and their log-densities up to a constant [n, samples]."""
-    n, k = mean.shape
-    root = np.linalg.cholesky(covariance)
-    u = rng.standard_normal((n, samples, k)) / np.sqrt(rng.chisquare(TAIL, (n, samples, 1)) / TAIL)
-    volume = np.log(np.einsum("nii->ni", root)).sum(axis=1)
-    density = -0.5 * (TAIL + k) * np.log1p((u**2).sum(axis=2) / TAIL) - volume[:, None]
-    return mean[:, None] + np.einsum("nij,nsj->nsi", root, u), density
+def _adapted(mixture: Mixture, parts: np.ndarray, found: Posterior, least: np.ndarray) -> Mixture:
+    """The mixture whose distributions have the moments of the samples that belong to them.
+
+    Args:
+        mixture: the one before.
+        parts: its log-densities at the samples [n, samples, m].
+        found: the samples and their weights.
+        least: added to the covariances [n, m, k, k].
+    """
+    belongs = found.weights[:, :, None] * np.exp(parts - logsumexp(parts, axis=2, keepdims=True))
+    total = belongs.sum(axis=1)
+    belongs /= np.maximum(total, 1e-300)[:, None]
+    # Without samples of its own a distribution stays where it is.
+    own = (total > 1e-6)[:, :, None]
+    mean = np.where(own, np.einsum("nsm,nsk->nmk", belongs, found.samples), mixture.mean)
+    apart = found.samples[:, :, None] - mean[:, None]
+    spread = np.einsum("nsm,nsmi,nsmj->nmij", belongs, apart, apart)
+    share = (1.0 - SHARE) * total + SHARE / total.shape[1]
+    return Mixture(share, mean, np.linalg.cholesky(MARGIN**2 * spread + least))
 
 
 def _moments(x: np.ndarray, weights: np.ndarray) -> Posterior:

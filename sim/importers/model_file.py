@@ -13,7 +13,8 @@ import numpy as np
 
 from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
-from sim.model.model import Frame, Geometry, Keyframe, Mesh, Model, MujocoOptions, PairFriction, Part
+from sim.model.medium.medium import DragBoxes
+from sim.model.model import Frame, Geometry, Keyframe, Mesh, Model, MujocoOptions, PairFriction, PairSoftness, Part
 from sim.model.sensors.sensor import Sensor
 from sim.model.softness import Softness
 from sim.model.tendons.tendons import Tendons
@@ -29,6 +30,8 @@ CLASSES = {
         MujocoOptions,
         Keyframe,
         PairFriction,
+        PairSoftness,
+        DragBoxes,
         Softness,
         Sensor,
         Equalities,

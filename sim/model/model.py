@@ -15,6 +15,7 @@ from sim.errors import ModelError
 from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.joint_types import JOINT_TYPES
+from sim.model.medium.medium import DragBoxes
 from sim.model.names import counted
 from sim.model.sensors.sensor import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
@@ -129,6 +130,23 @@ class PairFriction:
 
 
 @dataclass(frozen=True)
+class PairSoftness:
+    """A softness that two geometries have together, see :meth:`sim.ModelBuilder.set_pair_softness`.
+
+    Attributes:
+        a: index of one geometry.
+        b: index of the other; a < b.
+        softness: of their contacts under MuJoCo's law.
+        contact_margin: the distance at which these begin to act [m].
+    """
+
+    a: int
+    b: int
+    softness: Softness
+    contact_margin: float
+
+
+@dataclass(frozen=True)
 class Keyframe:
     """A state of a part.
 
@@ -136,11 +154,13 @@ class Keyframe:
         q: coordinates of its joints, in the model at ``model.q_slice(part)`` [n].
         qd: their velocities, at ``model.qd_slice(part)``.
         control: inputs of its actuators by name; zero where the file states none.
+        act: states of its actuators by name, likewise.
     """
 
     q: np.ndarray
     qd: np.ndarray
     control: Mapping[str, float]
+    act: Mapping[str, float] = field(default_factory=dict)
 
 
 # MuJoCo's own names of the integrators and of the cones.
@@ -219,14 +239,18 @@ class Model:
         actuator_kind: code of each actuator, see :mod:`warp_kernels.types` [nu].
         actuator_dof: the degree of freedom that it drives [nu], -1 where it drives a tendon.
         actuator_tendon: the tendon that it drives [nu], -1 where it drives a joint.
+        actuator_dynamics: how the state of each one follows its input, see :mod:`warp_kernels.types` [nu].
+        actuator_early: 1 where its force is that of the state after the step [nu].
         parameters: names of :data:`sim.model.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3]. Those
             of actuators and of tendons are there only if there is one.
         kinematic_links: names of links whose placement is an input, see :meth:`sim.ModelBuilder.add_joint`.
         massless_links: names of moving links without mass, which can't be simulated.
         pair_frictions: of pairs of geometries that have one of their own.
+        pair_softness: likewise.
         limit_softness: of the limits of each degree of freedom under MuJoCo's law [nv].
         friction_softness: of its dry friction, likewise [nv].
         sensors: what :class:`sim.torch.Sensors` reads.
+        drag_boxes: what the medium drags, if there is one.
     """
 
     dtype: str
@@ -258,13 +282,17 @@ class Model:
     actuator_kind: np.ndarray
     actuator_dof: np.ndarray
     actuator_tendon: np.ndarray
+    actuator_dynamics: np.ndarray
+    actuator_early: np.ndarray
     parameters: dict[str, np.ndarray] = field(repr=False)
     kinematic_links: tuple[str, ...] = ()
     massless_links: tuple[str, ...] = ()
     pair_frictions: tuple[PairFriction, ...] = ()
+    pair_softness: tuple[PairSoftness, ...] = ()
     limit_softness: tuple[Softness, ...] = ()
     friction_softness: tuple[Softness, ...] = ()
     sensors: tuple[Sensor, ...] = ()
+    drag_boxes: DragBoxes = field(default_factory=DragBoxes)
 
     def __post_init__(self) -> None:
         for name, type in zip(self.joint_names, self.joint_type, strict=True):
@@ -310,6 +338,17 @@ class Model:
         return len(self.actuator_names)
 
     @property
+    def actuator_state(self) -> np.ndarray:
+        """Where the state of each actuator is in ``act`` [nu], -1 for none."""
+        has_state = self.actuator_dynamics != codes.STATELESS
+        return np.where(has_state, np.cumsum(has_state) - 1, -1).astype(np.int32)
+
+    @property
+    def na(self) -> int:
+        """Number of states of actuators."""
+        return int((self.actuator_dynamics != codes.STATELESS).sum())
+
+    @property
     def num_geometries(self) -> int:
         """Number of geometries, visual ones included."""
         return len(self.geometries)
@@ -334,6 +373,7 @@ class Model:
             "tendon": len(self.tendons.names),
             "tendon_term": len(self.tendons.term_dof),
             "tendon_point": len(self.tendons.point_link),
+            "tendon_wrap": len(self.tendons.wrap_link),
             "tendon_coupling": len(self.tendons.coupling_names),
         }
 
@@ -341,6 +381,15 @@ class Model:
     def scalar(self) -> Any:
         """The Warp scalar type of the model's dtype."""
         return codes.DTYPES[self.dtype]
+
+    def require_stateless_actuators(self, where: str) -> None:
+        """Raise ModelError if actuators have states, for what carries q and qd alone."""
+        if self.na:
+            name = self.actuator_names[int(np.argmax(self.actuator_state >= 0))]
+            raise ModelError(
+                f"{where}: actuator '{name}' has a state, which isn't carried here; use Simulator or "
+                "sim.torch.rollout, or filter its input instead"
+            )
 
     def link(self, name: str) -> int:
         """Index of a link by name. Raises ModelError if there is none."""
@@ -357,6 +406,10 @@ class Model:
     def geometry(self, name: str) -> int:
         """Index of a geometry by name. Raises ModelError if there is none."""
         return _find(self._geometry_index, name, "geometry")
+
+    def is_static(self, geometry: Geometry) -> bool:
+        """Whether no joint moves a geometry."""
+        return geometry.link < 0 or bool(self.link_tail_dof[geometry.link] < 0)
 
     def actuator(self, name: str) -> int:
         """Index of an actuator, its place in ``control``, by name. Raises ModelError if there is none."""

@@ -19,7 +19,7 @@ class ParameterSpec:
     Attributes:
         per: what it is counted by: "link", "dof", "geometry", "height" (all points of the heightfields, one field
             after the other, row by row), "anchor" or "coupling" (see :class:`sim.model.equalities.Equalities`),
-            "actuator", "tendon", "tendon_term", "tendon_point" or "tendon_coupling" (see
+            "actuator", "tendon", "tendon_term", "tendon_point", "tendon_wrap" or "tendon_coupling" (see
             :class:`sim.model.tendons.tendons.Tendons`), or "world" (a single one).
         shape: the shape of one value.
         unit: its SI unit.
@@ -52,6 +52,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "swing_limit": ParameterSpec("link", (), "rad", "largest swing of a spherical joint's axis; infinite: none"),
     "twist_limit": ParameterSpec(
         "link", (), "rad", "largest twist of a spherical joint about its axis, either way; infinite: none"
+    ),
+    "rotation_limit": ParameterSpec(
+        "link", (), "rad", "largest rotation of a spherical joint, about whichever axis; infinite: none"
     ),
     "limit_margin": ParameterSpec("dof", (), "rad or m", "distance before a limit at which it becomes active"),
     "limit_stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "stiffness of a limit; infinite: hard"),
@@ -86,6 +89,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "tendon_term", (), "m/rad or -", "length of a fixed tendon per joint coordinate"
     ),
     "tendon_point": ParameterSpec("tendon_point", (3,), "m", "a point of a spatial tendon in its link"),
+    "tendon_wrap_centre": ParameterSpec("tendon_wrap", (3,), "m", "centre of what a tendon lies around, in its link"),
+    "tendon_wrap_axis": ParameterSpec("tendon_wrap", (3,), "-", "axis of a cylinder, of any length; sphere: zero"),
+    "tendon_wrap_radius": ParameterSpec("tendon_wrap", (), "m", "radius of what a tendon lies around"),
     "tendon_stiffness": ParameterSpec("tendon", (), "N/m", "stiffness of a tendon"),
     "tendon_damping": ParameterSpec("tendon", (), "N s/m", "damping of a tendon"),
     "tendon_rest_lower": ParameterSpec("tendon", (), "m", "length below which its spring pushes"),
@@ -120,9 +126,21 @@ PARAMETERS: dict[str, ParameterSpec] = {
     ),
     "actuator_control_lower": ParameterSpec("actuator", (), "that of u", "least input; what is below is raised to it"),
     "actuator_control_upper": ParameterSpec("actuator", (), "that of u", "greatest input"),
+    "actuator_time_constant": ParameterSpec(
+        "actuator", (), "s", "time constant of a filter; this and the next two only where an actuator has a state"
+    ),
+    "actuator_act_lower": ParameterSpec("actuator", (), "that of the state", "least state"),
+    "actuator_act_upper": ParameterSpec("actuator", (), "that of the state", "greatest state"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
+    "medium_density": ParameterSpec("world", (), "kg/m^3", "density of the medium; only where there is one"),
+    "medium_viscosity": ParameterSpec("world", (), "Pa s", "its viscosity, likewise"),
+    "wind": ParameterSpec("world", (3,), "m/s", "its velocity in the world frame, likewise"),
     "regularisation": ParameterSpec(
-        "world", (), "-", 'softness of a row, as a share of the mean inverse mass of its constraint; "newton" alone'
+        "world",
+        (),
+        "-",
+        "softness of a row, as a share of the mean inverse mass of its constraint; half for friction of contacts; "
+        '"newton" alone',
     ),
     "recovery_time": ParameterSpec(
         "world", (), "s", 'time in which an overlap fades, beside the time step; "newton" alone'
@@ -139,13 +157,17 @@ PARAMETERS: dict[str, ParameterSpec] = {
 NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
     "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping", "actuator_kp",
-    "actuator_kd", "actuator_force_limit", "recovery_time", "tendon_stiffness", "tendon_damping",
-    "tendon_friction_loss", "tendon_limit_margin",
+    "actuator_kd", "actuator_force_limit", "actuator_time_constant", "medium_density", "medium_viscosity",
+    "recovery_time", "tendon_stiffness", "tendon_damping", "tendon_friction_loss", "tendon_limit_margin",
 )  # fmt: skip
-POSITIVE = ("swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness", "regularisation")
+POSITIVE = (
+    "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness", "contact_stiffness", "regularisation",
+    "tendon_wrap_radius",
+)  # fmt: skip
 MAY_BE_INFINITE = (
     "lower_limit", "upper_limit", "actuator_force_limit", "actuator_control_lower", "actuator_control_upper",
-    "swing_limit", "twist_limit", "limit_stiffness", "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
+    "actuator_act_lower", "actuator_act_upper", "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness",
+    "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
 )  # fmt: skip
 # Values this little below zero are accepted: an optimiser's last step, and finite differences at zero.
 TOLERANCE = 0.01

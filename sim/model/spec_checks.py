@@ -73,7 +73,7 @@ def check_joint(spec: JointSpec, type: str) -> None:
         raise ModelError(
             f"{where}: limit_stiffness is {spec.limit_stiffness}; it must be positive, infinite for hard limits"
         )
-    for label in ("swing_limit", "twist_limit"):
+    for label in ("swing_limit", "twist_limit", "rotation_limit"):
         value = getattr(spec, label)
         if np.isfinite(value) and spec.type != codes.SPHERICAL:
             raise ModelError(f"{where}: {label} is for spherical joints, not {type}")
@@ -133,6 +133,22 @@ def check_actuator(spec: ActuatorSpec, kind: str) -> None:
     lower, upper = spec.control_range
     if not lower < upper:
         raise ModelError(f"{where}: control_range is ({lower}, {upper}); the first must be less than the second")
+    _check_state(where, spec)
+
+
+def _check_state(where: str, spec: ActuatorSpec) -> None:
+    """Refuse what an actuator without a state doesn't have, and a filter without a time constant."""
+    lower, upper = spec.act_range
+    finite_and_not_negative(where, "time_constant", spec.time_constant)
+    if spec.dynamics in (codes.FILTER, codes.EXACT_FILTER):
+        if spec.time_constant == 0.0:
+            raise ModelError(f"{where}: a filter needs a time_constant")
+    elif spec.time_constant != 0.0:
+        raise ModelError(f"{where}: time_constant is {spec.time_constant}, but only filters have one; see dynamics")
+    if not lower < upper:
+        raise ModelError(f"{where}: act_range is ({lower}, {upper}); the first must be less than the second")
+    if spec.dynamics == codes.STATELESS and (spec.act_early or np.isfinite(lower) or np.isfinite(upper)):
+        raise ModelError(f"{where}: act_range and act_early are of actuators with a state; give it dynamics")
 
 
 def finite_and_not_negative(where: str, label: str, value: float) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from sim.model.medium.medium import DragBox, Medium
 from sim.model.model import Geometry, Part
 from sim.model.sensors.sensor import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
@@ -42,6 +43,11 @@ POSITIVE_SIZES = {
 }
 ACTUATOR_CODES = {
     "torque": codes.TORQUE, "position": codes.POSITION, "velocity": codes.VELOCITY, "affine": codes.AFFINE,
+}  # fmt: skip
+# How the state of an actuator follows its input.
+DYNAMICS_CODES = {
+    "none": codes.STATELESS, "integrator": codes.INTEGRATOR, "filter": codes.FILTER,
+    "filterexact": codes.EXACT_FILTER,
 }  # fmt: skip
 # The kinds of actuator that have a gain.
 ACTUATOR_GAINS = {
@@ -89,6 +95,7 @@ class JointSpec:
     limit_damping: float = 0.0
     swing_limit: float = np.inf
     twist_limit: float = np.inf
+    rotation_limit: float = np.inf
     limit_softness: Softness = DEFAULT_SOFTNESS
     friction_softness: Softness = DEFAULT_SOFTNESS
     kinematic: bool = False
@@ -127,6 +134,10 @@ class ActuatorSpec:
     force_centre: float
     force_limit: float
     control_range: tuple[float, float]
+    dynamics: int
+    time_constant: float
+    act_range: tuple[float, float]
+    act_early: bool
 
 
 @dataclass(kw_only=True)
@@ -177,7 +188,10 @@ class WorldSpec:
         excluded_groups: groups of links of which no two touch.
         excluded_geometries: pairs of geometries that never touch.
         pair_frictions: sliding, torsional and rolling friction of pairs of geometries.
+        pair_softness: softness and margin of pairs of geometries.
         sensors: by name.
+        medium: what all links move through; None for nothing.
+        drag_boxes: what it drags.
     """
 
     gravity: np.ndarray
@@ -197,4 +211,7 @@ class WorldSpec:
     excluded_groups: list[frozenset[str]] = field(default_factory=list)
     excluded_geometries: set[frozenset[str]] = field(default_factory=set)
     pair_frictions: dict[frozenset[str], tuple[float, float, float]] = field(default_factory=dict)
+    pair_softness: dict[frozenset[str], tuple[Softness, float]] = field(default_factory=dict)
     sensors: dict[str, Sensor] = field(default_factory=dict)
+    medium: Medium | None = None
+    drag_boxes: list[DragBox] = field(default_factory=list)

@@ -100,6 +100,7 @@ class Problem:
         self._simulators: dict[int, tuple[Simulator, dict[str, np.ndarray]]] = {}
         self.simulator = simulator
         self.model = simulator.model
+        self.model.require_stateless_actuators("Problem")
         self.stages, self.hold = int(stages), int(hold)
         self.parametrisation = controls
         self.space = control_space(simulator, self.stages, joints, limits, scale)

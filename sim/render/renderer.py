@@ -209,14 +209,22 @@ class Renderer:
         if len(worlds) != len(self.offsets):
             raise ModelError(f"poses have shape {array.shape}, but there are {len(self.offsets)} worlds")
         link_poses = check_poses(self.model, worlds)
-        if self.mesh is None:
-            # The bounding volume hierarchy is built once, with trails at full length, and refitted for every frame.
-            self._place(link_poses, -1)
+        if self.mesh is None or self._rebuilds():
+            self._place(link_poses, frame if self._rebuilds() else -1)  # with trails at full length where it is kept
             self.mesh = wp.Mesh(self.points, self.indices, bvh_leaf_size=LEAF)
             self.passes = self._passes(self.mesh)
-        self._place(link_poses, frame)
-        self.mesh.refit()
+        if not self._rebuilds():
+            self._place(link_poses, frame)
+            self.mesh.refit()
         return self.mesh
+
+    def _rebuilds(self) -> bool:
+        """Whether the hierarchy of bounding volumes is built for every frame, and not once and refitted.
+
+        Rays take up to four times as long through one that was built for other poses. Building takes as long for a
+        triangle as a ray for a pixel.
+        """
+        return self.device.is_cpu and len(self.indices) // 3 < self.width * self.height
 
     def _passes(self, mesh: wp.Mesh) -> list[list[wp.Launch]]:
         """What draws a frame, recorded once: the launches of each pass depend on all of the pass before."""

@@ -9,7 +9,7 @@ from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.state import State
 from sim.simulation.worlds import Worlds
-from warp_kernels.checkpoint import CONTROL, CONTROL_ROWS, QD, STATE_ROWS, TAU, TAU_ROWS, Q
+from warp_kernels.checkpoint import ACT, CONTROL, CONTROL_ROWS, QD, STATE_ROWS, TAU, TAU_ROWS, Q
 
 # About as many threads as a GPU with 132 multiprocessors runs at a time when each takes 255 registers.
 THREADS_OF_A_GPU = 2**15
@@ -19,13 +19,13 @@ THREADS_OF_A_GPU = 2**15
 class Linearisation:
     """To first order ``dx+ = A dx + B_tau dtau + B_control dcontrol``, about one state of each world.
 
-    A state's change dx is [2 nv]: a tangent of q, as :func:`sim.difference` gives it, with the axes of velocities;
-    then the change of qd.
+    A state's change dx is [n], n = 2 nv + na: a tangent of q, as :func:`sim.difference` gives it, with the axes of
+    velocities; then the change of qd; then that of the states of actuators.
 
     Attributes:
-        A: derivative in the state [num_worlds, 2 nv, 2 nv].
-        B_tau: derivative in the joint forces [num_worlds, 2 nv, nv].
-        B_control: derivative in the inputs of the actuators [num_worlds, 2 nv, nu].
+        A: derivative in the state [num_worlds, n, n].
+        B_tau: derivative in the joint forces [num_worlds, n, nv].
+        B_control: derivative in the inputs of the actuators [num_worlds, n, nu].
         next_state: the state after the step.
     """
 
@@ -49,7 +49,7 @@ class Lineariser:
     def __init__(self, simulator: Worlds):
         self.simulator = simulator
         self.bouncing = simulator.bouncing
-        self.rows = (2 if self.bouncing else 1) * simulator.model.nv
+        self.rows = (2 if self.bouncing else 1) * simulator.model.nv + simulator.model.na
         self.copies = copies_of_a_world(simulator.device, simulator.num_worlds, self.rows)
         self._worlds = simulator if self.copies == 1 else self._make_copies()
 
@@ -65,9 +65,11 @@ class Lineariser:
             QD: batches.of_worlds(state.qd, model.nv, "state.qd"),
             TAU: batches.of_one_step(tau, model.nv, "tau"),
             CONTROL: batches.of_one_step(control, model.nu, "control"),
+            ACT: batches.of_worlds(state.act, model.na, "state.act") if state.act is not None else None,
         }
         arrays = {place: self._repeated(array) for place, array in given.items()}
-        A, B_tau, B_control = (self._matrices(columns) for columns in (2 * model.nv, model.nv, model.nu))
+        size = 2 * model.nv + model.na
+        A, B_tau, B_control = (self._matrices(size, columns) for columns in (size, model.nv, model.nu))
         arrays |= {STATE_ROWS: A, TAU_ROWS: B_tau, CONTROL_ROWS: B_control}
         for shard in self._worlds.shards:
             shard.record_rows(self.copies)
@@ -75,10 +77,10 @@ class Lineariser:
         self._worlds.each_shard(lambda shard: shard.run_rows(arrays, passes))
         return Linearisation(A.numpy(), B_tau.numpy(), B_control.numpy(), next_state)
 
-    def _matrices(self, columns: int) -> wp.array:
+    def _matrices(self, rows: int, columns: int) -> wp.array:
         """A matrix for each world, still to be written."""
         one = self.simulator
-        return wp.empty((one.num_worlds, 2 * one.model.nv, columns), dtype=one.model.scalar, device=one.device)
+        return wp.empty((one.num_worlds, rows, columns), dtype=one.model.scalar, device=one.device)
 
     def _make_copies(self) -> Worlds:
         """Worlds of their own: each of the simulator's as often as it is copied, one copy beside the other."""

@@ -46,7 +46,8 @@ class ContactOptions:
             "mujoco" MuJoCo's elliptic or pyramidal cone.
         regularisation: of "newton": inverse mass that is added to each row of a constraint, as a share of the mean
             inverse mass of its rows. A body at rest on another gives way by this share of the velocity that
-            its weight would give it in a step.
+            its weight would give it in a step. Friction of contacts has half of it, since what it holds creeps all the
+            time.
         recovery_time: of "newton": the time, beside that of the step, in which an overlap fades [s]. This and
             ``regularisation`` are parameters of the simulator too, which have gradients.
         iterations: of "newton": the most linear systems per step; see :attr:`sim.Simulator.residual`.

@@ -22,12 +22,14 @@ def run_rollout(
     """See :meth:`sim.Simulator.rollout`; shapes have been checked, and there are impulses if they are needed."""
     rows = -(-steps // interval) + 1
     kept = [] if state.impulses is None else [state.impulses.value, state.impulses.key]
+    kept += [] if state.act is None else [state.act]
     require_trajectory_memory(steps, interval, [state.q, state.qd, *kept])
     q, qd = (_begun_with(first, rows) for first in (state.q, state.qd))
     simulator.spoil_worlds(q[0])
     impulses = None
     if state.impulses is not None:
         impulses = Impulses(*(_begun_with(first, rows) for first in (state.impulses.value, state.impulses.key)))
+    act = None if state.act is None else _begun_with(state.act, rows)
     with paused_tape():
         for shard in simulator.shards:
             shard.record_forward()
@@ -38,7 +40,7 @@ def run_rollout(
     if simulator.contact_sensors:
         shape = (steps, simulator.num_worlds, len(simulator.contact_sensors), 3)
         forces = wp.empty(shape, dtype=simulator.model.scalar, device=simulator.device)
-    trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state, forces)
+    trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state, forces, act)
     arrays = trajectory.arrays()
     simulator.each_shard(lambda shard: shard.run_forward(arrays, steps, interval))
     simulator.bad_state = bad_state
@@ -101,9 +103,15 @@ def _record_on_tape(trajectory: Trajectory, state: State, tau: wp.array | None, 
     """On an active tape, make the rollout one operation whose way back adds to the gradients of its inputs."""
     tape = active_tape()
     first, every = ([each.q, each.qd] for each in (state, trajectory))
+    names = ["q", "qd"]
     if state.impulses is not None and trajectory.impulses is not None:
+        names.append("impulses")
         first.append(state.impulses.value)
         every.append(trajectory.impulses.value)
+    if state.act is not None and trajectory.act is not None:
+        names.append("act")
+        first.append(state.act)
+        every.append(trajectory.act)
     given = [*first, tau, control]
     inputs = [array for array in given if array is not None and array.requires_grad]
     if tape is None or not inputs:
@@ -114,10 +122,12 @@ def _record_on_tape(trajectory: Trajectory, state: State, tau: wp.array | None, 
         array.requires_grad = True
 
     def backward() -> None:
-        impulse_grad = every[2].grad if len(every) == 3 else None
+        grads = {name: array.grad for name, array in zip(names, every, strict=True)}
         force_grad = forces[0].grad if forces else None
-        gradients = trajectory.backward(every[0].grad, every[1].grad, (), impulse_grad, contact_force_grad=force_grad)
-        found = [gradients.q, gradients.qd, gradients.impulses][: len(every)]
+        gradients = trajectory.backward(
+            grads["q"], grads["qd"], (), grads.get("impulses"), contact_force_grad=force_grad, act_grad=grads.get("act")
+        )
+        found = [getattr(gradients, name) for name in names]
         for array, gradient in zip(given, [*found, gradients.tau, gradients.control], strict=True):
             if array is not None and gradient is not None and array.requires_grad:
                 add_to(array.grad, gradient)

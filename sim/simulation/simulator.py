@@ -1,5 +1,7 @@
 """Simulator: many worlds of one model, stepped together on one device."""
 
+from dataclasses import replace
+
 import numpy as np
 import warp as wp
 
@@ -67,26 +69,33 @@ class Simulator(Worlds):
         """The model's initial coordinates at rest, the same in every world."""
         q = np.tile(self.model.q0, (self.num_worlds, 1))
         qd = np.zeros((self.num_worlds, self.model.nv))
-        return State(self.batches.array(q, 2, "q"), self.batches.array(qd, 2, "qd"))
+        return State(self.batches.array(q, 2, "q"), self.batches.array(qd, 2, "qd"), act=self._first_act(None))
 
     @serialized
-    def state(self, q: ArrayLike, qd: ArrayLike | None = None) -> State:
+    def state(self, q: ArrayLike, qd: ArrayLike | None = None, act: ArrayLike | None = None) -> State:
         """A state from arrays.
 
         Args:
             q: [num_worlds, nq], or [nq] for all worlds: numpy, Warp, or a nested list.
             qd: [num_worlds, nv] or [nv]; None for rest.
+            act: states of actuators that have one [num_worlds, na] or [na]; None for zeros.
 
         Raises:
             ModelError: for a wrong shape, and for NumPy arrays and lists also for numbers that aren't finite and
                 quaternions of zeros. A Warp array isn't looked at here: a rollout reports its world as bad.
         """
         qd = np.zeros(self.model.nv) if qd is None else qd
-        state = State(self.batches.of_worlds(q, self.model.nq, "q"), self.batches.of_worlds(qd, self.model.nv, "qd"))
+        state = State(
+            self.batches.of_worlds(q, self.model.nq, "q"),
+            self.batches.of_worlds(qd, self.model.nv, "qd"),
+            act=self._first_act(act, "act"),
+        )
         if not isinstance(q, wp.array):
             require_coordinates(self.model, "state", as_numbers("q", q).reshape(1, -1, self.model.nq))
         if not isinstance(qd, wp.array):
             require_finite("state: qd", as_numbers("qd", qd))
+        if act is not None and not isinstance(act, wp.array):
+            require_finite("state: act", as_numbers("act", act))
         return state
 
     @serialized
@@ -173,6 +182,7 @@ class Simulator(Worlds):
         if self.contact.warm_start:
             raise ModelError("linearise: with warm_start the impulses are part of the state; leave warm_start out")
         with paused_tape():
+            state = replace(state, act=self._first_act(state.act))
             next_state = self.step(state, tau, control)
             if self._lineariser is None or self._lineariser.bouncing != self.bouncing:
                 self._lineariser = Lineariser(self)
@@ -242,7 +252,7 @@ class Simulator(Worlds):
             raise ModelError(
                 f"rollout: checkpoint_interval is {checkpoint_interval!r}; it must be a whole number of at least 1"
             )
-        state = State(q, qd, self.first_impulses(state.impulses))
+        state = State(q, qd, self.first_impulses(state.impulses), self._first_act(state.act))
         return run_rollout(self, state, tau, control, int(steps), int(checkpoint_interval))
 
     def _single(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Trajectory:
@@ -250,6 +260,16 @@ class Simulator(Worlds):
         tau = self.batches.of_one_step(tau, self.model.nv, "tau")
         control = self.batches.of_one_step(control, self.model.nu, "control")
         return self.run_steps(state, tau, 1, control)
+
+    def _first_act(self, given: ArrayLike | None, name: str = "state.act") -> wp.array | None:
+        """The states that actuators begin with; zeros where none were given, None where there are none."""
+        if not self.model.na and given is None:
+            return None
+        if given is None:
+            return wp.zeros((self.num_worlds, self.model.na), dtype=self.model.scalar, device=self.device)
+        if not self.model.na:
+            raise ModelError(f"{name} is given, but no actuator of the model has a state; leave it out")
+        return self.batches.of_worlds(given, self.model.na, name)
 
     def first_impulses(self, given: Impulses | None) -> Impulses | None:
         """What a warm start begins with; zeros where nothing was given. None if there can be no constraint."""

@@ -33,20 +33,23 @@ class State:
         q: joint coordinates [num_worlds, nq].
         qd: joint velocities [num_worlds, nv].
         impulses: those of the step that led here, for a warm start; None for zeros.
+        act: states of actuators that have one [num_worlds, na], in their order; None for zeros.
     """
 
     q: wp.array
     qd: wp.array
     impulses: Impulses | None = None
+    act: wp.array | None = None
 
     def __repr__(self) -> str:
         warm = ", impulses" if self.impulses is not None else ""
-        shapes = f"q {list(self.q.shape)}, qd {list(self.qd.shape)}{warm}"
+        act = f", act {list(self.act.shape)}" if self.act is not None and self.act.size else ""
+        shapes = f"q {list(self.q.shape)}, qd {list(self.qd.shape)}{act}{warm}"
         return f"State({shapes}, {self.q.dtype.__name__} on {self.q.device})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         warm = None if self.impulses is None else (pack(self.impulses.value), pack(self.impulses.key))
-        return _state, (pack(self.q), pack(self.qd), warm)
+        return _state, (pack(self.q), pack(self.qd), warm, None if self.act is None else pack(self.act))
 
     def __copy__(self) -> State:
         return replace(self)
@@ -56,7 +59,9 @@ class State:
         return self.q.numpy().copy(), self.qd.numpy().copy()
 
 
-def _state(q: PackedArray, qd: PackedArray, warm: tuple[PackedArray, PackedArray] | None) -> State:
+def _state(
+    q: PackedArray, qd: PackedArray, warm: tuple[PackedArray, PackedArray] | None, act: PackedArray | None = None
+) -> State:
     """A state again, with arrays of its own."""
     impulses = None if warm is None else Impulses(unpack(warm[0]), unpack(warm[1]))
-    return State(unpack(q), unpack(qd), impulses)
+    return State(unpack(q), unpack(qd), impulses, None if act is None else unpack(act))

@@ -25,6 +25,8 @@ from sim.simulation.state import Impulses, State
 from sim.simulation.stepping.shard import Arrays
 from sim.simulation.worlds import Worlds
 from warp_kernels.checkpoint import (
+    ACT,
+    ACT_BAR,
     BAD_STATE,
     BETWEEN,
     CONTACT_FORCE,
@@ -58,6 +60,7 @@ class Gradients:
         control: of the actuators' inputs [steps, num_worlds, nu]; None where there were none.
         parameters: of the parameters asked for, each in the shape of its value; shared ones summed over all worlds.
         impulses: of those that the first step began with [num_worlds, max_constraints, 3]; None without a warm start.
+        act: of the first states of actuators [num_worlds, na]; None where there are none.
     """
 
     q: wp.array
@@ -66,6 +69,7 @@ class Gradients:
     control: wp.array | None
     parameters: dict[str, Any]
     impulses: wp.array | None = None
+    act: wp.array | None = None
 
 
 class Trajectory:
@@ -84,6 +88,7 @@ class Trajectory:
             nobody looked.
         contact_force: forces on the geometries that are the simulator's ``contact_sensors``, friction included,
             averaged over each step, along world axes [steps, num_worlds, sensors, 3], N; None where there are none.
+        act: states of actuators, stored as q is [steps + 1, num_worlds, na]; None where no actuator has one.
         parameters: values of all parameters at the rollout, with which :meth:`backward` works.
     """
 
@@ -99,6 +104,7 @@ class Trajectory:
         checkpoint_interval: int = 1,
         bad_state: wp.array | None = None,
         contact_force: wp.array | None = None,
+        act: wp.array | None = None,
     ):
         self.simulator = simulator
         self.q = q
@@ -110,6 +116,7 @@ class Trajectory:
         self.checkpoint_interval = checkpoint_interval
         self.bad_state = bad_state
         self.contact_force = contact_force
+        self.act = act
         self.parameters = simulator.present_values()
         self._fingerprint: np.ndarray | None = None
 
@@ -121,7 +128,7 @@ class Trajectory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         warm = (None, None) if self.impulses is None else (self.impulses.value, self.impulses.key)
-        arrays = (self.q, self.qd, self.tau, self.control, *warm, self.bad_state, self.contact_force)
+        arrays = (self.q, self.qd, self.tau, self.control, *warm, self.bad_state, self.contact_force, self.act)
         further = {"parameters": self.parameters, "_fingerprint": self._fingerprint}
         return _trajectory, (self.simulator, self.steps, self.checkpoint_interval, *map(pack, arrays)), further
 
@@ -150,13 +157,15 @@ class Trajectory:
         impulses = None
         if self.impulses is not None:
             impulses = Impulses(self.impulses.value[row], self.impulses.key[row])
-        return State(self.q[row], self.qd[row], impulses)
+        return State(self.q[row], self.qd[row], impulses, None if self.act is None else self.act[row])
 
     def arrays(self) -> Arrays:
         """States and inputs, and room for the states between two stored ones, for the shards."""
         states = {Q: self.q, QD: self.qd}
         if self.impulses is not None:
             states |= {IMPULSE: self.impulses.value, KEY: self.impulses.key}
+        if self.act is not None:
+            states[ACT] = self.act
         room = min(self.checkpoint_interval, self.steps) - 1
         between = {place + BETWEEN: _rows_like(array, room) for place, array in states.items()} if room > 0 else {}
         outputs = {BAD_STATE: self.bad_state, CONTACT_FORCE: self.contact_force}
@@ -171,6 +180,7 @@ class Trajectory:
         impulse_grad: ArrayLike | None = None,
         *,
         contact_force_grad: ArrayLike | None = None,
+        act_grad: ArrayLike | None = None,
         leave_out_bad_worlds: bool = False,
     ) -> Gradients:
         """Gradients of a loss, given its direct derivatives in the states.
@@ -186,6 +196,7 @@ class Trajectory:
             parameters: names of the parameters whose gradient is wanted (:data:`sim.model.parameters.PARAMETERS`).
             impulse_grad: with a warm start, derivative of the loss in every ``impulses.value`` or in the last one.
             contact_force_grad: derivative of the loss in ``contact_force``, in its shape.
+            act_grad: derivative of the loss in every stored ``act`` or in the last one.
             leave_out_bad_worlds: give gradients of zero to worlds whose states or gradients aren't finite, so that they
                 don't spoil those of shared parameters.
 
@@ -210,7 +221,7 @@ class Trajectory:
         """
         found = self.gradients(
             q_grad, qd_grad, parameters, impulse_grad, contact_force_grad=contact_force_grad,
-            leave_out_bad_worlds=leave_out_bad_worlds,
+            act_grad=act_grad, leave_out_bad_worlds=leave_out_bad_worlds,
         )  # fmt: skip
         on_host = {
             name: value.numpy().reshape(self.parameters[name].shape) if isinstance(value, wp.array) else value
@@ -227,11 +238,12 @@ class Trajectory:
         impulse_grad: ArrayLike | None = None,
         *,
         contact_force_grad: ArrayLike | None = None,
+        act_grad: ArrayLike | None = None,
         leave_out_bad_worlds: bool = False,
     ) -> Gradients:
         """As :meth:`backward`; on CUDA the gradients of parameters are Warp arrays, and nothing waits for them."""
         left_out = self.bad_state if leave_out_bad_worlds else None
-        loss = (q_grad, qd_grad, impulse_grad, contact_force_grad)
+        loss = (q_grad, qd_grad, impulse_grad, contact_force_grad, act_grad)
         gradients = self._walk_back(*loss, parameters, left_out=left_out)
         if left_out is not None:
             left_out = self._more_left_out(left_out)
@@ -258,7 +270,8 @@ class Trajectory:
 
     def _fingerprint_now(self) -> np.ndarray:
         impulses = None if self.impulses is None else self.impulses.value.reshape((*self.impulses.value.shape[:2], -1))
-        given = [array for array in (self.q, self.qd, self.tau, self.control, impulses) if array is not None]
+        every = (self.q, self.qd, self.tau, self.control, impulses, self.act)
+        given = [array for array in every if array is not None]
         kernel = trajectory_kernels(self.q.dtype).fingerprint
         found = wp.empty((len(given), self.simulator.num_worlds), dtype=wp.uint64, device=self.q.device)
         for number, values in enumerate(given):
@@ -300,6 +313,7 @@ class Trajectory:
         qd_grad: ArrayLike | None,
         impulse_grad: ArrayLike | None = None,
         contact_force_grad: ArrayLike | None = None,
+        act_grad: ArrayLike | None = None,
         parameters: Iterable[str] = (),
         norms: wp.array | None = None,
         left_out: wp.array | None = None,
@@ -316,6 +330,7 @@ class Trajectory:
         last_q, every_q = self._direct(q_grad, self.q, "q_grad")
         last_qd, every_qd = self._direct(qd_grad, self.qd, "qd_grad")
         every_impulse = self._direct_impulses(impulse_grad)
+        every_act = self._direct_further(act_grad, self.act, "act_grad", "a model whose actuators have states")
         force_bar = self._direct_forces(contact_force_grad)
         tau_bar, control_bar = (
             None if given is None else wp.empty_like(given, requires_grad=False) for given in (self.tau, self.control)
@@ -323,6 +338,7 @@ class Trajectory:
         arrays = self.arrays() | {
             Q_BAR: every_q, QD_BAR: every_qd, IMPULSE_BAR: every_impulse, TAU_BAR: tau_bar, CONTROL_BAR: control_bar,
             NORMS: norms, LEFT_OUT: left_out, BAD_STATE: None, CONTACT_FORCE: None, CONTACT_FORCE_BAR: force_bar,
+            ACT_BAR: every_act,
         }  # fmt: skip
         with simulator.with_values(self.parameters):
             with paused_tape():
@@ -334,21 +350,26 @@ class Trajectory:
             simulator.each_shard(lambda shard: shard.run_backward(names, arrays, (last_q, last_qd), *length))
             q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
             impulse_bar = self._first_impulse_adjoint(every_impulse)
+            act_bar = self._first_act_adjoint(every_act)
             parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
         if left_out is not None:
-            _clear_worlds(left_out, *(array for array in (q_bar, qd_bar, impulse_bar) if array is not None))
-        return Gradients(q_bar, qd_bar, tau_bar, control_bar, parameter_bars, impulse_bar)
+            _clear_worlds(left_out, *(array for array in (q_bar, qd_bar, impulse_bar, act_bar) if array is not None))
+        return Gradients(q_bar, qd_bar, tau_bar, control_bar, parameter_bars, impulse_bar, act_bar)
 
     def _direct_impulses(self, value: Any) -> wp.array | None:
-        """The derivative in the impulses of every state; that in the last ones alone with zeros before."""
-        if self.impulses is None:
+        states = None if self.impulses is None else self.impulses.value
+        return self._direct_further(value, states, "impulse_grad", "a simulator with ContactOptions(warm_start=True)")
+
+    def _direct_further(self, value: Any, states: wp.array | None, name: str, needs: str) -> wp.array | None:
+        """The derivative in a part of every state; that in the last one alone with zeros before."""
+        if states is None:
             if value is not None:
-                raise ModelError("impulse_grad needs a simulator with ContactOptions(warm_start=True)")
+                raise ModelError(f"{name} needs {needs}")
             return None
-        last, every = self._direct(value, self.impulses.value, "impulse_grad")
+        last, every = self._direct(value, states, name)
         if last is None:
             return every
-        every = wp.zeros_like(self.impulses.value, requires_grad=False)
+        every = wp.zeros_like(states, requires_grad=False)
         wp.copy(every[every.shape[0] - 1], last)
         return every
 
@@ -371,6 +392,16 @@ class Trajectory:
         total = wp.zeros_like(self.impulses.value[0], requires_grad=False)
         for shard in self.simulator.shards:
             shard.step.store_carried_impulses(total)
+        if direct is not None:
+            add_to(total, direct[0])
+        return total
+
+    def _first_act_adjoint(self, direct: wp.array | None) -> wp.array | None:
+        if self.act is None:
+            return None
+        total = wp.empty(self.act.shape[1:], dtype=self.act.dtype, device=self.act.device)
+        for shard in self.simulator.shards:
+            copy_rows(total, shard.step.activations.carried_act, to_row=shard.step.first_world)
         if direct is not None:
             add_to(total, direct[0])
         return total
@@ -425,6 +456,9 @@ def add_to(total: wp.array, value: wp.array) -> None:
 
 def _clear_worlds(left_out: wp.array, *gradients: wp.array) -> None:
     """Set gradients [num_worlds, ...] of the worlds that are left out to zero."""
+    assert left_out.device is not None
+    if left_out.device.is_cpu and (left_out.numpy() < 0).all():  # mostly; to ask on CUDA would wait for the device
+        return
     for gradient in gradients:
         arrays = {"left_out": left_out, "values": gradient.reshape((gradient.shape[0], -1))}
         kernel = trajectory_kernels(gradient.dtype).clear_worlds
@@ -438,6 +472,6 @@ def _rows_like(array: wp.array, rows: int) -> wp.array:
 
 def _trajectory(simulator: Worlds, steps: int, interval: int, *packed: PackedArray | None) -> Trajectory:
     """A trajectory again, with arrays of its own."""
-    q, qd, tau, control, value, key, bad_state, contact_force = map(unpack, packed)
+    q, qd, tau, control, value, key, bad_state, contact_force, act = map(unpack, packed)
     impulses = None if value is None else Impulses(value, key)
-    return Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state, contact_force)
+    return Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state, contact_force, act)

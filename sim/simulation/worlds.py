@@ -31,7 +31,7 @@ from sim.simulation.shard_set import ShardSet, Value
 from sim.simulation.state import State
 from sim.simulation.stepping.body_grid import collision_model
 from sim.simulation.stepping.collision import default_max_contacts
-from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
+from sim.simulation.stepping.constraint_layout import CONE_LIMITS, DECISIVE, constraint_layout
 from sim.simulation.stepping.implicit_fast import ImplicitFastStep
 from sim.simulation.stepping.lane_groups import lanes_worth
 from sim.simulation.stepping.mujoco_law import MujocoLaw, require_mujoco_law
@@ -115,7 +115,7 @@ class Worlds(ABC):
         return self.shards[0].step.bouncing
 
     @abstractmethod
-    def state(self, q: ArrayLike, qd: ArrayLike | None = None) -> State:
+    def state(self, q: ArrayLike, qd: ArrayLike | None = None, act: ArrayLike | None = None) -> State:
         """A state from arrays; see :meth:`sim.Simulator.state`."""
 
     @abstractmethod
@@ -378,7 +378,7 @@ class Worlds(ABC):
         layout = constraint_layout(self.model, values)
         law = None
         if self.contact.law == "mujoco":
-            require_mujoco_law(self.model, layout, self.contact.friction)
+            require_mujoco_law(self.model, layout)
             law = MujocoLaw(self.model, collision)
         if self.integrator == "implicitfast":
             require_explicit_tendons(self.model, values)
@@ -435,12 +435,15 @@ class Worlds(ABC):
             )
         if name.startswith("actuator_") and (value[..., unused] != 0.0).any():
             index = int(np.flatnonzero(unused & (value != 0.0).reshape(-1, self.model.nu).any(axis=0))[0])
+            if name == "actuator_time_constant":
+                owner = self.model.actuator_names[index]
+                raise ModelError(f"parameter '{name}' is not zero for actuator '{owner}', which is no filter")
             kind = ACTUATOR_KIND_NAMES[int(self.model.actuator_kind[index])]
             raise ModelError(
                 f"parameter '{name}' is not zero for actuator '{self.model.actuator_names[index]}'; "
                 f"a {kind} actuator doesn't have this gain"
             )
-        if name in ("swing_limit", "twist_limit"):
+        if name in CONE_LIMITS:
             others = np.isfinite(value[..., self.model.joint_type != SPHERICAL])
             if others.any():
                 raise ModelError(

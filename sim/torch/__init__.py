@@ -1,7 +1,10 @@
 """Differentiable simulation for PyTorch: tensors in and out, without a copy."""
 
+from sim.torch.actuators import actuator_forces
 from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.autograd import rollout, rollout_with_contact_forces, step
+from sim.torch.joint_forces import JointForceParts, JointForces
+from sim.torch.rays import depth_image, height_scan, lidar
 from sim.torch.robot.parametrisations import (
     Parametrisation,
     PhysicalInertia,
@@ -12,9 +15,11 @@ from sim.torch.robot.parametrisations import (
 )
 from sim.torch.robot.robot import Robot
 from sim.torch.sensor_readings import Sensors
-from sim.torch.sensors import actuator_forces, imu
+from sim.torch.sensors import imu
 
 __all__ = [
+    "JointForceParts",
+    "JointForces",
     "Parametrisation",
     "PhysicalInertia",
     "Positive",
@@ -25,7 +30,10 @@ __all__ = [
     "Unconstrained",
     "actuator_forces",
     "clip_adjoint",
+    "depth_image",
+    "height_scan",
     "imu",
+    "lidar",
     "rollout",
     "rollout_with_contact_forces",
     "step",

@@ -1,6 +1,7 @@
 """Tensors and Warp arrays over the same memory, and the stream on which both work."""
 
 import contextlib
+import functools
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from sim.arrays.kernels import start_warp
 from sim.errors import ModelError
 
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
+SCALARS = {torch.float32: wp.float32, torch.float64: wp.float64}
 TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
 
@@ -31,10 +33,15 @@ def as_array(tensor: torch.Tensor, dtype: Any, grad: wp.array | None = None) -> 
     )  # fmt: skip
 
 
+@functools.cache
+def _cpu() -> wp.Device:
+    return find_device("cpu")
+
+
 def warp_device(device: torch.device) -> wp.Device:
     """The Warp device of a torch device. Raises ModelError for one that Warp doesn't have."""
     if device.type == "cpu":
-        return find_device("cpu")
+        return _cpu()
     start_warp()
     try:
         return wp.device_from_torch(device)

@@ -25,8 +25,9 @@ def rollout(
     hold: int = 1,
     checkpoint_interval: int = 1,
     leave_out_bad_worlds: bool = False,
+    act: torch.Tensor | None = None,
     **parameters: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, ...]:
     """Many steps, differentiable in state, control and the parameters given.
 
     Args:
@@ -42,6 +43,7 @@ def rollout(
         leave_out_bad_worlds: give gradients of zero to worlds whose states or gradients aren't finite, so that they
             don't spoil those of the parameters that all worlds share. :attr:`sim.Simulator.bad_worlds` says which they
             are; the loss must leave them out itself.
+        act: states of actuators that have one [num_worlds, na]; None for zeros.
         **parameters: values used for this call only, by the names of :data:`sim.model.parameters.PARAMETERS` such as
             ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n. On CUDA
             they stay on the device, see :meth:`sim.Simulator.set_parameter`.
@@ -49,7 +51,8 @@ def rollout(
     Returns:
         q [steps + 1, num_worlds, nq] and qd [steps + 1, num_worlds, nv], the first entry being the given state; with a
         checkpoint interval only the states that are stored, ceil(steps / k) + 1; with ``hold`` those before each
-        input and the last, steps / hold + 1.
+        input and the last, steps / hold + 1. For a model whose actuators have states, these are a third result [steps +
+        1, num_worlds, na].
 
     Raises:
         ModelError: for a wrong shape, dtype, device or parameter name, and for steps that aren't a multiple of hold.
@@ -71,10 +74,10 @@ def rollout(
         (torch.Size([11, 2, 7]), torch.Size([10, 2, 7]))
     """
     settings, inputs = _prepared(
-        simulator, q, qd, tau, control, steps, hold, checkpoint_interval, leave_out_bad_worlds, parameters
+        simulator, q, qd, act, tau, control, steps, hold, checkpoint_interval, leave_out_bad_worlds, parameters
     )
     states = record(settings, *inputs)
-    return states[0], states[1]
+    return states[: 3 if simulator.model.na else 2]
 
 
 def rollout_with_contact_forces(
@@ -88,13 +91,14 @@ def rollout_with_contact_forces(
     hold: int = 1,
     checkpoint_interval: int = 1,
     leave_out_bad_worlds: bool = False,
+    act: torch.Tensor | None = None,
     **parameters: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, ...]:
     """As :func:`rollout`, with the forces of contacts on the simulator's ``contact_sensors``, differentiable too.
 
     Returns:
-        q and qd as :func:`rollout`, and the forces along world axes [steps / hold, num_worlds, sensors, 3], N: friction
-        included, averaged over each step, and over the steps that an input is held.
+        the states as :func:`rollout`, and the forces along world axes [steps / hold, num_worlds, sensors, 3], N:
+        friction included, averaged over each step, and over the steps that an input is held.
 
     Raises:
         ModelError: as :func:`rollout`, and for a simulator without ``contact_sensors``.
@@ -105,16 +109,18 @@ def rollout_with_contact_forces(
             "rollout_with_contact_forces: name geometries with Simulator(..., contact_sensors=[...]) first"
         )
     settings, inputs = _prepared(
-        simulator, q, qd, tau, control, steps, hold, checkpoint_interval, leave_out_bad_worlds, parameters
+        simulator, q, qd, act, tau, control, steps, hold, checkpoint_interval, leave_out_bad_worlds, parameters
     )
-    q_all, qd_all, force = record(settings, *inputs)[:3]
-    return q_all, qd_all, force.unflatten(0, (-1, hold)).mean(1) if hold > 1 else force
+    *states, force = record(settings, *inputs)[:4]
+    states = states[: 3 if simulator.model.na else 2]
+    return *states, force.unflatten(0, (-1, hold)).mean(1) if hold > 1 else force
 
 
 def _prepared(
     simulator: Simulator,
     q: torch.Tensor,
     qd: torch.Tensor,
+    act: torch.Tensor | None,
     tau: torch.Tensor | None,
     control: torch.Tensor | None,
     steps: int | None,
@@ -139,7 +145,7 @@ def _prepared(
     settings = Settings(
         simulator, tuple(parameters), steps, checkpoint_interval, leave_out_bad_worlds, slice(None, None, hold)
     )
-    return settings, _inputs(settings, q, qd, _held(tau, hold), _held(control, hold), parameters)
+    return settings, _inputs(settings, q, qd, act, _held(tau, hold), _held(control, hold), parameters)
 
 
 def step(
@@ -151,8 +157,9 @@ def step(
     *,
     hold: int = 1,
     leave_out_bad_worlds: bool = False,
+    act: torch.Tensor | None = None,
     **parameters: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, ...]:
     """One step, or a few with the same inputs, differentiable like :func:`rollout`; the autograd graph of a loop of
     steps is then the list of checkpoints.
 
@@ -164,13 +171,15 @@ def step(
         control: inputs of the actuators [num_worlds, nu]; None for zeros.
         hold: number of steps, all with these inputs.
         leave_out_bad_worlds: as for :func:`rollout`.
+        act: states of actuators that have one [num_worlds, na].
         **parameters: as for :func:`rollout`.
 
     Returns:
-        q [num_worlds, nq] and qd [num_worlds, nv] after the last step.
+        q [num_worlds, nq] and qd [num_worlds, nv] after the last step; for a model whose actuators have states also act
+        [num_worlds, na].
 
     Raises:
-        ModelError: as :func:`rollout`, and with a warm start.
+        ModelError: as :func:`rollout`, with a warm start, and without act where actuators have states.
 
     Example:
         >>> import torch
@@ -189,17 +198,20 @@ def step(
         raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
     if simulator.contact.warm_start:
         raise ModelError("sim.torch.step doesn't carry the impulses of a warm start; use rollout, or warm_start=False")
+    if simulator.model.na and act is None:
+        raise ModelError("sim.torch.step: actuators of the model have states; give act, such as zeros, and take it on")
     forces = None if tau is None else _tensor(simulator, "tau", tau, simulator.model.nv).unsqueeze(0)
     inputs = None if control is None else _tensor(simulator, "control", control, simulator.model.nu).unsqueeze(0)
     settings = Settings(simulator, tuple(parameters), hold, 1, leave_out_bad_worlds, slice(hold, hold + 1))
-    states = record(settings, *_inputs(settings, q, qd, _held(forces, hold), _held(inputs, hold), parameters))
-    return states[0].squeeze(0), states[1].squeeze(0)
+    states = record(settings, *_inputs(settings, q, qd, act, _held(forces, hold), _held(inputs, hold), parameters))
+    return tuple(each.squeeze(0) for each in states[: 3 if simulator.model.na else 2])
 
 
 def _inputs(
     settings: Settings,
     q: torch.Tensor,
     qd: torch.Tensor,
+    act: torch.Tensor | None,
     tau: torch.Tensor | None,
     control: torch.Tensor | None,
     parameters: Mapping[str, torch.Tensor],
@@ -209,7 +221,16 @@ def _inputs(
     values = [_parameter(simulator, name, value) for name, value in parameters.items()]
     q = _tensor(simulator, "q", q, simulator.model.nq)
     qd = _tensor(simulator, "qd", qd, simulator.model.nv)
-    return q, qd, tau, control, *values
+    return q, qd, _act(simulator, act, qd), tau, control, *values
+
+
+def _act(simulator: Simulator, act: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:
+    """The states that actuators begin with; None where there are none."""
+    if act is None:
+        return like.new_zeros(simulator.num_worlds, simulator.model.na) if simulator.model.na else None
+    if not simulator.model.na:
+        raise ModelError("act is given, but no actuator of the model has a state; leave it out")
+    return _tensor(simulator, "act", act, simulator.model.na)
 
 
 def _held(value: torch.Tensor | None, hold: int) -> torch.Tensor | None:

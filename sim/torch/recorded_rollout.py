@@ -16,7 +16,7 @@ import warp as wp
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
-from sim.torch.arrays import TORCH_DTYPES, on_torch_stream
+from sim.torch.arrays import SCALARS, TORCH_DTYPES, as_array, on_torch_stream
 
 NO_SECOND = (
     "a rollout has first derivatives only, and this asks for the derivative of a gradient (create_graph=True, "
@@ -56,9 +56,10 @@ class Settings:
 
 
 class RecordedRollout(torch.autograd.Function):
-    """``apply(settings, q, qd, tau, control, *values of parameters)``.
+    """``apply(settings, q, qd, act, tau, control, *values of parameters)``.
 
-    It returns the states asked for, the contact forces of all steps (none without sensors), then impulses if any.
+    It returns the states asked for, q, qd and act (empty without), the contact forces of all steps (none without
+    sensors), then impulses if any.
     """
 
     @staticmethod
@@ -66,6 +67,7 @@ class RecordedRollout(torch.autograd.Function):
         settings: Settings,
         q: torch.Tensor,
         qd: torch.Tensor,
+        act: torch.Tensor | None,
         tau: torch.Tensor | None,
         control: torch.Tensor | None,
         *values: torch.Tensor,
@@ -75,7 +77,7 @@ class RecordedRollout(torch.autograd.Function):
         with _stream(simulator), _parameters(settings, values):
             # PyTorch itself notices if a tensor that the way back needs has been changed.
             trajectory = simulator.run_steps(
-                State(_warp(q), _warp(qd)),
+                State(_warp(q), _warp(qd), act=_warp_or_none(act)),
                 _warp_or_none(tau),
                 settings.steps,
                 _warp_or_none(control),
@@ -83,7 +85,7 @@ class RecordedRollout(torch.autograd.Function):
             )
             settings.trajectory = trajectory
             states = [_returned(settings, array) for array in (trajectory.q, trajectory.qd)]
-            states.append(_forces(trajectory, states[0]))
+            states += _further(settings, trajectory, states[0])
             if trajectory.impulses is not None:
                 states += [wp.to_torch(array) for array in (trajectory.impulses.value, trajectory.impulses.key)]
             return tuple(states)
@@ -91,8 +93,8 @@ class RecordedRollout(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
         """Keep what the gradient needs. The states are among it so that a change of them is noticed."""
-        ctx.settings, _, _, tau, control, *values = inputs
-        ctx.mark_non_differentiable(*output[3:])
+        ctx.settings, _, _, _, tau, control, *values = inputs
+        ctx.mark_non_differentiable(*output[4:])
         ctx.save_for_backward(tau, control, *values, *output)
 
     @staticmethod
@@ -100,21 +102,23 @@ class RecordedRollout(torch.autograd.Function):
         ctx: Any,
         q_grad: torch.Tensor | None,
         qd_grad: torch.Tensor | None,
+        act_grad: torch.Tensor | None,
         force_grad: torch.Tensor | None,
         *_: Any,
     ) -> tuple:
         """The gradient of a loss from that in the states and forces."""
-        grads = (q_grad, qd_grad, force_grad)
+        grads = (q_grad, qd_grad, act_grad, force_grad)
         if any(x is not None and torch._C._functorch.is_legacy_batchedtensor(x) for x in grads):
             raise RuntimeError(NO_BATCHED_GRADIENTS)
         settings: Settings = ctx.settings
         tau, control, *_ = inputs = ctx.saved_tensors
         needed = ctx.needs_input_grad[1:]
-        wanted = tuple(name for name, need in zip(settings.names, needed[4:], strict=True) if need)
+        wanted = tuple(name for name, need in zip(settings.names, needed[5:], strict=True) if need)
         # As an operation of autograd only where somebody may want a derivative of it.
         gradient = RolloutGradient.apply if _is_differentiated() else RolloutGradient.forward
         found = iter(gradient(settings, wanted, *grads, *inputs))
-        given = (True, True, tau is not None, control is not None, *needed[4:])
+        has_states = bool(settings.simulator.model.na)
+        given = (True, True, has_states, tau is not None, control is not None, *needed[5:])
         return None, *(next(found) if there else None for there in given)
 
     @staticmethod
@@ -129,9 +133,10 @@ class RecordedRollout(torch.autograd.Function):
 
 
 class RolloutGradient(torch.autograd.Function):
-    """``apply(settings, wanted, q_grad, qd_grad, force_grad, tau, control, *values of parameters, *outputs)``.
+    """``apply(settings, wanted, q_grad, qd_grad, act_grad, force_grad, tau, control, *parameters, *outputs)``.
 
-    The gradients in the first q and qd, in tau and control where they are given, and in the parameters that are wanted.
+    The gradients in the first q, qd and act, in tau and control where they are given, and in the parameters that are
+    wanted.
     What the rollout was given and what it returned is among the arguments so that a derivative finds its way there.
     """
 
@@ -141,6 +146,7 @@ class RolloutGradient(torch.autograd.Function):
         wanted: tuple[str, ...],
         q_grad: torch.Tensor | None,
         qd_grad: torch.Tensor | None,
+        act_grad: torch.Tensor | None,
         force_grad: torch.Tensor | None,
         tau: torch.Tensor | None,
         control: torch.Tensor | None,
@@ -156,9 +162,11 @@ class RolloutGradient(torch.autograd.Function):
                 contact_force_grad=None
                 if force_grad is None or trajectory.contact_force is None
                 else _warp(force_grad),
+                act_grad=None if trajectory.act is None else _of_stored(settings, act_grad, trajectory.act),
                 leave_out_bad_worlds=settings.leave_out_bad_worlds,
             )
-        bars = [bar for bar in (gradients.q, gradients.qd, gradients.tau, gradients.control) if bar is not None]
+        found = (gradients.q, gradients.qd, gradients.act, gradients.tau, gradients.control)
+        bars = [bar for bar in found if bar is not None]
         like = dict(zip(settings.names, values, strict=False))
         parameters = [_shaped_as(like[name], gradients.parameters[name]) for name in wanted]
         return *(wp.to_torch(bar) for bar in bars), *parameters
@@ -180,14 +188,14 @@ class RolloutGradient(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *arguments: Any) -> tuple:
         """One way back after the other, for a batch of derivatives in the states."""
-        dims = in_dims[2:5]
-        settings, wanted, *seeds = arguments[:5]
-        if any(dim is not None for dim in in_dims[5:]):
+        dims = in_dims[2:6]
+        settings, wanted, *seeds = arguments[:6]
+        if any(dim is not None for dim in in_dims[6:]):
             raise RuntimeError(NO_VMAP)
         found = []
         for number in range(info.batch_size):
             each = [x if dim is None else x.select(dim, number) for x, dim in zip(seeds, dims, strict=True)]
-            found.append(RolloutGradient.apply(settings, wanted, *each, *arguments[5:]))
+            found.append(RolloutGradient.apply(settings, wanted, *each, *arguments[6:]))
         results = tuple(torch.stack(parts) for parts in zip(*found, strict=True))
         return results, (0,) * len(results)
 
@@ -197,7 +205,7 @@ def record(settings: Settings, *inputs: torch.Tensor | None) -> tuple[torch.Tens
 
     Args:
         settings: what there is beside tensors.
-        inputs: q, qd, tau, control, and values of parameters.
+        inputs: q, qd, act, tau, control, and values of parameters.
     """
     if torch._C._are_functorch_transforms_active():
         return RecordedRollout.apply(settings, *inputs)
@@ -215,11 +223,13 @@ def _returned(settings: Settings, states: wp.array) -> torch.Tensor:
     return every if some.shape == every.shape else some.clone()
 
 
-def _forces(trajectory: Trajectory, like: torch.Tensor) -> torch.Tensor:
-    """The contact forces of a trajectory; empty where none are measured."""
-    if trajectory.contact_force is None:
-        return like.new_empty(0)
-    return wp.to_torch(trajectory.contact_force)
+def _further(settings: Settings, trajectory: Trajectory, like: torch.Tensor) -> list[torch.Tensor]:
+    """States of actuators and the contact forces of a trajectory; empty where there are none."""
+    act, force = trajectory.act, trajectory.contact_force
+    return [
+        like.new_empty(0) if act is None else _returned(settings, act),
+        like.new_empty(0) if force is None else wp.to_torch(force),
+    ]
 
 
 def _of_stored(settings: Settings, grad: torch.Tensor | None, states: wp.array) -> wp.array | None:
@@ -237,8 +247,10 @@ def _of_stored(settings: Settings, grad: torch.Tensor | None, states: wp.array) 
 
 
 def _warp(tensor: torch.Tensor) -> wp.array:
-    array = wp.from_torch(tensor.detach().contiguous(), requires_grad=False)
-    assert isinstance(array, wp.array)
+    """A Warp array over the memory of a tensor, or of a copy where it isn't contiguous; it keeps that memory."""
+    tensor = tensor.detach().contiguous()
+    array = as_array(tensor, SCALARS[tensor.dtype])
+    array._tensor = tensor  # type: ignore[attr-defined]
     return array
 
 

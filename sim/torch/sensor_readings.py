@@ -10,9 +10,11 @@ from sim.model.sensors.kinds import FRAME, LINK, SENSOR_KINDS
 from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 from sim.simulation.simulator import Simulator
+from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
-from sim.torch.sensors import actuator_forces
+from sim.torch.sensor_limits import joint_limit, rangefinder, tendon_limit
+from sim.torch.tendon_paths import TendonPaths
 
 AXES = {f"frame_{axis}_axis": column for column, axis in enumerate("xyz")}
 
@@ -89,6 +91,7 @@ class _Motion:
         self.states, self.rates, self.control = q, qd, control
         self.q, self.qd, self.qdd = q[:-1], qd[:-1], torch.diff(qd, dim=0) / simulator.dt
         self._kept: dict[str, torch.Tensor] = {}
+        self._paths: tuple[torch.Tensor, torch.Tensor] | None = None
         of_frames = [sensor for sensor in sensors if SENSOR_KINDS[sensor.kind].of == FRAME]
         names = {name for sensor in of_frames for name in (sensor.target, sensor.reference)} - {WORLD}
         self._frames = sorted(names)
@@ -101,10 +104,19 @@ class _Motion:
             "ball_angular_velocity": lambda sensor: self._of_joint(
                 self.qd, self.model.joint_qd_start, sensor.target, 3
             ),
-            "actuator_position": lambda sensor: self._of_actuator(self.q, self.model.dof_q, sensor.target),
-            "actuator_velocity": lambda sensor: self._of_actuator(self.qd, None, sensor.target),
+            "actuator_position": lambda sensor: self._of_actuator(0, sensor.target),
+            "actuator_velocity": lambda sensor: self._of_actuator(1, sensor.target),
             "actuator_force": self._actuator_force,
             "joint_actuator_force": self._joint_actuator_force,
+            "joint_limit_position": lambda sensor: joint_limit(*self._before(), sensor.target)[0],
+            "joint_limit_velocity": lambda sensor: joint_limit(*self._before(), sensor.target)[1],
+            "tendon_position": lambda sensor: self._of_tendon(sensor)[0],
+            "tendon_velocity": lambda sensor: self._of_tendon(sensor)[1],
+            "tendon_actuator_force": self._tendon_actuator_force,
+            "tendon_limit_position": lambda sensor: self._tendon_limit(sensor)[0],
+            "tendon_limit_velocity": lambda sensor: self._tendon_limit(sensor)[1],
+            "magnetometer": self._magnetometer,
+            "rangefinder": lambda sensor: rangefinder(self.simulator, self.robot, self.q, sensor.target),
             "frame_position": lambda sensor: self._seen(sensor.reference, self._position(sensor)),
             "frame_orientation": self._orientation,
             "frame_linear_velocity": self._linear_velocity,
@@ -131,31 +143,62 @@ class _Motion:
         start = int(starts[self.model.joint_names.index(joint)])
         return values[..., start : start + count]
 
-    def _of_actuator(self, values: torch.Tensor, places: np.ndarray | None, actuator: str) -> torch.Tensor:
+    def _of_actuator(self, which: int, actuator: str) -> torch.Tensor:
+        """Position (0) or velocity (1) of what an actuator acts on, times its gear."""
         number = self.model.actuator_names.index(actuator)
-        dof = int(self.model.actuator_dof[number])
-        at = dof if places is None else int(places[dof])
-        return self._gear()[..., number, None] * values[..., at : at + 1]
+        make = lambda: torch.stack(moved_by_actuators(self.simulator, self.q, self.qd, self._tendons()))  # noqa: E731
+        moved = self._once("moved by actuators", make)
+        return self._gear()[..., number, None] * moved[which, ..., number : number + 1]
 
     def _gear(self) -> torch.Tensor:
         return torch.as_tensor(self.simulator.parameter("actuator_gear"), dtype=self.q.dtype, device=self.q.device)
 
+    def _tendons(self) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Lengths and slopes, where an actuator acts on a tendon."""
+        if not (self.model.actuator_tendon >= 0).any():
+            return None
+        if self._paths is None:
+            self._paths = TendonPaths(self.simulator, self.robot)(self.q)
+        return self._paths
+
     def _forces(self) -> torch.Tensor:
         if self.control is None:
             raise ModelError("Sensors: forces of actuators are read, which need the inputs of the rollout, control")
-        control = self.control
-        return self._once("forces", lambda: actuator_forces(self.simulator, self.states, self.rates, control))
+        given = (self.simulator, self.states, self.rates, self.control)
+        return self._once("forces", lambda: forces_of_actuators(*given, self._tendons()))
 
     def _actuator_force(self, sensor: Sensor) -> torch.Tensor:
         number = self.model.actuator_names.index(sensor.target)
         return self._forces()[..., number : number + 1]
 
     def _joint_actuator_force(self, sensor: Sensor) -> torch.Tensor:
-        dof = int(self.model.joint_qd_start[self.model.joint_names.index(sensor.target)])
-        acting = torch.as_tensor(self.model.actuator_dof == dof, device=self.q.device)
+        make = lambda: on_joints(self.simulator, self._forces(), self._tendons())  # noqa: E731
+        return self._of_joint(self._once("on joints", make), self.model.joint_qd_start, sensor.target, 1)
+
+    def _before(self) -> tuple[Simulator, torch.Tensor, torch.Tensor]:
+        return self.simulator, self.q, self.qd
+
+    def _of_tendon(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Length and rate."""
+        if self._paths is None:
+            self._paths = TendonPaths(self.simulator, self.robot)(self.q)
+        number = self.model.tendons.names.index(sensor.target)
+        length, slope = (each[:, :, number] for each in self._paths)
+        return length[..., None], (slope * self.qd).sum(dim=-1, keepdim=True)
+
+    def _tendon_limit(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return tendon_limit(self.simulator, *self._of_tendon(sensor), sensor.target)
+
+    def _tendon_actuator_force(self, sensor: Sensor) -> torch.Tensor:
+        tendon = self.model.tendons.names.index(sensor.target)
+        acting = torch.as_tensor(self.model.actuator_tendon == tendon, device=self.q.device)
         if not acting.any():
             return torch.zeros_like(self.qd[..., :1])
-        return (self._forces() * self._gear() * acting).sum(dim=-1, keepdim=True)
+        return (self._forces() * acting).sum(dim=-1, keepdim=True)  # without gears, as MuJoCo
+
+    def _magnetometer(self, sensor: Sensor) -> torch.Tensor:
+        field = torch.tensor(sensor.magnetic_field, dtype=self.q.dtype, device=self.q.device)
+        return self._seen(sensor.target, field.expand(*self.q.shape[:2], 3))
 
     def _clock(self, sensor: Sensor) -> torch.Tensor:
         times = self.simulator.dt * torch.arange(len(self.q), dtype=self.q.dtype, device=self.q.device)

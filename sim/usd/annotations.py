@@ -79,6 +79,15 @@ def kept(prim: Usd.Prim, name: str, count: int) -> np.ndarray | None:
     return array if len(array) == count and np.isfinite(array).all() else None
 
 
+def kept_rows(prim: Usd.Prim, name: str, size: int) -> np.ndarray:
+    """Rows of so many numbers kept under a name [n, size]; none where there are none, or not all finite."""
+    attribute = prim.GetAttribute(NAMESPACE + name)
+    value = attribute.Get() if attribute else None
+    array = np.zeros(0) if value is None or isinstance(value, str) else np.array(value, dtype=np.float64).reshape(-1)
+    whole = len(array) % size == 0 and np.isfinite(array).all()
+    return array.reshape(-1, size) if whole else np.zeros((0, size))
+
+
 def kept_text(prim: Usd.Prim, name: str) -> str | None:
     """The text kept under a name."""
     attribute = prim.GetAttribute(NAMESPACE + name)

@@ -1,11 +1,13 @@
 """A joint's spring, damper and actuators as the single drive that UsdPhysics has."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from pxr import Usd
 
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
+from sim.model.specs import DYNAMICS_CODES
 from sim.usd.annotations import UNLIMITED, keep, keep_text, kept, kept_text
 from warp_kernels import types as codes
 
@@ -33,6 +35,10 @@ class Actuator:
     offset: float = 0.0
     kp_per_input: float = 0.0
     kd_per_input: float = 0.0
+    dynamics: int = codes.STATELESS
+    time_constant: float = 0.0
+    act_range: tuple[float, float] = (-np.inf, np.inf)
+    act_early: bool = False
 
     @property
     def force_range(self) -> tuple[float, float]:
@@ -84,8 +90,24 @@ def actuators_of(model: Model, dof: int) -> list[Actuator]:
             for name in ("gear", "kp", "kd", "force_limit", "force_centre", *AFFINE)
         }
         name, kind = model.actuator_names[k], int(model.actuator_kind[k])
-        found.append(Actuator(name, kind, number=float(k), control_range=(lower, upper), **numbers))
+        options: dict[str, Any] = {**numbers, **_state(model, int(k))}
+        found.append(Actuator(name, kind, number=float(k), control_range=(lower, upper), **options))
     return found
+
+
+def _state(model: Model, k: int) -> dict[str, Any]:
+    """How the state of an actuator follows its input, if it has one."""
+    if model.actuator_dynamics[k] == codes.STATELESS:
+        return {}
+    lower, upper, time = (
+        float(model.parameters[f"actuator_{name}"][k]) for name in ("act_lower", "act_upper", "time_constant")
+    )
+    return {
+        "dynamics": int(model.actuator_dynamics[k]),
+        "time_constant": time,
+        "act_range": (lower, upper),
+        "act_early": bool(model.actuator_early[k]),
+    }
 
 
 def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
@@ -99,9 +121,12 @@ def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
         keep(joint, f"actuator_{number}:force_centre", [actuator.force_centre])
     if actuator.kind == codes.AFFINE:
         keep(joint, f"actuator_{number}:affine", [getattr(actuator, name) for name in AFFINE])
-    for side, bound in zip(SIDES, actuator.control_range, strict=True):
-        if np.isfinite(bound):
-            keep(joint, f"actuator_{number}:control_{side}", [bound])
+    for name, limits in (("control", actuator.control_range), ("act", actuator.act_range)):
+        for side, bound in zip(SIDES, limits, strict=True):
+            if np.isfinite(bound):
+                keep(joint, f"actuator_{number}:{name}_{side}", [bound])
+    if actuator.dynamics != codes.STATELESS:
+        keep(joint, f"actuator_{number}:dynamics", [actuator.dynamics, actuator.time_constant, actuator.act_early])
 
 
 def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
@@ -113,14 +138,31 @@ def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
         if kind not in ACTUATOR_KIND_NAMES or (kind == codes.AFFINE and affine is None):
             break  # not written by us
         name = kept_text(joint, f"actuator_{len(found)}:name") or f"{joint.GetName()}_{len(found)}"
-        bounds = (kept(joint, f"actuator_{len(found)}:control_{side}", 1) for side in SIDES)
-        lower, upper = (default if bound is None else float(bound[0]) for bound, default in zip(
-            bounds, (-np.inf, np.inf), strict=True))  # fmt: skip
         limit = limit if limit >= 0.0 else np.inf
         centre = kept(joint, f"actuator_{len(found)}:force_centre", 1)
         gains = {} if affine is None else dict(zip(AFFINE, affine.tolist(), strict=True))
         found.append(Actuator(
-            name, int(kind), gear, kp, kd, limit, number, (lower, upper),
-            0.0 if centre is None else float(centre[0]), **gains,
+            name, int(kind), gear, kp, kd, limit, number, _bounds(joint, f"actuator_{len(found)}:control"),
+            0.0 if centre is None else float(centre[0]), **gains, **_kept_state(joint, f"actuator_{len(found)}"),
         ))  # fmt: skip
     return found
+
+
+def _bounds(joint: Usd.Prim, name: str) -> tuple[float, float]:
+    """A range whose infinite bounds aren't kept."""
+    lower, upper = (kept(joint, f"{name}_{side}", 1) for side in SIDES)
+    return (-np.inf if lower is None else float(lower[0])), (np.inf if upper is None else float(upper[0]))
+
+
+def _kept_state(joint: Usd.Prim, name: str) -> dict[str, Any]:
+    """What an actuator with a state is annotated with; nothing without."""
+    values = kept(joint, f"{name}:dynamics", 3)
+    if values is None or values[0] not in DYNAMICS_CODES.values():
+        return {}
+    dynamics, time, early = values.tolist()
+    return {
+        "dynamics": int(dynamics),
+        "time_constant": time,
+        "act_range": _bounds(joint, f"{name}:act"),
+        "act_early": bool(early),
+    }

@@ -60,8 +60,11 @@ def _keep_states(stage: Usd.Stage, model: Model, part: Part, root: Usd.Prim, joi
             prim = stage.GetPrimAtPath(joints[link])
             keep(prim, f"keyframe_{number}:q", values[0])
             keep(prim, f"keyframe_{number}:qd", values[1])
-        keep_texts(root, f"keyframe_{number}:inputs", tuple(state.control))
+        for label, values_by_name in (("inputs", state.control), ("states", state.act)):
+            keep_texts(root, f"keyframe_{number}:{label}", tuple(values_by_name))
         keep(root, f"keyframe_{number}:control", tuple(state.control.values()))
+        if state.act:
+            keep(root, f"keyframe_{number}:act", tuple(state.act.values()))
         names.append(name)
     keep_texts(root, "keyframes", names)
 
@@ -91,6 +94,8 @@ def kept_keyframes(root: Usd.Prim, joints: Sequence[Usd.Prim], sizes: Sequence[t
     for number, name in enumerate(kept_texts(root, "keyframes")):
         inputs = kept_texts(root, f"keyframe_{number}:inputs")
         control = kept(root, f"keyframe_{number}:control", len(inputs))
+        states = kept_texts(root, f"keyframe_{number}:states")
+        act = kept(root, f"keyframe_{number}:act", len(states))
         q = [kept(prim, f"keyframe_{number}:q", size[0]) for prim, size in zip(joints, sizes, strict=True)]
         qd = [kept(prim, f"keyframe_{number}:qd", size[1]) for prim, size in zip(joints, sizes, strict=True)]
         if control is not None and all(each is not None for each in (*q, *qd)):
@@ -98,6 +103,7 @@ def kept_keyframes(root: Usd.Prim, joints: Sequence[Usd.Prim], sizes: Sequence[t
                 np.concatenate([np.zeros(0), *q]),
                 np.concatenate([np.zeros(0), *qd]),
                 dict(zip(inputs, control.tolist(), strict=True)),
+                {} if act is None else dict(zip(states, act.tolist(), strict=True)),
             )
     return found
 

@@ -24,6 +24,9 @@ def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
     names = ("mass", "com", "inertia", *(("gravity_compensation",) if model.compensated else ()))
     for name in names:
         keep(prim, name, model.parameters[name][link])
+    dragged = model.drag_boxes.link == link
+    if dragged.any():
+        keep(prim, "drag_boxes", np.hstack([model.drag_boxes.size[dragged], model.drag_boxes.placement[dragged]]))
     mass = float(model.parameters["mass"][link])
     if mass <= 0.0:
         return
@@ -181,7 +184,7 @@ def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
     if model.joint_type[link] != codes.FREE:
         keep(prim, "joint_placement", model.parameters["joint_placement"][link])
         keep(prim, "axis", model.joint_axis[link])
-    for name in ("swing_limit", "twist_limit"):
+    for name in ("swing_limit", "twist_limit", "rotation_limit"):
         if np.isfinite(model.parameters[name][link]):
             keep(prim, name, model.parameters[name][link])
     dof = int(model.joint_qd_start[link])

@@ -17,6 +17,8 @@ def keep_sensors(prim: Usd.Prim, model: Model) -> None:
         for side in ("lower", "upper"):
             if np.isfinite(getattr(sensor, side)):
                 keep(prim, f"sensor_{number}:{side}", getattr(sensor, side))
+        if sensor.magnetic_field is not None:
+            keep(prim, f"sensor_{number}:magnetic_field", sensor.magnetic_field)
 
 
 def kept_sensors(prim: Usd.Prim) -> Iterator[Sensor]:
@@ -24,9 +26,11 @@ def kept_sensors(prim: Usd.Prim) -> Iterator[Sensor]:
     number = 0
     while len(texts := kept_texts(prim, f"sensor_{number}")) == 4:
         lower, upper = (kept(prim, f"sensor_{number}:{side}", 1) for side in ("lower", "upper"))
+        field = kept(prim, f"sensor_{number}:magnetic_field", 3)
         name, kind, target, reference = texts
         yield Sensor(
             name, kind, target, reference,
             -np.inf if lower is None else float(lower[0]), np.inf if upper is None else float(upper[0]),
+            None if field is None else (float(field[0]), float(field[1]), float(field[2])),
         )  # fmt: skip
         number += 1

@@ -108,6 +108,9 @@ def _add_static(stage: Usd.Stage, model: Model, materials: Materials) -> None:
     direction = gravity / strength if strength > 0.0 else np.array([0.0, 0.0, -1.0])
     scene.CreateGravityDirectionAttr(Gf.Vec3f(*map(float, direction)))
     keep(scene.GetPrim(), "gravity", gravity)
+    if "wind" in model.parameters:
+        names = ("medium_density", "medium_viscosity", "wind")
+        keep(scene.GetPrim(), "medium", np.hstack([model.parameters[name] for name in names]))
     fixed = [k for k, geometry in enumerate(model.geometries) if geometry.link < 0]
     if fixed:
         UsdGeom.Xform.Define(stage, "/World/Static")
@@ -123,7 +126,9 @@ def _add_links(stage: Usd.Stage, model: Model, materials: Materials) -> list[tup
     for link, path in enumerate(paths):
         xform = UsdGeom.Xform.Define(stage, path)
         motions.append((link, XformMotion(xform)))
-        UsdPhysics.RigidBodyAPI.Apply(xform.GetPrim())
+        body = UsdPhysics.RigidBodyAPI.Apply(xform.GetPrim())
+        if model.link_names[link] in model.kinematic_links:
+            body.CreateKinematicEnabledAttr(True)
         add_mass(xform.GetPrim(), model, link)
         owned = [k for k, geometry in enumerate(model.geometries) if geometry.link == link]
         _add_geometries(stage, path, model, owned, materials)
@@ -193,6 +198,11 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
         values = [(pair.friction, pair.torsional_friction, pair.rolling_friction) for pair in own]
         keep_texts(collider, "pair_friction_with", [model.geometries[pair.b].name for pair in own])
         keep(collider, "pair_friction", values)
+    soft = [pair for pair in model.pair_softness if pair.a == index]
+    if soft:
+        numbers = [(*pair.softness.solref, *pair.softness.solimp, pair.contact_margin) for pair in soft]
+        keep_texts(collider, "pair_softness_with", [model.geometries[pair.b].name for pair in soft])
+        keep(collider, "pair_softness", numbers)
 
 
 def _add_extras(stage: Usd.Stage, markers: Sequence[Marker], trails: Sequence[Trail], materials: Materials) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DIGITS = 4  # decimal places
 FINE, COARSE = 1e-4, 1e-3  # steps of sliders with a range below 0.5, and above [rad, m]
+ANGLES = ("swing", "twist", "rotation")  # limits of spherical joints
 REACH = 2.0  # range of sliders without limits, in both directions [m]
 
 
@@ -141,7 +142,7 @@ def groups(model: Model) -> Iterator[Group]:
             yield Group(slice(first, first + 3), tuple(places))
             yield _orientation(name, hint, first + 3)
         elif kind == codes.SPHERICAL:
-            limits = {key: float(model.parameters[f"{key}_limit"].reshape(-1)[link]) for key in ("swing", "twist")}
+            limits = {key: float(model.parameters[f"{key}_limit"].reshape(-1)[link]) for key in ANGLES}
             bounds = [f"{key} at most {limit:.4g} rad" for key, limit in limits.items() if np.isfinite(limit)]
             yield _orientation(name, "; ".join([hint, *bounds]), first)
 

@@ -14,6 +14,14 @@ def test_policies_are_listed_beside_the_paper() -> None:
     rows = [
         row(task="Pendulum-2", method="apg", **{"return": 1.99996}, length=100.0),
         row(task="Pendulum-2", method="apg", seed=1, **{"return": 1.5}, length=100.0),
+        row(
+            task="Pendulum-2",
+            method="apg",
+            substeps=1,
+            greatest=1.95,
+            return_with_quarter_steps=-0.88,
+            **{"return": 1.92},
+        ),
         row(task="Pendulum-2", method="simulated", **{"return": 1.9}, length=100.0),
         row(task="CartpoleSwingup", upright=0.9375),
         row(
@@ -22,6 +30,7 @@ def test_policies_are_listed_beside_the_paper() -> None:
     ]
     text = policies_page.section({"rows": rows})
     assert "| 2 | 2 | 1.93 ± 0.08 | 1.90 ± 0.02 | 2, 1.5 | 2048, 2048 | 12.3, 12.3 |" in text
+    assert "| 2 | 1 | 1.95 | 1.92 | -0.88 | 0.20 | 1.20 |" in text
     assert "| CartpoleSwingup | SHAC | 0 | 2048 | 12 | -500 ± 1.5, 94% upright at the end | 240 | - | - |" in text
     assert "| Ant | SHAC | 0 | 2048 | 12 | 3457 ± 1.5 | 240 | 2.50 m/s | 61, 39, 0.90 m/s |" in text
     assert "| 2 | simulated action | 0 | 2048 | 12 | 1.9 |" in text
@@ -34,17 +43,22 @@ def test_policies_are_listed_beside_the_paper() -> None:
 
 
 def test_times_are_listed() -> None:
-    names = ("forward_us", "kernels_us", "gradient_us", "gymnasium_us", "mujoco_us")
-    record = {"task": "Ant", "machine": MACHINE, **{name: 10.4 * (k + 1) for k, name in enumerate(names)}}
+    names = ("forward_us", "kernels_us", "torch_us", "gradient_us", "gymnasium_us", "mujoco_us")
+    record = {"task": "Ant", "machine": MACHINE, **dict(zip(names, (50.0, 40.0, 6.0, 31.2, 41.6, 52.0), strict=True))}
+    hopper = record | {"task": "Hopper"}
+    record |= {"mjx_us": 60.4, "mjx_gradient_us": 700.0, "mjx": "JAX 1, MJX 2"}
     arm = {"task": "PandaReach", "envs": 4096, "forward_us": 50.0, "control_us": 30.0, "kernels_us": 15.0}
     arm |= {"gradient_us": 201.0, "machine": MACHINE}
-    text = policies_page.times([record, arm])
+    text = policies_page.times([record, hopper, arm])
     found = policies_page.arm_times([record, arm])
     solver = record | {"solver": "Newton's method"}
-    assert "| Newton's method | 10 | 31 |" in policies_page.solver_times([record, arm, solver])
+    assert "| Newton's method | 50 | 31 |" in policies_page.solver_times([record, arm, solver])
     assert found.startswith("50 µs in 4096 environments, of which 60% go to the control and 30% to the simulator's")
-    assert "| Ant | 10 | 21 | 31 | 42 | 52 |" in text
-    assert "load average 0.1" in text
+    assert "| Ant | 50 | 80%, 12%, 8% | 31 | 42 | 52 | 60, 700 |" in text
+    assert "| Hopper | 50 | 80%, 12%, 8% | 31 | 42 | 52 | - |" in text
+    assert text.endswith("load average 0.1 beforehand. JAX 1, MJX 2.")
+    link = {"task": "one link", "forward_us": 130.4, "gradient_us": 390.0, "machine": MACHINE}
+    assert policies_page.single_step([link, arm]) == "130 µs, 390 with a loss and its gradient"
 
 
 def test_every_task_has_a_training() -> None:

@@ -134,6 +134,12 @@ def test_simulate(hopper, tmp_path):
     np.testing.assert_array_equal(found["q"], expected.q.numpy())
     np.testing.assert_array_equal(found["qd"], expected.qd.numpy())
     assert float(found["dt"]) == 0.005
+    options = ["--seconds", "0.8", "--keyframe", "high", "--law", "mujoco", "--out", str(out)]
+    assert main(["simulate", hopper, *options]) == 0
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model))
+    begin = simulator.state([0.5, 0.4], [0.0, 1.0])
+    expected = simulator.rollout(begin, steps=160, control=np.full((160, 1), 2.0))
+    np.testing.assert_array_equal(np.load(out)["q"], expected.q.numpy())
     assert found["joint_names"].tolist() == ["up", "turn"]
 
 

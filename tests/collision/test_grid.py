@@ -1,4 +1,4 @@
-"""Near pairs found by a grid of cells: the contacts are those of all pairs, whatever is large, fast, far away, excluded or ruled."""
+"""Near pairs found by a grid: the contacts are those of all pairs, whatever is large, fast, far, excluded or ruled."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import crowd
-from sim.simulation.memory import bytes_of
 from sim.simulation.stepping import collision
 from tests.collision.test_near import BRICK, DT, MASK, ROD, bodies
 from warp_kernels.types import BOX, SPHERE
@@ -36,7 +35,7 @@ def contacts(simulator: sim.Simulator, world: int) -> set[tuple[int, int, int]]:
 @pytest.mark.parametrize(("dtype", "offset"), [("float64", 0.0), ("float32", 300.0)])
 @pytest.mark.parametrize("speed", [0.0, 1.0, 20.0])
 def test_finds_the_contacts_of_all_pairs(monkeypatch, dtype, offset, speed, device):
-    """Loose bodies of four shapes above a tilted plane, one of them ten times as large: contacts, states and gradients."""
+    """Loose bodies of four shapes above a tilted plane, one ten times as large: contacts, states and gradients."""
     worlds = 6
     model = bodies(dtype, offset)
     rng = np.random.default_rng(8)
@@ -65,7 +64,7 @@ def test_finds_the_contacts_of_all_pairs(monkeypatch, dtype, offset, speed, devi
 
 
 def mixed_rules() -> sim.Model:
-    """Balls and boxes in a clump on a ramp: some excluded, some by group, some with another rule of friction or a stated one."""
+    """Balls and boxes in a clump on a ramp: some excluded, some by group, some with another rule of friction."""
     rng = np.random.default_rng(0)
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.8)
@@ -105,7 +104,7 @@ def test_keeps_exclusions_and_rules(monkeypatch):
 
 
 def test_what_finds_no_room_is_counted(monkeypatch):
-    """A ball among eighty small ones, all within its reach: there is room for 32 pairs, and a warning about the others."""
+    """A ball among eighty small ones, all within reach: there is room for 32 pairs, and a warning about the others."""
     monkeypatch.setattr(collision, "MOST_LISTED", 0)
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_sphere(radius=0.1, mass=1.0)

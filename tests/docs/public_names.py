@@ -8,7 +8,7 @@ import sim
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "api"
 # ``sim.importers`` has no names of its own but the readers of each format, which the reference lists.
-MODULES = ("sim", *(f"sim.{name}" for name in sim._LAZY if name != "importers"), "sim.torch.drm")
+MODULES = ("sim", *(f"sim.{name}" for name in sim._LAZY if name != "importers"), "sim.rays", "sim.torch.drm")
 DIRECTIVE = re.compile(
     r"^\.\. (?:(?P<module>currentmodule)|auto(?:class|function|exception|data)|py:data):: (?P<name>[\w.]+)$",
     re.MULTILINE,

@@ -35,6 +35,13 @@ def test_how_to_choose_a_solver(monkeypatch, tmp_path, capsys) -> None:
     assert names["newton"].residual.max() < 1e-9
 
 
+def test_rays(monkeypatch, tmp_path) -> None:
+    names = run("rays.md", tmp_path, monkeypatch)
+    gradient = names["q"].grad
+    # A robot that is a metre higher sees the ground a metre deeper, wherever its rays fall.
+    assert gradient[:, 2].tolist() == pytest.approx([-1 / 64] * 64, rel=1e-4)
+
+
 def test_ten_lines_are_those_of_the_readme() -> None:
     first, second = (
         re.search(r"## Ten lines.*?```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)[1]

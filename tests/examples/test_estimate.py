@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
-from scipy.stats import binom, chi2
+from scipy.stats import binom, chi2, norm
 
 import sim
 from examples import box_motion
 from examples import estimate as example
-from examples.fitting import begin, iterate
+from examples.fitting import at_work, begin, iterate
 from scenes import box
 
 
@@ -45,16 +45,9 @@ def test_derivatives_and_what_can_be_told(device):
     for push in (True, False):
         scene = box.build(push=push)
         seen = box_motion.observe(scene, truth, 0, device)
-        motion = box_motion.Motion(scene, 2, device)
-        loss, gradient = motion.losses(x, seen)
-        jacobian = motion.jacobian(x, seen, bar=False)
-        with torch.no_grad():
-            q, _ = motion.states(torch.tensor(x))
-            numbers = box_motion.deviations(q, seen).cpu().numpy()
-            q, _ = box_motion.Motion(scene, 16, device).states(torch.tensor(moved))
-            around = box_motion.deviations(q, seen.of(np.repeat(np.arange(2), 8))).cpu().numpy().reshape(2, 2, 4, -1)
-        np.testing.assert_allclose(loss, 0.5 * (numbers**2).sum(axis=1), rtol=1e-12)
-        np.testing.assert_allclose(gradient, np.einsum("nri,nr->ni", jacobian, numbers), rtol=1e-9)
+        jacobian = box_motion.Sensitivity(scene, seen.every, device).jacobian(x, seen)
+        around = box_motion.Motion(scene, 16, device).residuals(moved, seen.of(np.repeat(np.arange(2), 8)))
+        around = around.reshape(2, 2, 4, -1)
         differences = ((around[:, 0] - around[:, 1]) / (2.0 * width)).swapaxes(1, 2)
         np.testing.assert_allclose(jacobian, differences, atol=1e-6 * np.abs(jacobian).max())
         both_masses = np.abs(jacobian[:, :, 2:].sum(axis=2)).max() / np.abs(jacobian).max()
@@ -73,19 +66,32 @@ def test_rotation_between():
 
 
 def test_search_finds_minima():
-    """Rosenbrock's valley and bounds that bear, many side by side."""
+    """Rosenbrock's valley and bounds that bear, many side by side, with few derivatives."""
+    computed = []
 
-    def evaluate(x):
+    def residuals(x):
         a, b = x[:, 0], x[:, 1]
-        valley = b - a * a
-        return 100.0 * valley**2 + (1.0 - a) ** 2, np.stack([-400.0 * valley * a - 2.0 * (1.0 - a), 200.0 * valley], 1)
+        return np.stack([10.0 * (b - a * a), 1.0 - a], axis=1)
+
+    def jacobian(x, which):
+        a = x[which, 0]
+        computed.append(len(which))
+        return np.stack([np.stack([-20.0 * a, np.full_like(a, 10.0)], 1), np.tile([-1.0, 0.0], (len(a), 1))], 1)
 
     starts = np.random.default_rng(0).uniform(-2.0, 2.0, (20, 2))
     for upper, expected in ((3.0, (1.0, 1.0)), (0.5, (0.5, 0.25))):
-        search = begin(evaluate, np.minimum(starts, upper), 0.1)
-        for _ in range(120):
-            iterate(search, evaluate, np.full(2, -3.0), np.full(2, upper), 0.5)
+        computed.clear()
+        lower, highest = np.full(2, -3.0), np.full(2, upper)
+        search = begin(residuals, jacobian, np.minimum(starts, upper))
+        steps = 0
+        while at_work(search, lower, highest, 1e-9).any():
+            iterate(search, residuals, jacobian, lower, highest, 0.5, 1e-9)
+            steps += 1
         np.testing.assert_allclose(search.x, np.tile(expected, (20, 1)), atol=1e-3)
+        assert search.exact.all()
+        np.testing.assert_array_equal(search.jacobian, jacobian(search.x, np.arange(20)))
+        assert steps < 60
+        assert sum(computed) < 10 * steps, (steps, computed)
 
 
 @pytest.mark.slow
@@ -95,17 +101,24 @@ def test_uncertainty_is_that_of_many_draws(device):
     truth = np.tile(box.TYPICAL, (draws, 1))
     seen = box_motion.observe(scene, truth, 0, device)
     first = seen.of(np.array([0]))
-    jacobian = box_motion.Motion(scene, 1, device).jacobian(np.log(truth[:1]), first, bar=False)[0]
+    sensitivity, motion = box_motion.Sensitivity(scene, seen.every, device), box_motion.Motion(scene, draws, device)
+    jacobian = sensitivity.jacobian(np.log(truth[:1]), first)[0]
     covariance = np.linalg.inv(jacobian.T @ jacobian)
-    motion = box_motion.Motion(scene, draws, device)
     begun = np.log(truth) + np.random.default_rng(1).multivariate_normal(np.zeros(4), covariance, draws)
-    search = begin(lambda x: motion.losses(x, seen), begun, 0.05)
-    search.inverse[:], search.fresh[:] = covariance, False
+
+    def residuals(x):
+        return motion.residuals(x, seen)
+
+    def derivatives(x, which):
+        # Those at the truth are near enough.
+        return np.tile(jacobian, (len(which), 1, 1))
+
+    search = begin(residuals, derivatives, begun)
     for _ in range(5):
-        iterate(search, lambda x: motion.losses(x, seen), np.full(4, -5.0), np.full(4, 5.0), 0.3)
+        iterate(search, residuals, derivatives, np.full(4, -5.0), np.full(4, 5.0), 0.3, 1e-4)
     errors = (search.x - np.log(truth)) / np.sqrt(np.diag(covariance))
     # Of a normal distribution, all four bounds hold with a probability of 99 %.
-    held = (np.abs(errors) < example.CONFIDENCE).sum(axis=0)
+    held = (np.abs(errors) < norm.isf(0.025)).sum(axis=0)
     assert (held >= binom.ppf(0.00125, draws, 0.95)).all(), held
     assert (held <= binom.ppf(0.99875, draws, 0.95)).all(), held
     spread = (errors**2).sum(axis=0)
@@ -116,7 +129,6 @@ def test_uncertainty_is_that_of_many_draws(device):
 @pytest.mark.slow
 def test_estimates_and_goes_on_after_an_interruption(monkeypatch, tmp_path, capsys):
     """Two boxes at once; two evaluations, a Ctrl-C, and on to the same estimates."""
-    monkeypatch.setattr(example, "GUESSES", 128)
     monkeypatch.setattr(example, "SAMPLES", 128)
     monkeypatch.setattr(example, "EVERY", 50)
     arguments = ["--worlds", 2, "--seed", 1]

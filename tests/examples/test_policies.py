@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +34,27 @@ def test_lambda_returns_mix_all_lengths():
                 whole = length == last - start + 1
                 wanted += (0.8 ** (length - 1)) * (1.0 if whole else 0.2) * value
             assert found[start, env] == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.fixture
+def one_thread():
+    """PyTorch's threads spin where other work holds the cores, and count as time of the processor."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.slow
+def test_a_pendulum_is_lifted_within_a_minute(one_thread):
+    """The best return is 0.5; time is that of the processor, on one thread."""
+    begun = time.process_time()
+    env = sim.envs.make("Pendulum-1", 8, device="cpu", differentiable=True, threads=1)
+    learner = apg.AnalyticPolicyGradient(env, 40, rate=5e-3, deviation=0.1)
+    for _ in range(40):
+        learner.iterate()
+    assert time.process_time() - begun < 60.0
+    assert evaluate(learner.best, "Pendulum-1", {}, "cpu")["returns"].mean() >= 0.45
 
 
 class Constant(torch.nn.Module):

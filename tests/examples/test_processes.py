@@ -1,6 +1,7 @@
 """Two processes with half of the worlds each find what one finds with all of them."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from examples import box_motion, estimate, processes
-from examples.rl import apg
+from examples.rl import apg, shac, training
 from scenes import box
 from sim.envs import TaskState, VectorEnv
 from sim.envs.tasks.pendulum import Pendulum
@@ -41,8 +42,31 @@ def trained(worlds: int) -> dict[str, torch.Tensor]:
     return learner.policy.state_dict()
 
 
+OF_A_TRAINING = ["CartpoleSwingup", "--envs", "3", "--horizon", "4", "--no-render", "--device", "cpu"]
+
+
+def train_until_the_second_dies(out: str) -> None:
+    """What a process does of five iterations, of which the second process lives for three."""
+    whole = shac.Shac.iterate
+
+    def iterate(learner: shac.Shac) -> dict[str, float]:
+        if learner.iteration == 3:
+            torch.distributed.barrier()  # the first process has saved the third iteration
+            if processes.number() == 1:
+                os._exit(7)
+        return whole(learner)
+
+    shac.Shac.iterate = iterate  # type: ignore[method-assign]
+    training.SAVE_EVERY = 0.0
+    sys.argv = ["shac", *OF_A_TRAINING, "--iterations", "5", "--out", out]
+    shac.main()
+
+
 def main() -> None:
     """One of the processes."""
+    if sys.argv[1] == "dies":
+        train_until_the_second_dies(sys.argv[2])
+        return
     processes.join()
     place = Path(sys.argv[1]) / str(processes.number())
     torch.save(trained(2), place.with_suffix(".pt"))
@@ -88,6 +112,19 @@ def test_the_example_runs_in_two_processes(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} - {"tensorboard"} == {"curve.png", "policy.pt", "shac.npz"}
     assert done.stdout.count("environment steps in") == 1
     assert f"after {3 * 4 * 6} environment steps" in done.stdout
+
+
+def test_a_job_ends_with_a_process_and_goes_on_in_another_number(tmp_path, monkeypatch, capsys):
+    """Three iterations of two processes with three environments each, and two more of a single one."""
+    done = run_two(["-m", "tests.examples.test_processes", "dies", str(tmp_path)])
+    assert done.returncode != 0
+    assert re.search(r"exitcode *: 7", done.stderr), "it says which process ended, and how"
+    assert (tmp_path / "interrupted.npz").is_file()
+    monkeypatch.setattr(sys, "argv", ["shac", *OF_A_TRAINING, "--iterations", "5", "--out", str(tmp_path)])
+    shac.main()
+    assert f"after {4 * (3 * 6 + 2 * 3)} environment steps" in capsys.readouterr().out
+    np.testing.assert_array_equal(np.load(tmp_path / "shac.npz")["steps"], [24, 48, 72, 84, 96])
+    assert not (tmp_path / "interrupted.npz").exists()
 
 
 def estimated() -> dict[str, np.ndarray]:

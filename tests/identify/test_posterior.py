@@ -1,6 +1,7 @@
 """Importance sampling of what data leave open."""
 
 import numpy as np
+from scipy.stats import norm
 
 from sim.identify.posterior import sample
 
@@ -24,7 +25,7 @@ def test_moments_of_a_normal_distribution_and_of_two_peaks():
 
     start, width = centre.copy(), covariance.copy()
     start[1], width[1] = centre[1] + 2.0 * root[1, :, 0], 0.1 * covariance[1]
-    found = sample(likelihood, start, width, samples=3000, rounds=4, seed=0, bar=False)
+    found = sample(likelihood, start[:, None], width[:, None], samples=3000, rounds=4, seed=0, bar=False)
     expected = centre + weight[:, None] * other
     spread = covariance + (weight * (1.0 - weight))[:, None, None] * other[:, :, None] * other[:, None, :]
     # Of n independent samples a mean is off by 1 / sqrt(n) standard deviations, a variance by sqrt(2 / n).
@@ -33,3 +34,34 @@ def test_moments_of_a_normal_distribution_and_of_two_peaks():
     assert (np.abs(found.mean - expected) < 4.0 * scale / np.sqrt(found.effective)[:, None]).all()
     errors = (found.covariance - spread) / (scale[:, :, None] * scale[:, None, :])
     assert (np.abs(errors) < 4.0 * np.sqrt(2.0 / found.effective)[:, None, None]).all()
+
+
+def test_peaks_far_apart_and_quantiles():
+    """Three narrow peaks of known weights, of which a fourth start is none: moments and quantiles of their mixture."""
+    places, weights, width = np.array([-3.0, 0.5, 4.0]), np.array([0.25, 0.6, 0.15]), 0.01
+
+    def likelihood(x):
+        return np.log((weights * norm.pdf(x, places, width)).sum(axis=2) + 1e-300)
+
+    start = np.array([*places, 2.0])[None, :, None] + 0.5 * width
+    found = sample(likelihood, start, np.full((1, 4, 1, 1), width**2), samples=1000, rounds=4, seed=0, bar=False)
+    assert found.effective[0] > 1000
+    mean = weights @ places
+    np.testing.assert_allclose(found.mean[0, 0], mean, atol=0.1)
+    np.testing.assert_allclose(found.covariance[0, 0, 0], weights @ (places - mean) ** 2, rtol=0.05)
+    for probability, place in ((0.125, places[0]), (0.55, places[1]), (0.925, places[2])):
+        # The median of each peak, to what some hundred samples of it leave open.
+        np.testing.assert_allclose(found.quantile(probability), [[place]], atol=0.5 * width)
+
+
+def test_quantiles_of_a_normal_distribution():
+    """Beside the closed form, two unknowns that hang together."""
+    covariance = np.array([[1.0, 0.6], [0.6, 2.0]])
+    inverse = np.linalg.inv(covariance)
+    found = sample(
+        lambda x: -0.5 * np.einsum("nsi,ij,nsj->ns", x, inverse, x), np.zeros((1, 1, 2)), covariance[None, None],
+        samples=4000, rounds=3, seed=1, bar=False,
+    )  # fmt: skip
+    for probability in (0.025, 0.5, 0.975):
+        expected = norm.ppf(probability) * np.sqrt(np.diag(covariance))
+        np.testing.assert_allclose(found.quantile(probability)[0], expected, atol=0.1)

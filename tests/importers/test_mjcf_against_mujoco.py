@@ -49,7 +49,7 @@ def path(request, zoo) -> Path:
 
 
 def still_medium(peer: mujoco.MjModel) -> None:
-    """Without the forces of a medium, which are not read."""
+    """Without the forces of a medium, which only simulators have."""
     peer.opt.density = peer.opt.viscosity = 0.0
 
 
@@ -184,7 +184,6 @@ def moved(model: sim.Model, peer: mujoco.MjModel, clip: bool) -> list[tuple[np.n
     are the same. So are gyroscopic forces with what the midpoint rule adds to them here.
     """
     dt, steps = 1e-3, 20
-    still_medium(peer)
     off = mujoco.mjtDisableBit
     peer.opt.disableflags |= int(off.mjDSBL_CONTACT) | int(off.mjDSBL_LIMIT) | int(off.mjDSBL_FRICTIONLOSS)
     model.parameters["friction_loss"][:] = 0.0

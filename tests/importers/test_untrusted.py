@@ -51,8 +51,19 @@ def same(a, b):
     return type(a) is type(b) and a == b
 
 
+# A medium, a pair with a softness of its own, a ball with a limit, an actuator with a state.
+FISH = """<mujoco><option density="1000"/><worldbody><geom name="floor" type="plane" size="1 1 1"/>
+  <body pos="0 0 1"><freejoint/><geom name="fish" size="0.1"/>
+    <body><joint name="fin" axis="0 1 0"/><geom size="0.05"/></body>
+    <body><joint type="ball" range="0 30"/><geom size="0.05"/></body></body></worldbody>
+  <contact><pair geom1="floor" geom2="fish" solref="0.03 1"/></contact>
+  <actuator><general joint="fin" dyntype="filter" dynprm="0.1"/></actuator></mujoco>"""
+
+
+@pytest.mark.filterwarnings("ignore:.*used with MuJoCo's law alone:sim.MJCFWarning")
 def test_models_survive_as_bytes(zoo, tmp_path):
-    for path in (zoo, chain(tmp_path / "chain.urdf", 5)):
+    (tmp_path / "fish.xml").write_text(FISH)
+    for path in (zoo, chain(tmp_path / "chain.urdf", 5), tmp_path / "fish.xml"):
         model = read_file(path).finalize("float64", collapse_fixed=False)
         assert same(model, model_from_bytes(model_to_bytes(model)))
 

@@ -12,13 +12,14 @@ SIM: dict[str, tuple[str, ...]] = {
     "model": ("errors",),
     "arrays": ("model", "output"),
     "dynamics": ("arrays",),
+    "rays": ("dynamics",),
     "simulation": ("dynamics",),
     "diagnostics": ("simulation",),
     "render": ("arrays", "output"),
     "usd": ("simulation", "render"),
     "importers": ("usd",),
     "exporters": ("simulation", "render"),
-    "torch": ("diagnostics", "importers", "exporters"),
+    "torch": ("diagnostics", "rays", "importers", "exporters"),
     "envs": ("torch",),
     "identify": ("torch",),
     "optimise": ("torch",),
@@ -49,7 +50,9 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "solver.rows": ("collision", "solver.structs"),
     "contact_force": ("checkpoint", "solver.rows"),
     "solver": ("solver.rows", "dynamics"),
+    "activation": ("checkpoint", "solver.rows"),
     "render": ("algebra", "variants"),
+    "rays": ("collision.field",),
     "registry": ("warp_kernels",),  # finds all the others at run time
 }
 

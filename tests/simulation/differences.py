@@ -30,11 +30,12 @@ class Case:
     dt: float
     control: np.ndarray | None = None
     integrator: str = "euler"
+    act: np.ndarray | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the state and of what drives it."""
-        return STATE if self.control is None else (*STATE, "control")
+        return (*STATE, *(name for name in ("control", "act") if getattr(self, name) is not None))
 
     def value(self, name: str) -> np.ndarray:
         """A part of the state, the control, or a parameter."""
@@ -48,7 +49,7 @@ class Case:
         )
 
     def rollout(self, simulator: sim.Simulator) -> sim.Trajectory:
-        return simulator.rollout(simulator.state(self.q, self.qd), self.tau, control=self.control)
+        return simulator.rollout(simulator.state(self.q, self.qd, self.act), self.tau, control=self.control)
 
 
 def case(
@@ -138,7 +139,7 @@ def _entries(case: Case, name: str, rng: np.random.Generator, most: int) -> np.n
         usable &= case.model.dof_q >= 0
     if gain := ACTUATOR_GAINS.get(name.removeprefix("actuator_")):
         usable &= np.isin(case.model.actuator_kind, gain)
-    if name in ONLY_POSITIVE:
+    if name in ONLY_POSITIVE or name == "actuator_time_constant":  # zero where an actuator is no filter
         usable &= value > 0.0
     entries = np.flatnonzero(usable)
     return rng.permutation(entries)[:most] if len(entries) > most else entries
@@ -153,7 +154,9 @@ def analytic(
     trajectory = case.rollout(case.simulator(1, device, **values))
     gradients = trajectory.backward(weights.q[:, None], weights.qd[:, None], parameters)
     result = {"q": gradients.q.numpy()[0], "qd": gradients.qd.numpy()[0]}
-    result.update({name: getattr(gradients, name).numpy()[:, 0] for name in case.inputs[2:]})
+    for name in case.inputs[2:]:
+        gradient = getattr(gradients, name).numpy()
+        result[name] = gradient[0] if name == "act" else gradient[:, 0]
     for name in parameters:
         value = gradients.parameters[name][0] if per_world else gradients.parameters[name]
         result[name] = value * (2.0 - np.eye(3)) if name == "inertia" else value

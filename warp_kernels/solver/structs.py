@@ -98,6 +98,23 @@ class TendonRows:
 
 
 @wp.struct
+class TendonWraps:
+    """The spheres and cylinders that tendons lie around; see :class:`sim.model.tendons.tendons.Tendons`.
+
+    Attributes:
+        link: the link that it moves with, -1 for the world.
+        is_cylinder: 1 for a cylinder, 0 for a sphere.
+        ends: the points before and behind wrap i, at 2 i and 2 i + 1.
+        side_link: link of the point on whose side the tendon passes, -1 for the world, -2 for none.
+    """
+
+    link: wp.array(dtype=int)
+    is_cylinder: wp.array(dtype=int)
+    ends: wp.array(dtype=int)
+    side_link: wp.array(dtype=int)
+
+
+@wp.struct
 class Constraints:
     """The constraints of each world, listed anew in every step.
 
@@ -317,6 +334,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             loss: of dry friction [nv, world].
             anchor: of points that coincide at 2 i, of orientations at 2 i + 1 [2 anchors, world]; their biases are among the equalities.
             coupling: of joints that move together [couplings, world].
+            cone: of limits of spherical joints [cones, world].
             tendon: of the constraints of tendons, by either law [tendon constraints, world].
         """
 
@@ -325,6 +343,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         loss: wp.array2d(dtype=t.vec3)
         anchor: wp.array2d(dtype=t.vec3)
         coupling: wp.array2d(dtype=t.vec3)
+        cone: wp.array2d(dtype=t.vec3)
         tendon: wp.array2d(dtype=t.vec3)
 
     @wp.struct

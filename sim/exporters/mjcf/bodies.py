@@ -170,6 +170,10 @@ class Bodies:
         if place[:3].any():
             joint.set("pos", numbers(place[:3]))
         if kind == codes.SPHERICAL:
+            if np.isfinite(parameters["rotation_limit"][link]):
+                joint.set("range", numbers([0.0, parameters["rotation_limit"][link]]))
+                if parameters["limit_margin"][dof]:
+                    joint.set("margin", number(float(parameters["limit_margin"][dof])))
             return
         joint.set("axis", numbers(Rotation.from_quat(place[3:]).apply(model.joint_axis[link])))
         for key, value in (

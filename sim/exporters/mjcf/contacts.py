@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from sim.exporters.mjcf.bodies import Bodies
-from sim.exporters.text import numbers
-from sim.model.model import Model
+from sim.exporters.mjcf.softness import set_softness
+from sim.exporters.text import number, numbers
+from sim.model.model import Model, PairSoftness
 from sim.simulation.stepping.collision import may_touch
+from sim.simulation.stepping.mujoco_law import pair_softness
 from sim.simulation.stepping.pair_friction import NAMES, pair_friction
 
 
@@ -59,6 +61,7 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
     model = bodies.model
     group, above = bodies.weld_groups()
     surfaces = {k: surface(model, k) for k, geometry in enumerate(model.geometries) if geometry.collides}
+    stated = {(pair.a, pair.b): pair for pair in model.pair_softness}
     by_link: dict[int, list[int]] = {}
     for index in surfaces:
         by_link.setdefault(model.geometries[index].link, []).append(index)
@@ -75,12 +78,19 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
             ET.SubElement(contact, "exclude", body1=names[0], body2=names[1])
         frictions = pair_friction(model, touching).tolist()
         for (i, j), wanted in zip(touching, (Surface(*friction) for friction in frictions), strict=True):
-            if excluded or neighbours or surfaces[i].with_other(surfaces[j]) != wanted:
-                _add_pair(contact, model, i, j, wanted)
+            own = stated.get((i, j))
+            if excluded or neighbours or own or surfaces[i].with_other(surfaces[j]) != wanted:
+                _add_pair(contact, model, i, j, wanted, own)
 
 
-def _add_pair(contact: ET.Element, model: Model, i: int, j: int, own: Surface) -> None:
-    ET.SubElement(
+def _add_pair(contact: ET.Element, model: Model, i: int, j: int, own: Surface, stated: PairSoftness | None) -> None:
+    if stated is None:  # MuJoCo would take its defaults
+        a, b = model.geometries[i], model.geometries[j]
+        stated = PairSoftness(i, j, pair_softness(a, b), a.contact_margin + b.contact_margin)
+    pair = ET.SubElement(
         contact, "pair", geom1=model.geometries[i].name, geom2=model.geometries[j].name, condim=str(own.dimension),
         friction=numbers([own.slide, own.slide, own.spin, own.roll, own.roll]),
     )  # fmt: skip
+    set_softness(pair, stated.softness)
+    if stated.contact_margin:
+        pair.set("margin", number(stated.contact_margin))

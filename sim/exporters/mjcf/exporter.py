@@ -14,6 +14,7 @@ from sim.exporters.mjcf.contacts import add_contacts
 from sim.exporters.mjcf.forces import add_actuators, add_equalities
 from sim.exporters.mjcf.geoms import add_geoms
 from sim.exporters.mjcf.losses import lose_values
+from sim.exporters.mjcf.medium import add_medium
 from sim.exporters.mjcf.sensors import add_sensors
 from sim.exporters.mjcf.tendons import add_tendons
 from sim.exporters.text import numbers
@@ -89,6 +90,7 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
         option.set("integrator", MUJOCO_INTEGRATORS[stated.integrator])
         option.set("cone", stated.cone)
         option.set("impratio", repr(stated.impratio))
+    add_medium(option, model, losses)
     asset = ET.SubElement(root, "asset")
     bodies = Bodies(ET.SubElement(root, "worldbody"), model, losses)
     add_geoms(asset, bodies, losses, meshes)
@@ -114,9 +116,10 @@ def _add_keyframes(root: ET.Element, model: Model, losses: Losses) -> None:
             q, qd = model.q0.copy(), np.zeros(model.nv)
             q[model.q_slice(part)], qd[model.qd_slice(part)] = state.q, state.qd
             control = np.array([state.control.get(actuator, 0.0) for actuator in model.actuator_names])
+            states = np.array([state.act.get(actuator, 0.0) for actuator in model.actuator_names])
             own = name if name not in taken else f"{part.name}/{name}"
             taken.add(own)
-            _add_key(keyframes, model, own, q, qd, control)
+            _add_key(keyframes, model, own, q, qd, control, states[model.actuator_state >= 0])
     turned = [
         model.joint_names[link]
         for link in np.flatnonzero(model.joint_type == codes.SPHERICAL)
@@ -124,14 +127,22 @@ def _add_keyframes(root: ET.Element, model: Model, losses: Losses) -> None:
     ]
     if turned:
         name = free_name("initial", taken)
-        _add_key(keyframes, model, name, model.q0, np.zeros(model.nv), np.zeros(model.nu))
+        _add_key(keyframes, model, name, model.q0, *(np.zeros(size) for size in (model.nv, model.nu, model.na)))
         losses.leaves_out("initial orientations of spherical joints", turned, f"keyframe '{name}' holds them")
 
 
 def _add_key(
-    keyframes: ET.Element, model: Model, name: str, q: np.ndarray, qd: np.ndarray, control: np.ndarray
+    keyframes: ET.Element,
+    model: Model,
+    name: str,
+    q: np.ndarray,
+    qd: np.ndarray,
+    control: np.ndarray,
+    act: np.ndarray,
 ) -> None:
     qpos, qvel = to_mujoco(model, q, qd)
     key = ET.SubElement(keyframes, "key", name=name, qpos=numbers(qpos), qvel=numbers(qvel))
     if model.nu:
         key.set("ctrl", numbers(control))
+    if model.na:
+        key.set("act", numbers(act))

@@ -12,6 +12,7 @@ from sim.exporters.text import number, numbers
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
+from sim.model.specs import DYNAMICS_CODES
 from warp_kernels import types as codes
 
 ACTUATOR_TAGS = {
@@ -55,16 +56,20 @@ def add_actuators(root: ET.Element, model: Model) -> None:
             for key in ("gear", "kp", "kd", "force_centre", "force_limit", "control_lower", "control_upper")
         )
         kind = int(model.actuator_kind[index])
-        element = ET.SubElement(actuators, ACTUATOR_TAGS[kind], name=name, gear=number(gear))
+        has_state = model.actuator_dynamics[index] != codes.STATELESS
+        tag = "general" if has_state else ACTUATOR_TAGS[kind]
+        element = ET.SubElement(actuators, tag, name=name, gear=number(gear))
         if model.actuator_tendon[index] >= 0:
             element.set("tendon", model.tendons.names[model.actuator_tendon[index]])
         else:
             element.set("joint", model.joint_names[model.dof_link[model.actuator_dof[index]]])
-        if kind == codes.POSITION:
+        if has_state:
+            _add_state(element, model, index)
+        elif kind == codes.POSITION:
             element.set("kp", number(kp))
-        if kind in (codes.POSITION, codes.VELOCITY):
+        if kind in (codes.POSITION, codes.VELOCITY) and not has_state:
             element.set("kv", number(kd))
-        if kind == codes.AFFINE:
+        if kind == codes.AFFINE or has_state:
             _add_law(element, model, index)
         if limit == 0.0:
             raise ModelError(f"actuator '{name}': its range of forces is empty, which MuJoCo refuses; leave it out")
@@ -80,7 +85,23 @@ def _add_law(element: ET.Element, model: Model, index: int) -> None:
         float(model.parameters[f"actuator_{key}"][index])
         for key in ("gain", "offset", "kp", "kd", "kp_per_input", "kd_per_input")
     )
+    gain = {codes.TORQUE: 1.0, codes.POSITION: kp, codes.VELOCITY: kd}.get(int(model.actuator_kind[index]), gain)
     element.set("gaintype", "affine")
     element.set("gainprm", numbers([gain, 0.0 - kp_per_input, 0.0 - kd_per_input]))
     element.set("biastype", "affine")
     element.set("biasprm", numbers([offset, 0.0 - kp, 0.0 - kd]))
+
+
+def _add_state(element: ET.Element, model: Model, index: int) -> None:
+    """Add how the state of an actuator follows its input."""
+    lower, upper, time = (
+        float(model.parameters[f"actuator_{key}"][index]) for key in ("act_lower", "act_upper", "time_constant")
+    )
+    names = {code: name for name, code in DYNAMICS_CODES.items()}
+    element.set("dyntype", names[int(model.actuator_dynamics[index])])
+    element.set("dynprm", numbers([time or 1.0]))
+    if model.actuator_early[index]:
+        element.set("actearly", "true")
+    if np.isfinite(lower) or np.isfinite(upper):
+        element.set("actlimited", "true")
+        element.set("actrange", numbers([max(lower, -MUJOCO_INFINITY), min(upper, MUJOCO_INFINITY)]))

@@ -6,14 +6,14 @@ import numpy as np
 
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies
-from sim.exporters.text import number
+from sim.exporters.text import number, numbers
 from sim.model.poses import IDENTITY
-from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS
+from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, TENDON
 from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 
 # Kinds that MuJoCo has for sites alone.
-OF_SITES = ("accelerometer", "gyro", "velocimeter")
+OF_SITES = ("accelerometer", "gyro", "velocimeter", "magnetometer", "rangefinder")
 
 
 def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
@@ -31,6 +31,13 @@ def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
                 element.set("cutoff", number(sensor.upper))
             else:
                 bounded.append(sensor.name)
+    fields = sorted({sensor.magnetic_field for sensor in bodies.model.sensors if sensor.magnetic_field is not None})
+    if fields:
+        option = root.find("option")
+        assert option is not None
+        option.set("magnetic", numbers(fields[0]))
+        others = [s.name for s in bodies.model.sensors if s.magnetic_field not in (None, fields[0])]
+        losses.leaves_out("magnetic fields of their own, of sensors", others)
     losses.leaves_out("sensors of links without mass", lost)
     losses.leaves_out("ranges of sensors that are not symmetric", bounded)
 
@@ -42,6 +49,8 @@ def _aim(element: ET.Element, sensor: Sensor, bodies: Bodies) -> bool:
         element.set("joint", sensor.target)
     elif of == ACTUATOR:
         element.set("actuator", sensor.target)
+    elif of == TENDON:
+        element.set("tendon", sensor.target)
     elif of == LINK:
         element.set("body", sensor.target)
     elif of == FRAME and sensor.kind in OF_SITES:

@@ -5,41 +5,44 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.polynomial import Polynomial
+from scipy.spatial.transform import Rotation
 
 from sim.dynamics.tendons import tendon_lengths
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies
 from sim.exporters.mjcf.softness import set_softness
-from sim.exporters.text import number, numbers
+from sim.exporters.text import number, numbers, wxyz
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.poses import IDENTITY
+from sim.model.tendons.course import ANY_SIDE
 
 # What MuJoCo takes for the length in the initial configuration.
 AUTOMATIC = -1.0
+# Of geoms that tendons lie around: one that MuJoCo's viewer doesn't show at first.
+WRAP_GROUP = "4"
 
 
 def add_tendons(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
     """Add fixed tendons, and spatial ones through sites of their own."""
-    model, section = bodies.model, ET.SubElement(root, "tendon")
+    model, parameters, section = bodies.model, bodies.model.parameters, ET.SubElement(root, "tendon")
     tendons = model.tendons
     for tendon, name in enumerate(tendons.names):
-        terms, segments = tendons.terms(tendon), tendons.segments(tendon)
+        terms = tendons.terms(tendon)
         element = ET.SubElement(section, "fixed" if len(terms) else "spatial", name=name)
         _add_properties(element, bodies, tendon, losses)
         for term in terms:
             joint = model.joint_names[model.dof_link[tendons.term_dof[term]]]
-            coefficient = number(model.parameters["tendon_coefficient"][term])
+            coefficient = number(parameters["tendon_coefficient"][term])
             ET.SubElement(element, "joint", joint=joint, coef=coefficient)
-        before, share = -1, 1.0
-        for segment in segments:
-            at = int(tendons.segment_point[segment])
-            if at != before:
-                if before >= 0 or tendons.segment_share[segment] != share:
-                    share = float(tendons.segment_share[segment])
-                    ET.SubElement(element, "pulley", divisor=number(1.0 / share))
-                _add_point(element, bodies, name, at)
-            _add_point(element, bodies, name, at + 1)
-            before = at + 1
+        for kind, value in tendons.path(tendon):
+            if kind == "pulley":
+                ET.SubElement(element, "pulley", divisor=number(value))
+            elif kind == "point":
+                point = int(value)
+                link, place = int(tendons.point_link[point]), parameters["tendon_point"][point]
+                ET.SubElement(element, "site", site=_site(bodies, f"{name}/{point}", link, place))
+            else:
+                _add_wrap(element, bodies, name, int(value))
 
 
 def add_tied_lengths(equality: ET.Element, bodies: Bodies) -> None:
@@ -62,10 +65,27 @@ def add_tied_lengths(equality: ET.Element, bodies: Bodies) -> None:
         set_softness(element, tendons.coupling_softness[row])
 
 
-def _add_point(element: ET.Element, bodies: Bodies, tendon: str, point: int) -> None:
-    link = int(bodies.model.tendons.point_link[point])
-    placement = np.concatenate([bodies.model.parameters["tendon_point"][point], IDENTITY[3:]])
-    ET.SubElement(element, "site", site=bodies.site(f"{tendon}/{point}", link, placement))
+def _site(bodies: Bodies, name: str, link: int, point: np.ndarray) -> str:
+    return bodies.site(name, link, np.concatenate([point, IDENTITY[3:]]))
+
+
+def _add_wrap(element: ET.Element, bodies: Bodies, name: str, wrap: int) -> None:
+    """Add a geom without mass that nothing collides with, and the site of its side."""
+    tendons, parameters = bodies.model.tendons, bodies.model.parameters
+    axis, centre = parameters["tendon_wrap_axis"][wrap], parameters["tendon_wrap_centre"][wrap]
+    cylinder = bool(tendons.wrap_is_cylinder[wrap])
+    turn = Rotation.align_vectors(axis, [0.0, 0.0, 1.0])[0] if cylinder else Rotation.identity()
+    radius = float(parameters["tendon_wrap_radius"][wrap])
+    ET.SubElement(
+        bodies.elements[int(tendons.wrap_link[wrap])], "geom", name=f"{name}/wrap_{wrap}",
+        type="cylinder" if cylinder else "sphere", size=numbers([radius, radius] if cylinder else [radius]),
+        pos=numbers(centre), quat=wxyz(turn.as_quat()),
+        mass="0", contype="0", conaffinity="0", group=WRAP_GROUP,
+    )  # fmt: skip
+    around = ET.SubElement(element, "geom", geom=f"{name}/wrap_{wrap}")
+    side_link = int(tendons.wrap_side_link[wrap])
+    if side_link != ANY_SIDE:
+        around.set("sidesite", _site(bodies, f"{name}/side_{wrap}", side_link, tendons.wrap_side[wrap]))
 
 
 def _add_properties(element: ET.Element, bodies: Bodies, tendon: int, losses: Losses) -> None:

@@ -108,7 +108,8 @@ class TrajectoryFit:
             found[inside] = -0.5 * problem.many(x[0][inside]) if inside.any() else found[inside]
             return np.where(np.isfinite(found), found, -np.inf)[None]
 
-        posterior = sample(likelihood, estimate.free[None], estimate.free_covariance[None], samples, rounds, seed, bar)
+        peak, width = estimate.free[None, None], estimate.free_covariance[None, None]
+        posterior = sample(likelihood, peak, width, samples, rounds, seed, bar)
         readings = unknowns.readings(torch.as_tensor(posterior.samples[0])).numpy()
         weights = posterior.weights[0]
         mean = weights @ readings

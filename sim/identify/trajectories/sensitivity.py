@@ -74,6 +74,7 @@ class Worlds:
         device: str | None = None,
         threads: int | None = None,
     ):
+        model.require_stateless_actuators("identify")
         self.model, self.dt, self.hold, self.parameters = model, dt, hold, parameters
         self.contact, self.device, self.threads = contact or ContactOptions(), device, threads
         self._simulators: dict[int, Simulator] = {}

@@ -9,6 +9,8 @@ from sim.importers.mjcf.reader import Reader
 from sim.importers.mjcf.tree import joint_type
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import ACTUATOR_KIND_NAMES
+from sim.model.specs import DYNAMICS_CODES
+from warp_kernels.activation.dynamics import SHORTEST
 
 
 def add_actuators(reader: Reader) -> dict[str, int]:
@@ -46,15 +48,11 @@ def _law(reader: Reader, actuator: int) -> ForceLaw:
             "here"
         )
     driven = int(model.actuator_trnid[actuator, 0])
-    if transmission == "mjTRN_TENDON":
-        if driven not in reader.tendons:
-            raise NoForceLawError("whose tendon is left out")
-    else:
+    if transmission != "mjTRN_TENDON":
         kind = joint_type(reader, driven)
         if kind not in ("revolute", "prismatic"):
             raise NoForceLawError(f"on a {kind} joint; drive it with joint forces, tau")
-    if model.actuator_dyntype[actuator] != int(mujoco.mjtDyn.mjDYN_NONE):
-        raise NoForceLawError("which has an internal state (dyntype); filter its input instead")
+    _dynamics(reader, actuator)
     if reader.file.array("actuator_delay", np.zeros(actuator + 1))[actuator] > 0.0:
         raise NoForceLawError("which has a delay; delay its input instead")
     gain = _linear(model.actuator_gaintype[actuator], model.actuator_gainprm[actuator], mujoco.mjtGain, "GAIN")
@@ -82,11 +80,30 @@ def _add(reader: Reader, actuator: int, law: ForceLaw) -> str:
     gear = float(model.actuator_gear[output, 0]) * law.factor
     options: dict[str, Any] = {"gear": gear, **law.gains, "control_range": _control_range(reader, actuator)}
     options["force_limit"] = _force_range(reader, actuator, law.factor, gear)
+    options |= _dynamics(reader, actuator)
     with reader.file.located("actuator", actuator, f"actuator '{name}'"):
         return builder.add_actuator(
             None if of_tendon else label, ACTUATOR_KIND_NAMES[law.kind], tendon=label if of_tendon else None, name=name,
             **options,
         )  # fmt: skip
+
+
+def _dynamics(reader: Reader, actuator: int) -> dict[str, Any]:
+    """How the state of an actuator follows its input, if it has one; raises NoForceLawError for other dynamics."""
+    model, kinds = reader.file.model, reader.file.mujoco.mjtDyn
+    name = kinds(int(model.actuator_dyntype[actuator])).name.removeprefix("mjDYN_").lower()
+    if name == "none":
+        return {}
+    if name not in DYNAMICS_CODES or int(model.actuator_actnum[actuator]) != 1:
+        raise NoForceLawError(f"whose state follows its input by a law (dyntype {name}) that has no counterpart here")
+    found: dict[str, Any] = {"dynamics": name, "act_early": bool(model.actuator_actearly[actuator])}
+    if name != "integrator":
+        found["time_constant"] = max(float(model.actuator_dynprm[actuator, 0]), SHORTEST)
+    if model.actuator_actlimited[actuator]:
+        lower, upper = (float(bound) for bound in model.actuator_actrange[actuator])
+        unbounded = lower <= -MUJOCO_INFINITY, upper >= MUJOCO_INFINITY
+        found["act_range"] = (-np.inf if unbounded[0] else lower), (np.inf if unbounded[1] else upper)
+    return found
 
 
 def _is_of_tendon(reader: Reader, actuator: int) -> bool:

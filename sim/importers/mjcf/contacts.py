@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.importers.mjcf.reader import Reader
+from sim.importers.mjcf.reader import Reader, softness_of
 from sim.importers.mjcf.touching import Touching
+from sim.simulation.stepping.mujoco_law import pair_softness
 
 # The least ``condim`` of contacts with sliding, torsional and rolling friction.
 LEAST_DIMENSION = (3, 4, 6)
@@ -78,6 +79,7 @@ def set_pairs(reader: Reader, surfaces: Surfaces, friction: float | None, names:
         for other in later[apart].tolist():
             reader.builder.exclude_geometries(names[geom], names[other])
         _state_frictions(reader, surfaces, geom, later[touching], listed, names)
+    _state_softness(reader, names)
 
 
 def _state_frictions(
@@ -99,6 +101,24 @@ def _state_frictions(
         reader.builder.set_pair_friction(
             names[geom], names[other], friction=slide, torsional_friction=spin, rolling_friction=roll
         )
+
+
+def _state_softness(reader: Reader, names: dict[int, str]) -> None:
+    """State softness and margin of the pairs that the file lists."""
+    model = reader.file.model
+    for pair in range(model.npair):
+        if np.any(model.pair_solreffriction[pair]):
+            reader.notes.append(f"left out: solreffriction of {reader.file.label('pair', pair)}; its solref is used")
+        ends = [names.get(int(geom[pair])) for geom in (model.pair_geom1, model.pair_geom2)]
+        if ends[0] is None or ends[1] is None:
+            continue
+        a, b = (reader.builder.geometries[name].geometry for name in (ends[0], ends[1]))
+        softness = softness_of(model.pair_solref[pair], model.pair_solimp[pair])
+        margin = float(model.pair_margin[pair])
+        if softness == pair_softness(a, b) and margin == a.contact_margin + b.contact_margin:
+            continue
+        with reader.file.located("pair", pair, "pair"):
+            reader.builder.set_pair_softness(ends[0], ends[1], softness=softness, contact_margin=margin)
 
 
 def _mixed(values: np.ndarray, priority: np.ndarray, geom: int, others: np.ndarray) -> np.ndarray:

@@ -29,10 +29,10 @@ def add_equalities(reader: Reader) -> None:
                 _add_coupling(reader, number, label)
             elif kind in ("connect", "weld"):
                 _add_anchors(reader, number, name, kind)
-            elif kind == "tendon" and _has_tendons(reader, number):
+            elif kind == "tendon":
                 _tie_tendons(reader, number, name)
             else:
-                reader.notes.append(f"left out: {label}, since {_why(kind)}")
+                reader.notes.append(f"left out: {label}, since constraints of type {kind} are not supported")
 
 
 def _add_coupling(reader: Reader, number: int, label: str) -> None:
@@ -51,11 +51,6 @@ def _add_coupling(reader: Reader, number: int, label: str) -> None:
         reader.joints[first], reader.joints[second], ratio=ratio,
         offset=references[0] + constant - ratio * references[1], softness=_softness(model, number),
     )  # fmt: skip
-
-
-def _has_tendons(reader: Reader, number: int) -> bool:
-    ids = (int(reader.file.model.eq_obj1id[number]), int(reader.file.model.eq_obj2id[number]))
-    return all(tendon < 0 or tendon in reader.tendons for tendon in ids)
 
 
 def _tie_tendons(reader: Reader, number: int, name: str) -> None:
@@ -87,11 +82,6 @@ def _add_anchors(reader: Reader, number: int, name: str, kind: str) -> None:
         name, link_a, link_b, position_a=a[:3], orientation_a=a[3:], position_b=b[:3], orientation_b=b[3:],
         softness=_softness(model, number), torque_scale=scale,
     )  # fmt: skip
-
-
-def _why(kind: str) -> str:
-    """Why a constraint of this kind is left out."""
-    return "its tendon is left out" if kind == "tendon" else f"constraints of type {kind} are not supported"
 
 
 def _softness(model: Any, number: int) -> Softness:

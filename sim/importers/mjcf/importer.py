@@ -11,6 +11,7 @@ from sim.importers.mjcf.actuators import add_actuators
 from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
 from sim.importers.mjcf.file import MJCFFile, read_mjcf
+from sim.importers.mjcf.medium import add_medium
 from sim.importers.mjcf.notes import apply_flags, gravity, refuse_bodies, refuse_numbers, refuse_states, warn_of
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.sensors import add_sensors
@@ -64,9 +65,11 @@ def add_mjcf(
     - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
     - Gravity of the file, unless it is the default, becomes that of the world. Time step, integrator, cone and
       ``impratio`` are in the part; :func:`sim.mujoco_settings` makes a simulator's arguments of them.
+    - ``density``, ``viscosity`` and ``wind`` become a medium (:meth:`sim.ModelBuilder.set_medium`) that drags the box
+      equivalent to each body's inertia.
 
-    Tendons that wrap around geoms, fluid forces, actuators with a state and other features without a counterpart here
-    are skipped, with a :class:`sim.MJCFWarning` that names them; deformable bodies are an error.
+    Muscles, adhesion and other features without a counterpart here are skipped, with a
+    :class:`sim.MJCFWarning` that names them; deformable bodies are an error.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_mjcf`.
     """
@@ -84,6 +87,7 @@ def add_mjcf(
         reader.notes += apply_flags(file)
         _set_gravity(reader)
         links, joints = add_tree(reader)
+        add_medium(reader)
         surfaces = read_surfaces(reader, friction, restitution, self_collision)
         shapes = add_geometries(reader, surfaces, visual=visual, collision=collision, world=world_geometry)
         set_pairs(reader, surfaces, friction, shapes)
@@ -119,6 +123,11 @@ def _keyframes(reader: Reader, inputs: dict[str, int]) -> dict[str, Keyframe]:
         reader.file.name("key", key) or str(key): Keyframe(
             *_state(reader, model.key_qpos[key], model.key_qvel[key]),
             {name: float(model.key_ctrl[key, at]) for name, at in inputs.items()},
+            {
+                name: float(model.key_act[key, model.actuator_actadr[actuator]])
+                for actuator, name in reader.actuators.items()
+                if reader.builder.actuators[name].dynamics
+            },
         )
         for key in range(model.nkey)
     }

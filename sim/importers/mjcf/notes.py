@@ -41,8 +41,8 @@ COMPUTED = {
     "joint": ("pos", "axis"),
 }
 LARGEST = 1e30
-# Elements whose softness is read, and those for which it isn't.
-SOFT, UNREAD = ("geom", "jnt", "dof", "eq"), ("pair",)
+# Elements whose softness is read.
+SOFT = ("geom", "jnt", "dof", "eq", "pair")
 # The most elements of one kind that a note names.
 MOST_NAMES = 6
 OF_THE_SOFT_LAW = "used with MuJoCo's law alone, Simulator(model, **sim.mujoco_settings(model))"
@@ -93,7 +93,7 @@ def refuse_states(file: MJCFFile) -> None:
 
 def _refuse_keyframe(file: MJCFFile, key: int) -> None:
     model, given = file.model, np.array(file.elements["key"][key].qpos if key in file.elements["key"] else [])
-    for name in ("qpos", "qvel", "ctrl"):
+    for name in ("qpos", "qvel", "ctrl", "act"):
         wrong = np.flatnonzero(~(np.abs(getattr(model, f"key_{name}")[key]) <= LARGEST))
         if len(wrong):
             value = getattr(model, f"key_{name}")[key][wrong[0]]
@@ -150,7 +150,6 @@ def _forces(file: MJCFFile) -> list[str]:
     joint_poly = _rows(file.array("jnt_stiffnesspoly", [])) | _rows(file.array("jnt_springyield", []))
     dof_poly = _rows(file.array("dof_dampingpoly", []))
     joints_of_dofs = model.dof_jntid[dof_poly] if dof_poly.size else []
-    fluid = [key for key in ("density", "viscosity", "wind") if np.any(getattr(model.opt, key))]
     found = (
         ("mocap poses of keyframes", "key", np.flatnonzero(_moves_mocap(file)), "set joint_placement"),
         ("polynomial or yielding springs of tendons", "tendon",
@@ -161,8 +160,6 @@ def _forces(file: MJCFFile) -> list[str]:
         ("armature of tendons", "tendon", np.flatnonzero(file.array("tendon_armature", [])), ""),
         ("force limits of tendons", "tendon", np.flatnonzero(file.array("tendon_actfrclimited", [])),
          "give each actuator its own"),
-        ("limits of ball joints", "joint", np.flatnonzero(~scalar & model.jnt_limited.astype(bool)),
-         "see swing_limit and twist_limit of add_joint"),
         ("springs of ball and free joints", "joint", np.flatnonzero(~scalar & (model.jnt_stiffness != 0.0)), ""),
         ("polynomial or yielding springs", "joint", np.flatnonzero(joint_poly), "their linear part is kept"),
         ("force limits of joints for gravity compensation", "joint",
@@ -177,8 +174,6 @@ def _forces(file: MJCFFile) -> list[str]:
         for what, kind, which, more in found
         if len(which)
     ]
-    if fluid:
-        notes.append(f"left out: forces of the surrounding medium (option {', '.join(fluid)})")
     return notes
 
 
@@ -195,8 +190,6 @@ def _settings(file: MJCFFile) -> list[str]:
         ignored.append("actuatorgroupdisable")
     if option.enableflags & int(file.mujoco.mjtEnableBit.mjENBL_OVERRIDE):
         ignored.append("o_margin, o_solref, o_solimp, o_friction")
-    if _is_soft(file, UNREAD):
-        ignored.append("solref and solimp of pairs")
     for what in ("plugin", "skin"):
         count = int(file.array(f"n{what}", 0))
         if count:

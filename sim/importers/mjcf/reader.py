@@ -32,7 +32,7 @@ class Reader:
         joints: name of each joint of the file.
         actuators: name of each actuator of the file that has a counterpart.
         sites: name of the frame of each site; none of those without a name.
-        tendons: name of each tendon that has a counterpart, by its index in the file.
+        tendons: name of each tendon, by its index in the file.
         notes: warnings to issue at the end.
     """
 

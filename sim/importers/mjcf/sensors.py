@@ -5,11 +5,11 @@ import numpy as np
 from sim.importers.mjcf.reader import Reader, pose
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose
-from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, WHOLE
+from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, TENDON, WHOLE
 from sim.model.specs import WORLD
 
 # The name in mjtSensor that isn't that of its element.
-SHORT = {"jointactuatorfrc": "jointactfrc"}
+SHORT = {"jointactuatorfrc": "jointactfrc", "tendonactuatorfrc": "tendonactfrc"}
 KINDS = {SHORT.get(each.mjcf, each.mjcf): kind for kind, each in SENSOR_KINDS.items()}
 
 
@@ -23,15 +23,19 @@ def add_sensors(reader: Reader) -> None:
     for number in range(reader.file.model.nsensor):
         kind = KINDS.get(_type(reader, number))
         target = None if kind is None else _target(reader, number, SENSOR_KINDS[kind].of)
+        if kind == "rangefinder" and not _is_plain_rangefinder(reader, number):
+            target = None
         if kind is None or target is None:
             left.setdefault(_type(reader, number), []).append(reader.file.label("sensor", number))
             continue
         name = reader.name("sensor", number, f"{kind}_{number}", reader.builder.sensors)
         cutoff = float(reader.file.model.sensor_cutoff[number]) or np.inf
+        field = tuple(map(float, reader.file.model.opt.magnetic)) if kind == "magnetometer" else None
         with reader.file.located("sensor", number, f"sensor '{name}'"):
             reader.builder.add_sensor(
-                name, kind, target, reference=_reference(reader, number), lower=-cutoff, upper=cutoff
-            )
+                name, kind, target, reference=_reference(reader, number), lower=-cutoff, upper=cutoff,
+                magnetic_field=field,
+            )  # fmt: skip
     for type, labels in left.items():
         reader.notes.append(f"left out: {', '.join(labels)}: there are no sensors of type {type} for what they look at")
 
@@ -51,6 +55,8 @@ def _target(reader: Reader, number: int, of: str) -> str | None:
         return reader.joints[index]
     if of == ACTUATOR:
         return reader.actuators.get(index)
+    if of == TENDON:
+        return reader.tendons.get(index)
     if of == FRAME:
         return _frame(reader, int(reader.file.model.sensor_objtype[number]), index)
     if of == LINK:
@@ -58,6 +64,12 @@ def _target(reader: Reader, number: int, of: str) -> str | None:
         return reader.links[index] if index > 0 and reader.file.model.body_jntnum[index] else None
     assert of == WHOLE
     return WORLD
+
+
+def _is_plain_rangefinder(reader: Reader, number: int) -> bool:
+    """Whether it is one ray along the axis of a site, and not a camera's or one that gives more than the distance."""
+    model, kinds = reader.file.model, reader.file.mujoco.mjtObj
+    return int(model.sensor_objtype[number]) == kinds.mjOBJ_SITE and int(model.sensor_dim[number]) == 1
 
 
 def _reference(reader: Reader, number: int) -> str:

@@ -1,28 +1,24 @@
-"""Tendons of an MJCF file: fixed ones, and those that run straight through sites."""
+"""Tendons of an MJCF file."""
 
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
-from sim.importers.mjcf.reader import Reader, softness_of
+from sim.importers.mjcf.reader import Reader, pose, softness_of
 from sim.model.conventions import MUJOCO_INFINITY
+from sim.model.poses import compose
+from sim.model.tendons.specs import TendonWrap
 
 
 def add_tendons(reader: Reader) -> None:
-    """Add the tendons that have a counterpart; the others go into the reader's notes.
+    """Add the tendons.
 
     Raises:
         ImportFileError: naming the tendon.
     """
     for tendon in range(reader.file.model.ntendon):
-        label = reader.file.label("tendon", tendon)
         kinds = _kinds(reader, tendon)
-        around = sorted(kinds & {"sphere", "cylinder"})
-        if around:
-            reader.notes.append(
-                f"left out: {label}, which wraps around a {around[0]}; let it run through sites of the bodies instead"
-            )
-            continue
         name = reader.name("tendon", tendon, f"tendon_{tendon}", reader.builder.tendons)
         with reader.file.located("tendon", tendon, f"tendon '{name}'"):
             if "joint" in kinds:
@@ -56,16 +52,35 @@ def _coefficients(reader: Reader, tendon: int) -> dict[str, float]:
 
 
 def _path(reader: Reader, tendon: int) -> list[Any]:
-    """Links with points, and divisors of pulleys."""
+    """Links with points, what the tendon lies around, and divisors of pulleys."""
     model = reader.file.model
     path: list[Any] = []
     for part in _parts(reader, tendon):
-        if _kind(reader, part) == "pulley":
+        kind = _kind(reader, part)
+        if kind == "pulley":
             path.append(float(model.wrap_prm[part]))
+        elif kind == "site":
+            path.append(_site(reader, int(model.wrap_objid[part])))
         else:
-            site = int(model.wrap_objid[part])
-            path.append(reader.point(int(model.site_bodyid[site]), model.site_pos[site]))
+            path.append(_wrap(reader, kind, int(model.wrap_objid[part]), int(model.wrap_prm[part])))
     return path
+
+
+def _site(reader: Reader, site: int) -> tuple[str, np.ndarray]:
+    model = reader.file.model
+    return reader.point(int(model.site_bodyid[site]), model.site_pos[site])
+
+
+def _wrap(reader: Reader, kind: str, geom: int, side: int) -> TendonWrap:
+    """What a tendon lies around, a sphere or a cylinder; ``side`` -1 without a site."""
+    model = reader.file.model
+    body = int(model.geom_bodyid[geom])
+    placed = compose(reader.frames[body], pose(model.geom_pos[geom], model.geom_quat[geom]))
+    axis = Rotation.from_quat(placed[3:]).as_matrix()[:, 2]
+    return TendonWrap(
+        link=reader.links[body], radius=float(model.geom_size[geom, 0]), position=placed[:3],
+        axis=axis if kind == "cylinder" else None, side=None if side < 0 else _site(reader, side),
+    )  # fmt: skip
 
 
 def _properties(reader: Reader, tendon: int) -> dict[str, Any]:

@@ -118,6 +118,11 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
         if model.jnt_limited[joint]:
             lower, upper = (float(bound) for bound in model.jnt_range[joint])
             properties |= {"lower": lower, "upper": upper, "limit_margin": float(model.jnt_margin[joint])}
+    if type == "spherical" and model.jnt_limited[joint]:
+        # Beyond half a turn MuJoCo's angle gets smaller again.
+        properties["limit_margin"] = float(model.jnt_margin[joint])
+        limit = max(float(bound) for bound in model.jnt_range[joint])
+        properties["rotation_limit"] = limit if limit <= np.pi else np.inf
     with reader.file.located("joint", joint, f"joint '{name}'"):
         reader.builder.add_joint(
             name, type, parent=parent, child=child, position=placement[:3], orientation=placement[3:],

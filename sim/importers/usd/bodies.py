@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,13 @@ from sim.importers.usd.masses import mass_properties
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators
 from sim.importers.usd.schemas.couplings import coupling
+from sim.importers.usd.stage import Kind
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
 from sim.model.poses import compose, inverse, is_identity
 from sim.model.spec_checks import is_physical
-from sim.model.specs import WORLD
-from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
+from sim.model.specs import DYNAMICS_CODES, WORLD
+from sim.usd.annotations import agreed, kept, kept_rows, kept_softness, kept_text, kept_texts
 from sim.usd.parts import kept_keyframes, kept_mujoco_options, part_label
 from sim.usd.sensors import kept_sensors
 from warp_kernels import types as codes
@@ -66,6 +67,23 @@ def add_link(reader: Reader, body: Sdf.Path) -> None:
     )  # fmt: skip
 
 
+def add_medium(reader: Reader, bodies: Iterable[Sdf.Path]) -> None:
+    """Fill the world with the medium that was written, and add the boxes of its links that it drags."""
+    scenes = reader.scene.of(Kind.Scene)
+    medium = kept(reader.scene.prim(scenes[0].primPath), "medium", 5) if scenes else None
+    if medium is None:
+        return
+    reader.builder.set_medium(float(medium[0]), float(medium[1]), medium[2:])
+    for body in bodies:
+        prim = reader.scene.prim(body)
+        boxes = kept_rows(prim, "drag_boxes", 10)
+        for row in boxes:
+            reader.add(
+                body, reader.builder.add_drag_box, reader.names[body], size=row[:3],
+                position=row[3:6] - reader.link_in_body[body][:3], orientation=row[6:],
+            )  # fmt: skip
+
+
 def _gravity_compensation(reader: Reader, prim: Usd.Prim) -> float | None:
     """The share of its weight that a body doesn't feel; None where nothing states one."""
     exact = kept(prim, "gravity_compensation", 1)
@@ -82,9 +100,13 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
     if carrier is None:
         prim = reader.scene.prim(body)
         name = _joint_name(reader, prim, f"{child.removeprefix(reader.prefix)}_free")
-        options: dict[str, Any] = {"position": place[:3], "orientation": place[3:]}
-        options |= damping_and_friction(reader.scene, prim, None)
-        return [reader.add(body, reader.builder.add_joint, name, "free", child=child, **options)]
+        pose: dict[str, Any] = {"position": place[:3], "orientation": place[3:]}
+        if body in reader.scene.kinematic:
+            name = _joint_name(reader, prim, f"{child.removeprefix(reader.prefix)}_kinematic")
+            reader.add(body, reader.builder.add_joint, name, "fixed", child=child, kinematic=True, **pose)
+            return [name]
+        pose |= damping_and_friction(reader.scene, prim, None)
+        return [reader.add(body, reader.builder.add_joint, name, "free", child=child, **pose)]
     prim = reader.scene.prim(carrier.path)
     placement, axis = _placement(reader, prim, carrier)
     if carrier.collides:
@@ -93,9 +115,14 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
     name = _joint_name(reader, prim, carrier.path.name)
     if carrier.chain:
         return add_chain(reader, carrier, placement, motion)
-    options = {"q0": _coordinates(reader, carrier, axis, motion)} if carrier.type != "fixed" else {}
+    options: dict[str, Any] = {}
+    if carrier.type != "fixed":
+        options["q0"] = _coordinates(reader, carrier, axis, motion)
     if carrier.type == "fixed":
         note_misfit(reader, carrier, motion)
+        options["kinematic"] = body in reader.scene.kinematic
+    elif body in reader.scene.kinematic:
+        reader.scene.notes.append(f"prim '{body}' is a kinematic body on joint '{carrier.path}', which moves it here")
     reader.add(
         carrier.path, reader.builder.add_joint, name, carrier.type, child=child,
         parent=reader.link_name(carrier.parent), position=placement[:3], orientation=placement[3:], axis=axis,
@@ -115,6 +142,7 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
     ]
     for actuator, joint, path in mujoco_actuators(reader.scene, carriers):
         found.append((actuator, joint_names[carriers[joint].child][0], path))
+    dynamics = {code: name for name, code in DYNAMICS_CODES.items()}
     for actuator, name, path in sorted(found, key=lambda item: item[0].number):
         reader.add(
             path, reader.builder.add_actuator, name, ACTUATOR_KIND_NAMES[actuator.kind],
@@ -122,6 +150,8 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
             gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, gain=actuator.gain, offset=actuator.offset,
             kp_per_input=actuator.kp_per_input, kd_per_input=actuator.kd_per_input,
             force_limit=actuator.force_range, control_range=actuator.control_range,
+            dynamics=dynamics[actuator.dynamics], time_constant=actuator.time_constant, act_range=actuator.act_range,
+            act_early=actuator.act_early,
         )  # fmt: skip
 
 
@@ -204,7 +234,7 @@ def add_sensors(reader: Reader) -> None:
         try:
             reader.builder.add_sensor(
                 reader.prefix + sensor.name, sensor.kind, target, reference=reference, lower=sensor.lower,
-                upper=sensor.upper,
+                upper=sensor.upper, magnetic_field=sensor.magnetic_field,
             )  # fmt: skip
         except ModelError as error:
             reader.scene.notes.append(f"left out: {error}")
@@ -254,8 +284,11 @@ def _keyframes(
                 q[at : at + 7] = compose(reader.base, q[at : at + 7])
                 qd[dof : dof + 6] = turn.apply(qd[dof : dof + 6].reshape(2, 3)).ravel()
             at, dof = at + type.coordinates, dof + type.dofs
-        inputs = {reader.prefix + actuator: value for actuator, value in state.control.items()}
-        moved[name] = Keyframe(q, qd, inputs)
+        inputs, act = (
+            {reader.prefix + actuator: value for actuator, value in given.items()}
+            for given in (state.control, state.act)
+        )
+        moved[name] = Keyframe(q, qd, inputs, act)
     lost = [name for name in kept_texts(root, "keyframes") if name not in moved]
     if lost:
         reader.scene.notes.append(

@@ -15,6 +15,7 @@ from sim.importers.usd.filters import Filters
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.shapes import PRIMITIVES, Shape, mesh_of, primitive, seen_from
 from sim.importers.usd.stage import Kind, Scene
+from sim.model.softness import Softness
 from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
 from warp_kernels import types as codes
 
@@ -49,13 +50,13 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
     for first, second in filters.colliders:
         for pair in product(names.get(first, ()), names.get(second, ())):
             reader.builder.exclude_geometries(*pair)
-    _set_pair_frictions(reader, names)
+    _set_pairs(reader, names)
     for prim in (prim for prim in seen if prim.GetPath() not in drawn):
         _picture(reader, prim, prim)
 
 
-def _set_pair_frictions(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
-    """Set the friction of pairs of colliders that have one of their own, see :mod:`sim.usd.stage`."""
+def _set_pairs(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
+    """Set friction and softness of pairs of colliders that have their own, see :mod:`sim.usd.stage`."""
     prims = {path: reader.scene.prim(path) for path in names}
     written = {kept_text(prim, "name"): names[path] for path, prim in prims.items()}
     for path, prim in prims.items():
@@ -67,6 +68,13 @@ def _set_pair_frictions(reader: Reader, names: dict[Sdf.Path, list[str]]) -> Non
                     reader.builder.set_pair_friction(
                         *pair, friction=slide, torsional_friction=spin, rolling_friction=roll
                     )
+        others = kept_texts(prim, "pair_softness_with")
+        values = kept(prim, "pair_softness", 8 * len(others))
+        if others and values is not None:
+            for other, (time, ratio, *solimp, margin) in zip(others, values.reshape(-1, 8).tolist(), strict=True):
+                for pair in product(names[path], written.get(other, ())):
+                    softness = Softness((time, ratio), tuple(solimp))
+                    reader.builder.set_pair_softness(*pair, softness=softness, contact_margin=margin)
 
 
 def drawn_prims(reader: Reader) -> list[Usd.Prim]:

@@ -18,6 +18,7 @@ from sim.importers.usd.bodies import (
     add_frames,
     add_joint,
     add_link,
+    add_medium,
     add_parts,
     add_sensors,
     name_links,
@@ -143,6 +144,7 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     for body in trees.carriers:
         add_link(reader, body)
     joint_names = {body: add_joint(reader, body, carrier) for body, carrier in trees.carriers.items()}
+    add_medium(reader, trees.carriers)
     add_actuators(reader, trees, joint_names)
     add_couplings(reader, trees, joint_names)
     close_loops(reader, trees)

@@ -32,6 +32,7 @@ class Scene:
         found: the descriptions of UsdPhysics, by kind.
         order: index of each prim in the order of the stage.
         bodies: the bodies that move, with their descriptions, in the order of the stage.
+        kinematic: those whose pose is an input.
         notes: warnings to issue at the end.
         read: the properties of other simulators' schemas that were read.
     """
@@ -44,6 +45,7 @@ class Scene:
     found: dict[Any, list[Any]]
     order: dict[Sdf.Path, int]
     bodies: dict[Sdf.Path, Any] = field(default_factory=dict)
+    kinematic: set[Sdf.Path] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     read: set[Sdf.Path] = field(default_factory=set)
     cache: UsdGeom.XformCache = field(default_factory=lambda: UsdGeom.XformCache(Usd.TimeCode.EarliestTime()))
@@ -195,10 +197,10 @@ def _scene(path: Path, stage: Usd.Stage, notes: list[str]) -> Scene:
     order = {prim.GetPath(): number for number, prim in enumerate(_prims(stage))}
     scene = Scene(path, stage, length, mass, up, _described(stage), order, notes=notes)
     for description in scene.of(Kind.RigidBody):
-        if description.kinematicBody:
-            scene.notes.append(f"prim '{description.primPath}' is a kinematic body; it doesn't move here")
-        elif description.rigidBodyEnabled:
+        if description.rigidBodyEnabled:
             scene.bodies[description.primPath] = description
+            if description.kinematicBody:
+                scene.kinematic.add(description.primPath)
     return scene
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.joint_types import is_scalar
 from sim.model.spec_checks import check_actuator, check_name
-from sim.model.specs import ACTUATOR_CODES, ActuatorSpec, WorldSpec
+from sim.model.specs import ACTUATOR_CODES, DYNAMICS_CODES, ActuatorSpec, WorldSpec
 
 
 class Actuators(WorldSpec):
@@ -27,6 +27,10 @@ class Actuators(WorldSpec):
         kd_per_input: float = 0.0,
         force_limit: float | tuple[float, float] | None = None,
         control_range: tuple[float, float] = (-np.inf, np.inf),
+        dynamics: str = "none",
+        time_constant: float = 0.0,
+        act_range: tuple[float, float] = (-np.inf, np.inf),
+        act_early: bool = False,
     ) -> str:
         """Drive a revolute or prismatic joint, or a tendon; the simulator takes its input u in ``control``.
 
@@ -39,6 +43,12 @@ class Actuators(WorldSpec):
         - "affine": F = gain u + offset - (kp + kp_per_input u) g q - (kd + kd_per_input u) g qd.
 
         On a tendon it sees g times the length and pulls with g F, both of the beginning of the step.
+
+        With ``dynamics`` the actuator has a state w, part of :attr:`sim.State.act`, which takes the place of u in F:
+
+        - "integrator": its rate is u.
+        - "filter": its rate is (u - w) / time_constant, in explicit steps.
+        - "filterexact": likewise, in exact steps.
 
         Args:
             joint: name of a joint that was added before.
@@ -55,6 +65,10 @@ class Actuators(WorldSpec):
             force_limit: largest F either way [N m or N], or least and greatest F; None for the joint's ``effort`` (of a
                 URDF file, that of its limit) divided by the gear, and none on a tendon; ``numpy.inf`` for none.
             control_range: least and greatest input; u is clamped between them.
+            dynamics: "none", "integrator", "filter" or "filterexact".
+            time_constant: of a filter [s].
+            act_range: least and greatest state, between which it is clamped after each step.
+            act_early: whether F is that of the state after the step.
 
         Returns:
             the name.
@@ -67,6 +81,8 @@ class Actuators(WorldSpec):
         name = str(joint or tendon) if name is None else name
         check_name(name, self.actuators, "actuator")
         where = f"actuator '{name}'"
+        if dynamics not in DYNAMICS_CODES:
+            raise ModelError(f"{where}: unknown dynamics '{dynamics}'; known are {', '.join(DYNAMICS_CODES)}")
         if (joint is None) == (tendon is None):
             raise ModelError(f"{where}: give either its joint or its tendon")
         if kind not in ACTUATOR_CODES:
@@ -94,6 +110,10 @@ class Actuators(WorldSpec):
             force_centre=force_centre,
             force_limit=force_limit,
             control_range=_range(where, "control_range", control_range),
+            dynamics=DYNAMICS_CODES[dynamics],
+            time_constant=float(time_constant),
+            act_range=_range(where, "act_range", act_range),
+            act_early=bool(act_early),
         )
         check_actuator(spec, kind)
         self.actuators[name] = spec

@@ -4,6 +4,7 @@ from sim.model.builder.actuators import Actuators
 from sim.model.builder.bodies import Bodies
 from sim.model.builder.constraints import Constraints
 from sim.model.builder.files import Files
+from sim.model.builder.medium import Media
 from sim.model.builder.sensors import Sensors
 from sim.model.builder.tendons import Tendons
 from sim.model.compile import compile_model
@@ -13,7 +14,7 @@ from sim.model.spec_checks import finite
 from sim.model.specs import Vector
 
 
-class ModelBuilder(Bodies, Actuators, Constraints, Tendons, Sensors, Files):
+class ModelBuilder(Bodies, Actuators, Constraints, Tendons, Sensors, Media, Files):
     """Collects links, joints, geometries and actuators of one world; :meth:`finalize` checks them and makes the model.
 
     Args:

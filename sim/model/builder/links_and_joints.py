@@ -89,6 +89,7 @@ class LinksAndJoints(WorldSpec):
         limit_damping: float = 0.0,
         swing_limit: float = np.inf,
         twist_limit: float = np.inf,
+        rotation_limit: float = np.inf,
         limit_softness: Softness = DEFAULT_SOFTNESS,
         friction_softness: Softness = DEFAULT_SOFTNESS,
         kinematic: bool = False,
@@ -119,6 +120,7 @@ class LinksAndJoints(WorldSpec):
             limit_damping: damping of compliant limits [N m s/rad or N s/m].
             swing_limit: largest angle between the axis and the axis that the child carries [rad]; spherical only.
             twist_limit: largest angle by which the child turns about the axis, either way [rad]; spherical only.
+            rotation_limit: largest angle by which the child turns about whichever axis [rad]; spherical only.
             limit_softness: of the limits, under ``ContactOptions(law="mujoco")``.
             friction_softness: of the dry friction, likewise.
             kinematic: fixed only: the placement of the joint is an input, the parameter ``joint_placement``, which may
@@ -164,6 +166,7 @@ class LinksAndJoints(WorldSpec):
             limit_damping=float(limit_damping),
             swing_limit=float(swing_limit),
             twist_limit=float(twist_limit),
+            rotation_limit=float(rotation_limit),
             limit_softness=limit_softness,
             friction_softness=friction_softness,
             kinematic=bool(kinematic),

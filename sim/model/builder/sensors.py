@@ -2,10 +2,10 @@
 
 from sim.errors import ModelError
 from sim.model.joint_types import JOINT_TYPES, is_scalar
-from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS
+from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, TENDON
 from sim.model.sensors.sensor import Sensor
-from sim.model.spec_checks import check_name
-from sim.model.specs import WORLD, WorldSpec
+from sim.model.spec_checks import check_name, finite
+from sim.model.specs import WORLD, Vector, WorldSpec
 from warp_kernels import types as codes
 
 
@@ -21,26 +21,34 @@ class Sensors(WorldSpec):
         reference: str = WORLD,
         lower: float = float("-inf"),
         upper: float = float("inf"),
+        magnetic_field: Vector | None = None,
     ) -> str:
         """Add a sensor, which :class:`sim.torch.Sensors` reads along a rollout.
 
         The kinds, after MuJoCo's, are
 
-        - of joints "joint_position", "joint_velocity", "joint_actuator_force", "ball_orientation" and
-          "ball_angular_velocity";
+        - of joints "joint_position", "joint_velocity", "joint_actuator_force", "joint_limit_position",
+          "joint_limit_velocity", "ball_orientation" and "ball_angular_velocity";
         - of actuators "actuator_position", "actuator_velocity" and "actuator_force";
+        - of tendons "tendon_position", "tendon_velocity", "tendon_actuator_force", "tendon_limit_position" and
+          "tendon_limit_velocity";
         - of frames and links "frame_position", "frame_orientation", "frame_x_axis", "frame_y_axis", "frame_z_axis",
           "frame_linear_velocity", "frame_angular_velocity", "frame_linear_acceleration", "frame_angular_acceleration",
-          "accelerometer", "gyro" and "velocimeter";
+          "accelerometer", "gyro", "velocimeter", "magnetometer" and "rangefinder", the distance
+          along the frame's z axis to the nearest geometry that isn't on its own link, -1 for none;
         - of a link with all that it carries "subtree_com", "subtree_linear_velocity" and "subtree_angular_momentum";
         - of the world "potential_energy", "kinetic_energy" and "clock".
+
+        The position of a limit is the distance to the nearest limit less the margin within which it acts, zero farther
+        away; its velocity is the rate of that distance there.
 
         Args:
             name: unique name.
             kind: what it measures.
-            target: the joint, actuator, frame or link that it looks at; left out for the whole world.
+            target: the joint, actuator, tendon, frame or link that it looks at; left out for the whole world.
             reference: for positions, orientations, axes and velocities of frames, the frame in which they are measured.
             lower, upper: what it gives is held between them.
+            magnetic_field: of the world, for a magnetometer; MuJoCo's (0, -0.5, 0) where it isn't given.
 
         Returns:
             the name.
@@ -60,7 +68,14 @@ class Sensors(WorldSpec):
             raise ModelError(f"{where}: unknown reference '{reference}'; add the frame or link first")
         if not lower < upper:
             raise ModelError(f"{where}: lower is {lower} and upper {upper}; the first must be less than the second")
-        self.sensors[name] = Sensor(name, kind, target, reference, float(lower), float(upper))
+        field = None
+        if kind == "magnetometer":
+            given = (0.0, -0.5, 0.0) if magnetic_field is None else magnetic_field
+            x, y, z = finite(f"{where}: magnetic_field", given, (3,)).tolist()
+            field = (x, y, z)
+        elif magnetic_field is not None:
+            raise ModelError(f"{where}: a sensor of kind '{kind}' sees no magnetic_field; leave it out")
+        self.sensors[name] = Sensor(name, kind, target, reference, float(lower), float(upper), field)
         return name
 
     def _check_target(self, where: str, kind: str, target: str) -> None:
@@ -76,6 +91,8 @@ class Sensors(WorldSpec):
                 )
         elif of == ACTUATOR and target not in self.actuators:
             raise ModelError(f"{where}: unknown actuator '{target}'; add the actuator first")
+        elif of == TENDON and target not in self.tendons:
+            raise ModelError(f"{where}: unknown tendon '{target}'; add the tendon first")
         elif of == FRAME and target != WORLD and target not in self.links and target not in self.frames:
             raise ModelError(f"{where}: unknown frame or link '{target}'; add it first")
         elif of == LINK and target not in self.links:

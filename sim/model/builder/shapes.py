@@ -352,3 +352,25 @@ class Shapes(WorldSpec):
             finite_and_not_negative(where, label, value)
         slide, spin, roll = map(float, values.values())
         self.pair_frictions[frozenset((geometry_a, geometry_b))] = (slide, spin, roll)
+
+    def set_pair_softness(
+        self, geometry_a: str, geometry_b: str, *, softness: Softness = DEFAULT_SOFTNESS, contact_margin: float = 0.0
+    ) -> None:
+        """Give the contacts of two geometries a softness and a margin that don't follow from theirs.
+
+        They are those of ``ContactOptions(law="mujoco")``, and have no gradient.
+
+        Args:
+            geometry_a: name of one geometry.
+            geometry_b: name of another.
+            softness: of their contacts.
+            contact_margin: the distance at which these begin to act [m].
+
+        Raises:
+            ModelError: for one geometry twice, and for a negative margin. ``finalize`` refuses unknown names.
+        """
+        where = f"pair of geometries '{geometry_a}' and '{geometry_b}'"
+        if geometry_a == geometry_b:
+            raise ModelError(f"{where}: name two geometries")
+        finite_and_not_negative(where, "contact_margin", contact_margin)
+        self.pair_softness[frozenset((geometry_a, geometry_b))] = (softness, float(contact_margin))

@@ -1,6 +1,8 @@
 """Tendons of a world."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -9,7 +11,7 @@ from sim.model.checks import is_positive
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_name, finite, finite_and_not_negative
 from sim.model.specs import Vector, WorldSpec
-from sim.model.tendons.specs import TendonCouplingSpec, TendonSpec
+from sim.model.tendons.specs import TendonCouplingSpec, TendonSpec, TendonWrap
 
 NO_LIMITS = (-np.inf, np.inf)
 
@@ -75,7 +77,7 @@ class Tendons(WorldSpec):
     def add_spatial_tendon(
         self,
         name: str,
-        path: Sequence[tuple[str, Vector] | float],
+        path: Sequence[tuple[str, Vector] | TendonWrap | float],
         *,
         stiffness: float = 0.0,
         damping: float = 0.0,
@@ -86,20 +88,21 @@ class Tendons(WorldSpec):
         limit_softness: Softness = DEFAULT_SOFTNESS,
         friction_softness: Softness = DEFAULT_SOFTNESS,
     ) -> str:
-        """Add a tendon that runs straight from point to point, as MuJoCo's ``spatial`` through sites.
+        """Add a tendon that runs from point to point, straight or around something, as MuJoCo's ``spatial``.
 
         Args:
             name: unique name.
-            path: links, or "world", with points in them [m]. A number is a pulley: the tendon begins anew, and what
-                follows counts in the length divided by that number.
+            path: links, or "world", with points in them [m], and between two of them a :class:`sim.TendonWrap` that the
+                tendon lies around. A number is a pulley: the tendon begins anew, and what follows counts in the length
+                divided by that number.
             stiffness: and all others as for :meth:`add_fixed_tendon`.
 
         Returns:
             the name.
 
         Raises:
-            ModelError: as :meth:`add_fixed_tendon`; for fewer than two points in a row, and a divisor that is not
-                positive.
+            ModelError: as :meth:`add_fixed_tendon`; for fewer than two points in a row, a wrap that isn't between two
+                points, and a divisor or a radius that is not positive.
         """
         where = f"tendon '{name}'"
         return self._add_tendon(
@@ -179,21 +182,43 @@ def _rest(where: str, given: float | tuple[float, float] | None) -> tuple[float,
 
 
 def _branches(
-    where: str, path: Sequence[tuple[str, Vector] | float]
-) -> list[tuple[float, list[tuple[str, np.ndarray]]]]:
+    where: str, path: Sequence[tuple[str, Vector] | TendonWrap | float]
+) -> list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]]:
     """What lies between pulleys, each with its divisor."""
-    branches: list[tuple[float, list[tuple[str, np.ndarray]]]] = [(1.0, [])]
+    branches: list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]] = [(1.0, [])]
     for step in path:
-        if isinstance(step, tuple):
-            link, point = step
-            branches[-1][1].append((link, finite(f"{where}: point in link '{link}'", point, (3,))))
+        if isinstance(step, TendonWrap):
+            branches[-1][1].append(_wrap(where, step))
+        elif isinstance(step, tuple):
+            branches[-1][1].append(_point(where, step))
         elif is_positive(step):
             branches.append((float(step), []))
         else:
             raise ModelError(f"{where}: a pulley's divisor is {step!r}; it must be positive")
     if branches and not branches[0][1] and len(branches) > 1:
         branches.pop(0)  # it begins with a pulley
-    for _, points in branches:
-        if len(points) < 2:
+    for _, steps in branches:
+        points = [isinstance(step, tuple) for step in steps]
+        if sum(points) < 2:
             raise ModelError(f"{where}: it needs at least two points in a row")
+        if not (points[0] and points[-1] and all(a or b for a, b in pairwise(points))):
+            raise ModelError(f"{where}: what it lies around must stand between two of its points")
     return branches
+
+
+def _point(where: str, step: tuple[str, Vector]) -> tuple[str, np.ndarray]:
+    return step[0], finite(f"{where}: point in link '{step[0]}'", step[1], (3,))
+
+
+def _wrap(where: str, wrap: TendonWrap) -> TendonWrap:
+    """It, checked; raises ModelError."""
+    where = f"{where}: what it lies around on link '{wrap.link}'"
+    if not is_positive(wrap.radius):
+        raise ModelError(f"{where}: radius is {wrap.radius!r}; it must be positive")
+    axis = None if wrap.axis is None else finite(f"{where}: axis", wrap.axis, (3,))
+    if axis is not None and not axis.any():
+        raise ModelError(f"{where}: axis is zero; give the direction of a cylinder, or None for a sphere")
+    return replace(
+        wrap, radius=float(wrap.radius), position=finite(f"{where}: position", wrap.position, (3,)), axis=axis,
+        side=None if wrap.side is None else _point(where, wrap.side),
+    )  # fmt: skip

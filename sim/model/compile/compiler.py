@@ -16,12 +16,13 @@ from sim.model.compile.bodies import (
 )
 from sim.model.compile.constraints import centre_of_mass, coupled_dofs, fit_followers, place_anchors
 from sim.model.compile.dofs import DofLayout, lay_out_dofs
-from sim.model.compile.exclusions import excluded_pairs, pair_frictions
+from sim.model.compile.exclusions import excluded_pairs, pair_frictions, pair_softness
 from sim.model.compile.parameters import collect_parameters
 from sim.model.compile.ranges import check_range
 from sim.model.compile.tendons import lay_out_tendons
 from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
+from sim.model.medium.medium import DragBoxes
 from sim.model.model import Frame, Geometry, Model
 from sim.model.poses import compose
 from sim.model.sensors.kinds import LINK, SENSOR_KINDS
@@ -103,6 +104,7 @@ def _model(
         parts=tuple(world.parts),
         excluded_pairs=excluded,
         pair_frictions=pair_frictions(world),
+        pair_softness=pair_softness(world),
         limit_softness=tuple(joints[link].limit_softness for link in layout.dof_link),
         friction_softness=tuple(joints[link].friction_softness for link in layout.dof_link),
         equalities=equalities,
@@ -133,10 +135,23 @@ def _model(
             [-1 if actuator.tendon is None else tendons.names.index(actuator.tendon) for actuator in actuators],
             dtype=np.int32,
         ),
+        actuator_dynamics=np.array([actuator.dynamics for actuator in actuators], dtype=np.int32),
+        actuator_early=np.array([actuator.act_early for actuator in actuators], dtype=np.int32),
         parameters={**collect_parameters(world, bodies, geometries, layout, anchor_a, anchor_b), **of_tendons},
         massless_links=massless,
+        drag_boxes=_drag_boxes(world, home, layout.link_tail_dof),
         sensors=_sensors(world, bodies),
     )
+
+
+def _drag_boxes(world: WorldSpec, home: Homes, link_tail_dof: np.ndarray) -> DragBoxes:
+    """The boxes of links that move, placed in the links of the model."""
+    boxes = [(*home[box.link], box) for box in world.drag_boxes]
+    moving = [(link, compose(base, box.placement), box.size) for link, base, box in boxes if link_tail_dof[link] >= 0]
+    if world.medium is None or not moving:
+        return DragBoxes()
+    links, placements, sizes = zip(*moving, strict=True)
+    return DragBoxes(np.array(links, dtype=np.int32), np.array(sizes), np.array(placements))
 
 
 def _sensors(world: WorldSpec, bodies: list[Body]) -> tuple[Sensor, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from sim.errors import ModelError
 from sim.model.excluded_pairs import ExcludedPairs
-from sim.model.model import Geometry, PairFriction
+from sim.model.model import Geometry, PairFriction, PairSoftness
 from sim.model.specs import WORLD, WorldSpec
 from warp_kernels import types as codes
 
@@ -80,4 +80,13 @@ def pair_frictions(world: WorldSpec) -> tuple[PairFriction, ...]:
     return tuple(
         PairFriction(*_pair(index, names, "set_pair_friction"), *values)
         for names, values in world.pair_frictions.items()
+    )
+
+
+def pair_softness(world: WorldSpec) -> tuple[PairSoftness, ...]:
+    """The softness of pairs of geometries that have one of their own."""
+    index = {name: number for number, name in enumerate(world.geometries)}
+    return tuple(
+        PairSoftness(*_pair(index, names, "set_pair_softness"), *values)
+        for names, values in world.pair_softness.items()
     )

@@ -42,7 +42,9 @@ def collect_parameters(
         "coupling_ratio": np.array([spec.ratio for spec in couplings], dtype=np.float64),
         "coupling_offset": np.array([spec.offset for spec in couplings], dtype=np.float64),
         "gravity": world.gravity.copy(),
+        **_of_medium(world),
         **(_of_actuators(actuators) if actuators else {}),
+        **(_of_actuator_states(actuators) if any(actuator.dynamics for actuator in actuators) else {}),
     }
 
 
@@ -65,6 +67,7 @@ def _of_joints(joints: list[JointSpec], layout: DofLayout) -> dict[str, np.ndarr
         "upper_limit": per_dof([joint.upper for joint in joints]),
         "swing_limit": np.array([joint.swing_limit for joint in joints], dtype=np.float64),
         "twist_limit": np.array([joint.twist_limit for joint in joints], dtype=np.float64),
+        "rotation_limit": np.array([joint.rotation_limit for joint in joints], dtype=np.float64),
         "limit_margin": per_dof([joint.limit_margin for joint in joints]),
         "limit_stiffness": per_dof([joint.limit_stiffness for joint in joints]),
         "limit_damping": per_dof([joint.limit_damping for joint in joints]),
@@ -104,4 +107,23 @@ def _of_actuators(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
         "actuator_force_limit": np.array([actuator.force_limit for actuator in actuators]),
         "actuator_control_lower": np.array([actuator.control_range[0] for actuator in actuators]),
         "actuator_control_upper": np.array([actuator.control_range[1] for actuator in actuators]),
+    }
+
+
+def _of_actuator_states(actuators: list[ActuatorSpec]) -> dict[str, np.ndarray]:
+    return {
+        "actuator_time_constant": np.array([actuator.time_constant for actuator in actuators]),
+        "actuator_act_lower": np.array([actuator.act_range[0] for actuator in actuators]),
+        "actuator_act_upper": np.array([actuator.act_range[1] for actuator in actuators]),
+    }
+
+
+def _of_medium(world: WorldSpec) -> dict[str, np.ndarray]:
+    """Density, viscosity and wind, if there is a medium."""
+    if world.medium is None:
+        return {}
+    return {
+        "medium_density": np.array(world.medium.density),
+        "medium_viscosity": np.array(world.medium.viscosity),
+        "wind": world.medium.wind.copy(),
     }

@@ -39,7 +39,7 @@ def _owner(model: Model, per: str, index: int) -> str:
         "actuator": model.actuator_names,
         "tendon": model.tendons.names,
         "tendon_coupling": model.tendons.coupling_names,
-        **{f"tendon_{part}": owners_of(model.tendons, part) for part in ("term", "point")},
+        **{f"tendon_{part}": owners_of(model.tendons, part) for part in ("term", "point", "wrap")},
     }
     kind = {
         "anchor": "constraint",
@@ -47,5 +47,6 @@ def _owner(model: Model, per: str, index: int) -> str:
         "tendon_coupling": "constraint",
         "tendon_term": "tendon",
         "tendon_point": "tendon",
+        "tendon_wrap": "tendon",
     }.get(per, per)
     return f"{kind} '{names[per][index]}'" if per in names else {"world": "the world", "height": "a heightfield"}[per]

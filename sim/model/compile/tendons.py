@@ -1,6 +1,7 @@
 """Tendons: which degrees of freedom and links they run over, and their lengths in the initial configuration."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from sim.model.compile.constraints import initial_poses
 from sim.model.compile.dofs import DofLayout
 from sim.model.joint_types import is_scalar
 from sim.model.poses import compose
-from sim.model.specs import IDENTITY_QUATERNION
-from sim.model.tendons.specs import TendonCouplingSpec, TendonSpec
+from sim.model.specs import IDENTITY_QUATERNION, Vector
+from sim.model.tendons.course import ANY_SIDE, lengths_of, tendon_places
+from sim.model.tendons.specs import TendonCouplingSpec, TendonSpec, TendonWrap
 from sim.model.tendons.tendons import Tendons
 
 
@@ -30,22 +32,28 @@ def lay_out_tendons(
     """
     joints = {body.joint.name: number for number, body in enumerate(bodies)}
     terms = [[_dof(spec, joint, joints, bodies, layout) for joint in spec.coefficients] for spec in specs]
-    runs = [_place_points(spec, home, layout) for spec in specs]
-    firsts = np.cumsum([0, *(len(links) for links, _, _ in runs)])
-    segments = [
-        [(int(first) + at, 1.0 / divisor) for at, divisor in starts]
-        for first, (_, _, starts) in zip(firsts[:-1], runs, strict=True)
-    ]
+    runs = _Runs(home)
+    for spec in specs:
+        runs.add(spec, layout)
+    segments = [segment for run in runs.segments for segment in run]
     numbers = {spec.name: number for number, spec in enumerate(specs)}
-    points = np.array([point for _, placed, _ in runs for point in placed]).reshape(-1, 3)
+    wraps = [wrap for wrap, _ in runs.wraps]
+    sides = [(ANY_SIDE, np.zeros(3)) if wrap.side is None else runs.placed(wrap.side) for wrap in wraps]
+    carried = [runs.carried(wrap) for wrap in wraps]
     tendons = Tendons(
         names=tuple(numbers),
         term_start=_starts(terms),
         term_dof=np.array([dof for dofs in terms for dof in dofs], dtype=np.int32),
-        point_link=np.array([link for links, _, _ in runs for link in links], dtype=np.int32),
-        segment_start=_starts(segments),
-        segment_point=np.array([at for run in segments for at, _ in run], dtype=np.int32),
-        segment_share=np.array([share for run in segments for _, share in run], dtype=np.float64),
+        point_link=np.array([link for link, _ in runs.points], dtype=np.int32),
+        segment_start=_starts(runs.segments),
+        segment_ends=np.array([runs.resolved(ends) for ends, _, _ in segments], dtype=np.int32).reshape(-1, 2),
+        segment_wrap=np.array([wrap for _, wrap, _ in segments], dtype=np.int32),
+        segment_share=np.array([1.0 / divisor for _, _, divisor in segments], dtype=np.float64),
+        wrap_link=np.array([link for link, _, _ in carried], dtype=np.int32),
+        wrap_is_cylinder=np.array([wrap.axis is not None for wrap in wraps], dtype=np.int32),
+        wrap_ends=np.array([ends for _, ends in runs.wraps], dtype=np.int32).reshape(-1, 2),
+        wrap_side_link=np.array([link for link, _ in sides], dtype=np.int32),
+        wrap_side=np.array([point for _, point in sides], dtype=np.float64).reshape(-1, 3),
         limit_softness=tuple(spec.limit_softness for spec in specs),
         friction_softness=tuple(spec.friction_softness for spec in specs),
         coupling_names=tuple(spec.name for spec in couplings),
@@ -57,7 +65,13 @@ def lay_out_tendons(
     if not specs:
         return tendons, {}
     coefficients = np.array([value for spec in specs for value in spec.coefficients.values()], dtype=np.float64)
-    lengths = _initial_lengths(tendons, coefficients, points, bodies, layout)
+    of_paths = {
+        "tendon_point": np.array([point for _, point in runs.points]).reshape(-1, 3),
+        "tendon_wrap_centre": np.array([centre for _, centre, _ in carried]).reshape(-1, 3),
+        "tendon_wrap_axis": np.array([axis for _, _, axis in carried]).reshape(-1, 3),
+        "tendon_wrap_radius": np.array([wrap.radius for wrap in wraps], dtype=np.float64),
+    }
+    lengths = _initial_lengths(tendons, coefficients, of_paths, bodies, layout)
     for row, coupling in enumerate(couplings):
         other = tendons.coupling_other[row]
         initial = (lengths[numbers[coupling.tendon]], lengths[other] if other >= 0 else 0.0)
@@ -65,7 +79,7 @@ def lay_out_tendons(
     rest = [(length, length) if spec.rest is None else spec.rest for spec, length in zip(specs, lengths, strict=True)]
     return tendons, {
         "tendon_coefficient": coefficients,
-        "tendon_point": points,
+        **of_paths,
         "tendon_stiffness": np.array([spec.stiffness for spec in specs]),
         "tendon_damping": np.array([spec.damping for spec in specs]),
         "tendon_rest_lower": np.array([lower for lower, _ in rest]),
@@ -90,43 +104,82 @@ def _dof(spec: TendonSpec, joint: str, joints: Mapping[str, int], bodies: list[B
     return int(layout.joint_qd_start[number])
 
 
-def _place_points(
-    spec: TendonSpec, home: Homes, layout: DofLayout
-) -> tuple[list[int], list[np.ndarray], list[tuple[int, float]]]:
-    """Links and points of a tendon, and for each segment the point where it begins with the divisor of its pulley."""
-    links: list[int] = []
-    points: list[np.ndarray] = []
-    starts: list[tuple[int, float]] = []
-    for divisor, run in spec.branches:
-        starts += [(len(links) + at, divisor) for at in range(len(run) - 1)]
-        for link, point in run:
-            if link not in home:
-                raise ModelError(f"tendon '{spec.name}': unknown link '{link}'")
-            number, base = home[link]
-            links.append(number)
-            points.append(compose(base, np.array([*point, *IDENTITY_QUATERNION]))[:3])
-    if links and not any(link >= 0 and layout.link_tail_dof[link] >= 0 for link in links):
-        raise ModelError(f"tendon '{spec.name}': none of its points moves")
-    return links, points, starts
+@dataclass
+class _Runs:
+    """Points, wraps and segments of all tendons, as they are collected.
+
+    Attributes:
+        home: of each name the link that it belongs to with its pose there.
+        points: link and position in it.
+        wraps: what tendons lie around, and the points before and behind.
+        segments: for each tendon ends, wrap (-1 for none) and divisor of each segment. An end is a point, or, for the
+            side s of wrap w, -1 - 2 w - s until the number of points is known.
+    """
+
+    home: Homes
+    points: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    wraps: list[tuple[TendonWrap, tuple[int, int]]] = field(default_factory=list)
+    segments: list[list[tuple[tuple[int, int], int, float]]] = field(default_factory=list)
+
+    def add(self, spec: TendonSpec, layout: DofLayout) -> None:
+        """Add a tendon; raises ModelError naming it."""
+        self.segments.append([])
+        before = len(self.points)
+        for divisor, run in spec.branches:
+            self._add_branch(spec, divisor, run)
+        links = [link for link, _ in self.points[before:]]
+        links += [self.home[wrap.link][0] for wrap, ends in self.wraps if ends[0] >= before]
+        if links and not any(link >= 0 and layout.link_tail_dof[link] >= 0 for link in links):
+            raise ModelError(f"tendon '{spec.name}': none of its points moves")
+
+    def _add_branch(self, spec: TendonSpec, divisor: float, run: list[tuple[str, np.ndarray] | TendonWrap]) -> None:
+        last, between = -1, None
+        for step in run:
+            names = {step[0]} if isinstance(step, tuple) else {step.link, step.side[0] if step.side else step.link}
+            if unknown := names - self.home.keys():
+                raise ModelError(f"tendon '{spec.name}': unknown link '{unknown.pop()}'")
+            if isinstance(step, TendonWrap):
+                between = step
+                continue
+            at = len(self.points)
+            self.points.append(self.placed(step))
+            if between is not None:
+                wrap = len(self.wraps)
+                self.wraps.append((between, (last, at)))
+                on, off = -1 - 2 * wrap, -2 - 2 * wrap
+                self.segments[-1] += [((last, on), -1, divisor), ((on, off), wrap, divisor), ((off, at), -1, divisor)]
+            elif last >= 0:
+                self.segments[-1].append(((last, at), -1, divisor))
+            last, between = at, None
+
+    def placed(self, point: tuple[str, Vector]) -> tuple[int, np.ndarray]:
+        """The link that a point belongs to, and where it is there [3]."""
+        number, base = self.home[point[0]]
+        return number, compose(base, np.array([*point[1], *IDENTITY_QUATERNION]))[:3]
+
+    def carried(self, wrap: TendonWrap) -> tuple[int, np.ndarray, np.ndarray]:
+        """The link of a wrap, and its centre and axis there [3]; the axis is zero for a sphere."""
+        centre = np.asarray(wrap.position, dtype=np.float64)
+        link, placed = self.placed((wrap.link, centre))
+        if wrap.axis is None:
+            return link, placed, np.zeros(3)
+        axis = np.asarray(wrap.axis, dtype=np.float64)
+        _, tip = self.placed((wrap.link, centre + axis / np.linalg.norm(axis)))
+        return link, placed, tip - placed
+
+    def resolved(self, ends: tuple[int, int]) -> list[int]:
+        """Both ends as places."""
+        return [end if end >= 0 else len(self.points) - 1 - end for end in ends]
 
 
 def _initial_lengths(
-    tendons: Tendons, coefficients: np.ndarray, points: np.ndarray, bodies: list[Body], layout: DofLayout
-) -> np.ndarray:
+    tendons: Tendons, coefficients: np.ndarray, of_paths: Mapping[str, np.ndarray], bodies: list[Body],
+    layout: DofLayout,
+) -> np.ndarray:  # fmt: skip
     q0 = np.concatenate([np.zeros(0), *(body.joint.q0 for body in bodies)])
-    poses = initial_poses(bodies) if len(points) else []
-    places = [
-        compose(poses[link], np.array([*point, *IDENTITY_QUATERNION]))[:3] if link >= 0 else point
-        for link, point in zip(tendons.point_link.tolist(), points, strict=True)
-    ]
-    lengths = np.zeros(len(tendons.names))
-    for tendon in range(len(lengths)):
-        for term in tendons.terms(tendon):
-            lengths[tendon] += coefficients[term] * q0[layout.dof_q[tendons.term_dof[term]]]
-        for segment in tendons.segments(tendon):
-            at = int(tendons.segment_point[segment])
-            lengths[tendon] += tendons.segment_share[segment] * np.linalg.norm(places[at + 1] - places[at])
-    return lengths
+    poses = np.array(initial_poses(bodies) if len(tendons.point_link) else []).reshape(-1, 7)
+    places = tendon_places(tendons, of_paths, poses)
+    return lengths_of(tendons, coefficients, q0[layout.dof_q[tendons.term_dof]], *places)
 
 
 def _starts(runs: Sequence[Sequence[object]]) -> np.ndarray:

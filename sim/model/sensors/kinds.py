@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-JOINT, BALL, ACTUATOR, FRAME, LINK, WHOLE = "joint", "ball joint", "actuator", "frame", "link", "world"
+JOINT, BALL, ACTUATOR, TENDON = "joint", "ball joint", "actuator", "tendon"
+FRAME, LINK, WHOLE = "frame", "link", "world"
 
 
 @dataclass(frozen=True)
@@ -10,8 +11,8 @@ class SensorKind:
     """What a kind of sensor measures.
 
     Attributes:
-        of: what its target is: a joint with one coordinate, a ball joint, an actuator, a frame, a link, or the whole
-            world.
+        of: what its target is: a joint with one coordinate, a ball joint, an actuator, a tendon, a frame, a link, or
+            the whole world.
         numbers: how many numbers it gives.
         relative: whether it may measure in another frame.
         mjcf: its name in MJCF files.
@@ -32,6 +33,13 @@ SENSOR_KINDS = {
     "actuator_velocity": SensorKind(ACTUATOR, 1, "actuatorvel"),
     "actuator_force": SensorKind(ACTUATOR, 1, "actuatorfrc"),
     "joint_actuator_force": SensorKind(JOINT, 1, "jointactuatorfrc"),
+    "joint_limit_position": SensorKind(JOINT, 1, "jointlimitpos"),
+    "joint_limit_velocity": SensorKind(JOINT, 1, "jointlimitvel"),
+    "tendon_position": SensorKind(TENDON, 1, "tendonpos"),
+    "tendon_velocity": SensorKind(TENDON, 1, "tendonvel"),
+    "tendon_actuator_force": SensorKind(TENDON, 1, "tendonactuatorfrc"),
+    "tendon_limit_position": SensorKind(TENDON, 1, "tendonlimitpos"),
+    "tendon_limit_velocity": SensorKind(TENDON, 1, "tendonlimitvel"),
     "frame_position": SensorKind(FRAME, 3, "framepos", relative=True),
     "frame_orientation": SensorKind(FRAME, 4, "framequat", relative=True),
     "frame_x_axis": SensorKind(FRAME, 3, "framexaxis", relative=True),
@@ -44,6 +52,8 @@ SENSOR_KINDS = {
     "accelerometer": SensorKind(FRAME, 3, "accelerometer"),
     "gyro": SensorKind(FRAME, 3, "gyro"),
     "velocimeter": SensorKind(FRAME, 3, "velocimeter"),
+    "magnetometer": SensorKind(FRAME, 3, "magnetometer"),
+    "rangefinder": SensorKind(FRAME, 1, "rangefinder"),
     "subtree_com": SensorKind(LINK, 3, "subtreecom"),
     "subtree_linear_velocity": SensorKind(LINK, 3, "subtreelinvel"),
     "subtree_angular_momentum": SensorKind(LINK, 3, "subtreeangmom"),

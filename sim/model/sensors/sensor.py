@@ -14,9 +14,10 @@ class Sensor:
     Attributes:
         name: unique name.
         kind: one of :data:`sim.model.sensors.kinds.SENSOR_KINDS`.
-        target: the joint, actuator, frame or link that it looks at; "world" for the whole world.
+        target: the joint, actuator, tendon, frame or link that it looks at; "world" for the whole world.
         reference: the frame in which it measures; "world" for the world's.
         lower, upper: what it gives is held between them.
+        magnetic_field: of the world, for a magnetometer.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Sensor:
     reference: str = "world"
     lower: float = -np.inf
     upper: float = np.inf
+    magnetic_field: tuple[float, float, float] | None = None
 
     @property
     def numbers(self) -> int:

@@ -19,11 +19,11 @@ from sim.optimise.parametrisations import PerStage
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 
-STEPS = 0.5 ** np.arange(8.0)  # lengths that the line search tries
+STEPS = 0.5 ** np.arange(10.0)  # lengths that the line search tries
 LEAST_FALL = 1e-4  # of the cost, as a share of what the quadratic model promises
 # Of the regularisation, relative to the mean curvature of the control (Tassa, Erez and Todorov 2012, section II.F).
-FACTOR, SMALLEST, LARGEST = 1.6, 1e-4, 1e10
-LONG, SHORT = 0.5, 0.2  # lengths of steps from which it falls, and below which it grows
+FACTOR, SMALLEST, LARGEST = 4.0, 1e-4, 1e10
+LONG, SHORT = 0.5, 0.02  # lengths of steps from which it falls, and below which it grows
 
 
 def ilqr(

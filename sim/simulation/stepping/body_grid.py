@@ -1,4 +1,4 @@
-"""Worlds of many bodies, whose near pairs are found by a grid in every step: memory and time grow with the number of bodies."""
+"""Worlds of many bodies, whose near pairs a grid finds in every step: memory and time grow with the number of bodies."""
 
 import copy
 import itertools
@@ -16,7 +16,6 @@ from sim.simulation.stepping.collision import (
     by_type,
     family_of,
     is_crowd,
-    is_static,
     may_touch,
     radius_of,
     require_contact_function,
@@ -27,7 +26,7 @@ from warp_kernels.collision.grid.structs import grid_structs
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
 
-# A geometry this many times as large as the median is compared with every other one, unless there are more such ones than that.
+# A geometry this many times as large as the median is compared with every other one, unless there are more than that.
 LARGE = 4.0
 MOST_LARGE = 16
 # Width of a cell per reach of a common geometry.
@@ -54,7 +53,6 @@ class GridCollision(CollisionModel):
         num_pairs: room for near pairs of a world; before :meth:`for_worlds`, 1 where there may be any.
         grid: which geometries are in the grid, and what else decides whether two of them may touch.
         num_families: how many families of pairs there may be.
-        cells, near_pairs: the working arrays of a shard.
     """
 
     by_grid = True
@@ -147,7 +145,7 @@ class GridCollision(CollisionModel):
             width=model.scalar(WIDTH * (common + 0.5 * margin)),
             words=1,
             in_cells=self._integers([index in self._in_cells for index in members]),
-            is_static=self._integers([is_static(model, geometry) for geometry in geometries]),
+            is_static=self._integers([model.is_static(geometry) for geometry in geometries]),
             group=self._bits([geometry.group for geometry in geometries]),
             mask=self._bits([geometry.mask for geometry in geometries]),
             priority=self._integers([geometry.contact_priority for geometry in geometries]),
@@ -181,7 +179,7 @@ def _in_cells(radius: dict[int, float]) -> frozenset[int]:
 
 
 def _compared(model: Model, members: list[int], in_cells: frozenset[int]) -> list[tuple[int, int]]:
-    """The pairs that are looked at without a grid: those of geometries outside of it, and those with a friction of their own."""
+    """The pairs looked at without a grid: those of geometries outside of it, and those with a friction of their own."""
     outside = [index for index in members if index not in in_cells]
     found = [(i, j) for number, i in enumerate(outside) for j in outside[number + 1 :]]
     found += [(i, j) for i in outside for j in members if j in in_cells]

@@ -20,7 +20,7 @@ from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CLOSED_FORM, COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
 from warp_kernels.collision.structs import Pairs, collision_structs
 
-# Geometries that move, of which all pairs are listed once for a model. Beyond, near ones are found by a grid in every step.
+# Geometries that move, of which all pairs are listed once for a model. Beyond, a grid finds near ones in every step.
 MOST_LISTED = 128
 
 
@@ -56,13 +56,13 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
 def default_max_contacts(model: Model, margin: float) -> int:
     """Room for contacts per world that is enough for most scenes.
 
-    The most contacts that all candidate pairs could have together, of a crowd not counted, but no more than 4 for each moving geometry that
-    collides, 8 for each moving tree beyond the first and 16: of the many pairs of a robot's links only a few touch at
-    once, while loose bodies in a pile touch on all sides. Bodies smaller than the margin are within it of many that
-    they don't touch: 4 more for each two of them, but no more than 64 for each. Where that is too few,
-    ``contact_overflow`` counts what was left out; give the simulator a larger number then.
+    The most contacts that all candidate pairs could have together, which aren't counted of a crowd, but no more than 4
+    for each moving geometry that collides, 8 for each moving tree beyond the first and 16: of the many pairs of a
+    robot's links only a few touch at once, while loose bodies in a pile touch on all sides. Bodies smaller than the
+    margin are within it of many that they don't touch: 4 more for each two of them, but no more than 64 for each. Where
+    that is too few, ``contact_overflow`` counts what was left out; give the simulator a larger number then.
     """
-    moving = [g for g in model.geometries if g.collides and not is_static(model, g)]
+    moving = [g for g in model.geometries if g.collides and not model.is_static(g)]
     trees = {model.link_tree[geometry.link] for geometry in moving}
     small = len(trees - {model.link_tree[geometry.link] for geometry in moving if radius_of(geometry) >= margin})
     crowded = min(4 * small * (small - 1) // 2, 64 * small)
@@ -75,7 +75,7 @@ def default_max_contacts(model: Model, margin: float) -> int:
 
 def is_crowd(model: Model) -> bool:
     """Whether so many geometries move in a world that its pairs are not listed beforehand but found in every step."""
-    return sum(g.collides and not is_static(model, g) for g in model.geometries) > MOST_LISTED
+    return sum(g.collides and not model.is_static(g) for g in model.geometries) > MOST_LISTED
 
 
 def radius_of(geometry: Geometry) -> float:
@@ -112,6 +112,7 @@ class CollisionModel:
         num_sensors: how many geometries have the forces of their contacts measured.
         sensor: the place of each geometry among those, -1 for the others [num_geometries].
         by_grid: whether the pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
+        cells, near_pairs: the working arrays of a shard where they are.
 
     Raises:
         ModelError: see :func:`candidate_pairs`; for a convex mesh on a heightfield that both are so fine that their
@@ -119,6 +120,8 @@ class CollisionModel:
     """
 
     by_grid = False
+    cells: Any
+    near_pairs: Any
 
     def __init__(self, model: Model, device: wp.DeviceLike = None, sensed: Sequence[int] = ()):
         pair_a, pair_b = candidate_pairs(model)
@@ -143,7 +146,7 @@ class CollisionModel:
         members = {*pair_a[convex], *pair_b[convex], *pair_a[on_fields]}
         self._pack_shapes(model, members, zip(pair_a[on_fields], pair_b[on_fields], strict=True))
 
-    def for_worlds(self, num_worlds: int, max_contacts: int) -> "CollisionModel":  # noqa: ARG002
+    def for_worlds(self, num_worlds: int, max_contacts: int) -> "CollisionModel":
         """The collision arrays of a shard: these, which all shards share."""
         return self
 
@@ -162,7 +165,7 @@ class CollisionModel:
         return fill(Pairs, first=first, end=end, a=self.pair_a, b=self.pair_b, rule=self.pair_rule, **bits)
 
     def _pack_shapes(self, model: Model, members: set[int], on_fields: Iterable[tuple[int, int]]) -> None:
-        """Pack the shapes of geometries in convex pairs or on heightfields; on_fields: pairs of such a body and its field."""
+        """Pack the shapes of geometries in convex pairs, and of those on heightfields: pairs of a body and its field."""
         shapes = _packed_shapes(model, members)
         _check_features(model, shapes, on_fields)
         self.packed = self._pack(model, shapes)
@@ -255,14 +258,10 @@ def _packed_shapes(model: Model, members: set[int]) -> PackedShapes:
     return shapes
 
 
-def is_static(model: Model, geometry: Geometry) -> bool:
-    return geometry.link < 0 or model.link_tail_dof[geometry.link] < 0
-
-
 def may_touch(model: Model, i: int, j: int) -> bool:
     """Whether two geometries that collide may touch each other, see :func:`candidate_pairs`."""
     a, b = model.geometries[i], model.geometries[j]
-    if a.link == b.link or (is_static(model, a) and is_static(model, b)):
+    if a.link == b.link or (model.is_static(a) and model.is_static(b)):
         return False
     if not (a.group & b.mask and b.group & a.mask):
         return False

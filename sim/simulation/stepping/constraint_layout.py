@@ -12,10 +12,12 @@ from warp_kernels.types import SPHERICAL, TORQUE
 
 # The parameters that a layout depends on.
 DECISIVE = (
-    "lower_limit", "upper_limit", "friction_loss", "swing_limit", "twist_limit", "contact_stiffness", "restitution",
-    "torsional_friction", "rolling_friction", "actuator_force_limit", "tendon_lower_limit", "tendon_upper_limit",
-    "tendon_friction_loss",
+    "lower_limit", "upper_limit", "friction_loss", "swing_limit", "twist_limit", "rotation_limit", "contact_stiffness",
+    "restitution", "torsional_friction", "rolling_friction", "actuator_force_limit", "tendon_lower_limit",
+    "tendon_upper_limit", "tendon_friction_loss",
 )  # fmt: skip
+# Limits of spherical joints, in the order of :mod:`warp_kernels.solver.rows.cones`.
+CONE_LIMITS = ("swing_limit", "twist_limit", "rotation_limit")
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class ConstraintLayout:
 
     Attributes:
         limited: degrees of freedom with a limit, in any of the worlds.
-        cones: links of spherical joints with a limit of swing or twist, and 1 where it is that of twist [n, 2].
+        cones: links of spherical joints with a limit, and which of ``CONE_LIMITS`` that is [n, 2].
         friction: degrees of freedom with dry friction.
         equalities: equality constraints, which are always there.
         tendons: the constraints of tendons, see :func:`sim.simulation.stepping.tendons.layout.tendon_rows` [n, 4].
@@ -62,7 +64,7 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
     """The layout for the values of all worlds, ``[n, ...]`` or ``[num_worlds, n, ...]``."""
     limited = (np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])).reshape(-1, model.nv)
     rubs = (parameters["friction_loss"] > 0.0).reshape(-1, model.nv)
-    angles = [np.isfinite(np.atleast_2d(parameters[name])).any(axis=0) for name in ("swing_limit", "twist_limit")]
+    angles = [np.isfinite(np.atleast_2d(parameters[name])).any(axis=0) for name in CONE_LIMITS]
     compliant = np.isfinite(np.atleast_2d(parameters["contact_stiffness"])).any(axis=0).tolist()
     bounces = np.atleast_2d(parameters["restitution"]).max(axis=0).tolist()
     resistance = [np.atleast_2d(parameters[name]).max(axis=0) for name in ("torsional_friction", "rolling_friction")]

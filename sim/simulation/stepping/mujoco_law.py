@@ -12,6 +12,7 @@ from sim.dynamics.mass_matrix import mass_matrix
 from sim.errors import ModelError
 from sim.model.model import Geometry, Model
 from sim.model.softness import Softness
+from sim.model.tendons.course import tendon_places
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from warp_kernels.types import FREE, SPHERICAL, warp_types
@@ -63,9 +64,21 @@ class MujocoLaw:
             [model.geometries[index] for index in side.numpy().tolist()]
             for side in (collision.pair_a, collision.pair_b)
         )
-        pairs = list(zip(a, b, strict=True))
-        self.pair_solref, self.pair_solimp = upload([pair_softness(*pair) for pair in pairs])
-        margins = np.array([one.contact_margin + other.contact_margin for one, other in pairs])
+        numbers = (np.minimum, np.maximum)
+        sides = collision.pair_a.numpy(), collision.pair_b.numpy()
+        first, second = (of(*sides).tolist() for of in numbers)
+        own = {(pair.a, pair.b): pair for pair in model.pair_softness}
+        stated = [own.get(pair) for pair in zip(first, second, strict=True)]
+        pairs = list(zip(a, b, stated, strict=True))
+        self.pair_solref, self.pair_solimp = upload(
+            [pair_softness(one, other) if pair is None else pair.softness for one, other, pair in pairs]
+        )
+        margins = np.array(
+            [
+                one.contact_margin + other.contact_margin if pair is None else pair.contact_margin
+                for one, other, pair in pairs
+            ]
+        )
         self.pair_margin: wp.array = wp.array(margins, dtype=model.scalar, device=device)
         self.largest_margin = float(margins.max(initial=0.0))
         self.limit_solref, self.limit_solimp = upload(model.limit_softness)
@@ -97,20 +110,18 @@ def pair_softness(a: Geometry, b: Geometry) -> Softness:
     return Softness(solref, mixed(a.softness.solimp, b.softness.solimp))
 
 
-def require_mujoco_law(model: Model, layout: ConstraintLayout, friction: str) -> None:
+def require_mujoco_law(model: Model, layout: ConstraintLayout) -> None:
     """Refuse what the law "mujoco" doesn't have; raises ModelError naming it."""
     left = {
         "restitution of geometries": layout.bouncing,
         "contact_stiffness of geometries": layout.compliant,
-        "torsional and rolling friction with friction='cone'": layout.resisting and friction == "cone",
-        "swing and twist limits of spherical joints": len(layout.cones),
         "limit_stiffness of joints": np.isfinite(np.atleast_2d(model.parameters["limit_stiffness"])).any(),
     }
     for what, present in left.items():
         if present:
             raise ModelError(
-                f"ContactOptions: law='mujoco' doesn't have {what}, which the model has; "
-                "leave that out, or choose " + ("friction='pyramid'" if "cone" in what else "law='hard'")
+                f"ContactOptions: law='mujoco' doesn't have {what}, which the model has; leave that out, or choose "
+                "law='hard'"
             )
 
 
@@ -128,12 +139,14 @@ class InverseWeights:
         self._inverse = np.linalg.inv(mass_matrix(model, q).numpy()[0])
         self._poses = forward_kinematics(model, q).numpy()[0]
         self._rows = jacobian(model, q, model.link_names).numpy()[0]
+        self._places, _ = tendon_places(model.tendons, model.parameters, self._poses)
 
     def translation(self, link: int, point: Sequence[float]) -> float:
         """Mean over three directions of the inverse mass of a point of a link; zero for the world."""
         if link < 0:
             return 0.0
-        return self._mean(self._moved(link, point)[1])
+        place = self._poses[link, :3] + Rotation.from_quat(self._poses[link, 3:]).apply(point)
+        return self._mean(self._rows_at(link, place))
 
     def rotation(self, link: int) -> float:
         """Likewise of rotations."""
@@ -171,24 +184,23 @@ class InverseWeights:
         for term in tendons.terms(tendon):
             slope[tendons.term_dof[term]] += self.model.parameters["tendon_coefficient"][term]
         for segment in tendons.segments(tendon):
-            (a, rows_a), (b, rows_b) = (self._point(int(tendons.segment_point[segment]) + end) for end in (0, 1))
-            distance = np.linalg.norm(b - a)
-            if distance > 0.0:
-                slope += tendons.segment_share[segment] * (b - a) @ (rows_b - rows_a) / distance
+            if tendons.segment_wrap[segment] < 0:
+                first, last = tendons.segment_ends[segment].tolist()
+                apart = self._places[last] - self._places[first]
+                if (distance := np.linalg.norm(apart)) > 0.0:
+                    share = tendons.segment_share[segment] / distance
+                    slope += share * apart @ (self._place_rows(last) - self._place_rows(first))
         return slope
 
-    def _point(self, point: int) -> tuple[np.ndarray, np.ndarray]:
-        """Where a tendon's point is in the world, and its velocity per degree of freedom [3, nv]."""
-        link, place = int(self.model.tendons.point_link[point]), self.model.parameters["tendon_point"][point]
-        if link < 0:
-            return place, np.zeros((3, self.model.nv))
-        return self._moved(link, place)
+    def _place_rows(self, place: int) -> np.ndarray:
+        """Velocity of a tendon's place per degree of freedom [3, nv]."""
+        link = int(self.model.tendons.place_link[place])
+        return np.zeros((3, self.model.nv)) if link < 0 else self._rows_at(link, self._places[place])
 
-    def _moved(self, link: int, point: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-        """Where a point of a link is in the world, and its velocity per degree of freedom [3, nv]."""
-        arm = Rotation.from_quat(self._poses[link, 3:]).apply(point)
-        rows = self._rows[link, 3:] + np.cross(self._rows[link, :3], arm, axisa=0, axisc=0)
-        return self._poses[link, :3] + arm, rows
+    def _rows_at(self, link: int, place: np.ndarray) -> np.ndarray:
+        """Velocity of the point of a link that is at a place in the world, per degree of freedom [3, nv]."""
+        arm = place - self._poses[link, :3]
+        return self._rows[link, 3:] + np.cross(self._rows[link, :3], arm, axisa=0, axisc=0)
 
     def _mean(self, rows: np.ndarray) -> float:
         return float(np.trace(rows @ self._inverse @ rows.T)) / 3.0

@@ -6,6 +6,7 @@ from typing import Any
 import warp as wp
 
 from sim.simulation.stepping.step_adjoint import DifferentiableStep, shared_gradients
+from warp_kernels.activation.dynamics import activation_kernels
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.kinematics.runge_kutta import runge_kutta_kernels
 
@@ -23,12 +24,16 @@ class Stage:
         rate: of coordinates, of a quaternion as a rotation vector since the first stage [num_worlds, nv].
         change: what a step with the acceleration found there adds to velocities, along the axes of links
             [num_worlds, nv].
+        act: states of actuators [num_worlds, na].
+        act_rate: their rates [num_worlds, na].
     """
 
     q: wp.array
     qd: wp.array
     rate: wp.array
     change: wp.array
+    act: wp.array
+    act_rate: wp.array
 
 
 class RungeKuttaStep(DifferentiableStep):
@@ -43,7 +48,10 @@ class RungeKuttaStep(DifferentiableStep):
         # Damping is among the forces, so that it has no share in the mass matrix of a step's end.
         self.damping_loss = self.damping_weight = self.device_model.none(self.scalar)
         self._stage_adjoints: wp.array | None = None
-        self.stages = [Stage(*(wp.zeros_like(x) for x in (self.q, self.qd, self.qd, self.qd))) for _ in SHARES]
+        act = self.activations.act
+        like = (self.q, self.qd, self.qd, self.qd, act, act)
+        self.stages = [Stage(*(wp.zeros_like(x) for x in like)) for _ in SHARES]
+        self.mean_act_rate, self._no_input = wp.zeros_like(act), wp.zeros_like(self.control)
         self._no_rate = wp.zeros_like(self.qd)
         self.mean_rate, self.mean_change = (wp.zeros_like(self.qd) for _ in range(2))
         self.stage_residual = wp.zeros_like(self.residual)
@@ -70,7 +78,8 @@ class RungeKuttaStep(DifferentiableStep):
         if self._stage_adjoints is None:
             self._tau_total, self._control_total = wp.zeros_like(self.tau), wp.zeros_like(self.control)
             parts = [array for stage in self.stages for array in vars(stage).values()]
-            self._stage_adjoints = shared_gradients([*parts, self.mean_rate, self.mean_change], self.device)
+            means = (self.mean_rate, self.mean_change, self.mean_act_rate)
+            self._stage_adjoints = shared_gradients([*parts, *means], self.device)
 
     def run_adjoint(self) -> None:
         """All stages again, then back through one after the other."""
@@ -81,12 +90,13 @@ class RungeKuttaStep(DifferentiableStep):
         with wp.Tape() as tape:
             self._combine_stages()
         tape.backward()
+        self.activations.act_next.grad.zero_()  # stages have next states of their own, which nothing reads
         for number in reversed(range(len(SHARES))):
             self._stage_adjoint(number)
         first = self.stages[0]
-        found = (first.q.grad, first.qd.grad, self._tau_total, self._control_total)
+        found = (first.q.grad, first.qd.grad, self._tau_total, self._control_total, first.act.grad)
         self.clear_adjoints()
-        self._add_adjoint(found, (self.q.grad, self.qd.grad, self.tau.grad, self.control.grad))
+        self._add_adjoint(found, self._input_adjoints)
 
     def show_contacts(self) -> None:
         """The first stage of the last step again, whose contacts are those of the state before it."""
@@ -116,8 +126,8 @@ class RungeKuttaStep(DifferentiableStep):
             self.record_velocity(tape)
             self._keep_stage(number)
         tape.backward()
-        found = (self.q.grad, self.qd.grad, self.tau.grad, self.control.grad)
-        self._add_adjoint(found, (stage.q.grad, stage.qd.grad, self._tau_total, self._control_total))
+        totals = (stage.q.grad, stage.qd.grad, self._tau_total, self._control_total, stage.act.grad)
+        self._add_adjoint(self._input_adjoints, totals)
         if number > 0:
             with wp.Tape() as tape:
                 self._go_to_stage(number)
@@ -134,17 +144,26 @@ class RungeKuttaStep(DifferentiableStep):
         rates = {"rate_before": self.stages[number - 1].rate if number else self._no_rate, "rate": stage.rate}
         share = self.scalar(SHARES[number])
         self._launch(self._kernels.keep_stage, self._links, tape=True, share=share, change=stage.change, **rates)
+        if self.model.na:
+            self._copy_activations(self.activations.act_rate, stage.act_rate, tape=True)
 
     def _go_to_stage(self, number: int) -> None:
         stage, before = self.stages[number], self.stages[number - 1]
         self._advance(SHARES[number], before.rate, before.change, stage.q, stage.qd)
+        if self.model.na:
+            arrays = {"act_first": self.stages[0].act, "act_rate": before.act_rate, "act_there": stage.act}
+            kernel, share = activation_kernels(self.scalar).advance_activations, self.scalar(SHARES[number])
+            self._launch(kernel, self._states, tape=True, share=share, **arrays)
 
     def _combine_stages(self) -> None:
-        dim = (self.model.nv, self.num_worlds)
-        for name, mean in (("rate", self.mean_rate), ("change", self.mean_change)):
+        means = {"rate": self.mean_rate, "change": self.mean_change}
+        means |= {"act_rate": self.mean_act_rate} if self.model.na else {}
+        for name, mean in means.items():
             parts = dict(zip(("first", "second", "third", "fourth"), (vars(s)[name] for s in self.stages), strict=True))
+            dim = (mean.shape[1], self.num_worlds)
             self._launch(self._kernels.combine, dim, tape=True, mean=mean, **parts)
         self._advance(1.0, self.mean_rate, self.mean_change, self.q_next, self.qd_next)
+        self.activations.finish(self, self.stages[0].act, self.mean_act_rate, self._no_input)
 
     def _advance(self, share: float, rate: wp.array, change: wp.array, q: wp.array, qd: wp.array) -> None:
         first = self.stages[0]
@@ -155,13 +174,36 @@ class RungeKuttaStep(DifferentiableStep):
     def _copy_state(self, source: Any, target: Any) -> None:
         arrays = {"q_from": source.q, "qd_from": source.qd, "q_to": target.q, "qd_to": target.qd}
         self._launch(self._kernels.copy_state, self.num_worlds, **arrays)
+        if self.model.na:
+            self._copy_activations(_act(source), _act(target))
+
+    def _copy_activations(self, source: wp.array, target: wp.array, tape: bool = False) -> None:
+        kernel = activation_kernels(self.scalar).copy_activations
+        self._launch(kernel, self._states, tape=tape, act_from=source, act_to=target)
 
     def _add_adjoint(self, found: tuple[wp.array, ...], totals: tuple[wp.array, ...]) -> None:
         names = ("q", "qd", "tau", "control")
-        arrays: dict[str, Any] = {f"{name}_bar": bar for name, bar in zip(names, found, strict=True)}
-        arrays |= {f"{name}_total": total for name, total in zip(names, totals, strict=True)}
+        arrays: dict[str, Any] = {f"{name}_bar": bar for name, bar in zip(names, found, strict=False)}
+        arrays |= {f"{name}_total": total for name, total in zip(names, totals, strict=False)}
         self._launch(self._kernels.add_adjoint, self.num_worlds, **arrays)
+        if self.model.na:
+            kernel = checkpoint_kernels(self.scalar).accumulate
+            self._launch(kernel, found[-1].size, value=found[-1].flatten(), total=totals[-1].flatten())
+
+    @property
+    def _input_adjoints(self) -> tuple[wp.array, ...]:
+        """Adjoints of q, qd, tau, control and act of the working arrays."""
+        return self.q.grad, self.qd.grad, self.tau.grad, self.given_control.grad, self.activations.act.grad
+
+    @property
+    def _states(self) -> tuple[int, int]:
+        return (self.model.na, self.num_worlds)
 
     @property
     def _links(self) -> tuple[int, int]:
         return (self.model.num_links, self.num_worlds)
+
+
+def _act(of: Any) -> wp.array:
+    """States of actuators of a step or of one of its stages."""
+    return of.act if isinstance(of, Stage) else of.activations.act

@@ -124,6 +124,7 @@ class Shard:
                 carried.zero_()
             else:
                 copy_rows(carried, array, from_row=step.first_world)
+        step.activations.carried_act.zero_()
         if step.warm:
             step.carried_impulse.zero_()
         self._bad_step.write(-1)

@@ -14,6 +14,7 @@ from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.contact_force import contact_force_kernels
 from warp_kernels.dynamics.aba import aba_kernels
+from warp_kernels.dynamics.drag import drag_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
@@ -28,7 +29,6 @@ from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
-from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.mujoco.references import reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
@@ -48,7 +48,8 @@ class Step(Workspace):
     def load(self) -> None:
         """Read the state and the control at the cursor."""
         kernels = checkpoint_kernels(self.scalar)
-        self._launch(kernels.load_state, self.num_worlds)
+        self._launch(kernels.load_state, self.num_worlds, control=self.given_control)
+        self.activations.load(self)
         if self.warm:
             self._launch(kernels.load_impulses, self._every_constraint)
 
@@ -61,6 +62,7 @@ class Step(Workspace):
         """
         kernels = checkpoint_kernels(self.scalar)
         self._launch(kernels.store_state, self.num_worlds, **reports)
+        self.activations.store(self)
         if self.warm:
             self._launch(kernels.store_impulses, self._every_constraint)
         if self.num_sensors:
@@ -74,6 +76,7 @@ class Step(Workspace):
 
     def to_next_velocity(self) -> None:
         """The stages up to qd_next. Kernels with Warp's own adjoint are recorded on an active tape."""
+        self.activations.activate(self)
         self._kinematics()
         if self.model.nu:
             self._launch(actuator_kernels(self.scalar).actuate, self.num_worlds, dt=self.ahead)
@@ -111,7 +114,7 @@ class Step(Workspace):
     def _free_dynamics(self) -> None:
         """Accelerations without constraints, and the factors of the mass matrix."""
         turning = self.turning_link.shape[0]
-        if self.model.compensated:
+        if self.model.compensated or self.num_drag_boxes:
             self.common_wrench.zero_()
         if turning:
             kernel = gyroscopic_kernels(self.scalar).gyroscopic_wrench
@@ -119,6 +122,9 @@ class Step(Workspace):
         if self.model.compensated:
             kernel = gravity_compensation_kernels(self.scalar).compensate_gravity
             self._launch(kernel, (self.model.num_links, self.num_worlds))
+        if self.num_drag_boxes:
+            kernel = drag_kernels(self.scalar).drag_wrench
+            self._launch(kernel, (self.num_drag_boxes, self.num_worlds), tape=True)
         groups = self.groups
         if self.common_wrench.shape[0]:
             groups.copy_from_worlds("common_wrench")
@@ -154,6 +160,10 @@ class Step(Workspace):
             if self.pyramids_resist:
                 self._launch(resistance_kernels(self.scalar).resistance_references, dim, tape=True)
         self._launch(kernels.joint_references, (self.model.nv, self.num_worlds), tape=True, **given)
+        if len(self.layout.cones):
+            dim = (len(self.layout.cones), self.num_worlds)
+            cone_dof = self.constrained.cone_dof
+            self._launch(kernels.cone_references, dim, tape=True, cone_dof=cone_dof, **given)
         kernels, counts = equality_reference_kernels(self.scalar), self.model.counts
         if counts["anchor"]:
             motion = {"velocity": self.bias_velocity, "acceleration": self.bias_acceleration}
@@ -203,7 +213,7 @@ class Step(Workspace):
         self._launch(kernels.newton_solve, self.num_worlds)
 
     def _solve_by_mujoco(self) -> None:
-        kernels = mujoco_kernels(self.scalar, CONES[self.contact_options.friction])
+        kernels = mujoco_kernels(self.scalar, self.cone)
         impedance_ratio = self.scalar(self.contact_options.impratio)
         self._launch_over_constraints(kernels.soften, impedance_ratio=impedance_ratio)
         self._launch(kernels.convex_solve, self.num_worlds)

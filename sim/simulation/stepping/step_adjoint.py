@@ -24,7 +24,6 @@ from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
-from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
@@ -68,6 +67,7 @@ class DifferentiableStep(Step):
         self.further_impulse_bar = self.impulse.grad if reached else worlds_last(0, t.vec3)
         for array in (self.q_next, self.qd_next, self.qd_path, self.qd_solved):
             array.requires_grad = True
+        self.activations.prepare_backward()
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self.carried_impulse = worlds_last(constraints if self.warm else 0, t.vec3)
@@ -103,12 +103,13 @@ class DifferentiableStep(Step):
         equalities = [getattr(self, field) for field in self.structs.Equalities.vars]
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
-            self.spin, self.common_wrench, *([self.qd_path] if self.bouncing else []),
+            self.spin, self.drag_velocity, self.common_wrench, *([self.qd_path] if self.bouncing else []),
             *([self.impulse] if self.bouncing or self.num_sensors else []),
             self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
             self.cone_gap, self.cone_row, self.contact_reference, self.limit_reference, self.loss_reference,
-            self.anchor_reference, self.coupling_reference, self.bias_velocity, self.bias_acceleration,
-            self.resistance_reference, *self.groups.differentiated(), *self.tendons.differentiated,
+            self.anchor_reference, self.coupling_reference, self.cone_reference, self.resistance_reference,
+            self.bias_velocity, self.bias_acceleration, *self.groups.differentiated(), *self.tendons.differentiated,
+            *self.activations.differentiated,
         ]  # fmt: skip
 
     def _gather_gradients(self) -> None:
@@ -185,7 +186,8 @@ class DifferentiableStep(Step):
     @property
     def gains_bar(self) -> Any:
         """Gradients of the parameters of actuators, likewise."""
-        return self._parameter_gradients(self.structs.Gains, GAINS)
+        own = {field: name for field, name in GAINS.items() if field not in self.activations.unbounded}
+        return self._parameter_gradients(self.structs.Gains, own)
 
     def _parameter_gradients(self, struct: Any, names: Mapping[str, str]) -> Any:
         gradients = self.device_model.parameter_bars(*names.values())
@@ -198,8 +200,10 @@ class DifferentiableStep(Step):
         self.clear_adjoints()
         self.load()
         self._launch(kernels.load_adjoint, self.num_worlds)
+        self.activations.load_adjoint(self)
         self.run_adjoint()
-        self._launch(kernels.store_adjoint, self.num_worlds)
+        self._launch(kernels.store_adjoint, self.num_worlds, control_bar=self.given_control.grad)
+        self.activations.store_adjoint(self)
 
     def clear_adjoints(self) -> None:
         """Set to zero the adjoints that kernels add to."""
@@ -234,7 +238,7 @@ class DifferentiableStep(Step):
         self.to_next_velocity()
         if self.constraint_response.shape[0]:
             self._launch_over_constraints(impulse_kernels(self.scalar).constraint_response)
-        tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path])
+        tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path, self.control])
 
     def _dynamics_adjoint(self) -> None:
         """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""
@@ -285,7 +289,7 @@ class DifferentiableStep(Step):
     def _newton_adjoint(self) -> None:
         smoothed = self.contact_options.gradient_smoothing > 0.0
         friction = self.contact_options.friction
-        solver = newton_adjoint_kernels(self.scalar, CONES[friction] if self.by_mujoco else friction, smoothed)
+        solver = newton_adjoint_kernels(self.scalar, self.cone if self.by_mujoco else friction, smoothed)
         if smoothed:
             self._launch(smoothing_kernels(self.scalar).held_shares, self.num_worlds)
         (bar,) = self.device_model.parameter_bars("regularisation")

@@ -40,7 +40,7 @@ class StepRows:
         step.clear_adjoints()
         self._launch(self._kernels.begin_row, step.num_worlds)
         self._tape.backward()
-        self._launch(self._kernels.end_row, step.num_worlds)
+        self._launch(self._kernels.end_row, step.num_worlds, control_bar=step.given_control.grad)
         self._launch(checkpoint_kernels(step.scalar).move_cursor, 1, cursor=self.row_cursor, by=1)
 
     def end(self) -> None:
@@ -49,4 +49,5 @@ class StepRows:
 
     def _launch(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:
         step = self.step
-        launch(kernel, dim, self, step, step.device_model, device=step.device, record_tape=False, **named)
+        sources = (self, step, step.device_model, step.activations)
+        launch(kernel, dim, *sources, device=step.device, record_tape=False, **named)

@@ -10,6 +10,7 @@ from sim.arrays.launch import launch
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
+from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth, shared_memory
@@ -18,6 +19,7 @@ from sim.simulation.stepping.tendons.stage import TendonStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
+from warp_kernels.solver.mujoco.laws import CONES, RESISTING
 from warp_kernels.solver.newton.group.structs import MOST_DOFS
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
@@ -105,7 +107,7 @@ class Workspace:
         self.structs = solver_structs(self.scalar)
         self.sweeps, self.tolerance = options.sweeps, self.scalar(options.tolerance)
         self.iterations = options.iterations
-        self.cone_link, self.cone_twists = (self._integers(column) for column in layout.cones.T)
+        self.cone_link, self.cone_kind = (self._integers(column) for column in layout.cones.T)
         self.tendons = TendonStage(device_model, layout.tendons)
         self.constrained = self._constrained()
         self.paths = fill(
@@ -148,13 +150,22 @@ class Workspace:
         self.qd, self.qd_next, self.tau, self.qdd = (
             wp.zeros((n, nv), dtype=scalar, device=self.device) for _ in range(4)
         )
+        # What goes into the laws of actuators: their inputs, or their states.
         self.control: wp.array = wp.zeros((n, m.nu), dtype=scalar, device=self.device)
+        self.activations = Activations(self.device_model, self.control)
+        self.given_control = self.activations.given_control
         # What the midpoint rule makes of gyroscopic forces, zero for other links, and the forces against gravity. By
         # MuJoCo's law gyroscopic forces are explicit.
         turning = np.isin(m.joint_type, () if self.by_mujoco else (SPHERICAL, FREE))
         self.turning_link = self._integers(np.flatnonzero(turning))
         self.spin = worlds_last(self.turning_link.shape[0], t.vec3)
-        wrenches = bool(turning.any() or m.compensated)
+        boxes = m.drag_boxes
+        self.num_drag_boxes = len(boxes.link)
+        self.drag_link = self._integers(boxes.link)
+        self.drag_size: wp.array = wp.array(boxes.size, dtype=t.vec3, device=self.device)
+        self.drag_placement: wp.array = wp.array(boxes.placement, dtype=t.transform, device=self.device)
+        self.drag_velocity = worlds_last(self.num_drag_boxes, t.spatial)
+        wrenches = bool(turning.any() or m.compensated or self.num_drag_boxes)
         lanes = lanes_worth(self.device_model.lanes, self.total_worlds)
         groups = self.groups = LaneGroups(m, n, lanes, wrenches, self.device)
         # Without actuators and tendons the joint forces are tau itself; without the former nothing else stands on the
@@ -275,7 +286,8 @@ class Workspace:
             "innovation": worlds_last(nv, self.scalar),
         }
         self.contact_reference = worlds_last(contacts, t.vec3)
-        resisting = contacts if self.layout.resisting else 0
+        pyramids = self.contact_options.friction == "pyramid"
+        resisting = contacts if self.layout.resisting and pyramids else 0
         self.resistance_reference = worlds_last(2 * resisting, t.vec3)
         self.pyramids_resist = int(resisting > 0)
         self.limit_reference, self.loss_reference = worlds_last(2 * nv, t.vec3), worlds_last(nv, t.vec3)
@@ -286,6 +298,7 @@ class Workspace:
         self.bias_velocity, self.bias_acceleration = (worlds_last(moving, t.spatial) for _ in range(2))
         self.no_acceleration = wp.zeros_like(self.qd) if anchors else self.device_model.none(self.scalar)
         self.coupling_reference = worlds_last(couplings, t.vec3)
+        self.cone_reference = worlds_last(len(self.layout.cones) if self.by_mujoco else 0, t.vec3)
 
     def _allocate_bounces(self) -> None:
         """What the times of impacts need; empty where nothing bounces."""
@@ -332,6 +345,12 @@ class Workspace:
         return self.law is not None
 
     @property
+    def cone(self) -> str:
+        """Which cone of MuJoCo's law contacts have."""
+        friction = self.contact_options.friction
+        return RESISTING if friction == "cone" and self.layout.resisting else CONES[friction]
+
+    @property
     def warm(self) -> bool:
         """Whether a step begins with the impulses of the one before."""
         return self.contact_options.warm_start and self.max_constraints > 0
@@ -344,7 +363,8 @@ class Workspace:
     @property
     def gains(self) -> Any:
         """Parameters of the actuators."""
-        return fill(self.structs.Gains, **{field: self.parameters[name] for field, name in GAINS.items()})
+        arrays = {field: self.parameters[name] for field, name in GAINS.items()}
+        return fill(self.structs.Gains, **{**arrays, **self.activations.unbounded})
 
     @property
     def parameters(self) -> dict[str, wp.array]:
@@ -365,6 +385,7 @@ class Workspace:
             loss=self.loss_reference,
             anchor=self.anchor_reference,
             coupling=self.coupling_reference,
+            cone=self.cone_reference,
             tendon=self.tendons.tendon_reference,
         )
         self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness, size=self.row_size)

@@ -22,6 +22,8 @@ class Arguments:
             **dict.fromkeys(("qd", "qdd", "tau"), (model.nv,)),
             "wrench": (model.num_links, 6),
             "wrenches": (None, 6),
+            "link_pose": (model.num_links, 7),
+            **dict.fromkeys(("origin", "direction"), (None, 3)),
         }
         self.parameters = {name: value.shape for name, value in model.parameters.items()}
 
@@ -49,7 +51,7 @@ class Arguments:
         inner = self.inner[name]
         split = value.dim() - len(inner)
         if split < 0 or not _fits(value.shape[split:], inner):
-            expected = ", ".join(["...", *("frames" if size is None else str(size) for size in inner)])
+            expected = ", ".join(["...", *("*" if size is None else str(size) for size in inner)])
             raise ModelError(f"{name} has shape {tuple(value.shape)}; expected ({expected})")
         if value.dtype != like.dtype or value.device != like.device:
             raise ModelError(

@@ -1,5 +1,6 @@
 """Robot: kinematics and dynamics of a model as a module of PyTorch."""
 
+import math
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,8 @@ from sim.errors import ModelError
 from sim.importers.formats import reader_of
 from sim.importers.load import load
 from sim.model.model import Model
+from sim.rays.cast import RAY_PARAMETERS, ray_operation
+from sim.rays.targets import RayTargets
 from sim.torch.not_compiled import not_compiled
 from sim.torch.robot.autograd import evaluate
 from sim.torch.robot.calls import RobotCalls
@@ -187,6 +190,48 @@ class Robot(RobotModule):
     ) -> torch.Tensor:
         """Alias of :meth:`frame_acceleration` with the name and arguments of :func:`sim.link_accelerations`."""
         return self.frame_acceleration(q, qd, qdd, frames, reference)
+
+    @not_compiled("kernels of Warp are launched outside of what torch.compile can see")
+    def cast_rays(
+        self,
+        q: torch.Tensor,
+        origin: torch.Tensor,
+        direction: torch.Tensor,
+        targets: RayTargets = RayTargets(),  # noqa: B008  (it can't change)
+        *,
+        max_distance: float = math.inf,
+        **parameters: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What rays meet first; see :func:`sim.cast_rays`.
+
+        Args:
+            q: joint coordinates [..., nq].
+            origin: where rays start, in the world [..., rays, 3], m.
+            direction: of the rays, in the world [..., rays, 3], of any length.
+            targets: which geometries they meet.
+            max_distance: what is farther away isn't met [m].
+            **parameters: ``geometry_placement``, ``geometry_size`` and ``height``, of the model's shape or with one
+                value for each row of the batch; those of the model where they aren't given.
+
+        Returns:
+            distance [..., rays], infinite for nothing; index of the geometry [..., rays], int64, -1 for nothing;
+            outward unit normal of the surface [..., rays, 3], zero for nothing.
+        """
+        position, quaternion = self.forward_kinematics(q)
+        if origin.shape[-2:] != direction.shape[-2:]:
+            raise ModelError(f"origin {tuple(origin.shape)} and direction {tuple(direction.shape)} don't fit together")
+        rays = origin.shape[-2]
+        inputs = {
+            "link_pose": torch.cat([position, quaternion], dim=-1),
+            "origin": origin,
+            "direction": direction,
+        }
+        make = lambda: ray_operation(self.model, rays, targets, max_distance)  # noqa: E731
+        key = ("rays", rays, targets, max_distance)
+        distance, normal, geometry, _ = self._call_with(
+            self._geometry_values(parameters), key, make, False, (1, 3, 1, 2), **inputs
+        )
+        return distance[..., 0], geometry[..., 0].to(torch.int64), normal
 
     def integrate(self, q: torch.Tensor, qd: torch.Tensor, dt: float = 1.0) -> torch.Tensor:
         """Coordinates [..., nq] after moving with constant velocity for the time dt [s], a constant."""
@@ -373,6 +418,19 @@ class Robot(RobotModule):
             self._require_masses()
         return self._call(key, make, **inputs)[0]
 
+    def _geometry_values(self, given: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        """The parameters of rays, those of the model where they aren't given."""
+        for name in given:
+            if name not in RAY_PARAMETERS:
+                raise ModelError(f"cast_rays: there is no parameter '{name}'; there are {', '.join(RAY_PARAMETERS)}")
+        like = self._like
+        return [
+            given[name]
+            if name in given
+            else torch.as_tensor(self.model.parameters[name], dtype=like.dtype, device=like.device)
+            for name in RAY_PARAMETERS
+        ]
+
     def _link_wrench(
         self, q: torch.Tensor, wrench: torch.Tensor | Mapping[str, torch.Tensor], reference: str
     ) -> dict[str, torch.Tensor]:
@@ -396,7 +454,20 @@ class Robot(RobotModule):
         **inputs: torch.Tensor,
     ) -> Sequence[torch.Tensor]:
         """The parts of an operation's result, see :class:`sim.torch.robot.calls.Method`."""
+        return self._call_with(None, key, make, single, split, **inputs)
+
+    def _call_with(
+        self,
+        parameters: Sequence[torch.Tensor] | None,
+        key: Hashable,
+        make: Callable[[], DifferentiableOp],
+        single: bool,
+        split: tuple[int, ...],
+        /,
+        **inputs: torch.Tensor,
+    ) -> Sequence[torch.Tensor]:
+        """As :meth:`_call` with parameters in the operation's order; None for the robot's own."""
         method = self._calls.method(key, make, single, split)
-        tensors = [*inputs.values(), *self._values(method.operation.parameters)]
+        tensors = [*inputs.values(), *(self._values(method.operation.parameters) if parameters is None else parameters)]
         engine, signature = self._calls.signature(method, self._like, inputs, tensors)
         return evaluate(engine, signature, tensors)

@@ -25,7 +25,6 @@ def test_one_step(name, integrator):
     peer = mujoco.MjModel.from_xml_path(str(path))
     theirs = {"euler": mujoco.mjtIntegrator.mjINT_EULER, "rk4": mujoco.mjtIntegrator.mjINT_RK4}
     peer.opt.integrator, peer.opt.tolerance, peer.opt.iterations = theirs[integrator], 0.0, 200
-    peer.opt.density = peer.opt.viscosity = 0.0  # there is no medium here
     assert peer.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL
     model = load_quietly(path)
     contact = sim.ContactOptions(law="mujoco", friction="pyramid", impratio=float(peer.opt.impratio))

@@ -38,7 +38,6 @@ def test_refused_options(options, said):
     [
         ({"restitution": 0.5}, "restitution of geometries"),
         ({"contact_stiffness": 1e4}, "contact_stiffness of geometries"),
-        ({"rolling_friction": 0.01}, "torsional and rolling friction"),
     ],
 )
 def test_refused_models(ball, what):

@@ -1,4 +1,4 @@
-"""Torsional and rolling friction by MuJoCo's pyramids: one step and a motion beside MuJoCo, forces, gradients."""
+"""Torsional and rolling friction by MuJoCo's pyramids and cones: one step beside MuJoCo, forces, gradients."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ import pytest
 import sim
 from tests.importers.mjcf_zoo import load_quietly
 from tests.simulation.differences import blocks, case, check
-from warp_kernels.types import CONTACT, ROLL, SPIN
+from warp_kernels.types import CONTACT, ROLL, SPIN, TORSION
 
 DT = 0.004
 XML = """
@@ -40,9 +40,13 @@ def scene(folder, cone="pyramidal", impratio=1.0):
     return path, model, qd
 
 
+@pytest.mark.parametrize("speed", [1.0, 1e-4])
 @pytest.mark.parametrize("impratio", [1.0, 5.0])
-def test_one_step(tmp_path, impratio):
-    path, model, qd = scene(tmp_path, impratio=impratio)
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+def test_one_step(tmp_path, cone, impratio, speed):
+    """Sliding, spinning and rolling, and at speeds at which friction holds."""
+    path, model, qd = scene(tmp_path, cone, impratio)
+    qd = speed * qd
     peer = mujoco.MjModel.from_xml_path(str(path))
     data = mujoco.MjData(peer)
     data.qpos, data.qvel = sim.to_mujoco(model, model.q0, qd)
@@ -53,11 +57,13 @@ def test_one_step(tmp_path, impratio):
     _, qvel = sim.to_mujoco(model, end.q.numpy()[0], end.qd.numpy()[0])
     np.testing.assert_allclose(qvel, data.qvel, atol=1e-11)
     kinds = [block.kind for block in blocks(simulator)]
-    assert (kinds.count(CONTACT), kinds.count(SPIN), kinds.count(ROLL)) == (5, 5, 3)
+    found = [kinds.count(kind) for kind in (CONTACT, SPIN, ROLL, TORSION)]
+    assert found == ([5, 5, 3, 0] if cone == "pyramidal" else [5, 0, 0, 5])
 
 
-def test_forces_and_torques(tmp_path):
-    path, model, qd = scene(tmp_path)
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+def test_forces_and_torques(tmp_path, cone):
+    path, model, qd = scene(tmp_path, cone)
     peer = mujoco.MjModel.from_xml_path(str(path))
     data = mujoco.MjData(peer)
     data.qpos, data.qvel = sim.to_mujoco(model, model.q0, qd)
@@ -80,9 +86,12 @@ def test_forces_and_torques(tmp_path):
     np.testing.assert_allclose(measured, found.force_on(1, 1)[0], atol=1e-10)
 
 
+@pytest.mark.parametrize("speed", [1.0, 1e-3])
 @pytest.mark.parametrize("impratio", [1.0, 5.0])
-def test_gradients(tmp_path, impratio):
-    _, model, qd = scene(tmp_path, impratio=impratio)
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+def test_gradients(tmp_path, cone, impratio, speed):
+    _, model, qd = scene(tmp_path, cone, impratio)
+    qd = speed * qd
     contact = replace(sim.mujoco_settings(model)["contact"], solref=(0.03, 0.9), solimp=(0.7, 0.95, 0.02, 0.4, 3.0))
     names = [
         "mass",
@@ -95,9 +104,3 @@ def test_gradients(tmp_path, impratio):
         "solimp",
     ]
     check(case(model, 3, model.q0, qd, contact=contact, dt=DT), names)
-
-
-def test_cones_are_refused(tmp_path):
-    _, model, _ = scene(tmp_path, cone="elliptic")
-    with pytest.raises(sim.ModelError, match=r"rolling friction with friction='cone', .* or choose friction='pyramid'"):
-        sim.Simulator(model, **sim.mujoco_settings(model))

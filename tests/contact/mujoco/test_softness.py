@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import sim
+import sim.exporters
 from sim.simulation.stepping.mujoco_law import pair_softness
 from sim.usd import write_usd
 from tests.exporters.models import strictly
@@ -104,3 +105,61 @@ def test_default_is_mujocos():
 def test_numbers_without_meaning_are_refused(words, said):
     with pytest.raises(sim.ModelError, match=said):
         sim.Softness(**words)
+
+
+PAIRS = """
+<mujoco><option timestep="0.002"/><worldbody>
+  <geom name="floor" type="plane" size="1 1 1"/>
+  <body pos="0 0 0.098"><freejoint/><geom name="ball" size="0.1"/></body>
+  <body pos="0.3 0 0.105"><freejoint/><geom name="other" size="0.1"/></body>
+</worldbody><contact>
+  <pair geom1="floor" geom2="ball" solref="0.03 0.7" solimp="0.7 0.9 0.01 0.3 3"/>
+  <pair geom1="other" geom2="floor" solref="-500 -30" margin="0.02" friction="0.4 0.4 0.005 0.0001 0.0001"/>
+</contact></mujoco>
+"""
+
+
+class TestOfListedPairs:
+    @pytest.fixture
+    def model(self, tmp_path):
+        (tmp_path / "pairs.xml").write_text(PAIRS)
+        return load_quietly(tmp_path / "pairs.xml")
+
+    def test_moves_as_in_mujoco(self, tmp_path, model):
+        peer = mujoco.MjModel.from_xml_path(str(tmp_path / "pairs.xml"))
+        peer.opt.tolerance = 0.0
+        data = mujoco.MjData(peer)
+        simulator = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu")
+        speeds = np.tile([0.3, 0.1, -0.2, 0.1, 0.2, 0.5], 2)
+        data.qvel[:] = speeds
+        state = simulator.state(model.q0, speeds)
+        found = simulator.rollout(state, steps=50).final_state
+        for _ in range(50):
+            mujoco.mj_step(peer, data)
+        here = found.q.numpy()[0]
+        np.testing.assert_allclose(here[[0, 1, 2, 7, 8, 9]], data.qpos[[0, 1, 2, 7, 8, 9]], atol=1e-10)
+
+    @pytest.mark.parametrize("suffix", ["usda", "xml"])
+    def test_comes_back_from_files(self, tmp_path, model, suffix):
+        path = tmp_path / f"again.{suffix}"
+        if suffix == "xml":
+            strictly(sim.exporters.write_mjcf, path, model)
+        else:
+            write_usd(path, model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=1)
+        again = load_quietly(path)
+
+        def named(of):
+            return {
+                frozenset(of.geometries[index].name for index in (pair.a, pair.b)): (pair.softness, pair.contact_margin)
+                for pair in of.pair_softness
+            }
+
+        assert named(again) == named(model)
+        assert len(named(model)) == 2
+
+    def test_what_is_refused(self):
+        builder = sim.ModelBuilder()
+        with pytest.raises(sim.ModelError, match="name two geometries"):
+            builder.set_pair_softness("a", "a")
+        with pytest.raises(sim.ModelError, match="contact_margin"):
+            builder.set_pair_softness("a", "b", contact_margin=-1.0)

@@ -195,28 +195,3 @@ def test_what_has_no_tendons_says_so(tmp_path):
         write_urdf(tmp_path / "scene.urdf", model)
     with pytest.raises(sim.ModelError, match="implicitfast' has no damping of tendons, which tendon 'sum' has"):
         sim.Simulator(model, DT, integrator="implicitfast", contact=CONTACT)
-
-
-WRAPPING = """
-<mujoco><worldbody>
-  <site name="a" pos="0 0 1"/>
-  <body name="arm"><joint name="j" type="hinge" axis="0 1 0"/><geom name="pin" size="0.1"/><site name="b"/></body>
-</worldbody>
-<tendon><spatial name="cord"><site site="a"/><geom geom="pin"/><site site="b"/></spatial></tendon>
-<equality><tendon tendon1="cord"/></equality>
-<actuator><motor name="pull" tendon="cord"/></actuator></mujoco>
-"""
-
-
-def test_a_tendon_around_a_geom_is_left_out_by_name(tmp_path):
-    path = tmp_path / "wrap.xml"
-    path.write_text(WRAPPING)
-    with pytest.warns(sim.MJCFWarning) as said:
-        sim.load(path)
-    (note,) = [str(each.message).split(": ", 1)[1] for each in said]
-    assert note.split("\n  - ") == [
-        "3 things are not as in MuJoCo:",
-        "left out: tendon 'cord' (line 6), which wraps around a sphere; let it run through sites of the bodies instead",
-        "left out: equality 0 (line 7), since its tendon is left out",
-        "left out: actuator 'pull' (line 8), whose tendon is left out",
-    ]

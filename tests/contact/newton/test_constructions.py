@@ -33,24 +33,24 @@ def arch(stones: int, dtype: str) -> sim.Model:
     return builder.finalize(dtype)
 
 
-@pytest.mark.parametrize(("options", "most"), [({}, 1.3e-3), ({"regularisation": 5e-4}, 1e-3)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_an_arch_stands(dtype, options, most):
-    """For ten seconds. Its stones lean on each other under 45 degrees, and slide by the regularisation.
+def test_an_arch_stands(dtype):
+    """For ten seconds. Its stones lean on each other under 45 degrees, and slide by the regularisation of friction.
 
-    That is 1.1 mm with the default and half of that with half of it; in MuJoCo it is 52 mm.
+    That is 0.6 mm, in float32 0.7; in MuJoCo it is 52 mm.
     """
     model = arch(9, dtype)
-    simulator = sim.Simulator(model, H, contact=sim.ContactOptions(**options))
+    simulator = sim.Simulator(model, H)
     q = simulator.rollout(simulator.initial_state(), steps=2400).q.numpy()[:, 0].reshape(-1, 9, 7)
-    assert np.linalg.norm(q[-1, :, :3] - q[0, :, :3], axis=1).max() < most
+    assert np.linalg.norm(q[-1, :, :3] - q[0, :, :3], axis=1).max() < 1e-3
 
 
-@pytest.mark.parametrize(("mass", "most"), [(0.05, 1e-4), (0.2, 1e-4), (1.0, 1.5e-4)])
-def test_a_gripper_holds_what_it_lifts(mass, most):
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("mass", [0.05, 0.2, 0.5, 1.0])
+def test_a_gripper_holds_what_it_lifts(mass, dtype):
     """Two fingers of 0.2 kg press a box with ten times the force that friction needs: 0.1 mm of slip in six seconds.
 
-    One that weighs five times as much as a finger slips by 0.13 mm: light fingers make contact softer. MuJoCo: 22 mm.
+    It is 0.04 to 0.07 mm. A heavy box slips more: light fingers make contact softer. MuJoCo: 22 mm.
     """
     builder = sim.ModelBuilder()
     for side, name in ((-1.0, "left"), (1.0, "right")):
@@ -58,12 +58,12 @@ def test_a_gripper_holds_what_it_lifts(mass, most):
         builder.add_joint(name, "prismatic", child=name, axis=(side, 0.0, 0.0), position=(0.06 * side, 0.0, 1.0))
         builder.add_geometry(name, "box", size=(0.01, 0.02, 0.03), friction=1.0)
     builder.add_box(half_extents=(0.05, 0.05, 0.05), mass=mass, position=(0.0, 0.0, 1.0), friction=0.8)
-    model = builder.finalize("float64")
+    model = builder.finalize(dtype)
     simulator = sim.Simulator(model, H)
     press = np.zeros((1440, model.nv))
     press[:, :2] = -10.0 * 0.5 * mass * 9.81 / 0.8
     q = simulator.rollout(simulator.initial_state(), press).q.numpy()[:, 0]
-    assert np.abs(q[:, 4] - 1.0).max() < most
+    assert np.abs(q[:, 4] - 1.0).max() < 1e-4
     # The fingers don't sink in either.
     assert np.abs(q[:, :2]).max() < 1e-4
 

@@ -16,6 +16,9 @@ from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, SPIN, warp_type
 
 # The cone of each of the friction models that users choose from.
 CONES = {"cone": "elliptic", "pyramid": "pyramidal"}
+# The elliptic cone where contacts resist spinning and rolling too (:mod:`warp_kernels.solver.mujoco.resisting_cone`).
+RESISTING = "elliptic.resisting"
+ALL_CONES = (*CONES.values(), RESISTING)
 
 
 @functools.cache
@@ -23,8 +26,13 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     """Warp functions as those of :mod:`warp_kernels.solver.newton.laws`. The bounds of a contact are (friction coefficient, 0)."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
-    f = _elliptic_functions(scalar) if cone == "elliptic" else _pyramidal_functions(scalar)
+    f = _pyramidal_functions(scalar) if cone == "pyramidal" else _elliptic_functions(scalar)
     zero = scalar(0.0)
+
+    @wp.func
+    def softness_shares(kind: int):
+        """All rows have the softness that the law gives them."""
+        return vec2(scalar(1.0), scalar(1.0))
 
     @wp.func
     def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
@@ -63,7 +71,7 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
             result[0] = -wp.sign(r[0]) * share[0]
         return result
 
-    return SimpleNamespace(answer=answer, slope=slope, bound_slope=bound_slope)
+    return SimpleNamespace(softness_shares=softness_shares, answer=answer, slope=slope, bound_slope=bound_slope)
 
 
 def _elliptic_functions(scalar: Any) -> SimpleNamespace:

@@ -160,8 +160,37 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         limit_reference[2 * k, world] = below
         limit_reference[2 * k + 1, world] = above
 
+    @wp.kernel(module=module)
+    def cone_references(
+        # Model
+        cone_dof: wp.array(dtype=int),
+        dof_inverse_weight: wp.array(dtype=scalar),
+        limit_solref: wp.array(dtype=vec2),
+        limit_solimp: wp.array(dtype=vec5),
+        dt: scalar,
+        # Parameters
+        limits: Limits,
+        solref: wp.array2d(dtype=vec2),
+        solimp: wp.array2d(dtype=vec5),
+        # Data in
+        cone_gap: wp.array2d(dtype=scalar),
+        # Data out
+        cone_reference: wp.array2d(dtype=vec3),
+    ):
+        """Over (cone, world), of limits of spherical joints; zero where the joint is within."""
+        cone, world = wp.tid()
+        k = cone_dof[cone]
+        gap = cone_gap[cone, world] - limits.margin[wp.min(world, limits.margin.shape[0] - 1), k]
+        result = vec3()
+        if gap < zero:
+            softness = solref_of(limit_solref[k], solref, world)
+            stiffening = solimp_of(limit_solimp[k], solimp, world)
+            result = reference(softness, stiffening, gap, dof_inverse_weight[k], dt)
+        cone_reference[cone, world] = result
+
     return SimpleNamespace(
         module=module,
+        cone_references=cone_references,
         contact_references=contact_references,
         joint_references=joint_references,
         rates=rates,

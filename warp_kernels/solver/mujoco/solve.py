@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warp_kernels.solver.mujoco.laws import CONES
+from warp_kernels.solver.mujoco.laws import ALL_CONES
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.residual import HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
-from warp_kernels.types import CONTACT, SPIN, kernel_module, warp_types
+from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
 
 # R as a share of the inverse mass, at an impedance of 0.99.
 STIFFEST = 0.01
 # Arguments of factories beyond the scalar type, for checks over all kernels.
-VARIANTS = {"mujoco_kernels": [(cone,) for cone in CONES.values()]}
+VARIANTS = {"mujoco_kernels": [(cone,) for cone in ALL_CONES]}
 
 
 @functools.cache
@@ -56,7 +56,7 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
             if softness[i, world] > zero:
                 first = one / softness[i, world]
                 pair = vec2(first, first)
-                if constraints.kind[i, world] == CONTACT or constraints.kind[i, world] >= SPIN:
+                if constraints.kind[i, world] == CONTACT or constraints.kind[i, world] >= TORSION:
                     pair[1] = impedance_ratio * first
             grip[i, world] = pair
 

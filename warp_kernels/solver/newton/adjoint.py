@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warp_kernels.solver.mujoco.laws import CONES
+from warp_kernels.solver.mujoco.laws import ALL_CONES
+from warp_kernels.solver.mujoco.resisting_cone import resisting_cone_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
@@ -26,7 +27,7 @@ from warp_kernels.types import ACTUATOR, CONTACT, TORSION, kernel_module, warp_t
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {
-    "newton_adjoint_kernels": [*((model,) for model in (*FRICTION_MODELS, *CONES.values())), ("cone", True)],
+    "newton_adjoint_kernels": [*((model,) for model in (*FRICTION_MODELS, *ALL_CONES)), ("cone", True)],
 }
 
 
@@ -39,6 +40,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
     laws, linear, products = f.laws, f.linear, f.products
     common = row_functions(scalar)
     smoothing = smoothing_functions(scalar, friction)
+    cone = resisting_cone_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"newton_adjoint.{friction}{'.smoothed' if smoothed else ''}", scalar)
@@ -68,6 +70,15 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             if further_impulse_bar.shape[0] > 0:
                 s += further_impulse_bar[i, world]
             iterate.slip[i, world] = s
+            if wp.static(f.paired):
+                if f.is_paired(kind, item, world, problem):
+                    continue  # with its TORSION, which comes later
+                if kind == TORSION:
+                    own, mixed, other = f.pair_slopes(i, item, world, problem, iterate)
+                    first = iterate.slip[item, world]
+                    rhs_bar[item, world] = first * own + mixed * s
+                    rhs_bar[i, world] = first * mixed + s * other
+                    continue
             slope, follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
             rhs_bar[i, world] = s * slope
             if kind == TORSION:
@@ -212,9 +223,10 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             held = smoothing.held_rows(kind, value, grip, bounds)
             first = first * held[0]
             others = others * held[1]
+        shares = laws.softness_shares(kind)
         if kind == ACTUATOR or softness[constraint, world] * grip[0] > one - scalar(1.0e-6):
-            return first, others
-        return zero, first + others
+            return first, shares[1] * others
+        return zero, shares[0] * first + shares[1] * others
 
     @wp.kernel(module=module, enable_backward=False)
     def solution_adjoint(
@@ -275,6 +287,22 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
             bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
+            if wp.static(f.paired) and (kind == TORSION or f.is_paired(kind, item, world, problem)):
+                # The impulses are homogeneous in the values of both, whose R have one factor.
+                softness_bar[i, world] = -problem.grip[i, world][0] * wp.dot(rhs_bar[i, world], iterate.value[i, world])
+                bound_bar[i, world] = zero
+                if kind == TORSION:
+                    found = cone.coefficient_bars(
+                        iterate.value[item, world],
+                        iterate.value[i, world],
+                        problem.grip[item, world],
+                        f.coefficients(item, world, problem),
+                        iterate.slip[item, world],
+                        iterate.slip[i, world],
+                    )
+                    bound_bar[item, world] = found[0]
+                    contact_resistance_bar[item, world] += vec2(found[1], found[2])
+                continue
             bars = bound_adjoint(i, kind, item, world, iterate.slip[i, world], bounds, problem, iterate)
             bound_bar[i, world] = bars[0]
             if kind == TORSION:
@@ -287,8 +315,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
                 epsilon = common.value_of(regularisation, world, 0)
                 mean = epsilon * hard_bar / laws.row_count(kind)
                 own_bar[i, world] = vec3(mean, mean, mean)
-                # 1 / grip is what R is where no spring is softer: epsilon times W.
+                # 1 / grip is what R is where no spring is softer: a share of epsilon times W.
                 if problem.grip[i, world][1] > zero:
-                    common.add_at(regularisation_bar, world, 0, hard_bar / (problem.grip[i, world][1] * epsilon))
+                    mass_share = problem.grip[i, world][1] * laws.softness_shares(kind)[1]
+                    common.add_at(regularisation_bar, world, 0, hard_bar / (mass_share * epsilon))
 
     return SimpleNamespace(module=module, solution_adjoint=solution_adjoint)

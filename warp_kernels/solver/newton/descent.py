@@ -13,7 +13,7 @@ import warp as wp
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
-from warp_kernels.types import CONTACT
+from warp_kernels.types import CONTACT, TORSION
 
 # A step of the line search must leave less than this of the slope.
 SLOPE = 0.1
@@ -83,6 +83,19 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
             total += s * (iterate.z[k, world] + length * s) / problem.inverse_mass[k, world]
         for i in range(count):
             kind = constraints.kind[i, world]
+            if wp.static(f.paired):
+                contact = constraints.item[i, world]
+                if f.is_paired(kind, contact, world, problem):
+                    continue
+                if kind == TORSION:
+                    own, other = f.cone.answer(
+                        iterate.value[contact, world] + length * iterate.slip[contact, world],
+                        iterate.value[i, world] + length * iterate.slip[i, world],
+                        problem.grip[contact, world],
+                        f.coefficients(contact, world, problem),
+                    )
+                    total -= wp.dot(own, iterate.slip[contact, world]) + wp.dot(other, iterate.slip[i, world])
+                    continue
             bounds = f.impulse_bounds(i, kind, constraints.item[i, world], world, HELD, problem, iterate)
             value = iterate.value[i, world] + length * iterate.slip[i, world]
             total -= wp.dot(laws.answer(kind, value, problem.grip[i, world], bounds), iterate.slip[i, world])
@@ -165,7 +178,8 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
         """
         total = zero
         for i in range(count):
-            size = problem.size[i, world]
+            shares = laws.softness_shares(constraints.kind[i, world])
+            size = wp.cw_div(problem.size[i, world], shares)
             impulse = iterate.impulse[i, world]
             square = zero
             if impulse[0] != zero or wp.abs(iterate.value[i, world][0]) <= sums * precision * size[0]:
@@ -174,7 +188,7 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
                 bound = slides_from * problem.bound[i, world] * impulse[0]
                 if constraints.kind[i, world] != CONTACT or others < bound * bound:
                     square += size[1] * size[1]
-            total += square * problem.grip[i, world][1]
+            total += square * problem.grip[i, world][1] * shares[1]
         return epsilon * total
 
     @wp.func

@@ -1,6 +1,6 @@
 """What a constraint answers to the value of its rows: an impulse, and how that changes with the value.
 
-With the row values r (velocity after the step plus bias) a row that holds answers with ``-r / R``, R = eps W, within its bounds:
+With the row values r (velocity after the step plus bias) a row that holds answers with ``-r / R``, R = eps W, within its bounds (friction of contacts with half of that R, so that what it holds creeps less):
 a contact or a limit pushes only; friction lies in the disc (or square) that the normal impulse allows; dry friction and actuators
 lie within a bound of their own. W is the effective inverse mass of the constraint, the mean over its rows, so that the
 regularisation weighs the same for a gram and for a thousand tons (Castro et al., *An Unconstrained Convex Formulation of Compliant
@@ -13,8 +13,11 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.mujoco.laws import CONES, mujoco_law_functions
+from warp_kernels.solver.mujoco.laws import ALL_CONES, mujoco_law_functions
 from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, TORSION, warp_types
+
+# R of friction as a share of that of what pushes. Held friction creeps by R times its impulse: less than what sinks in.
+FRICTION_SHARE = 0.5
 
 
 @functools.cache
@@ -23,7 +26,7 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     ``grip`` is 1 / R of the first row and of the others.
     """
-    if friction in CONES.values():
+    if friction in ALL_CONES:
         return mujoco_law_functions(scalar, friction)
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
@@ -100,6 +103,15 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return scalar(3.0)
 
     @wp.func
+    def softness_shares(kind: int):
+        """R of the first row and of the others, as shares of the regularisation times W: friction of a contact has a smaller one."""
+        if kind == CONTACT:
+            return vec2(scalar(1.0), scalar(FRICTION_SHARE))
+        if kind == TORSION:
+            return vec2(scalar(FRICTION_SHARE), scalar(FRICTION_SHARE))
+        return vec2(scalar(1.0), scalar(1.0))
+
+    @wp.func
     def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
         """Impulses of a constraint.
 
@@ -163,4 +175,10 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
             result[2] = roll[1] * share[1]
         return result
 
-    return SimpleNamespace(row_count=row_count, answer=answer, slope=slope, bound_slope=bound_slope)
+    return SimpleNamespace(
+        row_count=row_count,
+        softness_shares=softness_shares,
+        answer=answer,
+        slope=slope,
+        bound_slope=bound_slope,
+    )

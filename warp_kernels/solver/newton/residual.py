@@ -6,7 +6,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.mujoco.laws import CONES
+from warp_kernels.solver.mujoco.laws import ALL_CONES, RESISTING
+from warp_kernels.solver.mujoco.resisting_cone import resisting_cone_functions
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
@@ -34,7 +35,10 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     # Friction follows the normal impulse; under MuJoCo's law both answer to their values together.
-    coupled = friction not in CONES.values()
+    coupled = friction not in ALL_CONES
+    # A contact and its TORSION answer together.
+    paired = friction == RESISTING
+    cone = resisting_cone_functions(scalar)
     zero = scalar(0.0)
 
     @wp.func
@@ -43,6 +47,30 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         if mode == HELD:
             return iterate.held[contact, world]
         return wp.max(zero, -problem.grip[contact, world][0] * iterate.value[contact, world][0])
+
+    @wp.func
+    def is_paired(kind: int, item: int, world: int, problem: Problem):
+        """Whether a constraint is a contact with a TORSION, which answers for both."""
+        if kind != CONTACT:
+            return False
+        resistance = problem.resistance[item, world]
+        return resistance[0] > zero or resistance[1] > zero
+
+    @wp.func
+    def coefficients(contact: int, world: int, problem: Problem):
+        """Of sliding, spinning and rolling. A contact is its own slot."""
+        resistance = problem.resistance[contact, world]
+        return vec3(problem.bound[contact, world], resistance[0], resistance[1])
+
+    @wp.func
+    def pair_slopes(constraint: int, contact: int, world: int, problem: Problem, iterate: Iterate):
+        """Of a TORSION and its contact, see :mod:`warp_kernels.solver.mujoco.resisting_cone`."""
+        return cone.slopes(
+            iterate.value[contact, world],
+            iterate.value[constraint, world],
+            problem.grip[contact, world],
+            coefficients(contact, world, problem),
+        )
 
     @wp.func
     def bound_rates(constraint: int, kind: int, item: int, world: int, problem: Problem):
@@ -87,6 +115,23 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             iterate.value[i, world] = value
             kind = constraints.kind[i, world]
+            if wp.static(paired):
+                contact = constraints.item[i, world]
+                if is_paired(kind, contact, world, problem):
+                    continue
+                if kind == TORSION:
+                    own, other = cone.answer(
+                        iterate.value[contact, world],
+                        value,
+                        problem.grip[contact, world],
+                        coefficients(contact, world, problem),
+                    )
+                    iterate.impulse[contact, world] = own
+                    iterate.impulse[i, world] = other
+                    if own[0] > zero:
+                        products.add_push(contact, -own, world, paths, constraints, problem.row, iterate.residual)
+                        products.add_push(i, -other, world, paths, constraints, problem.row, iterate.residual)
+                    continue
             bounds = impulse_bounds(i, kind, constraints.item[i, world], world, mode, problem, iterate)
             impulse = laws.answer(kind, value, problem.grip[i, world], bounds)
             iterate.impulse[i, world] = impulse
@@ -170,6 +215,15 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         symmetric = bool(True)
         for i in range(count):
             kind = constraints.kind[i, world]
+            if wp.static(paired):
+                contact = constraints.item[i, world]
+                if kind == TORSION:
+                    first, _mixed, _other = pair_slopes(i, contact, world, problem, iterate)
+                    system.answers[i, world] = 0
+                    if wp.ddot(first, first) > zero:
+                        system.answers[i, world] = 1
+                    system.answers[contact, world] = system.answers[i, world]
+                    continue
             own, follows = slopes(i, kind, constraints.item[i, world], world, mode, problem, iterate)
             coupled = wp.dot(follows, follows) > zero
             system.answers[i, world] = 0
@@ -203,6 +257,17 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
                 continue
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
+            if wp.static(paired):
+                if is_paired(kind, item, world, problem):
+                    continue
+                if kind == TORSION:
+                    first, mixed, other = pair_slopes(i, item, world, problem, iterate)
+                    linear.add_product(world, item, item, first, symmetric, paths, constraints, problem.row, system)
+                    linear.add_product(world, i, i, other, symmetric, paths, constraints, problem.row, system)
+                    linear.add_product(world, item, i, mixed, symmetric, paths, constraints, problem.row, system)
+                    mixed = wp.transpose(mixed)
+                    linear.add_product(world, i, item, mixed, symmetric, paths, constraints, problem.row, system)
+                    continue
             own, follows = slopes(i, kind, item, world, mode, problem, iterate)
             if wp.ddot(own, own) > zero:
                 linear.add_product(world, i, i, own, symmetric, paths, constraints, problem.row, system)
@@ -262,6 +327,11 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         bound_slope=bound_slope,
         normal_impulse=normal_impulse,
         coupled=coupled,
+        paired=paired,
+        cone=cone,
+        is_paired=is_paired,
+        coefficients=coefficients,
+        pair_slopes=pair_slopes,
         residual_square=residual_square,
         find_residual=find_residual,
         assemble=assemble,

@@ -109,6 +109,7 @@ def smoothing_kernels(scalar: Any) -> SimpleNamespace:
     """The kernel that finds which contacts nearly act, for one precision."""
     common = row_functions(scalar)
     products = product_functions(scalar)
+    softness_shares = law_functions(scalar, "cone").softness_shares
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
     module = kernel_module("newton_smoothing", scalar)
@@ -148,7 +149,8 @@ def smoothing_kernels(scalar: Any) -> SimpleNamespace:
             grip = problem.grip[i, world][1]
             mass = zero
             if grip > zero:
-                mass = one / (grip * common.value_of(regularisation, world, 0))
+                share = softness_shares(constraints.kind[i, world])[1]
+                mass = one / (share * grip * common.value_of(regularisation, world, 0))
             row_inverse_mass[i, world] = mass
             held = one
             passed = one

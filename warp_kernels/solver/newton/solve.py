@@ -39,9 +39,15 @@ ENOUGH = 0.5
 ROUND = 8
 # Passes of Gauss-Seidel before convex rounds, each with twice as many sweeps as the one before, and the sweeps of the first.
 PASSES = 11
-SWEEPS = 12
+SWEEPS = 24
+# Sweeps come before the first Newton step in a world with more constraints than this, where the square of the residual is above a share
+# AFAR of those at hand: some of so many answer otherwise than they seem to, and lead the step astray.
+TANGLE = 64
+AFAR = 0.1
+# Passes after which sweeps go on from what the Newton step made of their impulses; where it has led nowhere, later ones go on from their own.
+GUIDED = 1
 # A Newton step after sweeps that leaves a larger share than this of the squares at hand is followed by sweeps again.
-NEAR = 0.01
+NEAR = 0.05
 # A step below this many roundings of the momenta at hand counts as no step.
 ROUNDINGS = 100.0
 # A step on the coupled equations from where sweeps have led, with what they found to hold and to slide; beside COUPLED and HELD.
@@ -91,7 +97,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Data out
         grip: wp.array2d(dtype=vec2),
     ):
-        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, or the softness of a spring if that is more."""
+        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more."""
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
             total = zero
@@ -106,14 +112,15 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                         total += wp.dot(entry, whole) * factor_d[k, world]
             kind = constraints.kind[i, world]
             hard = common.value_of(regularisation, world, 0) * total / f.laws.row_count(kind)
+            shares = f.laws.softness_shares(kind)
             first = softness[i, world]
             if kind != ACTUATOR:
-                first = wp.max(first, hard)
+                first = wp.max(first, shares[0] * hard)
             pair = vec2()
             if first > zero:
                 pair[0] = one / first
             if hard > zero:
-                pair[1] = one / hard
+                pair[1] = one / (shares[1] * hard)
             grip[i, world] = pair
 
     @wp.func
@@ -222,14 +229,22 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         enough = zero
         in_round = int(0)
         converged = bool(False)
+        sweeps_first = count > TANGLE and square > scalar(AFAR) * at_hand
         while solved < iterations and not converged:
+            if sweeps_first:
+                sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
+                sweeps.implied_values(world, count, paths, constraints, problem, iterate)
+                failures += 1
+                number += number
+                mode = int(SWEPT)
+                sweeps_first = bool(False)
             symmetric = f.assemble(
                 world, count, nv, mode, trees, paths, constraints, couplings, problem, iterate, system
             )
             if mode == SWEPT:
                 f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
             found = descent.find_step(world, nv, symmetric, system, iterate)
-            if mode == SWEPT and found:
+            if mode == SWEPT and found and failures <= GUIDED:
                 f.keep_impulses(world, count, paths, constraints, problem, iterate)
             solved += 1
             in_round += 1
@@ -248,11 +263,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             elif outcome == STAYED and descent.step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
                 converged = True  # what is left is rounding
             elif outcome != CLOSER and failures < PASSES:
-                sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
-                sweeps.implied_values(world, count, paths, constraints, problem, iterate)
-                failures += 1
-                number += number
-                mode = int(SWEPT)
+                sweeps_first = bool(True)
             elif outcome != CLOSER:
                 f.hold_normal_impulses(world, count, constraints, problem, iterate)
                 enough = wp.max(scalar(1.0e-4) * square, goal)

@@ -1,8 +1,9 @@
-"""Limits of spherical joints: how far the axis that the child carries swings from the parent's, and how far the child twists about it.
+"""Limits of spherical joints: how far the axis that the child carries swings from the parent's, how far the child twists about it, and how
+far it turns about whichever axis.
 
 With the unit quaternion (v, w) from parent to child and the axis a: swing is the angle from a to the turned a, twist is
-2 atan2(v . a, w), the angle of the rotation about a in the decomposition into a twist and a swing. Rows act on the child's
-angular velocity along its own axes.
+2 atan2(v . a, w), the angle of the rotation about a in the decomposition into a twist and a swing. The whole angle is 2 atan2(|v|, w),
+with the sign of the quaternion for which w isn't negative. Rows act on the child's angular velocity along its own axes.
 """
 
 import functools
@@ -12,6 +13,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.types import kernel_module, warp_types
+
+# Kinds of limit; the third is of the whole rotation.
+SWING, TWIST = range(2)
 
 
 @functools.cache
@@ -56,16 +60,32 @@ def cone_kernels(scalar: Any) -> SimpleNamespace:
             rate = (sign / square) * (w * (w * axis + wp.cross(axis, v)) + along * v)
         return angle, rate
 
+    @wp.func
+    def turn(rotation: quat):
+        """Angle, and its rate per angular velocity of the child along the child's axes."""
+        v = vec3(rotation[0], rotation[1], rotation[2])
+        w = rotation[3]
+        if w < zero:
+            v = -v
+            w = -w
+        sine = zero
+        rate = vec3(zero, zero, zero)
+        if wp.dot(v, v) > singular * singular:
+            sine = wp.sqrt(wp.dot(v, v))
+            rate = v / sine
+        return scalar(2.0) * wp.atan2(sine, w), rate
+
     @wp.kernel(module=module)
     def evaluate_cones(
         # Model
         joint_axis: wp.array(dtype=vec3),
         joint_q_start: wp.array(dtype=int),
         cone_link: wp.array(dtype=int),
-        cone_twists: wp.array(dtype=int),
+        cone_kind: wp.array(dtype=int),
         # Parameters
         swing_limit: wp.array2d(dtype=scalar),
         twist_limit: wp.array2d(dtype=scalar),
+        rotation_limit: wp.array2d(dtype=scalar),
         # Data in
         q: wp.array2d(dtype=scalar),
         # Data out
@@ -78,13 +98,17 @@ def cone_kernels(scalar: Any) -> SimpleNamespace:
         start = joint_q_start[link]
         rotation = wp.normalize(quat(q[world, start], q[world, start + 1], q[world, start + 2], q[world, start + 3]))
         axis = joint_axis[link]
-        if cone_twists[cone] == 0:
+        if cone_kind[cone] == SWING:
             angle, rate = swing(rotation, axis)
             cone_gap[cone, world] = swing_limit[wp.min(world, swing_limit.shape[0] - 1), link] - angle
             cone_row[cone, world] = -rate
-        else:
+        elif cone_kind[cone] == TWIST:
             angle, rate = twist(rotation, axis)
             cone_gap[cone, world] = twist_limit[wp.min(world, twist_limit.shape[0] - 1), link] - angle
+            cone_row[cone, world] = -rate
+        else:
+            angle, rate = turn(rotation)
+            cone_gap[cone, world] = rotation_limit[wp.min(world, rotation_limit.shape[0] - 1), link] - angle
             cone_row[cone, world] = -rate
 
     return SimpleNamespace(module=module, evaluate_cones=evaluate_cones)

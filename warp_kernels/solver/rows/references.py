@@ -9,6 +9,7 @@ import warp as wp
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import (
     ACTUATOR,
+    CONE_LIMIT,
     CONTACT,
     COUPLING,
     FRICTION_LOSS,
@@ -16,6 +17,7 @@ from warp_kernels.types import (
     SPIN,
     TENDON,
     TENDON_LIMIT,
+    TORSION,
     UPPER_LIMIT,
     warp_types,
 )
@@ -56,12 +58,17 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             return vec3(scalar(0.0), scalar(0.0), scalar(1.0))
         if is_of_tendon(kind):
             return references.tendon[item, world]
-        if kind == CONTACT:
-            return references.contact[item, world]
+        if kind == CONTACT or kind == TORSION:
+            own = references.contact[item, world]
+            if kind == TORSION:
+                own[0] = scalar(0.0)
+            return own
         if kind == FRICTION_LOSS:
             return references.loss[item, world]
         if kind == COUPLING:
             return references.coupling[item, world]
+        if kind == CONE_LIMIT:
+            return references.cone[item, world]
         if kind >= POINT:
             return references.anchor[2 * item + kind - POINT, world]
         return references.limit[limit_place(kind, item), world]
@@ -75,10 +82,14 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             references_bar.tendon[item, world] += bar
         elif kind == CONTACT:
             references_bar.contact[item, world] += bar
+        elif kind == TORSION:
+            references_bar.contact[item, world] += vec3(scalar(0.0), bar[1], bar[2])
         elif kind == FRICTION_LOSS:
             references_bar.loss[item, world] += bar
         elif kind == COUPLING:
             references_bar.coupling[item, world] += bar
+        elif kind == CONE_LIMIT:
+            references_bar.cone[item, world] += bar
         elif kind >= POINT:
             references_bar.anchor[2 * item + kind - POINT, world] += bar
         else:

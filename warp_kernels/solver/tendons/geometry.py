@@ -46,7 +46,10 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         point_place: wp.array2d(dtype=vec3),
     ):
-        """Over (point, world): relative to the origin of its link's tree; of the world, in the world."""
+        """Over (point, world): relative to the origin of its link's tree; of the world, in the world.
+
+        What is behind the points are places on wraps, which :mod:`warp_kernels.solver.tendons.wrapping` finds.
+        """
         point, world = wp.tid()
         link = point_link[point]
         place = tendon_point[wp.min(world, tendon_point.shape[0] - 1), point]
@@ -57,30 +60,35 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module)
     def tendon_segments(
         # Model
-        point_link: wp.array(dtype=int),
+        place_link: wp.array(dtype=int),
         link_tree: wp.array(dtype=int),
-        segment_point: wp.array(dtype=int),
+        segment_ends: wp.array(dtype=int),
+        segment_wrap: wp.array(dtype=int),
         segment_share: wp.array(dtype=scalar),
         # Data in
         origin: wp.array2d(dtype=vec3),
         point_place: wp.array2d(dtype=vec3),
+        wrap_arc: wp.array2d(dtype=scalar),
         # Data out
         segment_length: wp.array2d(dtype=scalar),
         segment_pull: wp.array2d(dtype=vec3),
     ):
-        """Over (segment, world): what it adds to the length, and the derivative of that in its second point.
+        """Over (segment, world): what it adds to the length, and the derivative of that in its second place.
 
-        Points that are in one place have no direction between them, and no gradient.
+        Places that coincide have no direction between them, and no gradient. A segment on a wrap only has a length: as
+        it is the shortest way there, no motion of its ends changes the length of the whole but along their tangents.
         """
         segment, world = wp.tid()
-        first = segment_point[segment]
+        first = segment_ends[2 * segment]
+        last = segment_ends[2 * segment + 1]
+        wrap = segment_wrap[segment]
         tree_a = int(-1)
         tree_b = int(-1)
-        if point_link[first] >= 0:
-            tree_a = link_tree[point_link[first]]
-        if point_link[first + 1] >= 0:
-            tree_b = link_tree[point_link[first + 1]]
-        apart = point_place[first + 1, world] - point_place[first, world]
+        if place_link[first] >= 0:
+            tree_a = link_tree[place_link[first]]
+        if place_link[last] >= 0:
+            tree_b = link_tree[place_link[last]]
+        apart = point_place[last, world] - point_place[first, world]
         if tree_a != tree_b:
             if tree_a >= 0:
                 apart -= origin[tree_a, world]
@@ -89,7 +97,9 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         square = wp.dot(apart, apart)
         length = zero
         pull = vec3()
-        if square > zero:
+        if wrap >= 0:
+            length = wrap_arc[wrap, world]
+        elif square > zero:
             length = wp.sqrt(square)
             pull = (segment_share[segment] / length) * apart
         segment_length[segment, world] = segment_share[segment] * length
@@ -124,7 +134,7 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         term_start: wp.array(dtype=int),
         term_dof: wp.array(dtype=int),
         segment_start: wp.array(dtype=int),
-        segment_point: wp.array(dtype=int),
+        segment_ends: wp.array(dtype=int),
         point_moves: wp.array2d(dtype=int),
         # Parameters
         tendon_coefficient: wp.array2d(dtype=scalar),
@@ -141,9 +151,8 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
             if term_dof[term] == dof:
                 tendon_slope[tendon, dof, world] += common.value_of(tendon_coefficient, world, term)
         for segment in range(segment_start[tendon], segment_start[tendon + 1]):
-            first = segment_point[segment]
-            rate = point_rate(first + 1, dof, world, point_moves, point_place, subspace)
-            rate -= point_rate(first, dof, world, point_moves, point_place, subspace)
+            rate = point_rate(segment_ends[2 * segment + 1], dof, world, point_moves, point_place, subspace)
+            rate -= point_rate(segment_ends[2 * segment], dof, world, point_moves, point_place, subspace)
             tendon_slope[tendon, dof, world] += wp.dot(segment_pull[segment, world], rate)
 
     return SimpleNamespace(

@@ -32,8 +32,9 @@ def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:
             found[key] = float(agreed(prim, name, bound)) if np.isfinite(bound) else bound
     elif joint.type == "spherical":
         found["swing_limit"] = float(agreed(prim, "swing_limit", joint.swing)) if np.isfinite(joint.swing) else np.inf
-        twist = kept(prim, "twist_limit", 1)
-        found["twist_limit"] = float(twist[0]) if twist is not None else np.inf
+        for name in ("twist_limit", "rotation_limit"):
+            value = kept(prim, name, 1)
+            found[name] = float(value[0]) if value is not None else np.inf
     if joint.drive is not None and np.isfinite(joint.drive.max_force):
         found["effort"] = joint.drive.max_force
     for name in ("effort", "velocity"):

@@ -57,7 +57,8 @@ def _roots(scene: Scene, joints: list[Joint]) -> list[Sdf.Path]:
     grounded = [joint.child for joint in joints if joint.parent is None and joint.in_tree]
     named = [path for found in scene.of(Kind.Articulation) for path in (*found.rootPrims, found.primPath)]
     by_root = [path for path in named if path in scene.bodies]
-    return [*grounded, *by_root, *scene.bodies]
+    kinematic = [body for body in scene.bodies if body in scene.kinematic]
+    return [*grounded, *kinematic, *by_root, *scene.bodies]
 
 
 def _grow(

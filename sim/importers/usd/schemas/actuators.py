@@ -66,7 +66,9 @@ def _actuator(scene: Scene, prim: Usd.Prim, joint: Joint) -> Actuator:
     inputs = _range(value, "ctrl") or EVERYTHING
     if law.kind in (codes.POSITION, codes.VELOCITY):
         inputs = place * inputs[0], place * inputs[1]
-    gains = {name: gain * force / (place if name.startswith("k") else 1.0) for name, gain in law.gains.items()}
+    gains: dict[str, Any] = {
+        name: gain * force / (place if name.startswith("k") else 1.0) for name, gain in law.gains.items()
+    }
     factor = law.factor * force if law.kind == codes.TORQUE else 1.0
     lower, upper = sorted(bound * force / factor for bound in _range(value, "force") or EVERYTHING)
     limited = np.isfinite([lower, upper])

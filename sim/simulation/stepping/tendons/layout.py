@@ -24,6 +24,11 @@ def tendon_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarra
 
 def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray]) -> None:
     """Refuse what the integrator "implicitfast" has implicit in MuJoCo and not here; raises ModelError naming it."""
+    if len(model.drag_boxes.link):
+        raise ModelError(
+            "Simulator: integrator='implicitfast' has no forces of a medium, which the model has; choose "
+            "integrator='euler' or 'rk4'"
+        )
     tendons = model.tendons.names
     if not tendons:
         return
@@ -48,11 +53,12 @@ def moving_dofs(model: Model, tendon: int) -> set[int]:
 
 
 def point_moves(model: Model) -> np.ndarray:
-    """1 where a degree of freedom moves a point of a tendon [num_points, nv]."""
-    moves = np.zeros((len(model.tendons.point_link), model.nv), dtype=np.int32)
-    for point, link in enumerate(model.tendons.point_link.tolist()):
+    """1 where a degree of freedom moves a place of a tendon [num_places, nv]."""
+    links = model.tendons.place_link.tolist()
+    moves = np.zeros((len(links), model.nv), dtype=np.int32)
+    for place, link in enumerate(links):
         if link >= 0:
-            moves[point, list(_path(model, int(model.link_tail_dof[link])))] = 1
+            moves[place, list(_path(model, int(model.link_tail_dof[link])))] = 1
     return moves
 
 

@@ -12,16 +12,18 @@ from sim.arrays.structs import fill
 from sim.simulation.stepping.mujoco_law import MujocoLaw
 from sim.simulation.stepping.tendons.layout import point_moves, tendon_paths
 from warp_kernels.solver.mujoco.tendon_references import tendon_reference_kernels
-from warp_kernels.solver.structs import TendonRows
+from warp_kernels.solver.structs import TendonRows, TendonWraps
 from warp_kernels.solver.tendons.forces import tendon_force_kernels
 from warp_kernels.solver.tendons.geometry import tendon_geometry_kernels
 from warp_kernels.solver.tendons.rows import UPPER, hard_tendon_kernels, tendon_row_kernels
+from warp_kernels.solver.tendons.wrapping import wrapping_kernels
 from warp_kernels.types import TENDON, TENDON_LIMIT
 
 # The arrays whose gradients kernels add to.
 DIFFERENTIATED = (
-    "point_place", "segment_length", "segment_pull", "tendon_length", "tendon_slope", "tendon_rate", "tendon_force",
-    "tendon_position", "tendon_row", "tendon_bound", "tendon_reference",
+    "point_place", "wrap_centre", "wrap_first", "wrap_last", "wrap_normal", "wrap_arc", "segment_length",
+    "segment_pull", "tendon_length", "tendon_slope", "tendon_rate", "tendon_force", "tendon_position", "tendon_row",
+    "tendon_bound", "tendon_reference",
 )  # fmt: skip
 
 
@@ -40,10 +42,12 @@ class TendonStage:
         tendons = model.tendons
         self.num_tendons, self.num_rows = len(tendons.names), len(rows)
         self.nv, self.num_worlds = model.nv, device_model.num_worlds
-        names = ("term_start", "term_dof", "segment_start", "segment_point", "point_link")
-        self.term_start, self.term_dof, self.segment_start, self.segment_point, self.point_link = (
+        names = ("term_start", "term_dof", "segment_start", "segment_wrap", "point_link", "place_link")
+        self.term_start, self.term_dof, self.segment_start, self.segment_wrap, self.point_link, self.place_link = (
             self._integers(getattr(tendons, name)) for name in names
         )
+        self.segment_ends = self._integers(tendons.segment_ends.reshape(-1))
+        self.num_points, self.num_wraps = len(tendons.point_link), len(tendons.wrap_link)
         self.segment_share: wp.array = wp.array(tendons.segment_share, dtype=model.scalar, device=self._device)
         self.point_moves = self._integers(point_moves(model))
         references = tendons.coupling_reference
@@ -58,9 +62,19 @@ class TendonStage:
             "tendon_tail": self._integers(tails.reshape(-1)),
             "tendon_side": self._integers(sides),
         }
-        self.point_place = self._worlds_last(t.vec3, len(tendons.point_link))
-        self.segment_length = self._worlds_last(model.scalar, len(tendons.segment_point))
-        self.segment_pull = self._worlds_last(t.vec3, len(tendons.segment_point))
+        self.point_place = self._worlds_last(t.vec3, self.place_link.shape[0])
+        self.wraps = fill(
+            TendonWraps, link=self._integers(tendons.wrap_link), is_cylinder=self._integers(tendons.wrap_is_cylinder),
+            ends=self._integers(tendons.wrap_ends.reshape(-1)), side_link=self._integers(tendons.wrap_side_link),
+        )  # fmt: skip
+        self.wrap_side: wp.array = wp.array(tendons.wrap_side, dtype=t.vec3, device=self._device)
+        self.wrap_centre, self.wrap_first, self.wrap_last, self.wrap_normal = (
+            self._worlds_last(t.vec3, self.num_wraps) for _ in range(4)
+        )
+        self.wrap_root, self.wrap_arc = (self._worlds_last(model.scalar, self.num_wraps) for _ in range(2))
+        self.wrap_way = self._worlds_last(wp.int32, self.num_wraps)
+        self.segment_length = self._worlds_last(model.scalar, len(tendons.segment_wrap))
+        self.segment_pull = self._worlds_last(t.vec3, len(tendons.segment_wrap))
         self.tendon_length, self.tendon_rate, self.tendon_force = (
             self._worlds_last(model.scalar, self.num_tendons) for _ in range(3)
         )
@@ -83,9 +97,10 @@ class TendonStage:
         geometry, forces = tendon_geometry_kernels(self._scalar), tendon_force_kernels(self._scalar)
         for array in (self.tendon_length, self.tendon_slope, self.tendon_rate):
             array.zero_()
-        if self.point_link.shape[0]:
-            self._launch(step, geometry.tendon_points, self.point_link.shape[0])
-            self._launch(step, geometry.tendon_segments, self.segment_point.shape[0])
+        if self.num_points:
+            self._launch(step, geometry.tendon_points, self.num_points)
+            self._wrap(step)
+            self._launch(step, geometry.tendon_segments, self.segment_wrap.shape[0])
         self._launch(step, geometry.tendon_lengths, self.num_tendons)
         self._launch(step, geometry.tendon_slopes, self.num_tendons, self.nv)
         self._launch(step, forces.tendon_rates, self.num_tendons)
@@ -95,6 +110,14 @@ class TendonStage:
         if not step.model.nu:
             self._launch(step, forces.begin_joint_force, self.nv, tape=False)
         self._launch(step, forces.add_tendon_forces, self.nv)
+
+    def _wrap(self, step: Any) -> None:
+        """Where tendons touch what they lie around."""
+        if self.num_wraps:
+            kernels = wrapping_kernels(self._scalar)
+            self._launch(step, kernels.place_wraps, self.num_wraps)
+            self._launch(step, kernels.choose_ways, self.num_wraps, tape=False)
+            self._launch(step, kernels.touch_wraps, self.num_wraps)
 
     def constrain(self, step: Any, law: MujocoLaw | None) -> None:
         """Rows of the constraints of tendons, and which of them act; recorded on an active tape."""

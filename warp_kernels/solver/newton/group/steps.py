@@ -17,13 +17,11 @@ from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.newton.group.sweeps import group_sweep_functions
 from warp_kernels.solver.newton.group.system import group_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
+from warp_kernels.solver.newton.solve import GUIDED, SWEPT
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import COUPLING, FRICTION_LOSS, warp_types
-
-# A step from where sweeps have led, as in :mod:`warp_kernels.solver.newton.solve`, which imports this file.
-SWEPT = 2
 
 
 @functools.cache
@@ -107,7 +105,8 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.step, shared.three)
             for n in range(lanes):
                 world = group * lanes + n
-                if shared.mode[n] == SWEPT and shared.moves[n] == 1 and has(i, world, constraints):
+                guided = shared.mode[n] == SWEPT and shared.failures[n] <= GUIDED
+                if guided and shared.moves[n] == 1 and has(i, world, constraints):
                     iterate.slip[i, world] += get_three(n, shared)
                     impulse = f.linear_impulse(i, world, constraints, problem, iterate)
                     for r in range(3):
@@ -264,7 +263,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         )  # fmt: skip
         sweeps.sweep_constraints(
             group, most, nv, shared.number, shared.dofs, shared.length, shared.rows, shared.fields,
-            problem.inverse_mass, iterate.z,
+            problem.inverse_mass, iterate.z, shared.velocity,
         )  # fmt: skip
         for i in range(most):
             at = (i * kept.FIELDS + kept.SWEPT) * lanes

@@ -14,8 +14,9 @@ from warp_kernels.solver.newton.group.code import LIST, native_code
 from warp_kernels.solver.newton.sweeps import EVERY
 
 # What the sweeps keep of a constraint, [constraint, FIELDS, L]: swept impulses, values without impulses, R of the first row and of the
-# others, the constraint's own matrix row by row, step lengths, bound, and the class, see CLASSES.
-SWEPT, RHS, SOFTNESS, OWN, LENGTHS, BOUND, CLASS, FIELDS = 0, 3, 6, 8, 17, 20, 21, 22
+# others, the constraint's own matrix row by row, step lengths, bound, the class, see CLASSES, the direction along which the impulses go
+# on between sweeps, and their change in the last one.
+SWEPT, RHS, SOFTNESS, OWN, LENGTHS, BOUND, CLASS, DIRECTION, CHANGE, FIELDS = 0, 3, 6, 8, 17, 20, 21, 22, 25, 28
 # A world has no constraint of this number, or one that nothing moves; one with friction or that pushes only; one within a bound on
 # both sides; rows without bounds.
 NONE, PUSHES, BOUNDED, UNBOUNDED = 0, 1, 2, 3
@@ -28,6 +29,7 @@ _FIELDS = f"""
     const pack* own = own_fields + {OWN};
     const pack* lengths = own_fields + {LENGTHS};
     const pack bound = own_fields[{BOUND}], is = own_fields[{CLASS}];
+    pack* moved = own_fields + {CHANGE};
 """
 _OWN = (
     LIST
@@ -65,12 +67,22 @@ _SWEEP = """
         wanted[n] = reinterpret_cast<const int*>(number.data)[n];
         if (wanted[n] > most) most = wanted[n];
     }}
-    for (int turn = 0; turn < most; ++turn)
+    pack* start = reinterpret_cast<pack*>(motion.data);
+    pack* further = start + nv;
+    for (int k = 0; k < nv; ++k) further[k] = nothing;
+    pack* all_fields = reinterpret_cast<pack*>(fields.data);
+    for (int constraint = 0; constraint < count; ++constraint)
+        for (int c = 0; c < 3; ++c) all_fields[constraint * {FIELDS} + {DIRECTION} + c] = nothing;
+    pack before = nothing + number_type(__builtin_inf());
+    for (int turn = 0; turn < most; ++turn) {{
+        pack energy = nothing;
+        for (int k = 0; k < nv; ++k) start[k] = Z(k);
         for (int constraint = 0; constraint < count; ++constraint) {{
             {fields}
             const pack old[3] = {{swept[0], swept[1], swept[2]}};
             lanes_of goes_on = (wanted > turn) & (is != nothing);
             if (turn % {every}) goes_on &= (old[0] != nothing) | (old[1] != nothing) | (old[2] != nothing);
+            for (int c = 0; c < 3; ++c) moved[c] = nothing;
             if (!__builtin_reduce_or(goes_on)) continue;
             {list}
             pack r[3] = {{rhs[0], rhs[1], rhs[2]}};
@@ -102,14 +114,33 @@ _SWEEP = """
                 found[1] = is == {UNBOUNDED} ? old[1] - x1 : found[1];
                 found[2] = is == {UNBOUNDED} ? old[2] - x2 : found[2];
             }}
-            pack moved[3];
             for (int c = 0; c < 3; ++c) {{
                 moved[c] = goes_on ? found[c] - old[c] : nothing;
                 swept[c] = goes_on ? found[c] : old[c];
             }}
+            for (int c = 0; c < 3; ++c)
+                energy += moved[c] * (own[3 * c] * moved[0] + own[3 * c + 1] * moved[1] + own[3 * c + 2] * moved[2]);
             for (int d = 0; d < size; ++d)
                 Z(list[d]) += (entries[3 * d] * moved[0] + entries[3 * d + 1] * moved[1] + entries[3 * d + 2] * moved[2]) * INVERSE_MASS(list[d]);
         }}
+        // Fletcher and Reeves, as for one world.
+        const lanes_of turns = (wanted > turn + 1) & (energy <= before) & (before > nothing);
+        const pack beta = turns ? energy / before : nothing, share = turns ? nothing + 1 : nothing;
+        for (int constraint = 0; constraint < count; ++constraint) {{
+            pack* own_fields = all_fields + constraint * {FIELDS};
+            for (int c = 0; c < 3; ++c) {{
+                const pack along = beta * own_fields[{DIRECTION} + c];
+                own_fields[{SWEPT} + c] += along;
+                own_fields[{DIRECTION} + c] = along + share * own_fields[{CHANGE} + c];
+            }}
+        }}
+        for (int k = 0; k < nv; ++k) {{
+            const pack change = Z(k) - start[k], along = beta * further[k];
+            Z(k) += along;
+            further[k] = along + share * change;
+        }}
+        before = energy;
+    }}
 """
 _MOTION = """
     lanes_of chosen;
@@ -141,6 +172,8 @@ def group_sweep_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
         "UNBOUNDED": UNBOUNDED,
         "FIELDS": FIELDS,
         "SWEPT": SWEPT,
+        "DIRECTION": DIRECTION,
+        "CHANGE": CHANGE,
     }
 
     @wp.func_native(native_code(scalar, lanes, _OWN, "inverse_mass"))
@@ -183,7 +216,8 @@ def group_sweep_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
         fields: numbers,
         inverse_mass: of_worlds,
         z: of_worlds,
+        motion: numbers,
     ):
-        """Each world's number of sweeps."""
+        """Each world's number of sweeps. motion: scratch."""
 
     return SimpleNamespace(add_own=add_own, find_motions=find_motions, sweep_constraints=sweep_constraints)

@@ -1,0 +1,42 @@
+"""The medium of a model in an MJCF file, where MuJoCo drags the box that is equivalent to a body's inertia."""
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.exporters.losses import Losses
+from sim.exporters.text import number, numbers
+from sim.model.mass_properties import principal_moments
+from sim.model.medium.medium import inertia_box
+from sim.model.model import Model
+
+# How far edges, places and axes may be from those of the inertia, relative to what they are.
+CLOSE = 1e-6
+
+
+def add_medium(option: ET.Element, model: Model, losses: Losses) -> None:
+    """Write density, viscosity and wind; note the links that MuJoCo would drag otherwise."""
+    if "wind" not in model.parameters:
+        return
+    for key, name in (("density", "medium_density"), ("viscosity", "medium_viscosity")):
+        option.set(key, number(float(model.parameters[name])))
+    option.set("wind", numbers(model.parameters["wind"]))
+    moving = np.flatnonzero((model.link_tail_dof >= 0) & (model.parameters["mass"] > 0.0))
+    others = [model.link_names[link] for link in moving if not _is_of_inertia(model, int(link))]
+    losses.changes_motion("what a medium drags, where that isn't the box of a link's inertia", others)
+
+
+def _is_of_inertia(model: Model, link: int) -> bool:
+    """Whether the only box of a link is that of its inertia."""
+    own = np.flatnonzero(model.drag_boxes.link == link)
+    if len(own) != 1:
+        return False
+    size, place = model.drag_boxes.size[own[0]], model.drag_boxes.placement[own[0]]
+    moments, axes = principal_moments(model.parameters["inertia"][link])
+    expected = inertia_box(float(model.parameters["mass"][link]), moments)
+    turn = np.abs(axes.as_matrix().T @ Rotation.from_quat(place[3:]).as_matrix())
+    aligned = np.abs(turn - np.round(turn)).max() <= CLOSE
+    same = np.abs(np.round(turn) @ size - expected).max() <= CLOSE * expected.max()
+    centred = np.abs(place[:3] - model.parameters["com"][link]).max() <= CLOSE * expected.max()
+    return bool(aligned and same and centred)

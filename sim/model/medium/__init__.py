@@ -1,0 +1,1 @@
+"""A medium such as water, and what it drags."""

@@ -1,0 +1,146 @@
+"""Batched ray casts, differentiable in the poses of links, in the rays and in the shapes."""
+
+from typing import NamedTuple
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import launch
+from sim.arrays.scratch import scratch_array
+from sim.dynamics.differentiable_op import (
+    Array,
+    DifferentiableOp,
+    batch,
+    launch_last,
+    on_device,
+    run,
+)
+from sim.dynamics.kinematics import forward_kinematics
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.rays.targets import RayTargets, TargetArrays
+from warp_kernels.rays.evaluate import RAY_NUMBERS, evaluate_ray_kernels
+from warp_kernels.rays.search import search_ray_kernels
+
+RAY_PARAMETERS = ("geometry_placement", "geometry_size", "height")
+CACHED_TARGETS = 16
+_cache: dict[tuple[int, RayTargets, str, str], tuple[Model, TargetArrays]] = {}
+
+
+class RayHits(NamedTuple):
+    """What rays meet first.
+
+    Attributes:
+        distance: from a ray's origin [num_worlds, rays], m; infinite where it meets nothing.
+        geometry: index in ``model.geometries`` [num_worlds, rays], int32; -1 for nothing.
+        normal: outward unit normal of the surface there, in the world [num_worlds, rays, 3]; zero for nothing.
+    """
+
+    distance: wp.array
+    geometry: wp.array
+    normal: wp.array
+
+
+def cast_rays(
+    model: Model | DeviceModel,
+    q: Array,
+    origin: Array,
+    direction: Array,
+    targets: RayTargets = RayTargets(),  # noqa: B008  (it can't change)
+    *,
+    max_distance: float = np.inf,
+) -> RayHits:
+    """What rays meet first, in every world.
+
+    Shapes are met exactly as they are: a sphere is no mesh. Convex meshes are met as their hulls, visual meshes as
+    their triangles, from both sides; a plane from above only. A ray that starts inside of a solid meets its surface
+    from within. Distance and normal are differentiable in q, origin and direction and in the parameters
+    ``geometry_placement``, ``geometry_size`` and ``height``, by the formula of the piece of surface that is met; from
+    one piece to the next, and along an outline, they jump.
+
+    Args:
+        model: the model.
+        q: joint coordinates [num_worlds, nq].
+        origin: where rays start, in the world [num_worlds, rays, 3], m.
+        direction: of the rays, in the world [num_worlds, rays, 3], of any length; a ray without one meets nothing.
+        targets: which geometries they meet.
+        max_distance: what is farther away isn't met [m].
+
+    Raises:
+        ModelError: for a wrong shape, dtype or device, an unknown frame, and a distance that isn't positive.
+
+    Example:
+        >>> import sim
+        >>> builder = sim.ModelBuilder()
+        >>> ball = builder.add_sphere(radius=0.5, mass=1.0, position=(0.0, 0.0, 2.0))
+        >>> model = builder.finalize()
+        >>> hits = sim.cast_rays(model, model.q0[None], [[[0.0, 0.0, 0.0]]], [[[0.0, 0.0, 1.0]]])
+        >>> float(hits.distance.numpy()[0, 0]), int(hits.geometry.numpy()[0, 0])
+        (1.5, 0)
+    """
+    m = on_device(model, q, origin, direction)
+    q = batch(m, "q", q, (m.model.nq,))
+    rays = np.shape(origin)[1] if np.ndim(origin) == 3 else 0
+    rays = origin.shape[1] if isinstance(origin, wp.array) and origin.ndim == 3 else rays
+    origin = batch(m, "origin", origin, (rays, 3), q.shape[0])
+    direction = batch(m, "direction", direction, (rays, 3), q.shape[0])
+    poses = forward_kinematics(m, q)
+    seen = run(m, ray_operation(m.model, rays, targets, max_distance), [poses, origin, direction])
+    geometry = wp.empty(seen.shape[:2], dtype=wp.int32, device=m.device)
+    kernel = evaluate_ray_kernels(m.types.scalar).read_geometry
+    launch(kernel, geometry.shape, device=m.device, record_tape=False, seen=seen, geometry=geometry)
+    return RayHits(seen[:, :, 0], geometry, seen[:, :, 1:4])
+
+
+def ray_operation(model: Model, rays: int, targets: RayTargets, max_distance: float = np.inf) -> DifferentiableOp:
+    """What rays meet, of poses of links [num_worlds, num_links, 7], origins and directions [num_worlds, rays, 3].
+
+    The result [num_worlds, rays, RAY_NUMBERS] has distance, normal and geometry first.
+    """
+    if not max_distance > 0.0:
+        raise ModelError(f"cast_rays: max_distance is {max_distance}; it must be positive")
+    selected = targets.geometries(model)
+
+    def forward(m: DeviceModel, result: wp.array, poses: wp.array, origin: wp.array, direction: wp.array) -> None:
+        arrays = _arrays(m, targets, selected)
+        kernels, worlds = search_ray_kernels(m.types.scalar), result.shape[0]
+        dim = (worlds, arrays.count)
+        scratch = {
+            "target_pose": scratch_array(dim, m.types.transform, m.device),
+            "target_ball": scratch_array(dim, wp.types.vector(4, m.types.scalar), m.device),
+            "found": scratch_array((worlds, rays), wp.vec2i, m.device),
+        }
+        sources = ({"targets": arrays.targets}, scratch, m.parameters)
+        state = {"link_pose": poses, "origin": origin, "direction": direction}
+        launch(kernels.place_targets, dim, *sources, device=m.device, link_pose=poses)
+        farthest = m.types.scalar(max_distance)
+        launch(kernels.search_rays, (worlds, rays), *sources, state, device=m.device, max_distance=farthest)
+        evaluate = evaluate_ray_kernels(m.types.scalar).evaluate_rays
+        launch(evaluate, (worlds, rays), *sources, state, device=m.device, seen=result)
+
+    def backward(m: DeviceModel, result: wp.array, poses: wp.array, origin: wp.array, direction: wp.array) -> None:
+        kernels, dim = evaluate_ray_kernels(m.types.scalar), (result.shape[0], rays)
+        found = scratch_array(dim, wp.vec2i, m.device)
+        launch(kernels.read_found, dim, device=m.device, seen=result, found=found)
+        again = scratch_array(result.shape, result.dtype, m.device, gradient=True)
+        wp.copy(again.grad, result.grad)
+        with wp.Tape() as tape:
+            launch_last(
+                kernels.evaluate_rays, dim, {"targets": _arrays(m, targets, selected).targets}, m.parameters,
+                device=m.device, found=found, link_pose=poses, origin=origin, direction=direction, seen=again,
+            )  # fmt: skip
+        tape.backward()
+
+    return DifferentiableOp((rays, RAY_NUMBERS), forward, backward, RAY_PARAMETERS, needs_result=True)
+
+
+def _arrays(m: DeviceModel, targets: RayTargets, selected: list[int]) -> TargetArrays:
+    """The geometries on a device, kept for calls that come again."""
+    key = (id(m.model), targets, str(m.device), m.model.dtype)
+    if key not in _cache:
+        # The entry keeps the model alive, so that its id stays its own.
+        _cache[key] = m.model, TargetArrays(m, selected)
+        if len(_cache) > CACHED_TARGETS:
+            _cache.pop(next(iter(_cache)))
+    return _cache[key][1]

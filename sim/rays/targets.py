@@ -1,0 +1,145 @@
+"""Which geometries rays meet, and their arrays on a device."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.device_model import DeviceModel
+from sim.arrays.structs import fill
+from sim.errors import ModelError
+from sim.model.model import Geometry, Mesh, Model
+from warp_kernels import types as codes
+from warp_kernels.collision.field.grid import KINDS
+from warp_kernels.rays.structs import ray_structs
+
+SHAPES = ("collision", "visual", "all")
+# Features are kept as numbers of the model's precision: float32 counts up to here.
+MOST_FEATURES = 2**24
+
+
+@dataclass(frozen=True)
+class RayTargets:
+    """Which geometries rays meet.
+
+    Attributes:
+        shapes: "collision" for those that take part in contact, "visual" for those that are drawn, or "all".
+        exclude: names of links or other frames; what is fixed to their links is left out.
+        static: whether what can't move is met, such as the ground.
+        groups: bits of collision groups; a geometry is met if one of its groups is among them.
+
+    Raises:
+        ModelError: for other shapes.
+
+    Example:
+        >>> import sim
+        >>> sim.RayTargets(exclude=["base"], static=False)
+        RayTargets(shapes='collision', exclude=('base',), static=False, groups=-1)
+    """
+
+    shapes: str = "collision"
+    exclude: Sequence[str] = ()
+    static: bool = True
+    groups: int = -1
+
+    def __post_init__(self) -> None:
+        if self.shapes not in SHAPES:
+            raise ModelError(f"RayTargets: shapes is '{self.shapes}'; it must be one of {', '.join(SHAPES)}")
+        if isinstance(self.exclude, str):
+            raise ModelError(f"RayTargets: exclude is the string '{self.exclude}'; give a list, ['{self.exclude}']")
+        object.__setattr__(self, "exclude", tuple(self.exclude))
+
+    def geometries(self, model: Model) -> list[int]:
+        """Indices in ``model.geometries``. Raises ModelError for an unknown frame."""
+        excluded = {model.frame(name).link for name in self.exclude}
+
+        def met(geometry: Geometry) -> bool:
+            if geometry.link in excluded or not geometry.group & self.groups:
+                return False
+            if not self.static and model.is_static(geometry):
+                return False
+            return self.shapes == "all" or (geometry.collides if self.shapes == "collision" else geometry.visible)
+
+        return [index for index, geometry in enumerate(model.geometries) if met(geometry)]
+
+
+class TargetArrays:
+    """The geometries that rays meet, as arrays on a device.
+
+    Attributes:
+        count: how many there are.
+        targets: see :func:`warp_kernels.rays.structs.ray_structs`.
+    """
+
+    def __init__(self, m: DeviceModel, selected: list[int]):
+        model, device, types = m.model, m.device, m.types
+        geometries = [model.geometries[index] for index in selected]
+        self.count = len(selected)
+        meshes = [geometry.mesh if geometry.type == codes.CONVEX else None for geometry in geometries]
+        shapes = _field_shapes(model)
+        for geometry, mesh in zip(geometries, meshes, strict=True):
+            features = 0 if mesh is None else len(mesh.faces)
+            features = max(features, 0 if geometry.heights is None else KINDS * geometry.heights.size)
+            if features > MOST_FEATURES:
+                raise ModelError(f"geometry '{geometry.name}' is too fine for rays: {features} numbers of triangles")
+        self._meshes: dict[int, wp.Mesh] = {}
+        handles, first_face, faces, vertices = [], [], [np.zeros(0, dtype=np.int32)], [np.zeros((0, 3))]
+        starts: dict[int, int] = {}
+        corners = points = 0
+        for mesh in meshes:
+            if mesh is None:
+                handles.append(0)
+                first_face.append(0)
+                continue
+            key = id(mesh)
+            if key not in starts:
+                starts[key] = corners // 3
+                faces.append(np.asarray(mesh.faces, dtype=np.int32).ravel() + points)
+                vertices.append(np.asarray(mesh.vertices, dtype=np.float64))
+                corners, points = corners + faces[-1].size, points + len(mesh.vertices)
+                self._meshes[key] = _warp_mesh(mesh, device)
+            handles.append(int(self._meshes[key].id))
+            first_face.append(starts[key])
+        balls = [_ball(mesh) for mesh in meshes]
+
+        def numbers(values: Any, dtype: Any = wp.int32) -> wp.array:
+            return wp.array(np.asarray(values, dtype=np.int32), dtype=dtype, device=device)
+
+        self.targets = fill(
+            ray_structs(types.scalar).Targets,
+            geometry=numbers(selected),
+            link=numbers([geometry.link for geometry in geometries]),
+            type=numbers([geometry.type for geometry in geometries]),
+            field_shape=numbers(np.reshape([shapes[index] for index in selected], (-1, 3)), wp.vec3i),
+            centre=wp.array(np.reshape([b[0] for b in balls], (-1, 3)), dtype=types.vec3, device=device),
+            radius=wp.array([b[1] for b in balls], dtype=types.scalar, device=device),
+            mesh=wp.array(np.array(handles, dtype=np.uint64), dtype=wp.uint64, device=device),
+            first_face=numbers(first_face),
+            face_corner=numbers(np.concatenate(faces)),
+            vertices=wp.array(np.concatenate(vertices), dtype=types.vec3, device=device),
+        )
+
+
+def _field_shapes(model: Model) -> list[tuple[int, int, int]]:
+    """Of each geometry the place of its first height among all, and its rows and columns; zeros for others."""
+    first, shapes = 0, []
+    for geometry in model.geometries:
+        rows, columns = (0, 0) if geometry.heights is None else geometry.heights.shape
+        shapes.append((first, rows, columns))
+        first += rows * columns
+    return shapes
+
+
+def _warp_mesh(mesh: Mesh, device: wp.Device) -> wp.Mesh:
+    points: wp.array = wp.array(np.asarray(mesh.vertices, dtype=np.float32), dtype=wp.vec3, device=device)
+    return wp.Mesh(points, wp.array(np.asarray(mesh.faces, dtype=np.int32).ravel(), dtype=wp.int32, device=device))
+
+
+def _ball(mesh: Mesh | None) -> tuple[np.ndarray, float]:
+    """Centre and radius of a ball around a mesh."""
+    if mesh is None or not len(mesh.vertices):
+        return np.zeros(3), 0.0
+    centre = 0.5 * (mesh.vertices.min(axis=0) + mesh.vertices.max(axis=0))
+    return centre, float(np.linalg.norm(mesh.vertices - centre, axis=1).max())

@@ -1,0 +1,94 @@
+"""The stages of a step that concern the states of actuators."""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import launch
+from warp_kernels.activation.checkpoint import activation_checkpoint_kernels
+from warp_kernels.activation.dynamics import activation_kernels
+
+
+class Activations:
+    """Arrays of these states for one step; they have no rows in a model whose actuators have none.
+
+    Attributes:
+        act, act_next: before and after the step [num_worlds, na].
+        act_rate: their rates [num_worlds, na].
+        given_control: the inputs as they were given [num_worlds, nu]; without states, what goes into the laws of force.
+        unbounded: bounds of what goes into those laws [1, nu], since inputs have been clamped before.
+    """
+
+    def __init__(self, device_model: DeviceModel, control: wp.array):
+        model = device_model.model
+        self._device, self._scalar, self._num_worlds = device_model.device, model.scalar, device_model.num_worlds
+        self.na, self._nu = model.na, model.nu
+        self.actuator_state = self._integers(model.actuator_state)
+        self.actuator_dynamics = self._integers(model.actuator_dynamics)
+        self.actuator_early = self._integers(model.actuator_early)
+        self.act, self.act_next, self.act_rate = (
+            wp.zeros((self._num_worlds, self.na), dtype=self._scalar, device=self._device) for _ in range(3)
+        )
+        self.given_control = wp.zeros_like(control) if self.na else control
+        self.unbounded = {}
+        if self.na:
+            for side, bound in (("lower", -np.inf), ("upper", np.inf)):
+                self.unbounded[f"control_{side}"] = wp.full(
+                    (1, self._nu), bound, dtype=self._scalar, device=self._device
+                )
+
+    @property
+    def differentiated(self) -> list[wp.array]:
+        """The arrays whose gradients kernels add to."""
+        return [self.act, self.act_rate, self.given_control] if self.na else []
+
+    def load(self, step: Any) -> None:
+        """Read the states at the cursor."""
+        if self.na:
+            kernel = activation_checkpoint_kernels(self._scalar).load_activations
+            self._launch(step, kernel, self._num_worlds, tape=False)
+
+    def store(self, step: Any) -> None:
+        """Write the next states."""
+        if self.na:
+            kernel = activation_checkpoint_kernels(self._scalar).store_activations
+            self._launch(step, kernel, self._num_worlds, tape=False)
+
+    def activate(self, step: Any) -> None:
+        """What goes into the laws of force, and the next states; recorded on an active tape."""
+        if self.na:
+            dim = (self._nu, self._num_worlds)
+            self._launch(step, activation_kernels(self._scalar).activation_rates, dim)
+            self._launch(step, activation_kernels(self._scalar).activate, dim)
+
+    def finish(self, step: Any, act: wp.array, rate: wp.array, control: wp.array) -> None:
+        """The next states from those before and a mean rate [num_worlds, na]; control: room for what nobody reads."""
+        if self.na:
+            kernel, dim = activation_kernels(self._scalar).activate, (self._nu, self._num_worlds)
+            self._launch(step, kernel, dim, act=act, act_rate=rate, control=control)
+
+    def prepare_backward(self) -> None:
+        """Allocate what only the way back needs."""
+        self.act_next.requires_grad = True
+        self.carried_act = wp.zeros_like(self.act, requires_grad=False)
+
+    def load_adjoint(self, step: Any) -> None:
+        """Read the adjoint of the next states at the cursor."""
+        if self.na:
+            kernel = activation_checkpoint_kernels(self._scalar).load_activation_adjoint
+            self._launch(step, kernel, self._num_worlds, tape=False)
+
+    def store_adjoint(self, step: Any) -> None:
+        """Keep the adjoint of the states for the step before."""
+        if self.na:
+            kernel = activation_checkpoint_kernels(self._scalar).store_activation_adjoint
+            self._launch(step, kernel, self._num_worlds, tape=False)
+
+    def _launch(self, step: Any, kernel: wp.Kernel, dim: Any, *, tape: bool = True, **named: Any) -> None:
+        sources = (self, step, step.device_model, step.parameters)
+        launch(kernel, dim, *sources, device=self._device, record_tape=tape, **named)
+
+    def _integers(self, values: np.ndarray) -> wp.array:
+        return wp.array(values, dtype=wp.int32, device=self._device)

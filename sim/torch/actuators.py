@@ -1,0 +1,109 @@
+"""The forces of actuators along a rollout, as differentiable functions of its states and inputs."""
+
+import numpy as np
+import torch
+
+from sim.errors import ModelError
+from sim.simulation.simulator import Simulator
+from sim.torch.present_robot import present_robot
+from sim.torch.robot.robot import Robot
+from sim.torch.tendon_paths import TendonPaths
+from warp_kernels.types import POSITION, TORQUE, VELOCITY
+
+
+def actuator_forces(simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, control: torch.Tensor) -> torch.Tensor:
+    """The forces with which actuators acted in each step of a rollout, held within their limits.
+
+    An actuator's force acts on its joint or tendon times the gear; see :mod:`warp_kernels.solver.actuators` for the
+    law. :class:`sim.torch.JointForces` gives what that comes to on the joints.
+
+    Args:
+        simulator: that made the rollout; gains, gears and limits are its present ones, without gradient.
+        q: coordinates [steps + 1, num_worlds, nq], as :func:`sim.torch.rollout` returns them.
+        qd: velocities [steps + 1, num_worlds, nv].
+        control: the inputs [steps, num_worlds, nu].
+
+    Returns:
+        forces [steps, num_worlds, nu], N or N m.
+
+    Raises:
+        ModelError: for numbers of steps that don't fit together, such as those of a rollout with ``hold``.
+    """
+    if not len(q) == len(qd) == len(control) + 1:
+        raise ModelError(
+            f"actuator_forces: q has {len(q)} states, qd {len(qd)} and control {len(control)} inputs; it takes every "
+            "state, one more than inputs"
+        )
+    tendons = None
+    if (simulator.model.actuator_tendon >= 0).any():
+        robot = present_robot(simulator, Robot(simulator.model), q)
+        tendons = TendonPaths(simulator, robot)(q[:-1])
+    return forces_of_actuators(simulator, q, qd, control, tendons)
+
+
+def forces_of_actuators(
+    simulator: Simulator,
+    q: torch.Tensor,
+    qd: torch.Tensor,
+    control: torch.Tensor,
+    tendons: tuple[torch.Tensor, torch.Tensor] | None,
+) -> torch.Tensor:
+    """:func:`actuator_forces`, with what :class:`sim.torch.tendon_paths.TendonPaths` says of the states before a step.
+
+    Args:
+        tendons: lengths and slopes; may be None where no actuator acts on a tendon.
+    """
+    simulator.model.require_stateless_actuators("actuator_forces")
+    gear, kp, kd, gain, offset, kp_per_input, kd_per_input, centre, limit, lower, upper = (
+        torch.as_tensor(simulator.parameter(f"actuator_{name}"), dtype=q.dtype, device=q.device)
+        for name in (
+            "gear", "kp", "kd", "gain", "offset", "kp_per_input", "kd_per_input", "force_centre", "force_limit",
+            "control_lower", "control_upper",
+        )
+    )  # fmt: skip
+    control = control.clamp(lower, upper)
+    model = simulator.model
+    position, velocity = moved_by_actuators(simulator, q[:-1], qd[:-1], tendons)
+    kind = torch.as_tensor(np.asarray(model.actuator_kind), device=q.device)
+    # Gains that a kind doesn't have are zero.
+    kp, kd = kp + kp_per_input * control, kd + kd_per_input * control
+    push = torch.where(kind == TORQUE, control, torch.where(kind == VELOCITY, kd * control, gain * control + offset))
+    asked = torch.where(kind == POSITION, kp * (control - gear * position), push - kp * gear * position)
+    ahead = 0.0 if simulator.contact.law == "mujoco" else simulator.dt
+    damping = kd + ahead * kp
+    # Damping acts on the velocity at the end of the step; of tendons, and always under MuJoCo's law, on that before it.
+    on_joint = torch.as_tensor(model.actuator_tendon < 0, device=q.device)
+    damping = torch.where(on_joint, damping, kd)
+    at_end = qd[1:, :, model.actuator_dof.clip(min=0)]
+    velocity = torch.where(on_joint & (ahead * damping > 0.0), at_end, velocity)
+    return torch.clamp(asked - gear * damping * velocity, centre - limit, centre + limit)
+
+
+def moved_by_actuators(
+    simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, tendons: tuple[torch.Tensor, torch.Tensor] | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Positions of the joints and lengths of the tendons that actuators act on, and their rates [..., nu]."""
+    model = simulator.model
+    dof, tendon = model.actuator_dof, model.actuator_tendon
+    on_joint = dof.clip(min=0)
+    position, velocity = q[..., model.dof_q[on_joint]], qd[..., on_joint]
+    if tendons is None:
+        return position, velocity
+    length, slope = tendons
+    rate = (slope @ qd[..., None])[..., 0]
+    pulls, at = torch.as_tensor(tendon >= 0, device=q.device), tendon.clip(min=0)
+    return torch.where(pulls, length[..., at], position), torch.where(pulls, rate[..., at], velocity)
+
+
+def on_joints(
+    simulator: Simulator, force: torch.Tensor, tendons: tuple[torch.Tensor, torch.Tensor] | None
+) -> torch.Tensor:
+    """What forces of actuators [steps, num_worlds, nu] come to on the degrees of freedom [steps, num_worlds, nv]."""
+    model = simulator.model
+    pull = force * torch.as_tensor(simulator.parameter("actuator_gear"), dtype=force.dtype, device=force.device)
+    joint, tendon = (np.flatnonzero(each >= 0) for each in (model.actuator_dof, model.actuator_tendon))
+    dofs = torch.as_tensor(model.actuator_dof[joint], dtype=torch.long, device=force.device)
+    result = force.new_zeros(*force.shape[:-1], model.nv).index_add(-1, dofs, pull[..., joint])
+    if tendons is None or not len(tendon):
+        return result
+    return result + (tendons[1][..., model.actuator_tendon[tendon], :] * pull[..., tendon, None]).sum(dim=-2)

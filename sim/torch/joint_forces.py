@@ -1,0 +1,169 @@
+"""The generalised forces that acted on the joints in each step of a rollout, by what they come from."""
+
+from typing import NamedTuple
+
+import torch
+
+from sim.errors import ModelError
+from sim.simulation.simulator import Simulator
+from sim.torch.actuators import forces_of_actuators, on_joints
+from sim.torch.present_robot import present_robot
+from sim.torch.robot.robot import Robot
+from sim.torch.tendon_paths import TendonPaths, point_jacobian
+
+
+class JointForceParts(NamedTuple):
+    """Generalised forces by their origin, [steps, num_worlds, nv] each, N m or N, along the degrees of freedom.
+
+    Attributes:
+        applied: ``tau``.
+        actuators: of all actuators, those of tendons included, times their gears; MuJoCo's ``qfrc_actuator``.
+        passive: of dampers and springs of joints and tendons, and what bears links' weight (``gravcomp``); MuJoCo's
+            ``qfrc_passive``.
+        constraints: of all else: dry friction, limits, contacts, and equations between joints, links and tendons;
+            MuJoCo's ``qfrc_constraint``.
+    """
+
+    applied: torch.Tensor
+    actuators: torch.Tensor
+    passive: torch.Tensor
+    constraints: torch.Tensor
+
+    @property
+    def total(self) -> torch.Tensor:
+        """What gave the motion: inverse dynamics of the velocities before and after a step."""
+        return self.applied + self.actuators + self.passive + self.constraints
+
+
+class JointForces(torch.nn.Module):
+    """The forces on the joints of a model along rollouts.
+
+    They are those that a step has acted with, so that their sum gives its change of velocity. What the step takes at
+    its end is taken there: dampers at the velocity after it and, with hard contact, springs at the position that this
+    leads to. Constraints are what is left of the balance, averaged over the step. With hard contact that includes, of
+    free and ball joints, by how much gyroscopic forces in the middle of the step differ from those at its start.
+
+    A torque sensor between motor and link measures ``actuators``, or the sum of ``actuators``, ``passive`` and, of its
+    joint's dry friction and limits, ``constraints``, depending on where it sits.
+
+    Args:
+        simulator: that makes the rollouts. Its parameters are used as they are at a call, without gradient.
+
+    Raises:
+        ModelError: for the integrators "implicitfast" and "rk4", whose steps have other forces, for actuators with
+            states, and for a medium.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("rod", mass=1.0, com=(0.2, 0.0, 0.0), inertia=(0.01, 0.02, 0.02))
+        >>> _ = scene.add_joint("hinge", "revolute", child="rod", axis=(0.0, 1.0, 0.0), damping=0.1, upper=0.0)
+        >>> simulator = sim.Simulator(scene.finalize("float64"), 1 / 240, num_worlds=1, device="cpu")
+        >>> start = torch.zeros(1, 1, dtype=torch.float64)
+        >>> q, qd = sim.torch.rollout(simulator, start, start, steps=10)
+        >>> parts = sim.torch.JointForces(simulator)(q, qd)  # the limit bears the weight of the rod
+        >>> round(float(parts.constraints[-1, 0, 0]), 2)
+        -1.96
+    """
+
+    def __init__(self, simulator: Simulator):
+        super().__init__()
+        if simulator.integrator != "euler":
+            raise ModelError(
+                f"JointForces: the simulator has integrator='{simulator.integrator}'; there are forces of steps by "
+                "'euler' alone"
+            )
+        simulator.model.require_stateless_actuators("JointForces")
+        if len(simulator.model.drag_boxes.link):
+            raise ModelError(
+                "JointForces: the model has a medium, whose forces aren't told apart; leave set_medium out"
+            )
+        self._simulator, self._robot = simulator, Robot(simulator.model)
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        tau: torch.Tensor | None = None,
+        control: torch.Tensor | None = None,
+    ) -> JointForceParts:
+        """The forces in each step of a rollout.
+
+        Args:
+            q: coordinates [steps + 1, num_worlds, nq], as :func:`sim.torch.rollout` returns them.
+            qd: velocities [steps + 1, num_worlds, nv].
+            tau: the joint forces given to the rollout [steps, num_worlds, nv]; None for none.
+            control: the inputs given to it [steps, num_worlds, nu]; None for zero.
+
+        Raises:
+            ModelError: for numbers of steps that don't fit together, such as those of a rollout with ``hold``.
+        """
+        model, steps = self._simulator.model, len(q) - 1
+        lengths = [len(given) for given in (tau, control) if given is not None]
+        if steps < 1 or len(qd) != len(q) or any(length != steps for length in lengths):
+            raise ModelError(
+                f"JointForces: q has {len(q)} states, qd {len(qd)}, and inputs {lengths or 'none'}; it takes every "
+                "state, one more than inputs, and at least two"
+            )
+        robot = present_robot(self._simulator, self._robot, q)
+        applied = torch.zeros_like(qd[1:]) if tau is None else tau
+        inputs = qd.new_zeros(*qd[1:].shape[:2], model.nu) if control is None else control
+        before = q[:-1].flatten(0, 1)
+        change = (torch.diff(qd, dim=0) / self._simulator.dt).flatten(0, 1)
+        moved = robot.inverse_dynamics(before, qd[:-1].flatten(0, 1), change, passive=False)
+        total = moved.unflatten(0, (steps, -1))
+        tendons = TendonPaths(self._simulator, robot)(q[:-1]) if model.tendons.names else None
+        actuators = self._of_actuators(q, qd, inputs, tendons)
+        passive = self._of_joints(q, qd)
+        if tendons is not None:
+            passive = passive + self._of_tendons(qd, *tendons)
+        if model.compensated:
+            passive = passive + self._of_compensation(before, robot).unflatten(0, (steps, -1))
+        return JointForceParts(applied, actuators, passive, total - applied - actuators - passive)
+
+    def _of_actuators(
+        self,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        control: torch.Tensor,
+        tendons: tuple[torch.Tensor, torch.Tensor] | None,
+    ) -> torch.Tensor:
+        """Those of joints at their degrees of freedom, those of tendons along them."""
+        if not self._simulator.model.nu:
+            return torch.zeros_like(qd[1:])
+        force = forces_of_actuators(self._simulator, q, qd, control, tendons)
+        return on_joints(self._simulator, force, tendons)
+
+    def _of_joints(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
+        """Dampers and springs."""
+        model, after = self._simulator.model, qd[1:]
+        damping, stiffness, rest = (self._parameter(name, q) for name in ("damping", "stiffness", "rest_position"))
+        force = -damping * after
+        dofs = [dof for dof in range(model.nv) if model.dof_q[dof] >= 0]
+        ahead = 0.0 if self._simulator.contact.law == "mujoco" else self._simulator.dt
+        position = q[:-1, :, model.dof_q[dofs]] + ahead * after[..., dofs]
+        spring = torch.zeros_like(force)
+        spring[..., dofs] = -stiffness[..., dofs] * (position - rest[..., dofs])
+        return force + spring
+
+    def _of_tendons(self, qd: torch.Tensor, length: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
+        """Springs and dampers of tendons, both at the start of a step."""
+        stiffness, damping, lower, upper = (
+            self._parameter(f"tendon_{name}", qd) for name in ("stiffness", "damping", "rest_lower", "rest_upper")
+        )
+        rate = (slope @ qd[:-1, ..., None])[..., 0]
+        stretch = (length - upper).clamp(min=0.0) + (length - lower).clamp(max=0.0)
+        force = -stiffness * stretch - damping * rate
+        return (slope.mT @ force[..., None])[..., 0]
+
+    def _of_compensation(self, q: torch.Tensor, robot: Robot) -> torch.Tensor:
+        """Forces at the centres of mass that bear a share of the links' weights [rows, nv]."""
+        names = list(self._simulator.model.link_names)
+        pose, jacobian = robot.forward_kinematics_matrix(q), robot.jacobian(q, names)
+        arm = (pose[..., :3, :3] @ robot.com[..., None])[..., 0]
+        lift = -robot.gravity_compensation[..., None] * robot.mass[..., None] * robot.gravity[..., None, :]
+        return (point_jacobian(jacobian, arm) @ lift[..., None]).squeeze(-1).sum(dim=-2)
+
+    def _parameter(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(self._simulator.parameter(name), dtype=like.dtype, device=like.device)

@@ -1,0 +1,1 @@
+"""Rays against the geometries of a model."""

@@ -1,0 +1,155 @@
+"""Where a ray meets one piece of the surface of a geometry, and the normal there, by closed forms.
+
+A ray starts at ``o`` and goes along ``d``; both are in the geometry's frame. A *feature* is a piece of the surface with
+one formula, so that everything here is smooth and has Warp's own adjoint:
+
+- sphere and ellipsoid: 0 where the ray goes in, 1 where it comes out;
+- capsule and cylinder: 0 and 1 likewise for the side; 2 and 3 for the end at negative z, 4 and 5 for the one at positive z
+  (a flat end is 2 or 4);
+- box: twice the axis of the face, plus 1 for the face on its positive side;
+- plane: 0;
+- convex mesh: the number of the triangle; heightfield: the element, see :mod:`warp_kernels.collision.field.grid`.
+
+Sizes are those of :class:`sim.model.model.Geometry`.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels import types as codes
+from warp_kernels.types import warp_types
+
+NEVER = -1.0  # the time of a ray that doesn't meet a piece
+
+
+@functools.cache
+def surface_time_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision. ``corners`` of a triangle are one a row."""
+    t = warp_types(scalar)
+    vec3, mat33 = t.vec3, t.mat33
+
+    @wp.func
+    def round_time(o: vec3, d: vec3, radius: scalar, side: scalar):
+        """When a ray is on a sphere about the origin: side -1 where it goes in, 1 where it comes out."""
+        speed2 = wp.dot(d, d)
+        nearest = -wp.dot(o, d) / speed2
+        # From the point of the ray nearest to the centre, which keeps its digits however far away the ray starts.
+        miss = o + d * nearest
+        free = radius * radius - wp.dot(miss, miss)
+        time = scalar(NEVER)
+        if free > scalar(0.0):
+            time = nearest + side * wp.sqrt(free / speed2)
+        return time
+
+    @wp.func
+    def side_time(o: vec3, d: vec3, radius: scalar, side: scalar):
+        """As :func:`round_time` for an endless cylinder about z."""
+        speed2 = d[0] * d[0] + d[1] * d[1]
+        time = scalar(NEVER)
+        if speed2 > scalar(0.0):
+            nearest = -(o[0] * d[0] + o[1] * d[1]) / speed2
+            x = o[0] + d[0] * nearest
+            y = o[1] + d[1] * nearest
+            free = radius * radius - x * x - y * y
+            if free > scalar(0.0):
+                time = nearest + side * wp.sqrt(free / speed2)
+        return time
+
+    @wp.func
+    def level_time(o: scalar, d: scalar, level: scalar):
+        """When a coordinate has a value."""
+        time = scalar(NEVER)
+        if d != scalar(0.0):
+            time = (level - o) / d
+        return time
+
+    @wp.func
+    def triangle_time(o: vec3, d: vec3, corners: mat33):
+        """When a ray is on the plane of a triangle."""
+        a = vec3(corners[0, 0], corners[0, 1], corners[0, 2])
+        normal = triangle_area(corners)
+        closing = wp.dot(normal, d)
+        time = scalar(NEVER)
+        if closing != scalar(0.0):
+            time = wp.dot(normal, a - o) / closing
+        return time
+
+    @wp.func
+    def triangle_area(corners: mat33):
+        """Along the outward normal of a triangle, twice as long as its area."""
+        a = vec3(corners[0, 0], corners[0, 1], corners[0, 2])
+        b = vec3(corners[1, 0], corners[1, 1], corners[1, 2])
+        c = vec3(corners[2, 0], corners[2, 1], corners[2, 2])
+        return wp.cross(b - a, c - a)
+
+    @wp.func
+    def end_side(feature: int):
+        """-1 for the end at negative z, 1 for the other."""
+        side = scalar(-1.0)
+        if feature >= 4:
+            side = scalar(1.0)
+        return side
+
+    @wp.func
+    def way(feature: int):
+        """-1 where a ray goes in, 1 where it comes out."""
+        side = scalar(-1.0)
+        if feature % 2 == 1:
+            side = scalar(1.0)
+        return side
+
+    @wp.func
+    def surface_time(type: int, feature: int, o: vec3, d: vec3, size: vec3, corners: mat33):
+        """How far along its direction a ray meets a feature, in lengths of ``d``; negative if it doesn't."""
+        time = scalar(NEVER)
+        if type == wp.static(codes.SPHERE):
+            time = round_time(o, d, size[0], way(feature))
+        elif type == wp.static(codes.ELLIPSOID):
+            time = round_time(wp.cw_div(o, size), wp.cw_div(d, size), scalar(1.0), way(feature))
+        elif type == wp.static(codes.CAPSULE) or type == wp.static(codes.CYLINDER):
+            if feature < 2:
+                time = side_time(o, d, size[0], way(feature))
+            elif type == wp.static(codes.CYLINDER):
+                time = level_time(o[2], d[2], end_side(feature) * size[1])
+            else:
+                centre = vec3(scalar(0.0), scalar(0.0), end_side(feature) * size[1])
+                time = round_time(o - centre, d, size[0], way(feature))
+        elif type == wp.static(codes.BOX):
+            axis = feature // 2
+            time = level_time(o[axis], d[axis], way(feature) * size[axis])
+        elif type == wp.static(codes.PLANE):
+            time = level_time(o[2], d[2], scalar(0.0))
+        else:
+            time = triangle_time(o, d, corners)
+        return time
+
+    @wp.func
+    def surface_normal(type: int, feature: int, point: vec3, size: vec3, corners: mat33):
+        """The outward unit normal at a point of a feature."""
+        normal = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
+        if type == wp.static(codes.SPHERE):
+            normal = wp.normalize(point)
+        elif type == wp.static(codes.ELLIPSOID):
+            normal = wp.normalize(wp.cw_div(wp.cw_div(point, size), size))
+        elif type == wp.static(codes.CAPSULE) or type == wp.static(codes.CYLINDER):
+            if feature < 2:
+                normal = wp.normalize(vec3(point[0], point[1], scalar(0.0)))
+            elif type == wp.static(codes.CYLINDER):
+                normal = vec3(scalar(0.0), scalar(0.0), end_side(feature))
+            else:
+                normal = wp.normalize(point - vec3(scalar(0.0), scalar(0.0), end_side(feature) * size[1]))
+        elif type == wp.static(codes.BOX):
+            if feature // 2 == 0:
+                normal = vec3(way(feature), scalar(0.0), scalar(0.0))
+            elif feature // 2 == 1:
+                normal = vec3(scalar(0.0), way(feature), scalar(0.0))
+            else:
+                normal = vec3(scalar(0.0), scalar(0.0), way(feature))
+        elif type != wp.static(codes.PLANE):
+            normal = wp.normalize(triangle_area(corners))
+        return normal
+
+    return SimpleNamespace(surface_time=surface_time, surface_normal=surface_normal)
