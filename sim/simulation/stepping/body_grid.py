@@ -1,4 +1,4 @@
-"""Worlds of many bodies, whose near pairs a grid finds in every step: memory and time grow with the number of bodies."""
+"""Worlds of many bodies, whose near pairs a grid finds in every step: memory and time grow with their number."""
 
 import copy
 import itertools

@@ -165,7 +165,7 @@ class CollisionModel:
         return fill(Pairs, first=first, end=end, a=self.pair_a, b=self.pair_b, rule=self.pair_rule, **bits)
 
     def _pack_shapes(self, model: Model, members: set[int], on_fields: Iterable[tuple[int, int]]) -> None:
-        """Pack the shapes of geometries in convex pairs, and of those on heightfields: pairs of a body and its field."""
+        """Pack the shapes of geometries in convex pairs, and of pairs of a body and the heightfield that it is on."""
         shapes = _packed_shapes(model, members)
         _check_features(model, shapes, on_fields)
         self.packed = self._pack(model, shapes)
