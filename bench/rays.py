@@ -21,6 +21,7 @@ import warp as wp
 from PIL import Image
 
 import sim
+from sim.output import write_text
 
 WORLDS, COLUMNS, ROWS = 64, 128, 8
 TURNS = 9
@@ -39,7 +40,7 @@ def scene(things: int, folder: Path) -> Path:
             f'<body pos="{x} {y} {rng.uniform(0.5, 1.5)}"><freejoint/><geom type="{kind}" size=".2 .3 .25"/></body>'
         )
     path = folder / "scene.xml"
-    path.write_text(f"""<mujoco><asset><hfield name="hills" size="8 8 .5 .1" nrow="33" ncol="33" file="hills.png"/>
+    write_text(path, f"""<mujoco><asset><hfield name="hills" size="8 8 .5 .1" nrow="33" ncol="33" file="hills.png"/>
     <mesh name="stone" file="stone.obj"/></asset><worldbody><geom type="hfield" hfield="hills"/>
     <geom type="mesh" mesh="stone" pos="2 0 1"/>{"".join(bodies)}</worldbody></mujoco>""")
     return path

@@ -156,7 +156,7 @@ def test_every_file_is_written_beside_its_place():
         "sim/output.py", "sim/exporters/files.py", "sim/exporters/urdf/changes.py", "examples/learning.py",
         "sim/exporters/mjcf/exporter.py", "sim/exporters/urdf/exporter.py", "sim/usd/write.py",
         "sim/identify/report.py", "examples/payload.py",
-        "bench/gpu.py", "bench/peers.py", "bench/processes.py", "bench/resident.py", "bench/robot.py",
+        "bench/gpu.py", "bench/peers.py", "bench/processes.py", "bench/rays.py", "bench/resident.py", "bench/robot.py",
         "bench/tables/__main__.py",
     }  # fmt: skip
     signs = (".write_text(", ".write_bytes(", '"w")', '"wb")', "tempfile")
