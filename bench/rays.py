@@ -40,9 +40,12 @@ def scene(things: int, folder: Path) -> Path:
             f'<body pos="{x} {y} {rng.uniform(0.5, 1.5)}"><freejoint/><geom type="{kind}" size=".2 .3 .25"/></body>'
         )
     path = folder / "scene.xml"
-    write_text(path, f"""<mujoco><asset><hfield name="hills" size="8 8 .5 .1" nrow="33" ncol="33" file="hills.png"/>
+    write_text(
+        path,
+        f"""<mujoco><asset><hfield name="hills" size="8 8 .5 .1" nrow="33" ncol="33" file="hills.png"/>
     <mesh name="stone" file="stone.obj"/></asset><worldbody><geom type="hfield" hfield="hills"/>
-    <geom type="mesh" mesh="stone" pos="2 0 1"/>{"".join(bodies)}</worldbody></mujoco>""")
+    <geom type="mesh" mesh="stone" pos="2 0 1"/>{"".join(bodies)}</worldbody></mujoco>""",
+    )
     return path
 
 
