@@ -56,6 +56,8 @@ def robot(tmp_path_factory):
     return path, sim.load(path, dtype="float64")
 
 
+# Of so many states a robot's functions take eight at a time, which only a CPU does.
+@pytest.mark.cpu_shapes
 def test_readings_beside_mujoco(robot):
     path, model = robot
     peer = mujoco.MjModel.from_xml_path(str(path))
