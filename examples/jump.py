@@ -24,6 +24,7 @@ import sim
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import write_result
 from examples.resume import Progress
+from examples.search import resumed_gradient
 from scenes import jump
 from sim import optimise
 from sim.render import Marker, Trail
@@ -58,14 +59,10 @@ def optimise_jump(
         [optimise.LeastSquares(miss, longest=LONGEST_STEP)], controls=optimise.Knots(jump.KNOTS, "linear"),
         q0=scene.q0, limits=(jump.LOWEST, jump.HIGHEST), scale=SCALE,
     )  # fmt: skip
-    found = optimise.gradient(
-        problem, scene.guess, iterations=iterations, patience=6, goal=GOAL, progress=bar,
+    return resumed_gradient(
+        problem, kept, scene.guess, iterations=iterations, patience=6, goal=GOAL, progress=bar,
         score=lambda motion: torch.linalg.norm(distances(scene, motion.q, motion.qd), dim=1),
-        save=lambda state: kept.save(**state), resume=kept.load(),
     )  # fmt: skip
-    if found.message != "interrupted":
-        kept.done()
-    return found
 
 
 def distances(scene: jump.JumpScene, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:

@@ -23,6 +23,7 @@ import sim
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import write_result
 from examples.resume import Progress
+from examples.search import resumed_gradient
 from scenes import push
 from sim import optimise
 from sim.render import Marker, Trail
@@ -60,14 +61,10 @@ def optimise_push(
         simulator, scene.steps, [optimise.LeastSquares(miss, longest=LONGEST_STEP)],
         controls=optimise.Knots(KNOTS, "linear"), q0=scene.q0, joints=scene.rails,
     )  # fmt: skip
-    found = optimise.gradient(
-        problem, iterations=iterations, patience=4, goal=GOAL, progress=bar,
+    return resumed_gradient(
+        problem, kept, iterations=iterations, patience=4, goal=GOAL, progress=bar,
         score=lambda motion: torch.linalg.norm(distances(scene, motion.q, motion.qd), dim=1),
-        save=lambda state: kept.save(**state), resume=kept.load(),
     )  # fmt: skip
-    if found.message != "interrupted":
-        kept.done()
-    return found
 
 
 def distances(scene: push.PushScene, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:

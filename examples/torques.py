@@ -10,6 +10,7 @@ import torch
 
 import sim
 from examples.resume import Progress
+from examples.search import resumed_gradient
 from sim import optimise
 from sim.model.model import Part
 
@@ -117,12 +118,10 @@ def reach(
         simulator, len(task.tau), [optimise.LeastSquares(miss, longest=task.longest_step)], q0=task.q0, qd0=task.qd0,
         joints=task.motors, limits=(-np.inf, np.inf),
     )  # fmt: skip
-    found = optimise.gradient(
-        problem, task.tau[:, motors], iterations=iterations, score=distance, goal=task.goal, patience=PATIENCE,
-        progress=bar, save=lambda state: kept.save(**state), resume=kept.load(),
+    found = resumed_gradient(
+        problem, kept, task.tau[:, motors], iterations=iterations, score=distance, goal=task.goal, patience=PATIENCE,
+        progress=bar,
     )  # fmt: skip
-    if found.message != "interrupted":
-        kept.done()
     tau = task.tau.copy()
     tau[:, motors] = found.controls
     return Result(tau, found.q, found.qd, found.history, task.goal, max(found.seconds, time.perf_counter() - begun))
