@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scenes.quadruped import LEG_LENGTH, LEGS, QUADRUPED_URDF, THIGH_ANGLE, standing_height
+from scenes.quadruped import LEG_LENGTH, LEGS, QUADRUPED_URDF, standing_height, standing_legs
 from sim.model.builder import ModelBuilder
 from sim.model.model import Model, Part
 from warp_kernels.types import CAPSULE
@@ -74,9 +74,7 @@ def _standing(builder: ModelBuilder, robots: list[Part], dtype: str) -> Crowd:
     model = builder.finalize(dtype)
     q0 = model.q0.copy()
     for robot in robots:
-        for leg in LEGS:
-            q0[model.q_slice(f"{robot.name}/{leg}_thigh_joint")] = THIGH_ANGLE
-            q0[model.q_slice(f"{robot.name}/{leg}_calf_joint")] = -2.0 * THIGH_ANGLE
+        q0[model.q_slice(robot)][7:] = standing_legs()
     return Crowd(model, q0, np.zeros(model.nv))
 
 

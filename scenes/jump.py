@@ -16,8 +16,7 @@ FRICTION = 0.8
 DT, STEPS, STANDING = 2.5e-3, 400, 200  # time step [s], steps of the jump, steps of standing afterwards
 KNOTS = 11
 # What the joints' servos may be told [rad]: a little less than what the joints can do.
-LOWEST, HIGHEST = quadruped.legs(-0.5, -2.7), quadruped.legs(2.5, -0.55)
-LOWEST[::3], HIGHEST[::3] = -0.86, 0.86
+LOWEST, HIGHEST = np.tile([-0.86, -0.5, -2.7], 4), np.tile([0.86, 2.5, -0.55], 4)
 HEIGHTS = (0.05, 0.2)  # range of random steps [m]
 
 
@@ -29,7 +28,6 @@ class JumpScene:
         model: ground, step and robot, whose legs have servos.
         q0: initial coordinates [nq], standing before the step.
         target: where the robot's origin should be at the end [3], m.
-        standing: angles of the legs' joints when standing [12], rad.
         height: of the step [m].
         steps: number of time steps of the jump.
         dt: time step [s].
@@ -38,10 +36,14 @@ class JumpScene:
     model: Model
     q0: np.ndarray
     target: np.ndarray
-    standing: np.ndarray
     height: float
     steps: int
     dt: float
+
+    @property
+    def standing(self) -> np.ndarray:
+        """Angles of the legs' joints when standing [12], rad."""
+        return self.q0[7:]
 
     @property
     def guess(self) -> np.ndarray:
@@ -75,9 +77,9 @@ def build(height: float = HEIGHT, dtype: str = "float32") -> JumpScene:
         builder.add_actuator(joint, "position", kp=SERVO_KP, kd=SERVO_KD)
     model = builder.finalize(dtype)
     q0 = model.q0.copy()
-    q0[7:] = quadruped.legs(quadruped.THIGH_ANGLE, -2.0 * quadruped.THIGH_ANGLE)
+    q0[7:] = quadruped.standing_legs()
     target = np.array([GAP + TARGET, 0.0, height + start[2]])
-    return JumpScene(model, q0, target, q0[7:].copy(), float(height), STEPS, DT)
+    return JumpScene(model, q0, target, float(height), STEPS, DT)
 
 
 def random_heights(seed: int, count: int) -> np.ndarray:

@@ -54,7 +54,7 @@ def build(dtype: str = "float32", *, friction: float = 0.8, height: float = 0.0,
             builder.add_actuator(joint, "position", kp=SERVO_KP, kd=SERVO_KD)
     model = builder.finalize(dtype)
     q0 = model.q0.copy()
-    q0[7:] = legs(THIGH_ANGLE, -2.0 * THIGH_ANGLE)
+    q0[7:] = standing_legs()
     return QuadrupedScene(model, robot, q0, np.zeros(model.nv))
 
 
@@ -66,6 +66,11 @@ def joint_names() -> list[str]:
 def legs(thigh: float, calf: float) -> np.ndarray:
     """Angles of the legs' joints, all four legs alike and below the hips [12], rad."""
     return np.tile([0.0, thigh, calf], len(LEGS))
+
+
+def standing_legs() -> np.ndarray:
+    """Angles of the legs' joints in the standing pose [12], rad."""
+    return legs(THIGH_ANGLE, -2.0 * THIGH_ANGLE)
 
 
 def standing_height() -> float:

@@ -5,7 +5,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.simulation.simulator import Simulator
-from sim.torch.present_robot import present_robot
+from sim.torch.present_robot import present_parameter, present_robot
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_paths import TendonPaths
 from warp_kernels.types import POSITION, TORQUE, VELOCITY
@@ -55,7 +55,7 @@ def forces_of_actuators(
     """
     simulator.model.require_stateless_actuators("actuator_forces")
     gear, kp, kd, gain, offset, kp_per_input, kd_per_input, centre, limit, lower, upper = (
-        torch.as_tensor(simulator.parameter(f"actuator_{name}"), dtype=q.dtype, device=q.device)
+        present_parameter(simulator, f"actuator_{name}", q)
         for name in (
             "gear", "kp", "kd", "gain", "offset", "kp_per_input", "kd_per_input", "force_centre", "force_limit",
             "control_lower", "control_upper",
@@ -100,7 +100,7 @@ def on_joints(
 ) -> torch.Tensor:
     """What forces of actuators [steps, num_worlds, nu] come to on the degrees of freedom [steps, num_worlds, nv]."""
     model = simulator.model
-    pull = force * torch.as_tensor(simulator.parameter("actuator_gear"), dtype=force.dtype, device=force.device)
+    pull = force * present_parameter(simulator, "actuator_gear", force)
     joint, tendon = (np.flatnonzero(each >= 0) for each in (model.actuator_dof, model.actuator_tendon))
     dofs = torch.as_tensor(model.actuator_dof[joint], dtype=torch.long, device=force.device)
     result = force.new_zeros(*force.shape[:-1], model.nv).index_add(-1, dofs, pull[..., joint])

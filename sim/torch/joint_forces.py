@@ -7,7 +7,7 @@ import torch
 from sim.errors import ModelError
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, on_joints
-from sim.torch.present_robot import present_robot
+from sim.torch.present_robot import present_parameter, present_robot
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_paths import TendonPaths, point_jacobian
 
@@ -138,7 +138,9 @@ class JointForces(torch.nn.Module):
     def _of_joints(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
         """Dampers and springs."""
         model, after = self._simulator.model, qd[1:]
-        damping, stiffness, rest = (self._parameter(name, q) for name in ("damping", "stiffness", "rest_position"))
+        damping, stiffness, rest = (
+            present_parameter(self._simulator, name, q) for name in ("damping", "stiffness", "rest_position")
+        )
         force = -damping * after
         dofs = [dof for dof in range(model.nv) if model.dof_q[dof] >= 0]
         ahead = 0.0 if self._simulator.contact.law == "mujoco" else self._simulator.dt
@@ -150,7 +152,8 @@ class JointForces(torch.nn.Module):
     def _of_tendons(self, qd: torch.Tensor, length: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
         """Springs and dampers of tendons, both at the start of a step."""
         stiffness, damping, lower, upper = (
-            self._parameter(f"tendon_{name}", qd) for name in ("stiffness", "damping", "rest_lower", "rest_upper")
+            present_parameter(self._simulator, f"tendon_{name}", qd)
+            for name in ("stiffness", "damping", "rest_lower", "rest_upper")
         )
         rate = (slope @ qd[:-1, ..., None])[..., 0]
         stretch = (length - upper).clamp(min=0.0) + (length - lower).clamp(max=0.0)
@@ -164,6 +167,3 @@ class JointForces(torch.nn.Module):
         arm = (pose[..., :3, :3] @ robot.com[..., None])[..., 0]
         lift = -robot.gravity_compensation[..., None] * robot.mass[..., None] * robot.gravity[..., None, :]
         return (point_jacobian(jacobian, arm) @ lift[..., None]).squeeze(-1).sum(dim=-2)
-
-    def _parameter(self, name: str, like: torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(self._simulator.parameter(name), dtype=like.dtype, device=like.device)

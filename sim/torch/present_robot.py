@@ -1,10 +1,15 @@
-"""A robot with the parameters that a simulator has at present."""
+"""The parameters that a simulator has at present, as tensors and in a robot."""
 
 import torch
 
 from sim.dynamics.differentiable_op import dynamics_parameters
 from sim.simulation.simulator import Simulator
 from sim.torch.robot.robot import Robot
+
+
+def present_parameter(simulator: Simulator, name: str, like: torch.Tensor) -> torch.Tensor:
+    """A parameter of the simulator, with the precision and on the device of another tensor, without gradient."""
+    return torch.as_tensor(simulator.parameter(name), dtype=like.dtype, device=like.device)
 
 
 def present_robot(simulator: Simulator, robot: Robot, q: torch.Tensor) -> Robot:

@@ -7,6 +7,7 @@ from sim.model.specs import WORLD
 from sim.rays.cast import RAY_PARAMETERS
 from sim.rays.targets import RayTargets
 from sim.simulation.simulator import Simulator
+from sim.torch.present_robot import present_parameter
 from sim.torch.robot.robot import Robot
 
 NOTHING = -1.0  # what a rangefinder reads where its ray meets nothing
@@ -32,8 +33,7 @@ def tendon_limit(
 
 
 def _bounds(simulator: Simulator, names: tuple[str, ...], number: int, like: torch.Tensor) -> list[torch.Tensor]:
-    values = (torch.as_tensor(simulator.parameter(name), dtype=like.dtype, device=like.device) for name in names)
-    return [value[..., number : number + 1] for value in values]
+    return [present_parameter(simulator, name, like)[..., number : number + 1] for name in names]
 
 
 def _limit(
@@ -59,7 +59,7 @@ def rangefinder(simulator: Simulator, robot: Robot, q: torch.Tensor, frame: str)
         origin, along, targets = pose[..., :3, 3], pose[..., :3, 2], RayTargets("all", (frame,))
     parameters = {}
     for name in RAY_PARAMETERS:
-        value = torch.as_tensor(simulator.parameter(name), dtype=q.dtype, device=q.device)
+        value = present_parameter(simulator, name, q)
         per_world = value.dim() > number_of_dims(name)
         parameters[name] = value.expand(steps, *value.shape).flatten(0, 1) if per_world else value
     rays = robot.cast_rays(flat, origin[:, None], along[:, None], targets, **parameters)  # type: ignore[arg-type]

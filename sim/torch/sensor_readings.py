@@ -11,6 +11,7 @@ from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints
+from sim.torch.present_robot import present_parameter
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
 from sim.torch.sensor_limits import joint_limit, rangefinder, tendon_limit
@@ -151,12 +152,14 @@ class _Motion:
         return self._gear()[..., number, None] * moved[which, ..., number : number + 1]
 
     def _gear(self) -> torch.Tensor:
-        return torch.as_tensor(self.simulator.parameter("actuator_gear"), dtype=self.q.dtype, device=self.q.device)
+        return present_parameter(self.simulator, "actuator_gear", self.q)
 
     def _tendons(self) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Lengths and slopes, where an actuator acts on a tendon."""
-        if not (self.model.actuator_tendon >= 0).any():
-            return None
+        return self._tendon_paths() if (self.model.actuator_tendon >= 0).any() else None
+
+    def _tendon_paths(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Lengths and slopes of all tendons."""
         if self._paths is None:
             self._paths = TendonPaths(self.simulator, self.robot)(self.q)
         return self._paths
@@ -180,10 +183,8 @@ class _Motion:
 
     def _of_tendon(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Length and rate."""
-        if self._paths is None:
-            self._paths = TendonPaths(self.simulator, self.robot)(self.q)
         number = self.model.tendons.names.index(sensor.target)
-        length, slope = (each[:, :, number] for each in self._paths)
+        length, slope = (each[:, :, number] for each in self._tendon_paths())
         return length[..., None], (slope * self.qd).sum(dim=-1, keepdim=True)
 
     def _tendon_limit(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:

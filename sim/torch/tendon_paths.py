@@ -5,6 +5,7 @@ import torch
 from sim.errors import ModelError
 from sim.model.tendons.tendons import owners_of
 from sim.simulation.simulator import Simulator
+from sim.torch.present_robot import present_parameter
 from sim.torch.robot.robot import Robot
 
 
@@ -49,7 +50,7 @@ class TendonPaths:
     def _add_terms(self, q: torch.Tensor, lengths: list[torch.Tensor], slopes: list[torch.Tensor]) -> None:
         """What fixed tendons have: coefficients times joint coordinates."""
         model = self._simulator.model
-        coefficients = self._parameter("tendon_coefficient", q)
+        coefficients = present_parameter(self._simulator, "tendon_coefficient", q)
         unit = torch.eye(self._nv, dtype=q.dtype, device=q.device)
         for tendon in range(self._count):
             for term in model.tendons.terms(tendon):
@@ -76,7 +77,7 @@ class TendonPaths:
     def _points(self, q: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Where each point is in the world [..., 3], and its velocity per degree of freedom [..., nv, 3]."""
         links = self._simulator.model.tendons.point_link.tolist()
-        own = self._parameter("tendon_point", q)
+        own = present_parameter(self._simulator, "tendon_point", q)
         if self._links:
             flat = q.reshape(-1, q.shape[-1])
             poses = self._robot.forward_kinematics_matrix(flat, self._names).unflatten(0, q.shape[:-1])
@@ -92,9 +93,6 @@ class TendonPaths:
             arm = (pose[..., :3, :3] @ point[..., None])[..., 0]
             found.append((pose[..., :3, 3] + arm, point_jacobian(jacobian, arm)))
         return found
-
-    def _parameter(self, name: str, like: torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(self._simulator.parameter(name), dtype=like.dtype, device=like.device)
 
 
 def point_jacobian(jacobian: torch.Tensor, arm: torch.Tensor) -> torch.Tensor:

@@ -71,21 +71,24 @@ def kept_softness(prim: Usd.Prim, name: str) -> Softness:
 
 def kept(prim: Usd.Prim, name: str, count: int) -> np.ndarray | None:
     """The numbers kept under a name [count]; None if there are none, or not that many, or not all finite."""
+    array = _kept_numbers(prim, name)
+    return array if array is not None and len(array) == count else None
+
+
+def kept_rows(prim: Usd.Prim, name: str, size: int) -> np.ndarray:
+    """The rows kept under a name [n, size]; none if numbers are missing or not finite."""
+    array = _kept_numbers(prim, name)
+    return np.zeros((0, size)) if array is None or len(array) % size else array.reshape(-1, size)
+
+
+def _kept_numbers(prim: Usd.Prim, name: str) -> np.ndarray | None:
+    """The numbers kept under a name; None if there are none, or not all finite."""
     attribute = prim.GetAttribute(NAMESPACE + name)
     value = attribute.Get() if attribute else None
     if value is None or isinstance(value, str):
         return None
     array = np.array(value, dtype=np.float64).reshape(-1)
-    return array if len(array) == count and np.isfinite(array).all() else None
-
-
-def kept_rows(prim: Usd.Prim, name: str, size: int) -> np.ndarray:
-    """Rows of so many numbers kept under a name [n, size]; none where there are none, or not all finite."""
-    attribute = prim.GetAttribute(NAMESPACE + name)
-    value = attribute.Get() if attribute else None
-    array = np.zeros(0) if value is None or isinstance(value, str) else np.array(value, dtype=np.float64).reshape(-1)
-    whole = len(array) % size == 0 and np.isfinite(array).all()
-    return array.reshape(-1, size) if whole else np.zeros((0, size))
+    return array if np.isfinite(array).all() else None
 
 
 def kept_text(prim: Usd.Prim, name: str) -> str | None:
