@@ -80,7 +80,11 @@ def downhill(search: Search, lower: np.ndarray, upper: np.ndarray) -> tuple[np.n
 
 def at_work(search: Search, lower: np.ndarray, upper: np.ndarray, settled: float) -> np.ndarray:
     """Which searches haven't ended [n]: those that expect to decrease their loss by more than ``settled``."""
-    return (~search.exact | (downhill(search, lower, upper)[1] > settled)) & (search.damping < STUCK)
+    return _has_more(search, downhill(search, lower, upper)[1], settled)
+
+
+def _has_more(search: Search, decrease: np.ndarray, settled: float) -> np.ndarray:
+    return (~search.exact | (decrease > settled)) & (search.damping < STUCK)
 
 
 def iterate(
@@ -103,8 +107,8 @@ def iterate(
         longest: longest step in any unknown.
         settled: decrease of a loss that isn't worth another step. Corrected derivatives don't decide that.
     """
-    working = at_work(search, lower, upper, settled)
-    step, _ = downhill(search, lower, upper)
+    step, decrease = downhill(search, lower, upper)
+    working = _has_more(search, decrease, settled)
     step *= np.minimum(1.0, longest / np.maximum(np.abs(step).max(axis=1), 1e-12))[:, None]
     trial = np.clip(search.x + step, lower, upper)
     found = residuals(trial)
