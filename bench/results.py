@@ -73,8 +73,8 @@ converges to a wrong minimum; it may use 4,000 episodes.
 ESTIMATION = """\
 A box is thrown at floor and wall while a known force pushes it. It is observed 20 times a second, with noise of 1 % of
 the distance it travels and of the angle it turns (`examples/estimate.py`). The paper estimates friction only. Each
-interval holds 95 % of the posterior, sampled around the best fit. If the intervals are right, 95 % of them contain the
-truth, and errors divided by the stated standard deviations have a root mean square of 1.
+interval holds 95 % of the posterior, sampled around the minima found. If the intervals are right, 95 % of them contain
+the truth, and errors divided by the stated standard deviations have a root mean square of 1.
 """
 ESTIMATION_PICTURE = "![A box bounces off a wall, past balls where it was seen](pictures/estimate.gif)\n"
 

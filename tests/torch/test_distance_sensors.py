@@ -56,7 +56,7 @@ def robot(tmp_path_factory):
     return path, sim.load(path, dtype="float64")
 
 
-# Of so many states a robot's functions take eight at a time, which only a CPU does.
+# A robot's functions take these 300 states eight at a time, which only a CPU does.
 @pytest.mark.cpu_shapes
 def test_readings_beside_mujoco(robot):
     path, model = robot

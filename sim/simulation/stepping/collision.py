@@ -74,7 +74,7 @@ def default_max_contacts(model: Model, margin: float) -> int:
 
 
 def is_crowd(model: Model) -> bool:
-    """Whether so many geometries move in a world that its pairs are not listed beforehand but found in every step."""
+    """Whether more than ``MOST_LISTED`` geometries move: then a grid finds the near pairs in every step."""
     return sum(g.collides and not model.is_static(g) for g in model.geometries) > MOST_LISTED
 
 

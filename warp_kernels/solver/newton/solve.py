@@ -41,7 +41,7 @@ ROUND = 8
 PASSES = 11
 SWEEPS = 24
 # Sweeps come before the first Newton step in a world with more constraints than this, where the square of the residual is above a share
-# AFAR of those at hand: some of so many answer otherwise than they seem to, and lead the step astray.
+# AFAR of those at hand: with that many, the first guess of which ones act is wrong for some, and the step leads astray.
 TANGLE = 64
 AFAR = 0.1
 # Passes after which sweeps go on from what the Newton step made of their impulses; where it has led nowhere, later ones go on from their own.
