@@ -81,6 +81,10 @@ WRONG = {
         "</replicate></worldbody></mujoco>",
         r"<replicate> \(line 2\): makes 4002002 elements or more; at most 1000000 are supported",
     ),
+    "many replicas": (
+        '<mujoco><worldbody>\n<replicate count="333333"><geom size="1"/></replicate></worldbody></mujoco>',
+        r"<replicate> \(line 2\): makes 333333 replicas or more; at most 10000 are supported",
+    ),
     "cloth": (
         '<mujoco><worldbody><flexcomp name="f" type="grid" count="9999 9999 9"/></worldbody></mujoco>',
         r"<flexcomp> \(line 1\): makes \d+ elements or more",

@@ -17,6 +17,8 @@ MOST_NUMBERS = 10_000_000
 # Elements after <replicate>, and vertices that <composite> and <flexcomp> make.
 MOST_ELEMENTS = 1_000_000
 REPEATED = ("replicate", "composite", "flexcomp")
+# Elements within <replicate>, after it. MuJoCo 4 takes time with the square of their number: 2.3 s for this many.
+MOST_REPLICAS = 10_000
 # Points along each of the two directions of a builtin mesh.
 FINEST_MESH = 1000
 ARRAYS = ("hfield", "numeric", "mesh")
@@ -49,7 +51,7 @@ def _check_tags(path: Path, file: Path) -> list[str]:
         data = read_text(file)
     except ImportFileError:
         return []  # MuJoCo's message tells who includes it
-    included, factors, total = [], [1], 0
+    included, factors, total, replicas = [], [1], 0, 0
     for tag in tags(data):
         if tag.ends:
             if tag.name == "replicate" and len(factors) > 1:
@@ -67,6 +69,10 @@ def _check_tags(path: Path, file: Path) -> list[str]:
         total += times
         if total > MOST_ELEMENTS:
             message = f"makes {total} elements or more; at most {MOST_ELEMENTS} are supported"
+            raise ImportFileError(path, message, f"<{tag.name}> ({_where(path, file, data, tag)})")
+        replicas += times if factors[-1] > 1 else 0
+        if replicas > MOST_REPLICAS:
+            message = f"makes {replicas} replicas or more; at most {MOST_REPLICAS} are supported"
             raise ImportFileError(path, message, f"<{tag.name}> ({_where(path, file, data, tag)})")
     return included
 
