@@ -26,6 +26,8 @@ def model(**ball: float) -> sim.Model:
         ),
         ({"law": "mujoco", "solimp": (0.9, 0.95)}, r"solimp is \[0.9, 0.95\]"),
         ({"law": "mujoco", "impratio": 0.0}, "impratio is 0.0; it must be positive"),
+        ({"law": "mujoco", "impratio": float("inf")}, "impratio is inf; it must be positive and finite"),
+        ({"law": "mujoco", "solref": (float("inf"), 1.0)}, r"solref is \[inf, 1.0\].*infinite"),
     ],
 )
 def test_refused_options(options, said):
