@@ -46,6 +46,14 @@ MJCF = {
         "<option>: impratio is -1.0; it must be positive and",
     ),
     "infinite ratio": (mjcf(FREE, option='<option impratio="inf"/>'), "<option>: impratio is inf"),
+    "margin": (
+        mjcf(FREE.replace('"g"', '"g" margin="1e300"')),
+        r"geom 'g' \(line 1\): its margin is 1e\+300, which is too",
+    ),
+    "torque scale": (
+        mjcf(FREE, '<equality><weld body1="b" torquescale="1e300"/></equality>'),
+        r"equality 0 \(line 1\): its data is",
+    ),
     "softness": (mjcf(FREE.replace('"g"', '"g" solref="inf 1"')), r"geom 'g' \(line 1\): its solref is \[inf, 1.0\]"),
     "softness of a limit": (
         mjcf(HINGE.replace('"j"', '"j" range="-1 1" solreflimit="1e300 1"')),

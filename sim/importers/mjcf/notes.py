@@ -36,10 +36,13 @@ IRRELEVANT = {
 # Numbers that enter computations; their squares must not overflow.
 COMPUTED = {
     "body": ("pos", "quat", "mass", "inertia", "ipos", "iquat"),
-    "geom": ("pos", "quat", "size", "friction"),
+    "geom": ("pos", "quat", "size", "friction", "margin", "gap", "solmix"),
+    "pair": ("margin", "gap", "friction"),
+    "equality": ("data",),
     "site": ("pos", "quat"),
     "joint": ("pos", "axis"),
 }
+ARRAYS_OF = {"joint": "jnt", "equality": "eq"}  # what their names begin with
 # Where MuJoCo keeps softness, with the attributes that it is read from.
 SOFTNESS = {
     "geom": {"geom": ""}, "joint": {"jnt": "limit", "dof": "friction"}, "equality": {"eq": ""}, "pair": {"pair": ""},
@@ -72,7 +75,7 @@ def refuse_numbers(file: MJCFFile) -> None:
     model = file.model
     for kind, names in COMPUTED.items():
         for name in names:
-            _refuse_large(file, kind, name, getattr(model, f"{'jnt' if kind == 'joint' else kind}_{name}"))
+            _refuse_large(file, kind, name, getattr(model, f"{ARRAYS_OF.get(kind, kind)}_{name}"))
     for number in ("solref", "solimp"):
         for kind, arrays in SOFTNESS.items():
             for array, of in arrays.items():
