@@ -9,10 +9,8 @@ a version of Warp names them otherwise, it makes its own.
 
 import contextlib
 import os
-import shutil
 import tempfile
 import threading
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,10 @@ from typing import Any
 
 import warp as wp
 
+from sim.output import WritingFolder
+
+# What the name of a process's folder for its headers begins with, among the system's temporary files.
+FOLDER = "backswing_headers_"
 HEADER = """#define WP_TILE_BLOCK_DIM {block_dim}
 #define WP_NO_CRT
 #include "builtin.h"
@@ -36,8 +38,8 @@ class Headers:
     """
 
     def __init__(self, at_a_time: int):
-        self._folder = Path(tempfile.mkdtemp(prefix="backswing_headers_"))
-        weakref.finalize(self, _remove, self._folder, os.getpid())
+        self._writing = WritingFolder(Path(tempfile.gettempdir()), FOLDER)
+        self._folder = self._writing.path
         self._made: dict[tuple[Any, ...], Path | None] = {}
         self._lock = threading.Lock()
         self._at_a_time = at_a_time
@@ -128,12 +130,6 @@ class _Turn:
 
     options: list[str]
     size: int
-
-
-def _remove(folder: Path, process: int) -> None:
-    """Remove a folder, in the process that made it and not in one that was forked from it."""
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _digest(flags: list[str]) -> str:
