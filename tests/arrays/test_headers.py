@@ -10,7 +10,7 @@ from pathlib import Path
 import warp as wp
 
 from sim import output
-from sim.arrays.headers import Headers
+from sim.arrays.headers import HEADER_ROOM, Headers
 from sim.importers.untrusted import Limits, ReadingProcess
 
 SOURCE = """#define WP_TILE_BLOCK_DIM 1
@@ -36,6 +36,7 @@ def test_flags_that_a_header_does_not_depend_on_share_it(tmp_path: Path, capfd):
     # Under each of the names by which Warp looks for it, or Warp would have made another one.
     assert len(made) == len(FLAGS)
     assert len({file.stat().st_ino for file in made}) == 1
+    assert 4_000_000 < made[0].stat().st_size < HEADER_ROOM
     assert capfd.readouterr().err == "", "the compiler refused a header"
 
 
@@ -43,7 +44,7 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path: Path, m
     make = """if True:
         import sys
         from pathlib import Path
-        from sim.arrays.headers import Headers
+        from sim.arrays.headers import HEADER_ROOM, Headers
         from sim.importers.untrusted import Limits, ReadingProcess
         made = Headers(1), ReadingProcess(Limits())
         print("made", flush=True)
