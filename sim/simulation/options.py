@@ -74,8 +74,8 @@ class ContactOptions:
             Where this or ``solimp`` is given it is a parameter of the simulator, with a gradient.
         solimp: of the law "mujoco": one for all constraints, likewise.
         impratio: of the law "mujoco": impedance of friction per that of the normal force.
-        noslip_iterations: of the law "mujoco": the most sweeps of its noslip solver, which takes up friction alone after
-            the solution, without regularisation, so that what friction holds doesn't creep; 0 for none.
+        noslip_iterations: of the law "mujoco": the most sweeps of its noslip solver, which takes up friction alone
+            after the solution, without regularisation, so that what friction holds doesn't creep; 0 for none.
         noslip_tolerance: of these: sweeps end once one lowers MuJoCo's scaled cost by less; 0 for all of them.
         warm_start: of "pgs": begin with the impulses of the step before, which are then part of the state, rather than
             with zero. "newton" begins with the velocities of the step before, and its solution doesn't depend on them.

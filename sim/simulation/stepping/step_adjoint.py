@@ -298,9 +298,10 @@ class DifferentiableStep(Step):
             self._launch(smoothing_kernels(self.scalar).held_shares, self.num_worlds)
         (bar,) = self.device_model.parameter_bars("regularisation")
         regularisation = self.device_model.parameter_arrays("regularisation")["regularisation"]
-        given = {"regularisation": regularisation, "regularisation_bar": bar}
-        begin = self.noslip.unwind() if self.noslip else {}
-        self._launch(solver.solution_adjoint, self.num_worlds, **given, **begin)
+        given: dict[str, Any] = {"regularisation": regularisation, "regularisation_bar": bar}
+        if self.noslip:
+            given |= self.noslip.unwind()
+        self._launch(solver.solution_adjoint, self.num_worlds, **given)
         if self.noslip:
             self.noslip.add_adjoints()
             matrix_bar = self.noslip.matrix_bar

@@ -1,4 +1,4 @@
-"""MuJoCo's noslip solver as a stage of a step: after the solution, friction alone once more, and the way back through it."""
+"""MuJoCo's noslip solver as a stage of a step, with the way back through it."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ class NoSlipStage:
         self.matrix_bar = self._worlds_last(step.max_couplings, t.mat33)
 
     def unwind(self) -> dict[str, wp.array]:
-        """From the adjoint of the impulses to that of the solution. Returns what the adjoint of the solution begins with."""
+        """From the adjoint of the impulses to what the adjoint of the solution begins with, which is returned."""
         self._launch(self._adjoint_kernels.noslip_reverse, self._step.num_worlds)
         return {
             "weight": self.no_weight,
