@@ -17,7 +17,7 @@ from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole
 from sim.model.model import Model
 from sim.render import Marker, grid_offsets
-from sim.render.renderer import fitting_spacing
+from sim.render.frames import fitting_spacing
 from sim.render.view import check_poses, fit_worlds_camera
 from sim.simulation.contacts import Contacts
 from sim.simulation.simulator import Simulator
