@@ -11,7 +11,7 @@ NAMES = ("gone", "", None)
 NUMBERS = ("1 NaN", "inf", "1e300", "-1", "", "1 2 3 4 5 6 7 8 9 10 11 12", "0 0 0 0 0", None)
 WORDS = ("unheard_of", "", None)
 MJCF = """<mujoco>
-<option timestep="0.002" density="1.2" viscosity="0.01" wind="1 0 0" impratio="2" cone="elliptic" integrator="RK4"/>
+<option timestep="0.002" density="1.2" viscosity="0.01" wind="1 0 0" impratio="2" cone="elliptic" integrator="RK4" noslip_iterations="3" noslip_tolerance="0.001"/>
 <worldbody>
 <geom name="floor" type="plane" size="1 1 1" solref="0.02 1" solimp="0.9 0.95 0.001 0.5 2" solmix="1" priority="1" margin="0.001" gap="0.0005"/>
 <site name="anchor" pos="-0.4 0 1"/><site name="side" pos="0 0 1.4"/><geom name="post" type="cylinder" size="0.05 0.3" pos="0 0 1" contype="0" conaffinity="0"/>
@@ -45,7 +45,7 @@ MJCF = """<mujoco>
 </mujoco>"""
 # Attributes whose value is a number or several: the one with this text, of the first element that has it.
 MJCF_NUMBERS = (
-    'density="1.2"', 'viscosity="0.01"', 'wind="1 0 0"', 'impratio="2"', 'solref="0.02 1"', 'solimp="0.9 0.95 0.001 0.5 2"',
+    'density="1.2"', 'viscosity="0.01"', 'wind="1 0 0"', 'impratio="2"', 'noslip_iterations="3"', 'noslip_tolerance="0.001"', 'solref="0.02 1"', 'solimp="0.9 0.95 0.001 0.5 2"',
     'solmix="1"', 'priority="1"', 'margin="0.001"', 'gap="0.0005"', 'pos="0 1 2"', 'quat="1 0 0 0"', 'solreflimit="0.02 1"',
     'solimplimit="0.9 0.95 0.001 0.5 2"', 'solreffriction="0.02 1"', 'fluidcoef="0.5 0.25 1.5 1 1"',
     'friction="1 1 0.01 0.001 0.001"', 'solref="0.03 1"', 'solreffriction="0.04 1"', 'stiffness="8"',
