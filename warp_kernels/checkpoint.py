@@ -168,10 +168,15 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         row = state_row(step, cursor)
         q_address = state_address(wp.static(Q), step, table, cursor)
         qd_address = state_address(wp.static(QD), step, table, cursor)
+        nothing = scalar(0.0)  # NaN once it has seen a number that isn't finite, since it adds zero times each
         for i in range(q_next.shape[1]):
-            write(q_address, row, total_worlds, q_next.shape[1], first_world + world, i, q_next[world, i])
+            value = q_next[world, i]
+            write(q_address, row, total_worlds, q_next.shape[1], first_world + world, i, value)
+            nothing += scalar(0.0) * value
         for i in range(qd_next.shape[1]):
-            write(qd_address, row, total_worlds, qd_next.shape[1], first_world + world, i, qd_next[world, i])
+            value = qd_next[world, i]
+            write(qd_address, row, total_worlds, qd_next.shape[1], first_world + world, i, value)
+            nothing += scalar(0.0) * value
         largest_residual[world] = wp.max(largest_residual[world], residual[world])
         total_overflow[world] += contact_overflow[world] + constraint_overflow[world]
         if table[wp.static(BAD_STATE)] != wp.uint64(0):
@@ -179,7 +184,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             at = first_world + world
             if step == 1:
                 bad_state[at] = wp.where(is_finite(q, qd, world), -1, 0)
-            if bad_state[at] < 0 and not is_finite(q_next, qd_next, world):
+            if bad_state[at] < 0 and nothing != scalar(0.0):
                 bad_state[at] = step
 
     @wp.kernel(module=module, enable_backward=False)
