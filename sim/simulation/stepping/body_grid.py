@@ -37,7 +37,7 @@ TYPES = 16
 
 
 def collision_model(
-    model: Model, device: wp.DeviceLike, sensed: Sequence[int], contact: ContactOptions
+    model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], contact: ContactOptions
 ) -> CollisionModel:
     """How pairs are found: those of a crowd by a grid, unless MuJoCo's law or Gauss-Seidel needs them listed."""
     if is_crowd(model) and contact.law == "hard" and contact.solver == "newton":
@@ -57,7 +57,7 @@ class GridCollision(CollisionModel):
 
     by_grid = True
 
-    def __init__(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int], margin: float):
+    def __init__(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], margin: float):
         self._share(model, device, sensed)
         self._scalar = model.scalar
         self._structs = grid_structs(model.scalar)

@@ -12,6 +12,7 @@ from sim.arrays.structs import fill
 from sim.errors import ModelError
 from sim.model.hulls import PackedShapes
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Model
+from sim.simulation.stepping.force_sensors import force_sensors
 from sim.simulation.stepping.pair_friction import friction_rules
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
@@ -109,8 +110,9 @@ class CollisionModel:
         colliding: the geometries that some pair has.
         geometry_link: link of each geometry, -1 for the world [num_geometries].
         geometries, packed: see :func:`warp_kernels.collision.structs.collision_structs`.
-        num_sensors: how many geometries have the forces of their contacts measured.
+        num_sensors: how many forces are measured: of contacts of geometries, and by sensors.
         sensor: the place of each geometry among those, -1 for the others [num_geometries].
+        force_sensors: the sensors, see :class:`warp_kernels.force_sensors.force_sensor_structs`.
         by_grid: whether the pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
         cells, near_pairs: the working arrays of a shard where they are.
 
@@ -123,7 +125,7 @@ class CollisionModel:
     cells: Any
     near_pairs: Any
 
-    def __init__(self, model: Model, device: wp.DeviceLike = None, sensed: Sequence[int] = ()):
+    def __init__(self, model: Model, device: wp.DeviceLike = None, sensed: Sequence[int | str] = ()):
         pair_a, pair_b = candidate_pairs(model)
         self._share(model, device, sensed)
         self.num_pairs = len(pair_a)
@@ -150,12 +152,15 @@ class CollisionModel:
         """The collision arrays of a shard: these, which all shards share."""
         return self
 
-    def _share(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int]) -> None:
+    def _share(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str]) -> None:
         """What doesn't depend on the pairs."""
         self._device = device
         self.num_sensors = len(sensed)
         sensor = np.full(model.num_geometries, -1)
-        sensor[list(sensed)] = range(len(sensed))
+        for place, each in enumerate(sensed):
+            if not isinstance(each, str):
+                sensor[each] = place
+        self.force_sensors = force_sensors(model, sensed, device)
         self.sensor = self._integers(sensor)
         self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
         self.geometries = self._geometries(model)

@@ -18,6 +18,7 @@ from warp_kernels.contact_force import contact_force_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
+from warp_kernels.force_sensors import force_sensor_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.implicit import implicit_kernels
@@ -249,6 +250,8 @@ class DifferentiableStep(Step):
         kernels, bounce = impulse_kernels(self.scalar), impact_time_kernels(self.scalar)
         if self.num_sensors:
             self._launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
+        if self.force_sensors.kind.shape[0]:
+            self._launch(force_sensor_kernels(self.scalar).sensor_force_adjoint, self.num_worlds)
         if self.bouncing:
             self._launch(bounce.path_adjoint, self.num_worlds)
         if self.by_mujoco:

@@ -323,8 +323,13 @@ class Workspace:
 
     @property
     def num_sensors(self) -> int:
-        """How many geometries have the forces of their contacts measured."""
+        """How many forces are measured."""
         return self.collision.num_sensors
+
+    @property
+    def force_sensors(self) -> Any:
+        """The sensors among those that measure them."""
+        return self.collision.force_sensors
 
     @property
     def newton(self) -> bool:
