@@ -130,6 +130,15 @@ def test_every_example_is_there():
     assert {*SMALL, "estimate"} == set(command.find_examples())
 
 
+@pytest.mark.parametrize("name", sorted(command.find_examples()))
+def test_a_folder_that_cannot_be_made_is_one_sentence(name, monkeypatch, tmp_path, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        run(monkeypatch, name, "--out", __file__)
+    # Python prints a text, and ends with status 1.
+    assert exit_.value.code == f"error: --out {__file__}: the folder cannot be made: File exists; give another"
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.slow
 def test_goes_on_after_a_real_kill(tmp_path):
     """A process that is killed by the system right after its second iteration, and the same command again."""
