@@ -14,12 +14,12 @@ from sim.simulation.stepping.collision import CollisionModel
 from warp_kernels import types as codes
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
-from warp_kernels.collision.pairs import CLOSED_FORM, COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES
+from warp_kernels.collision.pairs import CLOSED_FORM, COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, ON_PLANE
 
 # The most contacts of each pair of types, by family.
 CLOSED_PAIRS, CONVEX_PAIRS = (
-    {types: most for types, (family, most) in COLLISION_PAIRS.items() if family == chosen}
-    for chosen in (CLOSED_FORM, CONVEX_SHAPES)
+    {types: most for types, (family, most) in COLLISION_PAIRS.items() if family in chosen}
+    for chosen in ((ON_PLANE, CLOSED_FORM), (CONVEX_SHAPES,))
 )
 INPUTS = ("geometry_placement", "geometry_size", "friction", "restitution", "pose", "origin")
 OUTPUTS = ("point", "frame", "distance", "friction", "restitution", "apart")
@@ -135,7 +135,7 @@ class Bench:
             "dt": scalar(dt),
         }
         for family in FAMILIES:
-            if family == CLOSED_FORM or self.collision.has_pairs(family):
+            if family == FAMILIES[0] or self.collision.has_pairs(family):
                 kernel, pairs = detect_kernels(scalar, family).detect, self.collision.pairs[family]
                 launch(kernel, self.num_worlds, *sources, device=self.device, pairs=pairs, **named)
 

@@ -13,7 +13,7 @@ from warp_kernels.collision.grid.cells import cell_kernels
 from warp_kernels.collision.grid.near import grid_kernels
 from warp_kernels.collision.materials import material_kernels
 from warp_kernels.collision.near import near_kernels
-from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, FAMILIES
+from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES
 from warp_kernels.collision.touch.motions import slot_motion_kernels
 
 
@@ -67,7 +67,7 @@ def _detect(step: Workspace) -> None:
     reach = {"margin": step.scalar(margin), "dt": step.scalar(dt)}
     for family in FAMILIES:
         # The first family sets the number of contacts, the others add to it.
-        if family == CLOSED_FORM or step.collision.has_pairs(family):
+        if family == FAMILIES[0] or step.collision.has_pairs(family):
             kernel = detect_kernels(step.scalar, family).detect
             pairs = step.collision.pairs[family]
             _launch(step, kernel, step.num_worlds, record_tape=False, pairs=pairs, **reach)
