@@ -14,7 +14,7 @@ from sim.arrays.structs import fill
 from sim.dynamics.differentiable_op import WORTH_LANES, active_tape
 from sim.model.model import Model
 from warp_kernels.algebra.lane_copies import lane_copy_kernels
-from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, group_structs
+from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_CONSTRAINTS, group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.types import lane_types, warp_types
 
@@ -147,7 +147,8 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
         constraints: room for constraints of a world.
         device: where the worlds are.
     """
-    nv, room, scalar = model.nv, min(constraints, MOST_CONSTRAINTS), model.scalar
+    nv, scalar = model.nv, model.scalar
+    room = constraints if constraints <= MOST_BACK else MOST_CONSTRAINTS
 
     def numbers(count: int) -> wp.array:
         return wp.zeros(count * lanes, dtype=scalar, device=device)
@@ -167,6 +168,7 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
         upper=numbers(entries),
         velocity=numbers(2 * nv),
         three=numbers(3),
+        response=numbers(3 * nv),
         slope=numbers(9 * room),
         answers=integers(room),
         **{name: numbers(1) for name in ("scale", "square", "least", "left", "left_now")},

@@ -27,6 +27,7 @@ from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
+from warp_kernels.solver.newton.group.adjoint import group_adjoint_kernels
 from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
 from warp_kernels.solver.newton.smoothing import smoothing_kernels
 from warp_kernels.solver.pgs import pgs_kernels
@@ -143,8 +144,11 @@ class DifferentiableStep(Step):
         def worlds_last(count: int, dtype: Any = self.scalar) -> wp.array:
             return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
 
-        self.own_bar = worlds_last(self.max_constraints, self.device_model.types.vec3)
-        if self.max_constraints and not self.by_mujoco:
+        self.own_bar = worlds_last(0 if self.back_together else self.max_constraints, self.device_model.types.vec3)
+        if self.back_together:
+            if len(self.layout.cones) or self.model.counts["coupling"] or self.tendons.num_rows:
+                self.coupled_response = self._responses()
+        elif self.max_constraints and not self.by_mujoco:
             self.coupled_response = self._responses()
 
     def _allocate_bounce_adjoint(self) -> None:
@@ -256,7 +260,9 @@ class DifferentiableStep(Step):
             self._launch(kernels.velocity_adjoint, self.num_worlds)
         if self.warm:
             self._launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint)
-        if self.max_constraints:
+        if self.back_together:
+            self._group_adjoint()
+        elif self.max_constraints:
             if self.newton:
                 self._newton_adjoint()
             elif self.contact_options.adjoint == "unrolled":
@@ -266,8 +272,9 @@ class DifferentiableStep(Step):
         if self.bouncing:
             self._launch(bounce.bounce_adjoint, self.num_worlds)
         if self.factored_together:
-            self._launch(kernels.push_weights, self.num_worlds)
-            self._launch_groups(along.finish_weights, self.groups.num_groups)
+            if not self.back_together:
+                self._launch(kernels.push_weights, self.num_worlds)
+                self._launch_groups(along.finish_weights, self.groups.num_groups)
             self._launch_groups(along.free_step_adjoints, self.groups.num_groups)
         else:
             self._launch(kernels.weight_adjoint, self.num_worlds)
@@ -285,6 +292,22 @@ class DifferentiableStep(Step):
         """From the adjoint of qd_next to that of qd_solved; damping_weight is kept for what reaches M and D."""
         self.solve_damped(self.qd_next.grad, self.damping_weight)
         self._launch(damping_kernels(self.scalar).damping_adjoint, (self.model.nv, self.num_worlds))
+
+    def _group_adjoint(self) -> None:
+        """All that has to do with constraints, but for what comes of the right-hand sides and of the rows of joints."""
+        groups = self.groups
+        (bar,) = self.device_model.parameter_bars("regularisation")
+        regularisation = self.device_model.parameter_arrays("regularisation")["regularisation"]
+        kernel = group_adjoint_kernels(self.scalar, self.contact_options.friction, groups.lanes).group_adjoint
+        self._launch(
+            kernel,
+            groups.num_groups,
+            regularisation=regularisation,
+            regularisation_bar=bar,
+            subspace=groups.subspace,
+            subspace_bar=groups.subspace.grad,
+        )
+        self._launch_groups(impulse_group_kernels(self.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
 
     def _newton_adjoint(self) -> None:
         smoothed = self.contact_options.gradient_smoothing > 0.0
@@ -323,7 +346,7 @@ class DifferentiableStep(Step):
         self._launch_over_constraints(kernels.coupled_response)
 
     def _row_adjoint(self) -> None:
-        self._launch(row_adjoint_kernels(self.scalar).row_adjoint, self.num_worlds)
+        self._launch(row_adjoint_kernels(self.scalar, not self.back_together).row_adjoint, self.num_worlds)
         if self.pyramids_resist:
             self._launch(resistance_kernels(self.scalar).resistance_row_adjoint, self.num_worlds)
 

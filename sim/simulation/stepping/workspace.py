@@ -20,7 +20,7 @@ from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
 from warp_kernels.solver.mujoco.laws import CONES, RESISTING
-from warp_kernels.solver.newton.group.structs import MOST_DOFS
+from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_DOFS
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import FREE, SPHERICAL
@@ -333,6 +333,12 @@ class Workspace:
         """Whether the worlds of a lane group are solved together by Newton's method, as far as that goes."""
         plain = self.newton and not self.by_mujoco and not self.layout.resisting
         return plain and self.groups.lanes > 1 and self.model.nv <= MOST_DOFS and self.max_constraints > 0
+
+    @property
+    def back_together(self) -> bool:
+        """Whether the way back through constraints takes the worlds of a lane group together."""
+        plain = self.together and not self.bouncing and self.contact_options.gradient_smoothing == 0.0
+        return plain and self.max_constraints <= MOST_BACK
 
     @property
     def factored_together(self) -> bool:
