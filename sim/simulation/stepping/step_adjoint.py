@@ -18,6 +18,7 @@ from warp_kernels.contact_force import contact_force_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
+from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.implicit import implicit_kernels
@@ -230,9 +231,9 @@ class DifferentiableStep(Step):
         tape.backward()
 
     def record(self, tape: wp.Tape) -> None:
-        """Run the step on the active tape, with its adjoint."""
+        """Run the step on the active tape, with its adjoint, but for the last stage: nothing reads what it gives."""
         self.record_velocity(tape)
-        self.to_next_position()
+        tape.record_func(self._position_adjoint, [self.q, self.qd_path])
 
     def record_velocity(self, tape: wp.Tape) -> None:
         """Run the stages up to qd_next and qd_path on the active tape, with their adjoint.
@@ -243,6 +244,10 @@ class DifferentiableStep(Step):
         if self.constraint_response.shape[0]:
             self._launch_over_constraints(impulse_kernels(self.scalar).constraint_response)
         tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path, self.control])
+
+    def _position_adjoint(self) -> None:
+        kernel, threads = integrate_kernels(self.scalar).integrate_adjoint, self.link_threads
+        self._launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path, qd_bar=self.qd_path.grad)
 
     def _dynamics_adjoint(self) -> None:
         """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""

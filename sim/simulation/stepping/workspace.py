@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import launch
+from sim.arrays.launch import launch, threads_of_world
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
@@ -49,11 +49,6 @@ GAINS = {
 
 # With several trees: room for the constraints that act on a constraint, itself included, on average over a world.
 COUPLINGS_PER_CONSTRAINT = 128
-
-
-def threads_of_world(device: wp.Device, most: int) -> int:
-    """How many threads share the constraints or degrees of freedom of a world: a CPU runs them one after the other."""
-    return 1 if device.is_cpu else most
 
 
 class Workspace:
@@ -103,6 +98,7 @@ class Workspace:
         self.layout = layout
         self.max_constraints = layout.max_constraints(max_contacts, law is not None)
         self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
+        self.link_threads = threads_of_world(self.device, self.model.num_links)
         self.dof_threads = threads_of_world(self.device, self.model.nv)
         self.structs = solver_structs(self.scalar)
         self.sweeps, self.tolerance = options.sweeps, self.scalar(options.tolerance)
