@@ -60,6 +60,26 @@ def closed_form_functions(scalar: Any, family: str) -> SimpleNamespace:
         local = wp.quat_rotate_inv(wp.transform_get_rotation(pose_b), normal)
         return hulls.lowest_vertices(hull, start, end, scale, local, height, margin)
 
+    @wp.func
+    def ball_radius(kind: int, size: vec3):
+        """Of what touches a plane: a ball, or a point."""
+        if kind == SPHERE or kind == CAPSULE:
+            return size[0]
+        return scalar(0.0)
+
+    @wp.func
+    def place_slope(geometries: Geometries, b: int, feature: int):
+        """Where the ball or point of a feature is in its geometry's frame, per size along each axis: half its length of a capsule."""
+        kind = geometries.type[b]
+        place = vec3()
+        if kind == CAPSULE:
+            place = vec3(scalar(0.0), scalar(0.0), capsules.end_place(feature, scalar(1.0)))
+        elif kind == BOX:
+            place = boxes.corner_signs(feature)
+        elif kind == CONVEX:
+            place = geometries.hull_vertices[geometries.vertex_start[b] + feature]
+        return place
+
     if family == ON_PLANE:
 
         @wp.func
@@ -86,20 +106,13 @@ def closed_form_functions(scalar: Any, family: str) -> SimpleNamespace:
             size_b: vec3,
         ):  # fmt: skip
             """Distance, point midway between the surfaces and normal (from a to b) of one feature of a pair."""
-            kind = geometries.type[b]
             centre = wp.transform_get_translation(pose_b)
-            radius = scalar(0.0)
-            if kind == SPHERE:
-                radius = size_b[0]
-            elif kind == CAPSULE:
-                centre = capsules.end_centre(pose_b, size_b[1], feature)
-                radius = size_b[0]
-            elif kind == BOX:
-                centre = boxes.corner(pose_b, size_b, feature)
-            else:
-                vertex = geometries.hull_vertices[geometries.vertex_start[b] + feature]
-                centre = wp.transform_point(pose_b, wp.cw_mul(vertex, size_b))
-            return plane.plane_ball(pose_a, centre, radius)
+            if geometries.type[b] != SPHERE:
+                extent = size_b
+                if geometries.type[b] == CAPSULE:
+                    extent = vec3(scalar(0.0), scalar(0.0), size_b[1])
+                centre = wp.transform_point(pose_b, wp.cw_mul(place_slope(geometries, b, feature), extent))
+            return plane.plane_ball(pose_a, centre, ball_radius(geometries.type[b], size_b))
 
     else:
 
@@ -177,4 +190,6 @@ def closed_form_functions(scalar: Any, family: str) -> SimpleNamespace:
             k += 1
         return features, nearest, distance, point, normal
 
-    return SimpleNamespace(near_features=near_features, closed_contact=closed_contact)
+    return SimpleNamespace(
+        near_features=near_features, closed_contact=closed_contact, ball_radius=ball_radius, place_slope=place_slope
+    )

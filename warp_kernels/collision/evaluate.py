@@ -1,4 +1,4 @@
-"""The smooth quantities of the contacts that exist; differentiated by Warp's own adjoint."""
+"""The smooth quantities of the contacts that exist; differentiated by Warp's own adjoint, but for ON_PLANE (on_plane_adjoint.py)."""
 
 import functools
 from types import SimpleNamespace
@@ -74,7 +74,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
             )  # fmt: skip
         return closed.closed_contact(geometries, a, b, feature, pose_a, size_a, pose_b, size_b)
 
-    @wp.kernel(name=f"evaluate_{family}", module=module)
+    @wp.kernel(name=f"evaluate_{family}", module=module, enable_backward=family != ON_PLANE)
     @used_arguments_only
     def evaluate(
         # Model
