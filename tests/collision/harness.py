@@ -16,8 +16,8 @@ from sim.simulation.stepping.collision import CollisionModel
 from warp_kernels import types as codes
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
-from warp_kernels.collision.on_plane_adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.pairs import CLOSED_FORM, COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, ON_PLANE
+from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 
 # The most contacts of each pair of types, by family.
 CLOSED_PAIRS, CONVEX_PAIRS = (

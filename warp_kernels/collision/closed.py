@@ -17,7 +17,7 @@ from warp_kernels.collision.cylinders import cylinder_functions
 from warp_kernels.collision.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.hulls import hull_functions
 from warp_kernels.collision.pairs import ON_PLANE
-from warp_kernels.collision.plane import plane_functions
+from warp_kernels.collision.plane.contact import plane_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, NUM_GEOMETRY_TYPES, PLANE, SPHERE, warp_types
 

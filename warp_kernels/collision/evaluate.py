@@ -1,4 +1,4 @@
-"""The smooth quantities of the contacts that exist; differentiated by Warp's own adjoint, but for ON_PLANE (on_plane_adjoint.py)."""
+"""The smooth quantities of the contacts that exist; differentiated by Warp's own adjoint, but for ON_PLANE (plane/adjoint.py)."""
 
 import functools
 from types import SimpleNamespace

@@ -15,8 +15,8 @@ from warp_kernels.collision.grid.cells import cell_kernels
 from warp_kernels.collision.grid.near import grid_kernels
 from warp_kernels.collision.materials import material_kernels
 from warp_kernels.collision.near import near_kernels
-from warp_kernels.collision.on_plane_adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, ON_PLANE
+from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.touch.motions import slot_motion_kernels
 
 

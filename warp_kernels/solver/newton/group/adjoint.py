@@ -1,8 +1,7 @@
 """The way back through the constraints of the worlds of a lane group together, from the adjoint of v+ to those of what rows are made of.
 
 What :mod:`warp_kernels.solver.newton.adjoint`, :mod:`warp_kernels.solver.newton.own_adjoint`, the pushes of
-:mod:`warp_kernels.solver.impulse` and the geometric rows of :mod:`warp_kernels.solver.row_adjoint` do for one world. The system is assembled
-at the solution, and solved again for what is left in worlds where that is more than rounding.
+:mod:`warp_kernels.solver.impulse` and the geometric rows of :mod:`warp_kernels.solver.row_adjoint` do for one world.
 """
 
 import functools
@@ -17,6 +16,7 @@ from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
 from warp_kernels.solver.newton.group import adjoint_system as kept
 from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
 from warp_kernels.solver.newton.group.geometry import group_geometry_functions
+from warp_kernels.solver.newton.group.solve import DONE
 from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
@@ -41,7 +41,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     vec3 = t.vec3
     s = group_step_functions(scalar, friction, lanes)
     together = s.together
-    system = adjoint_system_functions(scalar, lanes)
+    linear = adjoint_system_functions(scalar, lanes)
     geometry = group_geometry_functions(scalar, lanes)
     f = residual_functions(scalar, friction)
     laws = f.laws
@@ -50,7 +50,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     factor = factor_kernels(scalar)
     reference_rows = reference_row_functions(scalar)
     structs = newton_structs(scalar)
-    Problem, Iterate = structs.Problem, structs.Iterate
+    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     row_structs = solver_structs(scalar)
     Contacts, Equalities = row_structs.Contacts, row_structs.Equalities
     Group = group_structs(scalar).Group
@@ -67,6 +67,19 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         return vec3(shared.fields[at], shared.fields[at + lanes], shared.fields[at + 2 * lanes])
 
     @wp.func
+    def keep_further(
+        i: int, group: int, constraints: Constraints, further_impulse_bar: wp.array2d(dtype=vec3), shared: Group
+    ):
+        """Keep what reaches the impulses of a constraint other than by the next velocity."""
+        for n in range(lanes):
+            world = group * lanes + n
+            further = vec3()
+            if s.has(i, world, constraints):
+                further = further_impulse_bar[i, world]
+            for r in range(3):
+                shared.fields[(i * FIELDS + kept.FURTHER + r) * lanes + n] = further[r]
+
+    @wp.func
     def find_residual(
         group: int,
         most: int,
@@ -78,73 +91,83 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         iterate: Iterate,
     ):
         """What the step leaves of the right-hand side, and its square."""
-        system.find_adjoint_residual(
+        linear.find_adjoint_residual(
             group, most, nv, has_further, shared.answers, shared.dofs, shared.length, shared.rows, shared.slope,
             shared.fields, weight, problem.inverse_mass, iterate.step, iterate.residual,
         )  # fmt: skip
         together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared.square)
 
     @wp.func
+    def is_left(shared: Group):
+        """Stops worlds whose residual is no more than rounding. Returns whether any goes on."""
+        goes_on = bool(False)
+        for n in range(lanes):
+            if shared.moves[n] == 1:
+                shared.moves[n] = 0
+                if not shared.square[n] <= rounding_square * shared.left[n]:
+                    shared.moves[n] = 1
+                    goes_on = True
+        return goes_on
+
+    @wp.func
     def solve(
         group: int,
         most: int,
         nv: int,
+        has_further: bool,
         constraints: Constraints,
         problem: Problem,
+        kept_system: System,
+        sweep_count: wp.array(dtype=int),
+        stage: wp.array(dtype=int),
         weight: wp.array2d(dtype=scalar),
-        further_impulse_bar: wp.array2d(dtype=vec3),
         shared: Group,
         iterate: Iterate,
-        adjoint_residual: wp.array(dtype=scalar),
     ):
-        """x, the step, and the adjoints of row values. Worlds that have constraints move."""
-        has_further = further_impulse_bar.shape[0] > 0
-        s.factorise_systems(group, most, nv, constraints, problem, iterate, shared)
-        if has_further:
-            for i in range(most):
-                for n in range(lanes):
-                    world = group * lanes + n
-                    further = vec3()
-                    if s.has(i, world, constraints):
-                        further = further_impulse_bar[i, world]
-                    for r in range(3):
-                        shared.fields[(i * FIELDS + kept.FURTHER + r) * lanes + n] = further[r]
-        system.begin_step(group, nv, iterate.step)
-        # Of no step s is zero but for what reaches impulses otherwise.
+        """x, the step, and the adjoints of row values.
+
+        The factors of the last Newton step serve as for one world. Where they don't, the system is assembled at the solution.
+        """
         reached = int(0)
         if has_further:
             reached = most
+        any_kept = bool(False)
+        for n in range(lanes):
+            shared.moves[n] = 1
+        linear.begin_step(group, nv, shared.moves, iterate.step)
+        # Of no step s is zero but for what reaches impulses otherwise.
         find_residual(group, reached, nv, has_further, problem, weight, shared, iterate)
         for n in range(lanes):
+            world = group * lanes + n
             shared.left[n] = shared.square[n]
             shared.moves[n] = 0
+            if s.has(0, world, constraints):
+                if stage[world] == DONE and sweep_count[world] > 0:
+                    shared.moves[n] = 1
+                    any_kept = True
+        if any_kept:
+            linear.solve_kept(
+                group, nv, shared.moves, kept_system.first, kept_system.lower, kept_system.upper, shared.velocity,
+                iterate.residual, iterate.step,
+            )  # fmt: skip
+            find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
+        for n in range(lanes):
             if s.has(0, group * lanes + n, constraints):
                 shared.moves[n] = 1
+        again = is_left(shared)
+        if again:
+            s.factorise_systems(group, most, nv, constraints, problem, iterate, shared)
+            linear.begin_step(group, nv, shared.moves, iterate.step)
+            find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
         attempt = int(0)
-        again = bool(True)
         while again and attempt < 2:
-            system.solve_transposed(
+            linear.solve_transposed(
                 group, nv, shared.moves, shared.first, shared.lower, shared.upper, shared.velocity, iterate.residual,
                 iterate.step,
             )  # fmt: skip
             find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
             attempt += 1
-            again = bool(False)
-            for n in range(lanes):
-                if shared.moves[n] == 1:
-                    shared.moves[n] = 0
-                    if not shared.square[n] <= rounding_square * shared.left[n]:
-                        shared.moves[n] = 1
-                        again = True
-        for n in range(lanes):
-            world = group * lanes + n
-            shared.moves[n] = 0
-            if s.has(0, world, constraints):
-                shared.moves[n] = 1
-                left = zero
-                if shared.left[n] > zero:
-                    left = wp.sqrt(shared.square[n] / shared.left[n])
-                adjoint_residual[world] = wp.max(adjoint_residual[world], left)
+            again = is_left(shared)
 
     @wp.func
     def find_bars(
@@ -219,6 +242,9 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         couplings: Couplings,
         problem: Problem,
         softness: wp.array2d(dtype=scalar),
+        system: System,
+        sweep_count: wp.array(dtype=int),
+        stage: wp.array(dtype=int),
         factor_l: wp.array2d(dtype=scalar),
         qd_solved: wp.array2d(dtype=scalar),
         impulse: wp.array2d(dtype=vec3),
@@ -255,19 +281,32 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         group = wp.tid()
         worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
         nv = paths.dof_depth.shape[0]
-        system.clear_mass_bars(group, own_mass_bar, own_mass_bar_diagonal)
+        linear.clear_mass_bars(group, own_mass_bar, own_mass_bar_diagonal)
         most = int(0)
         for n in range(worlds):
             most = wp.max(most, constraints.count[group * lanes + n])
         if most > 0:
             s.gather(group, most, nv, paths, constraints, problem, shared)
+            has_further = further_impulse_bar.shape[0] > 0
+            for i in range(most):
+                s.find_slopes(i, group, constraints, problem, iterate, shared)
+                if has_further:
+                    keep_further(i, group, constraints, further_impulse_bar, shared)
             solve(
-                group, most, nv, constraints, problem, weight, further_impulse_bar, shared, iterate, adjoint_residual
+                group, most, nv, has_further, constraints, problem, system, sweep_count, stage, weight, shared, iterate
             )  # fmt: skip
-            system.push_weights(
+            for n in range(lanes):
+                world = group * lanes + n
+                shared.moves[n] = 0
+                if s.has(0, world, constraints):
+                    shared.moves[n] = 1
+                    if shared.left[n] > zero:
+                        left = wp.sqrt(shared.square[n] / shared.left[n])
+                        adjoint_residual[world] = wp.max(adjoint_residual[world], left)
+            linear.push_weights(
                 group, nv, shared.moves, problem.inverse_mass, iterate.step, iterate.residual, weight
             )  # fmt: skip
-        system.finish_weights(
+        linear.finish_weights(
             group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, weight
         )  # fmt: skip
         if most == 0:
@@ -283,7 +322,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
                         softness_bar, regularisation_bar, rhs_bar,
                     )  # fmt: skip
                 shared.fields[(i * FIELDS + kept.OWN_BAR) * lanes + n] = own
-            system.find_own_response(
+            linear.find_own_response(
                 i, group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.dofs, shared.length,
                 shared.rows, shared.fields, factor_l, problem.inverse_mass, shared.response, own_mass_bar,
                 own_mass_bar_diagonal,

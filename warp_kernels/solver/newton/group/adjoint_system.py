@@ -41,10 +41,36 @@ _SOLVE_TRANSPOSED = (
     }}
 """
 )
-_BEGIN_STEP = """
-    const pack nothing = 0;
-    for (int k = 0; k < nv; ++k) STEP(k) = nothing;
+# The same with the factors that the worlds kept, each with an outline of its own: what is outside of it may be of another step.
+_SOLVE_KEPT = (
+    _CHOSEN
+    + """
+    typedef int integers __attribute__((ext_vector_type({lanes}), aligned(4)));
+    lanes_of outline[64];
+    int begin[64];
+    pack* x = reinterpret_cast<pack*>(velocity.data);
+    for (int p = 0; p < nv; ++p) {{
+        const integers start = *reinterpret_cast<const integers*>(reinterpret_cast<const char*>(system_first.data) + p * wp::int64(system_first.strides[0]) + group * wp::int64(sizeof(integers)));
+        const lanes_of last = p;
+        outline[p] = chosen ? __builtin_convertvector(start, lanes_of) : last;
+        begin[p] = __builtin_reduce_min(outline[p]);
+        pack value = RESIDUAL(nv - 1 - p);
+        for (int q = begin[p]; q < p; ++q) value -= outline[p] <= q ? SYSTEM_UPPER(p * (p + 1) / 2 + q) * x[q] : nothing;
+        x[p] = value * SYSTEM_LOWER(p * (p + 1) / 2 + p);
+    }}
+    for (int p = nv - 1; p >= 0; --p) {{
+        const pack value = x[p];
+        STEP(nv - 1 - p) += chosen ? value : nothing;
+        for (int q = begin[p]; q < p; ++q) x[q] -= outline[p] <= q ? SYSTEM_LOWER(p * (p + 1) / 2 + q) * value : nothing;
+    }}
 """
+)
+_BEGIN_STEP = (
+    _CHOSEN
+    + """
+    for (int k = 0; k < nv; ++k) STEP(k) = chosen ? nothing : STEP(k);
+"""
+)
 _ADJOINT_RESIDUAL = """
     for (int k = 0; k < nv; ++k) RESIDUAL(k) = (WEIGHT(k) - STEP(k)) / INVERSE_MASS(k);
     for (int constraint = 0; constraint < count; ++constraint) {{
@@ -141,8 +167,8 @@ def adjoint_system_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     places = {"FIELDS": FIELDS, "S": S, "RHS_BAR": RHS_BAR, "OWN_BAR": OWN_BAR, "FURTHER": FURTHER}
 
     @wp.func_native(code(_BEGIN_STEP, "step"))
-    def begin_step(group: int, nv: int, step: of_worlds):
-        """Zero."""
+    def begin_step(group: int, nv: int, moves: ints, step: of_worlds):
+        """Zero in worlds that move."""
 
     @wp.func_native(code(_SOLVE_TRANSPOSED, "residual", "step"))
     def solve_transposed(
@@ -157,6 +183,20 @@ def adjoint_system_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         step: of_worlds,
     ):
         """Add to the step of worlds that move what the transposed factors make of the residual."""
+
+    @wp.func_native(code(_SOLVE_KEPT, "system_lower", "system_upper", "residual", "step"))
+    def solve_kept(
+        group: int,
+        nv: int,
+        moves: ints,
+        system_first: wp.array2d(dtype=int),
+        system_lower: of_worlds,
+        system_upper: of_worlds,
+        velocity: numbers,
+        residual: of_worlds,
+        step: of_worlds,
+    ):
+        """The same by the factors of the last Newton step."""
 
     @wp.func_native(code(_ADJOINT_RESIDUAL, "weight", "inverse_mass", "step", "residual", list=LIST, **places))
     def find_adjoint_residual(

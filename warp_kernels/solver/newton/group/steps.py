@@ -302,6 +302,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         gather=gather,
         find_residuals=find_residuals,
         linear_residuals=linear_residuals,
+        find_slopes=find_slopes,
         factorise_systems=factorise_systems,
         keep_all_impulses=keep_all_impulses,
         find_steps=find_steps,
