@@ -312,7 +312,7 @@ class DifferentiableStep(Step):
             subspace=groups.subspace,
             subspace_bar=groups.subspace.grad,
         )
-        self._launch_groups(impulse_group_kernels(self.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
+        self._launch(impulse_group_kernels(self.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
 
     def _newton_adjoint(self) -> None:
         smoothed = self.contact_options.gradient_smoothing > 0.0
@@ -331,7 +331,7 @@ class DifferentiableStep(Step):
             along = impulse_group_kernels(self.scalar, self.groups.lanes)
             self._launch_groups(along.clear_mass_bars, self.groups.num_groups)
             self._launch(own_adjoint_kernels(self.scalar, False).own_adjoint, self.num_worlds)
-            self._launch_groups(along.factorisation_adjoints, self.groups.num_groups)
+            self._launch(along.factorisation_adjoints, self.groups.num_groups)
         else:
             self._launch(own_adjoint_kernels(self.scalar).own_adjoint, self.num_worlds)
 

@@ -163,7 +163,9 @@ class Workspace:
         self.drag_velocity = worlds_last(self.num_drag_boxes, t.spatial)
         wrenches = bool(turning.any() or m.compensated or self.num_drag_boxes)
         lanes = lanes_worth(self.device_model.lanes, self.total_worlds)
-        groups = self.groups = LaneGroups(m, n, lanes, wrenches, self.device)
+        every = self.by_mujoco or m.compensated or self.num_drag_boxes
+        links = np.arange(m.num_links) if every else np.flatnonzero(turning)
+        groups = self.groups = LaneGroups(m, n, lanes, wrenches, self.device, links)
         # Without actuators and tendons the joint forces are tau itself; without the former nothing else stands on the
         # mass matrix's diagonal.
         self.joint_force = wp.zeros_like(self.tau) if m.nu or self.tendons.num_tendons else self.tau
