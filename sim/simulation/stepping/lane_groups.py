@@ -67,7 +67,7 @@ class LaneGroups:
         self.factor_u = self.of_groups(dofs, t.spatial)
         self.innovation = self.of_groups(dofs, t.real)
         self.copied = {**POSES, "velocity": "spatial", "common_wrench": "spatial"}
-        few = wp.array(links_of_worlds.astype(np.int32), dtype=wp.int32, device=device)
+        few: wp.array = wp.array(links_of_worlds.astype(np.int32), dtype=wp.int32, device=device)
         self._items = {"link_inertia": few, "common_wrench": few}
         for name in self.copied:
             count = getattr(self, name).shape[0]
