@@ -18,6 +18,7 @@ SMALL: dict[str, tuple[list[str], dict[str, float]]] = {
     "inertias": (["--seconds", "2"], {"NEW_SECONDS": 1.0, "STEPS": 2, "SHOWN_SECONDS": 0.1}),
     "joint_friction": (["--windows", "8"], {"MOTIONS": 2, "SECONDS": 0.4, "NEW_MOTIONS": 1, "SHOWN_STEPS": 20}),
     "payload": ([], {"SECONDS": 4.0, "STARTS": 1, "STEPS": 1, "SHOWN_SECONDS": 0.1}),
+    "parking": ([], {}),
     "origins": (["--poses", "50"], {"STEPS": 2, "RANK_POSES": 12, "NEW_POSES": 20}),
     "jump": ([], {}),
     "push": ([], {}),
@@ -39,8 +40,8 @@ def test_lists_the_examples(monkeypatch, capsys):
     run(monkeypatch)
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.startswith("  "))
     assert set(listed) == {
-        "estimate", "friction", "golf", "inertias", "joint_friction", "jump", "origins", "payload", "push", "reach",
-        "throw",
+        "estimate", "friction", "golf", "inertias", "joint_friction", "jump", "origins", "parking", "payload", "push",
+        "reach", "throw",
     }  # fmt: skip
     assert listed["throw"] == "A robot arm learns to throw a ball at a target."
 
