@@ -183,7 +183,7 @@ def parse() -> argparse.Namespace:
     )
     options = parse_example(parser, counts=["random_gaps"], finite=["gap"])
     if not options.random_gaps:
-        make_folder(parser, options.out)
+        make_folder(options.out)
     return options
 
 
