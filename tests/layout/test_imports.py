@@ -24,7 +24,7 @@ SIM: dict[str, tuple[str, ...]] = {
     "envs": ("torch",),
     "identify": ("torch",),
     "optimise": ("torch",),
-    "viewer": ("diagnostics", "render"),
+    "viewer": ("torch",),
     "cli": ("diagnostics", "viewer", "importers", "exporters"),
     "__main__": ("cli",),
     "sim": ("envs", "identify", "optimise", "terrain", "cli"),
