@@ -21,8 +21,12 @@ XML = """
         <geom name="thigh" type="capsule" fromto="0 0 0 0 0 -0.2" size="0.03" mass="0.5" contype="0" conaffinity="0"/>
         <site name="hip" pos="0.01 -0.02 0.03" euler="30 -20 50"/>
         <body name="foot" pos="0 0 -0.2"><joint name="ankle" axis="1 0.3 0"/>
-          <geom name="foot" type="sphere" pos="0.02 0 -0.03" size="0.06" mass="0.2" condim="6"/>
-          <site name="ankle" pos="0.02 0.01 -0.01" euler="-15 40 5"/></body>
+          <geom name="foot" type="box" size="0.01 0.02 0.01" mass="0.1" contype="0" conaffinity="0"/>
+          <site name="ankle" pos="0.02 0.01 -0.01" euler="-15 40 5"/>
+            <body name="sole" pos="0.02 0 -0.03" euler="0 20 0">
+              <geom name="sole" type="sphere" size="0.06" mass="0.2" condim="6"/>
+              <site name="sole" pos="0 0.01 0.02"/></body>
+          </body>
       </body>
     </body>
     <body name="ball" pos="0.42 -0.2 0.1"><freejoint/>
@@ -31,11 +35,21 @@ XML = """
   <sensor>
     <force name="hip force" site="hip"/> <torque name="hip torque" site="hip" cutoff="50"/>
     <force name="ankle force" site="ankle"/> <torque name="ankle torque" site="ankle"/>
+    <force name="sole force" site="sole"/> <torque name="sole torque" site="sole"/>
     <force name="base force" site="waist"/> <torque name="base torque" site="waist"/>
   </sensor>
 </mujoco>
 """
-NAMES = ("hip force", "hip torque", "ankle force", "ankle torque", "base force", "base torque")
+NAMES = (
+    "hip force",
+    "hip torque",
+    "ankle force",
+    "ankle torque",
+    "sole force",
+    "sole torque",
+    "base force",
+    "base torque",
+)
 STEPS = 30
 
 
@@ -71,9 +85,9 @@ def test_readings_beside_mujoco(tmp_path, cone):
     simulator = sim.Simulator(model, **sim.mujoco_settings(model), contact_sensors=NAMES)
     found = readings(simulator, torch.tensor(q), torch.tensor(qd), STEPS)[:, 0].numpy()
     np.testing.assert_allclose(found, theirs, atol=1e-7 * np.abs(theirs).max())
-    assert (np.abs(found[:, :12]).max(axis=0) > 0.01).all()
+    assert (np.abs(found[:, :18]).max(axis=0) > 0.01).all()
     # Nothing carries the base.
-    np.testing.assert_allclose(found[:, 12:], 0.0, atol=1e-7 * np.abs(found).max())
+    np.testing.assert_allclose(found[:, 18:], 0.0, atol=1e-7 * np.abs(found).max())
 
 
 @pytest.mark.parametrize(("law", "friction"), [("hard", "cone"), ("mujoco", "cone"), ("mujoco", "pyramid")])
@@ -81,7 +95,7 @@ def test_gradients(tmp_path, law, friction):
     _, model, q, qd = scene(tmp_path)
     contact = sim.ContactOptions(law=law, friction=friction)
     simulator = sim.Simulator(model, 0.002, contact=contact, contact_sensors=NAMES)
-    weights = torch.tensor(np.random.default_rng(0).normal(size=(3, 1, 18)))
+    weights = torch.tensor(np.random.default_rng(0).normal(size=(3, 1, 24)))
 
     def loss(q, qd):
         return (weights * readings(simulator, q, qd, 3)).sum()
@@ -117,22 +131,22 @@ def test_hard_contact(tmp_path):
 
 
 def test_what_is_refused(tmp_path):
-    path, _, _, _ = scene(tmp_path)
-    welded = path.read_text().replace('<joint name="ankle" axis="1 0.3 0"/>', "")
-    path.write_text(welded)
-    with pytest.warns(sim.MJCFWarning, match="left out: sensor 'ankle force'.*no sensors of type force for what"):
-        assert {sensor.name for sensor in sim.load(path).sensors} == {*NAMES[:2], *NAMES[4:]}
+    path, model, _, _ = scene(tmp_path)
+    assert "sole" in model.link_names  # welded, but not merged into the foot
+    path.write_text(path.read_text().replace("<freejoint/>", "", 1))
+    with pytest.warns(sim.MJCFWarning, match="left out: sensor 'base force'.*no sensors of type force for what"):
+        assert {sensor.name for sensor in sim.load(path).sensors} == {*NAMES[:-2]}
     builder = sim.ModelBuilder()
     for name in ("a", "b"):
         builder.add_sphere(radius=0.1, mass=1.0, name=name, position=(0, 0, 0 if name == "a" else 1))
     builder.add_link("tool", mass=1.0, inertia=(1, 1, 1))
     builder.add_joint("flange", "fixed", parent="b", child="tool")
     builder.add_sensor("f", "force", "tool")
-    with pytest.raises(sim.ModelError, match="sensor 'f': link 'tool' is merged into the one that carries it"):
-        builder.finalize()
+    assert builder.finalize().link_names == ("a", "b", "tool")
     builder.add_point_constraint("rod", "a", "b")
+    builder.add_sensor("g", "force", "b")
+    model = builder.finalize()
     with pytest.raises(sim.ModelError, match="'g' doesn't measure what the constraint 'rod'"):
-        builder.add_sensor("g", "force", "b")
-        sim.Simulator(builder.finalize(collapse_fixed=False), 0.01, contact_sensors=["g"])
+        sim.Simulator(model, 0.01, contact_sensors=["g"])
     with pytest.raises(sim.ModelError, match="'h'.*needs a frame or link"):
         builder.add_sensor("h", "torque")

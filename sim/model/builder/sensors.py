@@ -50,7 +50,7 @@ class Sensors(WorldSpec):
         away; its velocity is the rate of that distance there. "touch", "force", "torque" and the forces of limits are
         measured by a simulator that has their names among its ``contact_sensors``. A contact counts for a touch sensor
         where it lies in the zone, or where the way out of the body along its normal leads through the zone. For
-        "force" and "torque" the link keeps a joint of its own, if need be by ``finalize(collapse_fixed=False)``.
+        "force" and "torque" a link behind a fixed joint stays a link of its own.
 
         Args:
             name: unique name.

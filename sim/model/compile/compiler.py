@@ -157,14 +157,9 @@ def _drag_boxes(world: WorldSpec, home: Homes, link_tail_dof: np.ndarray) -> Dra
 def _sensors(world: WorldSpec, bodies: list[Body]) -> tuple[Sensor, ...]:
     kept = {body.name for body in bodies}
     for sensor in world.sensors.values():
-        link = sensor.target
-        if sensor.kind in ("force", "torque"):
-            link = world.frames[link][0] if link in world.frames else link
-        elif SENSOR_KINDS[sensor.kind].of != LINK:
-            continue
-        if link not in kept:
+        if SENSOR_KINDS[sensor.kind].of == LINK and sensor.target not in kept:
             raise ModelError(
-                f"sensor '{sensor.name}': link '{link}' is merged into the one that carries it, so that its "
+                f"sensor '{sensor.name}': link '{sensor.target}' is merged into the one that carries it, so that its "
                 "own mass is unknown; give finalize collapse_fixed=False"
             )
     return tuple(
