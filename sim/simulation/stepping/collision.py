@@ -18,7 +18,7 @@ from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull.contact import EDGE_KINDS
 from warp_kernels.collision.near import WORD
-from warp_kernels.collision.pairs import CLOSED_FORM, COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
+from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
 from warp_kernels.collision.structs import Pairs, collision_structs
 
 # Geometries that move, of which all pairs are listed once for a model. Beyond, a grid finds near ones in every step.
@@ -140,8 +140,7 @@ class CollisionModel:
             family: self._pairs_between(first, end, first_bit=first, end_bit=end, room=0)
             for family, (first, end) in zip(FAMILIES, itertools.pairwise(starts), strict=True)
         }
-        closed = slice(self.pairs[CLOSED_FORM].first, self.pairs[CLOSED_FORM].end)
-        self._closed_without_plane = any(model.geometries[i].type != codes.PLANE for i in pair_a[closed])
+        self._without_plane = any(model.geometries[i].type != codes.PLANE for i in pair_a)
         convex, on_fields = (
             slice(self.pairs[family].first, self.pairs[family].end) for family in (CONVEX_SHAPES, HULL_ON_FIELD)
         )
@@ -224,7 +223,7 @@ class CollisionModel:
     @property
     def has_turning_pairs(self) -> bool:
         """Whether there are pairs whose normal depends on how they move; see :mod:`warp_kernels.collision.touch`."""
-        return self._closed_without_plane or any(self.has_pairs(family) for family in FAMILIES if family != CLOSED_FORM)
+        return self._without_plane
 
     def has_pairs(self, family: str) -> bool:
         """Whether there are pairs of a family."""

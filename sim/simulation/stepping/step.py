@@ -104,10 +104,9 @@ class Step(Workspace):
             self._launch(impact_time_kernels(self.scalar).path_velocity, self.num_worlds)
 
     def to_next_position(self) -> None:
-        """The last stage, from q and qd_path to q_next; recorded on an active tape."""
-        kernel = integrate_kernels(self.scalar).integrate
-        dim = (self.model.num_links, self.num_worlds)
-        self._launch(kernel, dim, tape=True, qd=self.qd_path)
+        """The last stage, from q and qd_path to q_next."""
+        kernel, threads = integrate_kernels(self.scalar).integrate, self.link_threads
+        self._launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path)
 
     def show_contacts(self) -> None:
         """See to it that the working arrays hold the contacts at the state before the last step, as they do here."""
