@@ -16,6 +16,27 @@ from warp_kernels.solver.newton.group.code import native_code
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, lane_types
 
+_SOLVE_UPPER = """
+    const int* depths = reinterpret_cast<const int*>(dof_depth.data);
+    const int* starts = reinterpret_cast<const int*>(dof_row_start.data);
+    const int* ancestors = reinterpret_cast<const int*>(ancestor.data);
+    for (int k = nv - 1; k >= 0; --k) {{
+        const pack value = WEIGHT(k);
+        for (int at = starts[k]; at < starts[k] + depths[k]; ++at) WEIGHT(ancestors[at]) -= FACTOR_L(at) * value;
+    }}
+    for (int k = 0; k < nv; ++k) WEIGHT(k) *= FACTOR_D(k);
+"""
+_MASS_BARS = """
+    const int* ancestors = reinterpret_cast<const int*>(ancestor.data);
+    const pack own_w = *reinterpret_cast<const pack*>(&w), own_u = *reinterpret_cast<const pack*>(&u);
+    const bool has_own = own_mass_bar.shape[0] > 0;
+    for (int at = first; at < first + depth; ++at) {{
+        const int j = ancestors[at];
+        pack bar = -own_w * RESPONSE(j) - WEIGHT(j) * own_u;
+        if (has_own) bar += OWN_MASS_BAR(at);
+        MASS_BAR(at) = bar;
+    }}
+"""
 _FACTORISATION = """
     const int* depths = reinterpret_cast<const int*>(dof_depth.data);
     const int* starts = reinterpret_cast<const int*>(dof_row_start.data);
@@ -74,6 +95,34 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """As for one world."""
 
+    @wp.func_native(native_code(scalar, lanes, _SOLVE_UPPER, "factor_l", "factor_d", "weight"))
+    def solve_upper(
+        group: int,
+        nv: int,
+        dof_depth: ints,
+        dof_row_start: ints,
+        ancestor: ints,
+        factor_l: reals,
+        factor_d: reals,
+        weight: reals,
+    ):
+        """D^-1 L'^-1 times the weights."""
+
+    @wp.func_native(native_code(scalar, lanes, _MASS_BARS, "response", "weight", "own_mass_bar", "mass_bar"))
+    def find_mass_bars(
+        group: int,
+        first: int,
+        depth: int,
+        ancestor: ints,
+        w: real,
+        u: real,
+        response: reals,
+        weight: reals,
+        own_mass_bar: reals,
+        mass_bar: reals,
+    ):
+        """The adjoints of a row of the mass matrix, below its diagonal."""
+
     @wp.func
     def solve_lower(k: int, value: real, group: int, paths: Paths, factor_l: reals, x: reals):
         """Entry k of L^-1 x, whose entries above it have been found."""
@@ -122,14 +171,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         nv = paths.dof_depth.shape[0]
         for k in range(nv):
             weight[k, group] = a.load_bar(qd_solved_bar, group, k)
-        for back in range(nv):
-            k = nv - 1 - back
-            value = weight[k, group]
-            first = paths.dof_row_start[k]
-            for d in range(paths.dof_depth[k]):
-                weight[paths.ancestor[first + d], group] -= a.mul(factor_l[first + d, group], value)
-        for k in range(nv):
-            weight[k, group] = a.mul(weight[k, group], factor_d[k, group])
+        solve_upper(group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, factor_d, weight)
 
     @wp.kernel(module=module, enable_backward=False)
     def finish_weights(
@@ -214,12 +256,9 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             u = response[k, group]
             diagonal = -a.mul(w, u)
             first = paths.dof_row_start[k]
-            for d in range(paths.dof_depth[k]):
-                j = paths.ancestor[first + d]
-                bar = -a.mul(w, response[j, group]) - a.mul(weight[j, group], u)
-                if own_mass_bar.shape[0] > 0:
-                    bar += own_mass_bar[first + d, group]
-                mass_bar[first + d, group] = bar
+            find_mass_bars(
+                group, first, paths.dof_depth[k], paths.ancestor, w, u, response, weight, own_mass_bar, mass_bar
+            )  # fmt: skip
             if own_mass_bar_diagonal.shape[0] > 0:
                 diagonal += own_mass_bar_diagonal[k, group]
             mass_bar_diagonal[k, group] = diagonal
