@@ -14,7 +14,7 @@ from sim.dynamics.kinematics import forward_kinematics
 from sim.envs.task import DTYPES, Task, TaskState
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.checks import is_whole
-from sim.render.renderer import render_frames
+from sim.render.frames import render_frames
 from sim.simulation.simulator import Simulator
 from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.autograd import step as simulate

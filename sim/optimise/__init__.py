@@ -24,6 +24,7 @@ from sim.optimise.terms import (
     Smoothness,
     Velocity,
 )
+from sim.optimise.watching import Iteration
 
 __all__ = [
     "MPC",
@@ -32,6 +33,7 @@ __all__ = [
     "Cost",
     "Effort",
     "Evaluation",
+    "Iteration",
     "JointRange",
     "Knots",
     "LeastSquares",

@@ -1,6 +1,6 @@
 """A ray tracer over the triangles of a model, on the CPU or a GPU."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,13 @@ from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from sim.render.rows import record_rows, run_rows
 from sim.render.shapes import Triangles, sphere, tessellate
+from sim.render.tendons import COLOR as TENDON_COLOR
+from sim.render.tendons import num_tendon_pieces, tendon_pieces, tubes
 from sim.render.view import (
     Camera,
     Marker,
     Trail,
     check_poses,
-    check_world_poses,
-    fit_worlds_camera,
     instance_poses,
     linear_light,
     visible_planes,
@@ -64,8 +64,8 @@ class Survey:
 
     Attributes:
         depth: distance along the axis of the camera [height, width], infinite for the sky [m].
-        geometry: index in ``model.geometries`` [height, width]; -1 for the sky, -2 for markers and trails.
-        world: number of the world [height, width]; -1 for sky, planes, markers and trails.
+        geometry: index in ``model.geometries`` [height, width]; -1 for the sky, -2 for markers, trails and tendons.
+        world: number of the world [height, width]; -1 for sky, planes, markers, trails and tendons.
     """
 
     depth: np.ndarray
@@ -77,7 +77,8 @@ class Renderer:
     """Draws frames of one model. Create it once, then call :meth:`draw` for every frame.
 
     Args:
-        model: the model; its visible geometries are drawn, planes as a checkered ground.
+        model: the model; its visible geometries are drawn, planes as a checkered ground, and spatial
+            tendons along their paths.
         width: width of the picture [pixels].
         height: height of the picture [pixels].
         camera: the camera.
@@ -177,8 +178,8 @@ class Renderer:
         run_rows(self._rows(self.kernels.survey_pixels, mesh=mesh.id, depth=depth))
         shown = self.shown.numpy()
         seen = len(self.drawn) * len(self.offsets)
-        # Instances, then markers and trails. Planes and sky are numbered from the end: the sky last, the planes in
-        # reverse.
+        # Instances, then markers, trails and tendons. Planes and sky are numbered from the end: the sky last, planes
+        # in reverse.
         others = len(self.scene.instance_colors) - seen
         geometry = np.array([*(self.drawn * len(self.offsets)), *[-2] * others, *self.plane_numbers[::-1], -1])
         world = np.array([*np.repeat(np.arange(len(self.offsets)), len(self.drawn)), *[-1] * (len(geometry) - seen)])
@@ -254,6 +255,10 @@ class Renderer:
         for trail in self.trails:
             shapes += [sphere(trail.radius, 10)] * TRAIL_BEADS
             colors += [trail.color] * TRAIL_BEADS
+        self.tubes = tubes(worlds * num_tendon_pieces(self.model))
+        first_tube = sum(len(s.vertices) for s in shapes)
+        shapes += [self.tubes.shape] * self.tubes.count
+        colors += [TENDON_COLOR] * self.tubes.count
         shapes.append(_speck())  # so that a world without triangles also has a mesh
         colors.append((0.0, 0.0, 0.0))
         starts = np.cumsum([0, *(len(s.vertices) for s in shapes)])
@@ -269,6 +274,7 @@ class Renderer:
                 np.concatenate([s.normals.reshape(-1, 3) for s in shapes]).astype(np.float32), dtype=wp.vec3
             )
             self.scene.instance_colors = wp.array(linear_light(np.array(colors)).astype(np.float32), dtype=wp.vec3)
+            self.local_tubes = self.local[first_tube : first_tube + self.tubes.count * len(self.tubes.shape.vertices)]
             self.points: wp.array = wp.zeros(len(self.local), dtype=wp.vec3)
             self.instance_poses: wp.array = wp.zeros(len(shapes), dtype=wp.transform)
             self.instance_scales: wp.array = wp.zeros(len(shapes), dtype=float)
@@ -310,140 +316,18 @@ class Renderer:
             beads, shown = _beads(trail, frame)
             poses.append(_at(beads))
             scales.append(shown.astype(float))
+        if self.tubes.count:
+            pieces = [
+                tendon_pieces(self.model, of_world) + offset
+                for of_world, offset in zip(link_poses, self.offsets, strict=True)
+            ]
+            placed, vertices = self.tubes.place(np.concatenate(pieces))
+            poses.append(placed)
+            scales.append(np.ones(self.tubes.count))
+            self.local_tubes.assign(vertices.astype(np.float32))
         self.instance_poses.assign(np.concatenate([*poses, [IDENTITY]]).astype(np.float32))
         self.instance_scales.assign(np.concatenate([*scales, [0.0]]).astype(np.float32))
         launch(self.kernels.place_vertices, len(self.local), self, device=self.device)
-
-
-def render_frames(
-    model: Model,
-    poses: npt.ArrayLike,
-    camera: Camera | None = None,
-    width: int = 640,
-    height: int = 480,
-    *,
-    markers: Sequence[Marker] = (),
-    trails: Sequence[Trail] = (),
-    device: str | None = None,
-    supersamples: int = 9,
-    frames: Sequence[int] | None = None,
-    spacing: float | None = None,
-    occlusion: AmbientOcclusion | None = None,
-) -> np.ndarray:
-    """Pictures of a motion, uint8 [frames, height, width, 3].
-
-    Args:
-        model: the model.
-        poses: link poses (position, quaternion xyzw) in the frame of their world, [frames, num_links, 7] for one world,
-            [frames, num_worlds, num_links, 7] for several, which are drawn side by side.
-        camera: the camera; default: :func:`fit_camera` shows the whole motion.
-        width: width of a picture [pixels].
-        height: height of a picture [pixels].
-        markers: fixed balls, such as a target.
-        trails: paths of points, one point per frame of ``poses``.
-        device: Warp device; default: Warp's default device.
-        supersamples: number of rays through a pixel on an edge; a square number.
-        frames: the frames to draw; default: all.
-        spacing: distance between neighbouring worlds [m]; None for slightly more than the extent of one.
-        occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
-
-    Raises:
-        ModelError: for poses with a wrong shape or non-finite values, or a trail with a wrong length.
-
-    Example:
-        >>> import sim
-        >>> from sim.render import render_frames
-        >>> model = sim.load("scenes/robots/manipulator.urdf")
-        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
-        >>> render_frames(model, poses, width=64, height=48, device="cpu").shape
-        (1, 48, 64, 3)
-    """
-    return np.stack(
-        list(
-            iterate_frames(
-                model,
-                poses,
-                camera,
-                width,
-                height,
-                markers=markers,
-                trails=trails,
-                device=device,
-                supersamples=supersamples,
-                frames=frames,
-                spacing=spacing,
-                occlusion=occlusion,
-            )
-        )
-    )
-
-
-def iterate_frames(
-    model: Model,
-    poses: npt.ArrayLike,
-    camera: Camera | None = None,
-    width: int = 640,
-    height: int = 480,
-    *,
-    markers: Sequence[Marker] = (),
-    trails: Sequence[Trail] = (),
-    device: str | None = None,
-    supersamples: int = 9,
-    frames: Sequence[int] | None = None,
-    spacing: float | None = None,
-    occlusion: AmbientOcclusion | None = None,
-) -> Iterator[np.ndarray]:
-    """Like :func:`render_frames`, but one picture at a time, for a progress bar or a long motion."""
-    checked = check_world_poses(model, poses)
-    offsets = grid_offsets(checked.shape[1], fitting_spacing(checked) if spacing is None else spacing)
-    for trail in trails:
-        if np.shape(trail.points) != (len(checked), 3):
-            raise ModelError(
-                f"trail '{trail.name}': points have shape {np.shape(trail.points)}; expected {(len(checked), 3)}"
-            )
-    if camera is None:
-        camera = fit_worlds_camera(model, checked, offsets, markers=markers, aspect=width / height)
-    renderer = Renderer(
-        model,
-        width=width,
-        height=height,
-        camera=camera,
-        markers=markers,
-        trails=trails,
-        device=device,
-        supersamples=supersamples,
-        offsets=offsets,
-        occlusion=occlusion,
-    )
-    for frame in range(len(checked)) if frames is None else frames:
-        yield renderer.draw(checked[frame], frame)
-
-
-def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
-    """Positions of worlds on a square grid about the origin [num_worlds, 3].
-
-    Args:
-        num_worlds: number of worlds.
-        spacing: distance between neighbours [m]; 0 for worlds whose poses are already apart.
-
-    Raises:
-        ModelError: for a number that is not positive, or a spacing that is negative or not finite.
-    """
-    if num_worlds < 1 or not (np.isfinite(spacing) and spacing >= 0.0):
-        raise ModelError(
-            f"{num_worlds} worlds with a spacing of {spacing} m: there must be at least one world, and the spacing "
-            "must not be negative"
-        )
-    side = int(np.ceil(np.sqrt(num_worlds)))
-    number = np.arange(num_worlds)
-    places = np.stack([number % side, number // side, np.zeros(num_worlds)], axis=1).astype(np.float64)
-    return spacing * (places - (places.max(axis=0) + places.min(axis=0)) / 2.0)
-
-
-def fitting_spacing(poses: np.ndarray) -> float:
-    """Spacing that fits the whole motion of each world, poses [frames, num_worlds, num_links, 7], with some margin."""
-    extent = np.ptp(poses[..., :2], axis=(0, 2)).max() if poses.size else 0.0
-    return 1.3 * float(extent) + 0.5
 
 
 def _beads(trail: Trail, frame: int) -> tuple[np.ndarray, np.ndarray]:

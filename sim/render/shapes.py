@@ -65,6 +65,14 @@ def sphere(radius: float, segments: int = 32) -> Triangles:
     return _round(radius, 0.0, segments)
 
 
+def tube(radius: float, segments: int = 12) -> tuple[Triangles, np.ndarray]:
+    """A capsule of no length along z that can be drawn out, and which vertices [nv] are those of its upper end."""
+    capsule = _round(radius, radius, segments)
+    upper = capsule.vertices[:, 2] > 0.0
+    shift = np.where(upper, -radius, radius)[:, None] * [0.0, 0.0, 1.0]
+    return Triangles(capsule.vertices + shift, capsule.faces, capsule.normals), upper
+
+
 def box(half_extents: np.ndarray) -> Triangles:
     """A box with half_extents [3] in metres about the origin."""
     signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)

@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ModelError
 from sim.model.model import Geometry, Model
 from sim.model.poses import compose
+from sim.render.tendons import tendon_points
 from warp_kernels import types as codes
 
 Color = tuple[float, float, float]
@@ -283,8 +284,8 @@ def _middle(across: np.ndarray, depth: np.ndarray) -> float:
 
 
 def _extent(model: Model, poses: np.ndarray, markers: Sequence[Marker]) -> np.ndarray:
-    """Corners of the bounding boxes of everything visible, in every frame [n, 3]."""
-    points = [poses[..., :3].reshape(-1, 3)]
+    """Corners of the bounding boxes of everything visible, and points of tendons, in every frame [n, 3]."""
+    points = [poses[..., :3].reshape(-1, 3), tendon_points(model, poses).reshape(-1, 3)]
     for geometry in model.geometries:
         if geometry.visible and geometry.type != codes.PLANE:
             corners = transform_points(geometry.placement, _corners(geometry))

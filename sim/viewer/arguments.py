@@ -1,5 +1,6 @@
 """Checks of the arguments of a viewer."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,49 @@ def motion(model: Model, num_worlds: int, value: Any) -> np.ndarray:
         )
     require_coordinates(model, "play", full)
     return full
+
+
+def starts(model: Model, num_worlds: int, value: Any) -> np.ndarray:
+    """The first motions of a search, [states, num_worlds, nq] of [states, starts, nq]; one that diverges stands still.
+
+    Raises:
+        ModelError: for a wrong shape, or fewer starts than worlds.
+    """
+    q = numbers("watch: q", value)
+    if q.ndim != 3 or not len(q) or q.shape[1] < num_worlds or q.shape[2] != model.nq:
+        raise ModelError(
+            f"watch: q has shape {q.shape}; the viewer shows {num_worlds} worlds of {model.nq} coordinates: give as "
+            "many starts, [states, starts, nq]"
+        )
+    q = np.array(q[:, :num_worlds])
+    for world in range(num_worlds):
+        bad = ~np.isfinite(q[:, world]).all(axis=1)
+        if bad.any():
+            first = int(np.argmax(bad))
+            q[first:, world] = q[first - 1, world] if first else model.q0
+    require_coordinates(model, "watch", q)
+    return q
+
+
+def readings(num_worlds: int, states: int, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Check curves [states or steps, num_worlds] or [..., k], by name, and give them k.
+
+    Raises:
+        ModelError: naming the curves, for a wrong shape or non-finite values.
+    """
+    found = {}
+    for name, value in values.items():
+        array = numbers(f"play: readings '{name}'", value)
+        full = array[..., None] if array.ndim == 2 else array
+        if full.ndim != 3 or len(full) not in (states, states - 1) or not len(full) or full.shape[1] != num_worlds:
+            raise ModelError(
+                f"play: readings '{name}' have shape {array.shape}; give [{states}, {num_worlds}], or a third number "
+                "for several curves"
+            )
+        if not np.isfinite(full).all():
+            raise ModelError(f"play: readings '{name}' aren't finite")
+        found[name] = full
+    return found
 
 
 def link_gradients(model: Model, num_worlds: int, states: int, value: Any) -> np.ndarray:

@@ -11,6 +11,7 @@ from sim.simulation.contacts import Contacts
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
+from sim.simulation.worlds import Worlds
 
 MEMORY = 2**28  # memory of the states at which a live simulation ends [bytes]
 
@@ -20,11 +21,24 @@ class Motion(Protocol):
 
     dt: float
 
+    @property
+    def simulator(self) -> Worlds | None:
+        """What made it; without a simulator only coordinates are known."""
+
     def __len__(self) -> int:
         """Number of states so far."""
 
     def q(self, number: int) -> np.ndarray:
         """Coordinates of a state [num_worlds, nq]."""
+
+    def q_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Coordinates of states [n, num_worlds, nq]."""
+
+    def qd_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Velocities of states [n, num_worlds, nv]; of a simulated motion."""
+
+    def controls(self, steps: int) -> np.ndarray | None:
+        """Inputs of the actuators in the first steps [steps, num_worlds, nu]; None without actuators."""
 
     def contacts(self, number: int) -> Contacts | None:
         """The contacts of the step that starts at a state; None if unknown."""
@@ -36,15 +50,32 @@ class Motion(Protocol):
 class Coordinates:
     """A motion given by coordinates [states, num_worlds, nq] only."""
 
-    def __init__(self, q: np.ndarray, dt: float):
-        self.dt, self._q = dt, q
+    def __init__(self, q: np.ndarray, dt: float, simulator: Worlds | None = None):
+        self.dt, self._made_by, self._q = dt, simulator, q
 
     def __len__(self) -> int:
         return len(self._q)
 
+    @property
+    def simulator(self) -> Worlds | None:
+        """See :class:`Motion`."""
+        return self._made_by
+
     def q(self, number: int) -> np.ndarray:
         """See :class:`Motion`."""
         return self._q[number]
+
+    def q_of(self, numbers: np.ndarray) -> np.ndarray:
+        """See :class:`Motion`."""
+        return self._q[numbers]
+
+    def qd_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Unknown."""
+        raise ModelError("the velocities of this motion are unknown")
+
+    def controls(self, steps: int) -> np.ndarray | None:
+        """Unknown."""
+        return None
 
     def contacts(self, number: int) -> Contacts | None:
         """Unknown."""
@@ -58,8 +89,17 @@ class Rollout(Coordinates):
     """A trajectory with its checked coordinates q. The contacts of a step are computed by taking it again."""
 
     def __init__(self, trajectory: Trajectory, q: np.ndarray):
-        super().__init__(q, trajectory.simulator.dt)
-        self._trajectory = trajectory
+        super().__init__(q, trajectory.simulator.dt, trajectory.simulator)
+        self._trajectory, self._qd = trajectory, trajectory.qd.numpy()
+
+    def qd_of(self, numbers: np.ndarray) -> np.ndarray:
+        """See :class:`Motion`."""
+        return self._qd[numbers]
+
+    def controls(self, steps: int) -> np.ndarray | None:
+        """See :class:`Motion`."""
+        control = self._trajectory.control
+        return None if control is None else control.numpy()[:steps]
 
     def contacts(self, number: int) -> Contacts | None:
         """See :class:`Motion`. No step starts at the last state."""
@@ -79,8 +119,8 @@ class Live:
     """
 
     def __init__(self, simulator: Simulator, state: State, control: np.ndarray | None):
-        self.dt = simulator.dt
-        self._simulator, self._states = simulator, [state]
+        self.dt, self._simulator = simulator.dt, simulator
+        self._states = [state]
         self._control = None
         if control is not None:
             self._control = np.broadcast_to(control, (simulator.num_worlds, simulator.model.nu))
@@ -90,9 +130,30 @@ class Live:
     def __len__(self) -> int:
         return len(self._states)
 
+    @property
+    def simulator(self) -> Worlds | None:
+        """See :class:`Motion`."""
+        return self._simulator
+
     def q(self, number: int) -> np.ndarray:
         """See :class:`Motion`."""
         return self._states[number].q.numpy().astype(np.float64)
+
+    def q_of(self, numbers: np.ndarray) -> np.ndarray:
+        """See :class:`Motion`."""
+        return np.stack([self.q(int(number)) for number in numbers])
+
+    def qd_of(self, numbers: np.ndarray) -> np.ndarray:
+        """See :class:`Motion`."""
+        return np.stack([self._states[int(number)].qd.numpy() for number in numbers]).astype(np.float64)
+
+    def controls(self, steps: int) -> np.ndarray | None:
+        """See :class:`Motion`."""
+        nu = self._simulator.model.nu
+        if not nu:
+            return None
+        held = np.zeros((self._simulator.num_worlds, nu)) if self._control is None else self._control
+        return np.tile(held, (steps, 1, 1))
 
     def contacts(self, number: int) -> Contacts | None:
         """See :class:`Motion`."""

@@ -14,6 +14,7 @@ from sim.simulation.contacts import Contacts
 from sim.viewer.arrows import Arrows, typical_force
 from sim.viewer.labels import Axes, Labels
 from sim.viewer.shapes import Shapes, add_plane, byte_color
+from sim.viewer.tendons import TendonLines
 from warp_kernels import types as codes
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Picture:
                 )  # fmt: skip
         self._visuals = Shapes(scene, "/shapes", [model.geometries[k] for k in visible_solids(model)], offsets)
         self._colliders: Shapes | None = None
+        self._tendons = TendonLines(scene, "/tendons", model, offsets)
         self._axes = Axes(scene, "/axes", len(offsets) * model.num_links, 0.08 * height)
         moving = [
             "" if kind == codes.FIXED else name for name, kind in zip(model.joint_names, model.joint_type, strict=True)
@@ -72,11 +74,18 @@ class Picture:
         origins = poses.copy()
         origins[..., :3] += self._offsets[:, None]
         self._visuals.place(poses)
+        self._tendons.place(poses)
         if self._colliders is not None:
             self._colliders.place(poses)
         self._axes.place(origins.reshape(-1, 7))
         for labels in (self._link_names, self._joint_names):
             labels.place(origins[world, :, :3])
+
+    def seen_from(self, world: int) -> np.ndarray:
+        """Link poses of a world where they are displayed [1, num_links, 7]."""
+        shifted = self._poses[world : world + 1].copy()
+        shifted[..., :3] += self._offsets[world]
+        return shifted
 
     def draw_contacts(self, contacts: Contacts) -> None:
         """Draw points and forces of the contacts that carry load."""
@@ -119,6 +128,7 @@ class Picture:
             ("Link axes", bare, self._axes.show),
             ("Link names", False, self._link_names.show),
             ("Joint names", False, self._joint_names.show),
+            *((("Tendons", True, self._tendons.show),) if self._tendons.any else ()),
             ("Contact forces", True, self._forces.show),
             ("Gradients", True, self._gradients.show),
         )

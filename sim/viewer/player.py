@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from viser import GuiApi
 
 FRAMES_PER_SECOND = 30.0
+BACK, FORTH = "Back", "Forth"
 SPEEDS = {"1/100": 0.01, "1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0, "5": 5.0}
 
 
@@ -37,17 +38,14 @@ class Player:
             self._text: Any = gui.add_markdown("")
             self._slider: Any = gui.add_slider("State", 0, 1, 1, 0, hint="number of the state; drag to scrub")
             self._play: Any = gui.add_button("Play")
-            self._forth: Any = gui.add_button("Step", hint="to the next state")
-            self._back: Any = gui.add_button("Step back", hint="to the previous state")
-            self._speed: Any = gui.add_dropdown(
-                "Speed", tuple(SPEEDS), initial_value="1", hint="speed relative to real time"
-            )
-            self._loop: Any = gui.add_checkbox("Loop", True, hint="restart at the end")
+            self._step: Any = gui.add_button_group("Step", (BACK, FORTH), hint="to the state before or behind")
         self._play.on_click(lambda _: self.play(not self.playing))
-        self._forth.on_click(lambda _: self.step(1))
-        self._back.on_click(lambda _: self.step(-1))
+        self._step.on_click(lambda _: self.step(1 if self._step.value == FORTH else -1))
         # Without a client, the program itself has set the value.
         self._slider.on_update(lambda event: None if event.client_id is None else self.seek(self._slider.value))
+        self._gui = gui
+        self._speed: Any = None
+        self._loop: Any = None
         self._thread = threading.Thread(target=self._run, name="viewer", daemon=True)
         self._thread.start()
 
@@ -60,6 +58,13 @@ class Player:
     def number(self) -> int:
         """Number of the state shown last."""
         return int(self._place)
+
+    def add_settings(self) -> None:
+        """Add speed and loop at the current position; needed before anything plays."""
+        self._speed = self._gui.add_dropdown(
+            "Speed", tuple(SPEEDS), initial_value="1", hint="speed relative to real time"
+        )
+        self._loop = self._gui.add_checkbox("Loop", True, hint="restart at the end")
 
     def start(self, motion: Motion, playing: bool) -> None:
         """Start another motion from its first state."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,8 @@ from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole
 from sim.model.model import Model
-from sim.render import Marker, grid_offsets
-from sim.render.renderer import fitting_spacing
+from sim.render import Marker, fit_camera, grid_offsets
+from sim.render.frames import fitting_spacing
 from sim.render.view import check_poses, fit_worlds_camera
 from sim.simulation.contacts import Contacts
 from sim.simulation.simulator import Simulator
@@ -27,10 +27,29 @@ from sim.viewer.joints import JointSliders
 from sim.viewer.motions import Coordinates, Live, Motion, Rollout
 from sim.viewer.picture import Picture
 from sim.viewer.player import Player
+from sim.viewer.plots.panel import Plots
 from sim.viewer.server import address, quiet, serve
 
 SLIDER_PERIOD = 0.2  # time between updates of the sliders while a motion plays [s]
+WATCH_PERIOD = 0.5  # between motions of a search [s]
+PANEL_WIDTH = 320  # of the controls [pixels]
 CAMERA_STATES = 50  # number of states of a motion that the camera is fitted to
+
+
+class Search(Protocol):
+    """A search that is watched, see :meth:`Viewer.watch`; :class:`sim.optimise.Iteration` is one."""
+
+    @property
+    def history(self) -> Sequence[float]:
+        """Cost after each iteration so far."""
+
+    @property
+    def q(self) -> np.ndarray:
+        """Coordinates of the present motions [states, starts, nq]."""
+
+    @property
+    def dt(self) -> float:
+        """Time between states [s]."""
 
 
 class Viewer:
@@ -44,7 +63,7 @@ class Viewer:
         num_worlds: number of worlds, drawn side by side.
         host: address to listen on; "0.0.0.0" for all network interfaces, which allows access from other machines.
         port: port to listen on; 0 for any free port.
-        spacing: distance between neighbouring worlds [m]; None for slightly more than the extent of one.
+        spacing: distance between neighbouring worlds [m]; None for room to lie down in.
         markers: fixed balls in every world, such as a target.
 
     Raises:
@@ -68,9 +87,10 @@ class Viewer:
         self._markers = tuple(markers)
         self._q = np.tile(model.q0, (self.num_worlds, 1))
         poses = self._poses(self._q)
-        self._offsets = grid_offsets(self.num_worlds, fitting_spacing(poses[None]) if spacing is None else spacing)
+        self._offsets = grid_offsets(self.num_worlds, roomy_spacing(poses) if spacing is None else spacing)
         self._gradients: np.ndarray | None = None
         self._sliders_shown = 0.0
+        self._watched = 0.0
         self._lock = threading.RLock()
         self._server = serve(host, port)
         try:
@@ -107,9 +127,15 @@ class Viewer:
         self._hold(arguments.pose(self.model, self.num_worlds, q))
 
     def play(
-        self, motion: Any, dt: float | None = None, *, gradients: npt.ArrayLike | None = None, playing: bool = True
+        self,
+        motion: Any,
+        dt: float | None = None,
+        *,
+        gradients: npt.ArrayLike | None = None,
+        readings: Mapping[str, npt.ArrayLike] | None = None,
+        playing: bool = True,
     ) -> None:
-        """Show a motion, with play, pause, step and scrub.
+        """Show a motion, with play, pause, step and scrub, and curves over time.
 
         Args:
             motion: a :class:`sim.Trajectory`, whose contacts are drawn too; or coordinates [states, num_worlds, nq], or
@@ -118,6 +144,7 @@ class Viewer:
             gradients: vectors at the origins of the links [steps, num_worlds, num_links, 3], for example from
                 :func:`sim.viewer.force_gradients`. They may grow a thousandfold over a motion, so the arrows are scaled
                 separately in each state, as in :meth:`show_gradients`.
+            readings: more curves to plot, by name [states or steps, num_worlds], or [..., k] for several in one.
             playing: whether to start playing immediately.
 
         Raises:
@@ -128,12 +155,39 @@ class Viewer:
         vectors = None
         if gradients is not None:
             vectors = arguments.link_gradients(self.model, self.num_worlds, len(played), gradients)
-        numbers = np.unique(np.linspace(0, len(played) - 1, CAMERA_STATES).astype(int))
-        poses = np.stack([self._poses(played.q(int(number))) for number in numbers])
+        curves = arguments.readings(self.num_worlds, len(played), readings or {})
+        poses = np.stack([self._poses(played.q(number)) for number in _some(len(played))])
         with self._lock:
             self._gradients = vectors
             self._aim(poses)
+            self._plots.start(played, curves)
             self._player.start(played, playing)
+
+    def watch(self, search: Search) -> None:
+        """Show where a search is: its motions, and its cost over iterations in the plots.
+
+        For the argument ``watch`` of a method of :mod:`sim.optimise`. The motions of its starts are shown side by side
+        in the worlds of the viewer, in their order. Motions follow each other at least half a second apart; iterations
+        in between are not shown.
+
+        Args:
+            search: its cost after each iteration so far, ``history``, and of the present one ``q`` [states, starts, nq]
+                and the time between states ``dt`` [s].
+
+        Raises:
+            ModelError: for fewer starts than worlds.
+        """
+        now = time.perf_counter()
+        if now < self._watched + WATCH_PERIOD:
+            return
+        motion = Coordinates(arguments.starts(self.model, self.num_worlds, search.q), search.dt)
+        with self._lock:
+            if not self._watched:
+                self._aim(np.stack([self._poses(motion.q(number)) for number in _some(len(motion))]))
+            self._gradients = None
+            self._plots.start(motion, {}, search.history)
+            self._player.start(motion, playing=True)
+        self._watched = time.perf_counter()
 
     def offer_simulation(self, simulator: Simulator, qd: Any = None, control: Any = None) -> None:
         """Add a button that starts a simulation from the pose shown, which the user may have changed.
@@ -157,7 +211,9 @@ class Viewer:
         def simulate(_: object) -> None:
             with self._lock:
                 self._gradients = None
-                self._player.start(Live(simulator, simulator.state(self._q, qd), held), playing=True)
+                live = Live(simulator, simulator.state(self._q, qd), held)
+                self._plots.start(live, {})
+                self._player.start(live, playing=True)
 
         self._simulate.visible = True
         self._simulate.on_click(simulate)
@@ -225,8 +281,10 @@ class Viewer:
 
     def _add_controls(self) -> None:
         gui = self._server.gui
-        gui.configure_theme(show_logo=False, show_share_button=False, control_width="large")
+        gui.configure_theme(show_logo=False, show_share_button=False)
         gui.main_panel.dock_right()
+        gui.main_panel.set_width(PANEL_WIDTH)
+        self._plots = Plots(gui, self.model, self._locked, lambda: int(self._world.value))
         self._player = Player(gui, self._lock, self._show_state)
         self._simulate: Any = gui.add_button(
             "Simulate from here", visible=False, color="green", hint="starts from the pose shown"
@@ -235,18 +293,38 @@ class Viewer:
             "World", tuple(map(str, range(self.num_worlds))), visible=self.num_worlds > 1,
             hint="world that sliders and names belong to",
         )  # fmt: skip
-        self._world.on_update(self._locked(lambda: self._place(self._q, self._poses(self._q))))
-        with gui.add_folder("Joints", visible=self.model.nv > 0):
-            self._sliders = JointSliders(gui, self.model, self._moved)
-            gui.add_button("Initial pose").on_click(lambda _: self.show(self.model.q0))
-        with gui.add_folder("Show"):
+        self._world.on_update(self._locked(self._choose_world))
+        self._legend: Any = gui.add_markdown("", visible=False)
+        tabs = gui.add_tab_group()
+        if self.model.nv > 0:
+            with tabs.add_tab("Joints"):
+                self._sliders = JointSliders(gui, self.model, self._moved)
+                gui.add_button("Initial pose").on_click(lambda _: self.show(self.model.q0))
+        else:
+            self._sliders = JointSliders(gui, self.model, self._moved)  # of which there are none
+        with tabs.add_tab("Settings"):
+            self._player.add_settings()
+            look: Any = gui.add_button("Look at the chosen world", visible=self.num_worlds > 1)
+            look.on_click(self._look)
             for name, chosen, show in self._picture.switches:
                 self._add_switch(name, chosen, show)
             opacity: Any = gui.add_slider("Opacity", 0.1, 1.0, 0.1, 1.0, hint="opacity of the shapes")
             opacity.on_update(self._locked(lambda: self._picture.fade(opacity.value)))
             length: Any = gui.add_slider("Arrow length", 0.1, 10.0, 0.1, 1.0)
             length.on_update(self._locked(lambda: self._picture.zoom_arrows(length.value)))
-            self._legend: Any = gui.add_markdown("")
+
+    def _choose_world(self) -> None:
+        self._place(self._q, self._poses(self._q))
+        self._plots.redraw()
+
+    def _look(self, event: Any) -> None:
+        """Turn the camera of the page that asks to the chosen world."""
+        world = int(self._world.value)
+        poses = self._picture.seen_from(world)
+        camera = fit_camera(self.model, poses, aspect=1.0, margin=1.3)
+        for client in [event.client] if event.client is not None else []:
+            with client.atomic():
+                client.camera.position, client.camera.look_at = np.array(camera.position), np.array(camera.target)
 
     def _add_switch(self, name: str, chosen: bool, show: Callable[[bool], None]) -> None:
         box: Any = self._server.gui.add_checkbox(name, chosen)
@@ -298,6 +376,7 @@ class Viewer:
             else:
                 self._picture.draw_link_gradients(self._gradients[number])
             if calm:
+                self._plots.mark(number)
                 self._sliders_shown = now
                 self._write_legend()
 
@@ -310,6 +389,7 @@ class Viewer:
 
     def _write_legend(self) -> None:
         self._legend.content = self._picture.legend
+        self._legend.visible = bool(self._picture.legend)
 
     def _motion(self, motion: Any, dt: float | None) -> Motion:
         if not isinstance(motion, Trajectory):
@@ -332,3 +412,18 @@ class Viewer:
         first = self._server.initial_camera
         first.position, first.look_at = np.array(camera.position), np.array(camera.target)
         first.fov = float(np.radians(camera.fov))
+
+
+def roomy_spacing(poses: np.ndarray) -> float:
+    """Spacing for poses [num_worlds, num_links, 7] that leaves each world its height to both sides [m].
+
+    What stands there at first, such as an arm, may reach out later.
+    """
+    across = poses[None]
+    upright = across[..., [2, 2, 2, 3, 4, 5, 6]]
+    return max(fitting_spacing(across), fitting_spacing(upright))
+
+
+def _some(states: int) -> list[int]:
+    """States that the camera is fitted to."""
+    return [int(number) for number in np.unique(np.linspace(0, states - 1, CAMERA_STATES).astype(int))]

@@ -85,7 +85,42 @@ class Page:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("width", [800, 1920])
+def test_everything_has_room(browser, width, tmp_path):
+    """The scene has most of the width, and nothing is wider than the panel or below the window."""
+    model = arm_and_box()
+    browser.set_window_size(width, 750)
+    with Viewer(model, 2, port=0, spacing=SPACING) as viewer:
+        simulator = sim.Simulator(model, DT, 2)
+        trajectory = simulator.rollout(simulator.initial_state(), steps=100)
+        viewer.play(trajectory, playing=False)
+        page = Page(browser, viewer)
+        page.wait(lambda: page.found("//*[contains(@class, 'uplot')]"))
+        viewer._player.seek(90)
+        page.wait(lambda: page.found("//*[text()='0.375 s of 0.417 s']"))
+        high = browser.execute_script("return window.innerHeight")
+        canvas = browser.find_element(By.CSS_SELECTOR, "canvas")
+        assert canvas.size["width"] >= width - 340
+        chart = page.found("//*[contains(@class, 'uplot')]")[0]
+        for each in (chart, page.row("State"), *page.found("//button[.//*[text()='Play']]")):
+            place = each.rect
+            assert canvas.size["width"] <= place["x"]
+            assert place["x"] + place["width"] <= width
+            assert place["y"] + place["height"] <= high
+        assert page.found("//*[contains(text(), 'contact force of')]")
+        browser.save_screenshot(str(tmp_path / f"{width}.png"))  # for a look at it
+        page.found("//*[text()='Settings']")[0].click()
+        page.wait(lambda: page.found("//label[text()='Opacity']")[0].is_displayed())
+        clients = viewer._server.get_clients()
+        camera = clients[max(clients)].camera
+        before = np.array(camera.look_at)
+        page.click("Look at the chosen world")
+        page.wait(lambda: np.linalg.norm(camera.look_at - before) > 1.0)
+
+
+@pytest.mark.slow
 def test_the_page(browser):
+    browser.set_window_size(860, 560)
     model = arm_and_box()
     hinge = model.q_slice("hinge").start
     offsets = np.array([[-SPACING / 2, 0, 0], [SPACING / 2, 0, 0]])
@@ -116,7 +151,7 @@ def test_the_page(browser):
         paused = viewer._player.number
         time.sleep(0.1)
         np.testing.assert_array_equal(viewer.q, q[paused])
-        page.click("Step")
+        page.click("Forth")
         page.wait(lambda: np.array_equal(viewer.q, q[paused + 1]))
         page.type("State", 199)
         page.wait(lambda: np.array_equal(viewer.q, q[199]))
@@ -124,6 +159,7 @@ def test_the_page(browser):
         page.wait(lambda: page.sees(offsets[1] + turned, 0))
 
         page.click("Simulate from here")
+        page.wait(lambda: page.found("//button[.//*[text()='Pause']]"))
         page.wait(lambda: viewer._player.number > 20)
         page.click("Pause")
         page.wait(lambda: page.found("//*[contains(text(), 'contact force')]"))

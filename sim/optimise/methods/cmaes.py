@@ -10,6 +10,7 @@ from sim.errors import ModelError
 from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
+from sim.optimise.watching import Iteration, Watch
 
 DIAGONAL = 1000  # with more unknowns the covariance is diagonal
 
@@ -24,6 +25,7 @@ def cmaes(
     seed: int = 0,
     goal: float = -float("inf"),
     progress: bool = False,
+    watch: Watch | None = None,
 ) -> Result:
     """Minimise with CMA-ES of the package ``cma``, which needs no gradient.
 
@@ -36,6 +38,7 @@ def cmaes(
         seed: of all random numbers.
         goal: a cost below this ends the search.
         progress: show a progress bar.
+        watch: called with every iteration, such as the method ``watch`` of a :class:`sim.viewer.Viewer`.
 
     Raises:
         ModelError: if ``cma`` isn't installed, and for arguments out of range.
@@ -83,6 +86,8 @@ def cmaes(
                 if costs.min() < cost:
                     best, cost = candidates[np.argmin(costs)], float(costs.min())
                 history.append(cost)
+                if watch is not None:
+                    watch(Iteration("cmaes", problem, list(history), candidates))
                 bar.set_postfix_str(f"cost {cost:.4g}")
                 bar.update()
         except KeyboardInterrupt:

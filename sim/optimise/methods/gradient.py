@@ -25,6 +25,7 @@ from sim.optimise.methods.search import finished, first_guesses, progress_bar, r
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
+from sim.optimise.watching import Iteration, Watch
 
 MOST_RESIDUALS = 24  # a term with more of them counts by its gradient alone
 LARGEST_TRUST = 1e6  # one over the damping of the Gauss-Newton step, see Search.trust
@@ -82,6 +83,7 @@ def gradient(
     patience: int = 0,
     tolerance: float = 1e-6,
     progress: bool = False,
+    watch: Watch | None = None,
     save: Callable[[dict[str, Any]], None] | None = None,
     resume: Mapping[str, Any] | None = None,
 ) -> Result:
@@ -103,6 +105,7 @@ def gradient(
         tolerance: a relative improvement by less ends the search, after as many iterations as ``patience`` allows and
             ten.
         progress: show a progress bar.
+        watch: called with every iteration, such as the method ``watch`` of a :class:`sim.viewer.Viewer`.
         save: called after each iteration with all that is needed to go on.
         resume: what ``save`` was called with last.
 
@@ -123,6 +126,8 @@ def gradient(
                     message = "every start diverges"
                     break
                 bar.set_postfix_str(f"{'cost' if score is None else 'score'} {search.history[-1]:.4g}")
+                if watch is not None:
+                    watch(Iteration("gradient", problem, search.history.tolist(), search.x.copy()))
                 if search.history[-1] < goal:
                     message, converged = "goal reached", True
                     break

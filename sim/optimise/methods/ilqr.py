@@ -18,6 +18,7 @@ from sim.optimise.methods.search import finished, first_guesses, progress_bar, r
 from sim.optimise.parametrisations import PerStage
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
+from sim.optimise.watching import Iteration, Watch
 
 STEPS = 0.5 ** np.arange(10.0)  # lengths that the line search tries
 LEAST_FALL = 1e-4  # of the cost, as a share of what the quadratic model promises
@@ -37,6 +38,7 @@ def ilqr(
     goal: float = -float("inf"),
     tolerance: float = 1e-7,
     progress: bool = False,
+    watch: Watch | None = None,
 ) -> Result:
     """Iterative LQR within the limits of the controls.
 
@@ -55,6 +57,7 @@ def ilqr(
         goal: a cost below this ends the search.
         tolerance: a relative improvement by less ends the search.
         progress: show a progress bar.
+        watch: called with every iteration, such as the method ``watch`` of a :class:`sim.viewer.Viewer`.
 
     Returns:
         the result, with the gains of the last sweep.
@@ -77,6 +80,9 @@ def ilqr(
         try:
             while True:
                 bar.set_postfix_str(f"cost {history[-1]:.4g}")
+                if watch is not None:
+                    tried = search.states.controls.swapaxes(0, 1).reshape(starts, -1)
+                    watch(Iteration("ilqr", problem, list(history), tried))
                 if history[-1] < goal:
                     message, converged = "goal reached", True
                     break

@@ -10,6 +10,7 @@ from sim.errors import ModelError
 from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
+from sim.optimise.watching import Iteration, Watch
 
 
 class _EndError(Exception):
@@ -27,6 +28,7 @@ def lbfgs(
     goal: float = -float("inf"),
     tolerance: float = 1e-9,
     progress: bool = False,
+    watch: Watch | None = None,
 ) -> Result:
     """Minimise with SciPy's L-BFGS-B, one start after the other.
 
@@ -40,6 +42,7 @@ def lbfgs(
         goal: a cost below this ends the search.
         tolerance: a relative improvement by less ends a start.
         progress: show a progress bar.
+        watch: called with every iteration, such as the method ``watch`` of a :class:`sim.viewer.Viewer`.
 
     Raises:
         ModelError: for arguments out of range, and where the simulation diverges from every first guess.
@@ -75,6 +78,8 @@ def lbfgs(
             history.append(float(scores.min()))
             bar.set_postfix_str(f"cost {history[-1]:.4g}")
             bar.update()
+            if watch is not None:
+                watch(Iteration("lbfgs", problem, list(history), np.clip(x * scale, low, high)[None]))
             if history[-1] < goal:
                 raise _EndError
 

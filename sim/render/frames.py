@@ -1,0 +1,142 @@
+"""Pictures of a whole motion, and where its worlds stand."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.errors import ModelError
+from sim.model.model import Model
+from sim.render.renderer import AmbientOcclusion, Renderer
+from sim.render.view import Camera, Marker, Trail, check_world_poses, fit_worlds_camera
+
+
+def render_frames(
+    model: Model,
+    poses: npt.ArrayLike,
+    camera: Camera | None = None,
+    width: int = 640,
+    height: int = 480,
+    *,
+    markers: Sequence[Marker] = (),
+    trails: Sequence[Trail] = (),
+    device: str | None = None,
+    supersamples: int = 9,
+    frames: Sequence[int] | None = None,
+    spacing: float | None = None,
+    occlusion: AmbientOcclusion | None = None,
+) -> np.ndarray:
+    """Pictures of a motion, uint8 [frames, height, width, 3].
+
+    Args:
+        model: the model.
+        poses: link poses (position, quaternion xyzw) in the frame of their world, [frames, num_links, 7] for one world,
+            [frames, num_worlds, num_links, 7] for several, which are drawn side by side.
+        camera: the camera; default: :func:`fit_camera` shows the whole motion.
+        width: width of a picture [pixels].
+        height: height of a picture [pixels].
+        markers: fixed balls, such as a target.
+        trails: paths of points, one point per frame of ``poses``.
+        device: Warp device; default: Warp's default device.
+        supersamples: number of rays through a pixel on an edge; a square number.
+        frames: the frames to draw; default: all.
+        spacing: distance between neighbouring worlds [m]; None for slightly more than the extent of one.
+        occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
+
+    Raises:
+        ModelError: for poses with a wrong shape or non-finite values, or a trail with a wrong length.
+
+    Example:
+        >>> import sim
+        >>> from sim.render import render_frames
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
+        >>> render_frames(model, poses, width=64, height=48, device="cpu").shape
+        (1, 48, 64, 3)
+    """
+    return np.stack(
+        list(
+            iterate_frames(
+                model,
+                poses,
+                camera,
+                width,
+                height,
+                markers=markers,
+                trails=trails,
+                device=device,
+                supersamples=supersamples,
+                frames=frames,
+                spacing=spacing,
+                occlusion=occlusion,
+            )
+        )
+    )
+
+
+def iterate_frames(
+    model: Model,
+    poses: npt.ArrayLike,
+    camera: Camera | None = None,
+    width: int = 640,
+    height: int = 480,
+    *,
+    markers: Sequence[Marker] = (),
+    trails: Sequence[Trail] = (),
+    device: str | None = None,
+    supersamples: int = 9,
+    frames: Sequence[int] | None = None,
+    spacing: float | None = None,
+    occlusion: AmbientOcclusion | None = None,
+) -> Iterator[np.ndarray]:
+    """Like :func:`render_frames`, but one picture at a time, for a progress bar or a long motion."""
+    checked = check_world_poses(model, poses)
+    offsets = grid_offsets(checked.shape[1], fitting_spacing(checked) if spacing is None else spacing)
+    for trail in trails:
+        if np.shape(trail.points) != (len(checked), 3):
+            raise ModelError(
+                f"trail '{trail.name}': points have shape {np.shape(trail.points)}; expected {(len(checked), 3)}"
+            )
+    if camera is None:
+        camera = fit_worlds_camera(model, checked, offsets, markers=markers, aspect=width / height)
+    renderer = Renderer(
+        model,
+        width=width,
+        height=height,
+        camera=camera,
+        markers=markers,
+        trails=trails,
+        device=device,
+        supersamples=supersamples,
+        offsets=offsets,
+        occlusion=occlusion,
+    )
+    for frame in range(len(checked)) if frames is None else frames:
+        yield renderer.draw(checked[frame], frame)
+
+
+def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
+    """Positions of worlds on a square grid about the origin [num_worlds, 3].
+
+    Args:
+        num_worlds: number of worlds.
+        spacing: distance between neighbours [m]; 0 for worlds whose poses are already apart.
+
+    Raises:
+        ModelError: for a number that is not positive, or a spacing that is negative or not finite.
+    """
+    if num_worlds < 1 or not (np.isfinite(spacing) and spacing >= 0.0):
+        raise ModelError(
+            f"{num_worlds} worlds with a spacing of {spacing} m: there must be at least one world, and the spacing "
+            "must not be negative"
+        )
+    side = int(np.ceil(np.sqrt(num_worlds)))
+    number = np.arange(num_worlds)
+    places = np.stack([number % side, number // side, np.zeros(num_worlds)], axis=1).astype(np.float64)
+    return spacing * (places - (places.max(axis=0) + places.min(axis=0)) / 2.0)
+
+
+def fitting_spacing(poses: np.ndarray) -> float:
+    """Spacing that fits the whole motion of each world, poses [frames, num_worlds, num_links, 7], with some margin."""
+    extent = np.ptp(poses[..., :2], axis=(0, 2)).max() if poses.size else 0.0
+    return 1.3 * float(extent) + 0.5

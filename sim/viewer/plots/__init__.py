@@ -1,0 +1,1 @@
+"""Curves over time beside the scene."""

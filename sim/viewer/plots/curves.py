@@ -1,0 +1,125 @@
+"""What can be plotted of a motion: curves of one world over time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from sim.dynamics.tendons import tendon_lengths
+from sim.model.joint_types import JOINT_TYPES
+from sim.model.model import Model
+from sim.simulation.worlds import Worlds
+from sim.viewer.motions import Motion
+from sim.viewer.plots.readings import Readings
+from warp_kernels import types as codes
+
+MOST_POINTS = 300  # of a curve: more than a plot has pixels takes time and shows nothing
+MOST_CONTACTS = 60  # states whose contacts are computed for a curve, each by a step
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves that are drawn together.
+
+    Attributes:
+        name: as it is chosen.
+        labels: of the curves [k].
+        values: for states [n] of a world, the curves [n, k].
+        most: how many states they are computed for.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    values: Callable[[np.ndarray, int], np.ndarray]
+    most: int = MOST_POINTS
+
+    def numbers(self, states: int) -> np.ndarray:
+        """The states that are drawn, of so many."""
+        return np.unique(np.linspace(0, states - 1, min(states, self.most)).round().astype(int))
+
+
+def curves_of(model: Model, motion: Motion, readings: Mapping[str, np.ndarray]) -> Iterator[Curves]:
+    """All that can be plotted of a motion.
+
+    Args:
+        model: the model.
+        motion: the motion.
+        readings: what else is known of its states, by name [states, num_worlds, k].
+    """
+    scalar = [link for link, kind in enumerate(model.joint_type) if JOINT_TYPES[int(kind)].scalar]
+    free = [link for link, kind in enumerate(model.joint_type) if kind == codes.FREE]
+    if scalar:
+        places = [int(model.joint_q_start[link]) for link in scalar]
+        labels = tuple(f"{model.joint_names[link]} [{_unit(model, link)}]" for link in scalar)
+        yield Curves("Joint positions", labels, lambda numbers, world: motion.q_of(numbers)[:, world, places])
+    if free:
+        starts = [int(model.joint_q_start[link]) for link in free]
+        axes = [start + axis for start in starts for axis in range(3)]
+        names = tuple(f"{model.joint_names[link]} {axis} [m]" for link in free for axis in "xyz")
+        yield Curves("Positions of free bodies", names, lambda numbers, world: motion.q_of(numbers)[:, world, axes])
+    simulator = motion.simulator
+    if scalar and simulator is not None:
+        dofs = [int(model.joint_qd_start[link]) for link in scalar]
+        rates = tuple(f"{model.joint_names[link]} [{_unit(model, link)}/s]" for link in scalar)
+        yield Curves("Joint velocities", rates, lambda numbers, world: motion.qd_of(numbers)[:, world, dofs])
+    if simulator is not None:
+        yield Curves("Contact forces", ("sum of all contact forces [N]",), _forces(motion), MOST_CONTACTS)
+    if model.tendons.names:
+        yield Curves("Tendon lengths", model.tendons.names, _lengths(model, motion))
+    if simulator is not None and model.sensors:
+        yield from _sensors(motion, simulator)
+    for name, values in readings.items():
+        yield _given(name, values)
+
+
+def _unit(model: Model, link: int) -> str:
+    return "rad" if JOINT_TYPES[int(model.joint_type[link])].angular else "m"
+
+
+def _sensors(motion: Motion, simulator: Worlds) -> Iterator[Curves]:
+    readings = Readings(simulator)
+    if readings.problem:
+        warnings.warn(f"viewer: no curves of sensors: {readings.problem}", UserWarning, stacklevel=2)
+    for name in readings.names:
+        values = partial(readings.values, motion, name)
+        yield Curves(f"Sensor {name}", _numbered(name, readings.numbers(name)), values)
+
+
+def _numbered(name: str, count: int) -> tuple[str, ...]:
+    return (name,) if count == 1 else tuple(f"{name} {k}" for k in range(count))
+
+
+def _given(name: str, values: np.ndarray) -> Curves:
+    labels = _numbered(name, values.shape[2])
+    return Curves(name, labels, lambda numbers, world: values[np.minimum(numbers, len(values) - 1), world])
+
+
+def _forces(motion: Motion) -> Callable[[np.ndarray, int], np.ndarray]:
+    found: dict[int, np.ndarray] = {}  # of all worlds, by state
+
+    def values(numbers: np.ndarray, world: int) -> np.ndarray:
+        for number in set(numbers.tolist()) - found.keys():
+            contacts = motion.contacts(number)
+            if contacts is not None:
+                total = np.zeros(motion.q(number).shape[0])
+                np.add.at(total, contacts.world, np.linalg.norm(contacts.force, axis=1))
+                found[number] = total
+        known = np.array(sorted(set(numbers.tolist()) & found.keys()), dtype=int)
+        if not len(known):
+            return np.zeros((len(numbers), 1))
+        # No step starts at the last state: it has the force of the one before.
+        nearest = known[np.clip(np.searchsorted(known, numbers, side="right") - 1, 0, None)]
+        return np.array([[found[int(number)][world]] for number in nearest])
+
+    return values
+
+
+def _lengths(model: Model, motion: Motion) -> Callable[[np.ndarray, int], np.ndarray]:
+    def values(numbers: np.ndarray, world: int) -> np.ndarray:
+        return np.array([tendon_lengths(model, q[world]) for q in motion.q_of(numbers)])
+
+    return values
