@@ -9,7 +9,7 @@ wp.config.log_level = wp.LOG_WARNING
 wp.init()
 
 # The last is of pytest itself: it runs files of tests in a test.
-pytest_plugins = ["tests.quick", "tests.rehearsal", "tests.skips", "pytester"]
+pytest_plugins = ["tests.quick", "tests.rehearsal", "tests.index_checks", "tests.skips", "pytester"]
 
 DEVICES = ["cpu", *(["cuda:0"] if wp.is_cuda_available() else [])]
 

@@ -6,8 +6,8 @@
 Kernels are launched in the shapes of a GPU: as many threads for a world as share its work there, one world for each
 group of lanes, all worlds at once. The threads of a launch run in another order than that of their numbers, so that one
 that reads what another one writes in the same launch is found. Working memory holds NaN and large numbers before it is
-used, so that what is read must have been written. Results are held to the tests' own bounds, which leave room for
-another order of sums.
+used, so that what is read must have been written. Indices are compared with the shapes of arrays, see
+:mod:`tests.index_checks`. Results are held to the tests' own bounds, which leave room for another order of sums.
 
 The order is written into the loop that Warp generates around a kernel; what is compiled has a cache of its own.
 """

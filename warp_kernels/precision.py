@@ -5,11 +5,13 @@ from types import SimpleNamespace
 
 import warp as wp
 
+from warp_kernels.types import kernel_module
+
 
 @functools.cache
 def precision_kernels() -> SimpleNamespace:
     """Kernels that copy numbers from one precision into the other."""
-    module = wp.get_module("backswing.precision")
+    module = kernel_module("precision", wp.float64)
 
     @wp.kernel(module=module, enable_backward=False)
     def widen(

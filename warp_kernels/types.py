@@ -10,6 +10,8 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.array_access import build_options
+
 # Joint types. A continuous joint is a revolute one without limits.
 FIXED = 0
 REVOLUTE = 1
@@ -74,6 +76,8 @@ CONTRACTION = {wp.float32: "on", wp.float64: "fast"}
 # :class:`sim.torch.Robot`, of the free functions of :mod:`sim`, and those of a simulator with many worlds.
 LANES = 8
 
+BUILD_OPTIONS = build_options()
+
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 
 
@@ -123,7 +127,7 @@ def kernel_module(name: str, scalar: Any, lanes: int = 1) -> wp.Module:
     suffix = f"x{lanes}" if lanes > 1 else ""
     module = wp.get_module(f"backswing.{name}.{scalar.__name__}{suffix}")
     # One index per thread of a GPU: without a loop over more of them kernels take up to a third fewer registers.
-    wp.set_module_options({"default_grid_stride": False}, module)
+    wp.set_module_options({"default_grid_stride": False, "extra_build_options": BUILD_OPTIONS}, module)
     if lanes > 1:
         wp.set_module_options({"cpu_compiler_flags": f"{LANE_FLAGS} -ffp-contract={CONTRACTION[scalar]}"}, module)
     return module

@@ -31,9 +31,10 @@ SIM: dict[str, tuple[str, ...]] = {
 }
 KERNELS: dict[str, tuple[str, ...]] = {
     "warp_kernels": (),
-    "types": (),
+    "array_access": (),
+    "types": ("array_access",),
     "variants": (),
-    "precision": (),
+    "precision": ("types",),
     "solver.structs": ("types",),
     "checkpoint": ("solver.structs",),
     "trajectory": ("types",),

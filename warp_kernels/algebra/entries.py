@@ -12,7 +12,6 @@ import warp as wp
 
 from warp_kernels.types import lane_types
 
-# Warp's own access to an array looks at the sign of every index, which takes several times as long as the access.
 # ``at`` is the entry of the group's first world, ``step`` how many bytes it is to that of the next one, and ``own`` how
 # many worlds the group has.
 _ENTRY = """

@@ -1,0 +1,43 @@
+"""How kernels reach the entries of arrays on a CPU: without looking at the signs of indices.
+
+Warp lets an index count from an array's end where it is negative, and tests every index of every access for it, which takes
+longer than the access. No kernel here uses that; ``tests/index_checks.py`` runs them with functions that look at every
+index. Everything that Warp generates reaches entries through two functions, ``index`` and ``index_grad``. Those below have the
+same arguments and a condition that always holds, for which Clang prefers them.
+"""
+
+import warp as wp
+
+_ENTRY = """
+template <typename T> inline T& {name}(const array_t<T>& values{arguments}) __attribute__((enable_if(true, "preferred")))
+{{{check}
+    return *reinterpret_cast<T*>(reinterpret_cast<char*>(values.{memory}){offset});
+}}
+"""
+
+
+def access_functions(check: str = "") -> str:
+    """C++ source of the functions, which stands before that of a module.
+
+    Args:
+        check: a statement for every index {i} of the dimension {d} of an entry of ``values``, before it is read or written.
+    """
+    functions = []
+    for dimensions in range(1, 5):
+        indices = [f"i{d}" for d in range(dimensions)]
+        for name, memory in (("index", "data"), ("index_grad", "grad")):
+            functions.append(
+                _ENTRY.format(
+                    name=name,
+                    memory=memory,
+                    arguments="".join(f", int {i}" for i in indices),
+                    check="".join(check.format(i=i, d=d) for d, i in enumerate(indices)),
+                    offset="".join(f" + int64(uint32({i})) * values.strides[{d}]" for d, i in enumerate(indices)),
+                )
+            )
+    return "namespace wp {\n" + "".join(functions) + "}\n"
+
+
+def build_options() -> wp.ModuleBuildOptions:
+    """The part of the options of every module of kernels that this makes."""
+    return wp.ModuleBuildOptions(extra_cpu_preamble=access_functions())
