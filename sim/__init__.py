@@ -1,7 +1,8 @@
 """Backswing: a differentiable simulator of articulated rigid bodies with frictional contact.
 
-``sim.torch``, ``sim.envs``, ``sim.identify``, ``sim.optimise``, ``sim.render``, ``sim.viewer``, ``sim.usd`` and
-``sim.exporters`` are imported when they are first used: ``import sim`` alone loads neither PyTorch nor USD.
+``sim.torch``, ``sim.envs``, ``sim.identify``, ``sim.optimise``, ``sim.render``, ``sim.terrain``, ``sim.viewer``,
+``sim.usd`` and ``sim.exporters`` are imported when they are first used: ``import sim`` alone loads neither PyTorch nor
+USD.
 """
 
 import importlib
@@ -117,7 +118,7 @@ __all__ = [
 
 
 # Modules that are imported when they are first used.
-_LAZY = ("envs", "exporters", "identify", "importers", "optimise", "render", "torch", "usd", "viewer")
+_LAZY = ("envs", "exporters", "identify", "importers", "optimise", "render", "terrain", "torch", "usd", "viewer")
 
 
 def __getattr__(name: str) -> Any:

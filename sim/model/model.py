@@ -176,11 +176,15 @@ class MujocoOptions:
         integrator: "euler", "rk4", "implicit" or "implicitfast".
         cone: "pyramidal" or "elliptic".
         impratio: impedance of friction per that of the normal force.
+        noslip_iterations: the most sweeps of the noslip solver.
+        noslip_tolerance: what a sweep must gain for another one.
     """
 
     integrator: str = "euler"
     cone: str = "pyramidal"
     impratio: float = 1.0
+    noslip_iterations: int = 0
+    noslip_tolerance: float = 1e-6
 
 
 @dataclass(frozen=True)

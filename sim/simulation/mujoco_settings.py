@@ -47,5 +47,11 @@ def mujoco_settings(model: Model) -> dict[str, Any]:
             "mujoco_settings: there is no integrator 'implicit'; give dt, integrator='implicitfast' and "
             "ContactOptions(law='mujoco') by hand"
         )
-    contact = ContactOptions(law="mujoco", friction=FRICTION[options.cone], impratio=options.impratio)
+    contact = ContactOptions(
+        law="mujoco",
+        friction=FRICTION[options.cone],
+        impratio=options.impratio,
+        noslip_iterations=options.noslip_iterations,
+        noslip_tolerance=options.noslip_tolerance,
+    )
     return {"dt": timestep, "integrator": options.integrator, "contact": contact}

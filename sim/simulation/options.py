@@ -25,10 +25,11 @@ OPTIONS_OF_LAWS = {
         "regularisation", "recovery_time", "erp", "margin", "max_correction", "restitution_threshold",
         "gradient_smoothing",
     ),
-    "mujoco": ("solref", "solimp", "impratio"),
+    "mujoco": ("solref", "solimp", "impratio", "noslip_iterations", "noslip_tolerance"),
 }  # fmt: skip
 NOT_NEGATIVE = (
-    "tolerance", "cfm", "margin", "max_correction", "restitution_threshold", "recovery_time", "gradient_smoothing"
+    "tolerance", "cfm", "margin", "max_correction", "restitution_threshold", "recovery_time", "gradient_smoothing",
+    "noslip_tolerance",
 )  # fmt: skip
 
 
@@ -73,6 +74,9 @@ class ContactOptions:
             Where this or ``solimp`` is given it is a parameter of the simulator, with a gradient.
         solimp: of the law "mujoco": one for all constraints, likewise.
         impratio: of the law "mujoco": impedance of friction per that of the normal force.
+        noslip_iterations: of the law "mujoco": the most sweeps of its noslip solver, which takes up friction alone
+            after the solution, without regularisation, so that what friction holds doesn't creep; 0 for none.
+        noslip_tolerance: of these: sweeps end once one lowers MuJoCo's scaled cost by less; 0 for all of them.
         warm_start: of "pgs": begin with the impulses of the step before, which are then part of the state, rather than
             with zero. "newton" begins with the velocities of the step before, and its solution doesn't depend on them.
 
@@ -103,6 +107,8 @@ class ContactOptions:
     solref: Sequence[float] | None = None
     solimp: Sequence[float] | None = None
     impratio: float = 1.0
+    noslip_iterations: int = 0
+    noslip_tolerance: float = 1e-6
     warm_start: bool = False
 
     def __post_init__(self) -> None:
@@ -141,10 +147,10 @@ class ContactOptions:
             value = getattr(self, name)
             if value is not None and not value >= 0.0:
                 raise ModelError(f"ContactOptions: {name} is {getattr(self, name)}; it must not be negative")
-        if self.max_contacts is not None and not is_whole(self.max_contacts, 0):
-            raise ModelError(
-                f"ContactOptions: max_contacts is {self.max_contacts!r}; it must be a whole number, not negative"
-            )
+        for name in ("max_contacts", "noslip_iterations"):
+            value = getattr(self, name)
+            if value is not None and not is_whole(value, 0):
+                raise ModelError(f"ContactOptions: {name} is {value!r}; it must be a whole number, not negative")
 
     def _refuse_options_of_others(self, what: str, own_options: Mapping[str, Sequence[str]]) -> None:
         """Raise for an option that the solver, or the law, doesn't have, and that isn't at its default."""

@@ -34,7 +34,7 @@ from sim.simulation.stepping.collision import default_max_contacts
 from sim.simulation.stepping.constraint_layout import CONE_LIMITS, DECISIVE, constraint_layout
 from sim.simulation.stepping.implicit_fast import ImplicitFastStep
 from sim.simulation.stepping.lane_groups import lanes_worth
-from sim.simulation.stepping.mujoco_law import MujocoLaw, require_mujoco_law
+from sim.simulation.stepping.mujoco.law import MujocoLaw, require_mujoco_law
 from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep

@@ -41,6 +41,7 @@ def _keep_states(stage: Usd.Stage, model: Model, part: Part, root: Usd.Prim, joi
     if part.mujoco is not None:
         keep_texts(root, "mujoco", [part.mujoco.integrator, part.mujoco.cone])
         keep(root, "impratio", part.mujoco.impratio)
+        keep(root, "noslip", (part.mujoco.noslip_iterations, part.mujoco.noslip_tolerance))
     names: list[str] = []
     for name, state in part.keyframes.items():
         try:
@@ -76,7 +77,10 @@ def kept_mujoco_options(root: Usd.Prim) -> MujocoOptions | None:
         return None
     if texts[1] not in MUJOCO_CONES or impratio[0] <= 0.0:
         return None
-    return MujocoOptions(texts[0], texts[1], float(impratio[0]))
+    noslip = kept(root, "noslip", 2)
+    if noslip is None or (noslip < 0.0).any() or noslip[0] >= 2**31:
+        return MujocoOptions(texts[0], texts[1], float(impratio[0]))
+    return MujocoOptions(texts[0], texts[1], float(impratio[0]), int(noslip[0]), float(noslip[1]))
 
 
 def kept_keyframes(root: Usd.Prim, joints: Sequence[Usd.Prim], sizes: Sequence[tuple[int, int]]) -> dict[str, Keyframe]:

@@ -42,6 +42,13 @@ def test_rays(monkeypatch, tmp_path) -> None:
     assert gradient[:, 2].tolist() == pytest.approx([-1 / 64] * 64, rel=1e-4)
 
 
+def test_terrain(monkeypatch, tmp_path) -> None:
+    names = run("terrain.md", tmp_path, monkeypatch)
+    above = names["q"][:, 2] - names["ground"].height(names["q"][:, :2])
+    assert abs(above - names["quadruped"].standing_height()).max() < 0.05  # all stand
+    assert (tmp_path / "terrain.png").stat().st_size > 10_000
+
+
 def test_ten_lines_are_those_of_the_readme() -> None:
     first, second = (
         re.search(r"## Ten lines.*?```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)[1]

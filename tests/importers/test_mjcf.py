@@ -263,9 +263,9 @@ NOTES = {
     "several things": (
         {
             "world": '<body><joint name="q" type="ball" stiffness="2"/><geom size="1" adhesion="1"/></body>',
-            "before": '<option noslip_iterations="3"/>',
+            "before": '<option><flag override="enable"/></option>',
         },
-        r"3 things are not as in MuJoCo:\n  - left out: springs .*\n  - left out: adhesion .*\n  - ignored: noslip",
+        r"3 things are not as in MuJoCo:\n  - left out: springs .*\n  - left out: adhesion .*\n  - ignored: o_margin",
     ),
     "actuator of a body": (
         {"after": '<actuator><motor joint="f" gear="0 0 1 0 0 0"/></actuator>'},
@@ -292,6 +292,7 @@ NOTES = {
     ),
     "margin": ({"geom": 'margin="0.01"'}, "alone.*: margin of geoms"),
     "impratio": ({"before": '<option impratio="3"/>'}, "alone.*: impratio 3$"),
+    "noslip": ({"before": '<option noslip_iterations="3"/>'}, "alone.*: noslip_iterations 3$"),
     "sensor": (
         {"after": '<sensor><user dim="1"/></sensor>'},
         "left out: sensor 0 .*: there are no sensors of type",

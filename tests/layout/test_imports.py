@@ -13,6 +13,7 @@ SIM: dict[str, tuple[str, ...]] = {
     "arrays": ("model", "output"),
     "dynamics": ("arrays",),
     "rays": ("dynamics",),
+    "terrain": ("model",),
     "simulation": ("dynamics",),
     "diagnostics": ("simulation",),
     "render": ("arrays", "output"),
@@ -26,7 +27,7 @@ SIM: dict[str, tuple[str, ...]] = {
     "viewer": ("torch",),
     "cli": ("diagnostics", "viewer", "importers", "exporters"),
     "__main__": ("cli",),
-    "sim": ("envs", "identify", "optimise", "cli"),
+    "sim": ("envs", "identify", "optimise", "terrain", "cli"),
 }
 KERNELS: dict[str, tuple[str, ...]] = {
     "warp_kernels": (),

@@ -92,14 +92,14 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         world: int,
         constraints: Constraints,
     ):
-        """Leave out the contacts from the slot ``first`` on, with their torsion, and move up the constraints after them. Returns
+        """Leave out the contacts from the slot ``first`` on, with what resists their spinning and rolling, and move up the constraints after them. Returns
         how many constraints are left.
         """
         kept = int(0)
         for constraint in range(count):
             kind = constraints.kind[constraint, world]
             item = constraints.item[constraint, world]
-            if (kind != CONTACT and kind != TORSION) or item < first:
+            if (kind != CONTACT and kind < TORSION) or item < first:
                 constraints.kind[kept, world] = kind
                 constraints.item[kept, world] = item
                 constraints.reference[kept, world] = constraints.reference[constraint, world]

@@ -14,7 +14,7 @@ from sim.exporters.mjcf.softness import set_softness
 from sim.exporters.text import number, numbers
 from sim.model.model import Model, PairSoftness
 from sim.simulation.stepping.collision import may_touch
-from sim.simulation.stepping.mujoco_law import pair_softness
+from sim.simulation.stepping.mujoco.law import pair_softness
 from sim.simulation.stepping.pair_friction import NAMES, pair_friction
 
 

@@ -90,6 +90,8 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
         option.set("integrator", MUJOCO_INTEGRATORS[stated.integrator])
         option.set("cone", stated.cone)
         option.set("impratio", repr(stated.impratio))
+        option.set("noslip_iterations", str(stated.noslip_iterations))
+        option.set("noslip_tolerance", repr(stated.noslip_tolerance))
     add_medium(option, model, losses)
     asset = ET.SubElement(root, "asset")
     bodies = Bodies(ET.SubElement(root, "worldbody"), model, losses)

@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.importers.mjcf.reader import Reader, softness_of
 from sim.importers.mjcf.touching import Touching
-from sim.simulation.stepping.mujoco_law import pair_softness
+from sim.simulation.stepping.mujoco.law import pair_softness
 
 # The least ``condim`` of contacts with sliding, torsional and rolling friction.
 LEAST_DIMENSION = (3, 4, 6)

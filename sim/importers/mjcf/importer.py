@@ -63,8 +63,9 @@ def add_mjcf(
       :class:`sim.ContactOptions`; the law "hard" doesn't use them.
     - Mocap bodies become links on kinematic fixed joints: their poses are entries of the parameter ``joint_placement``.
     - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
-    - Gravity of the file, unless it is the default, becomes that of the world. Time step, integrator, cone and
-      ``impratio`` are in the part; :func:`sim.mujoco_settings` makes a simulator's arguments of them.
+    - Gravity of the file, unless it is the default, becomes that of the world. Time step, integrator, cone,
+      ``impratio``, ``noslip_iterations`` and ``noslip_tolerance`` are in the part; :func:`sim.mujoco_settings` makes a
+      simulator's arguments of them.
     - ``density``, ``viscosity`` and ``wind`` become a medium (:meth:`sim.ModelBuilder.set_medium`) that drags the box
       equivalent to each body's inertia.
 
@@ -159,4 +160,10 @@ def _options(file: MJCFFile) -> MujocoOptions:
         if option.integrator == getattr(enums.mjtIntegrator, f"mjINT_{name.upper()}")
     )
     elliptic = option.cone == enums.mjtCone.mjCONE_ELLIPTIC
-    return MujocoOptions(integrator, "elliptic" if elliptic else "pyramidal", float(option.impratio))
+    return MujocoOptions(
+        integrator,
+        "elliptic" if elliptic else "pyramidal",
+        float(option.impratio),
+        max(0, int(option.noslip_iterations)),
+        max(0.0, float(option.noslip_tolerance)),
+    )

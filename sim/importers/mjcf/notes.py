@@ -184,8 +184,6 @@ def _settings(file: MJCFFile) -> list[str]:
     integrators = file.mujoco.mjtIntegrator
     if option.integrator == integrators.mjINT_IMPLICIT:
         ignored.append("integrator implicit (there is implicitfast)")
-    if option.noslip_iterations:
-        ignored.append("noslip_iterations")
     if option.disableactuator:
         ignored.append("actuatorgroupdisable")
     if option.enableflags & int(file.mujoco.mjtEnableBit.mjENBL_OVERRIDE):
@@ -206,6 +204,7 @@ def _of_the_soft_law(file: MJCFFile) -> str:
             ("solref and solimp", _is_soft(file, SOFT)),
             ("margin of geoms", np.any(file.model.geom_margin)),
             (f"impratio {option.impratio:g}", option.impratio != 1.0),
+            (f"noslip_iterations {option.noslip_iterations}", option.noslip_iterations > 0),
             ("integrator RK4", option.integrator == integrators.mjINT_RK4),
             ("integrator implicitfast", option.integrator == integrators.mjINT_IMPLICITFAST),
         )

@@ -177,14 +177,13 @@ class Step(Workspace):
         """Which constraints there are in each world, which of them act on each other, and their rows."""
         kernels = constraint_kernels(self.scalar)
         self._launch(kernels.list_constraints, self.num_worlds)
-        if self.newton:
-            self._launch(incidence_kernels(self.scalar).list_incidences, self.num_worlds)
-            self._constraint_rows()
+        if self.max_couplings:
+            self._launch(delassus_kernels(self.scalar).list_couplings, self.num_worlds)
         else:
-            matrix = delassus_kernels(self.scalar)
-            self._launch(matrix.list_couplings, self.num_worlds)
-            self._constraint_rows()
-            self._launch_over_constraints(matrix.delassus)
+            self._launch(incidence_kernels(self.scalar).list_incidences, self.num_worlds)
+        self._constraint_rows()
+        if not self.newton:
+            self._launch_over_constraints(delassus_kernels(self.scalar).delassus)
 
     def _constraint_rows(self) -> None:
         self._launch_over_constraints(constraint_kernels(self.scalar).constraint_rows)
@@ -217,6 +216,8 @@ class Step(Workspace):
         impedance_ratio = self.scalar(self.contact_options.impratio)
         self._launch_over_constraints(kernels.soften, impedance_ratio=impedance_ratio)
         self._launch(kernels.convex_solve, self.num_worlds)
+        if self.noslip:
+            self.noslip.run()
 
     def _apply_impulses(self) -> None:
         kernels = impulse_kernels(self.scalar)

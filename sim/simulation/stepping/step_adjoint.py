@@ -72,7 +72,7 @@ class DifferentiableStep(Step):
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self.carried_impulse = worlds_last(constraints if self.warm else 0, t.vec3)
         self.weight, groups.weight = groups.scalars(nv)
-        swept = 0 if self.newton else constraints
+        swept = constraints if self.max_couplings else 0
         self.impulse_bar, self.start_bar = (worlds_last(swept, t.vec3) for _ in range(2))
         self.rhs_bar = worlds_last(constraints, t.vec3)
         self.bound_bar, self.softness_bar = (worlds_last(constraints, scalar) for _ in range(2))
@@ -84,6 +84,10 @@ class DifferentiableStep(Step):
         own = int(self.newton and constraints > 0 and not self.by_mujoco)
         self.own_mass_bar, groups.own_mass_bar = groups.scalars(own * int(m.dof_depth.sum()))
         self.own_mass_bar_diagonal, groups.own_mass_bar_diagonal = groups.scalars(own * nv)
+        self.further_value_bar = worlds_last(0, t.vec3)
+        if self.noslip:
+            self.noslip.prepare_backward()
+            self.constraint_response, self.coupled_response = (self._responses() for _ in range(2))
         if self.newton:
             self._allocate_own_adjoint()
         elif self.contact_options.adjoint == "unrolled":
@@ -294,7 +298,14 @@ class DifferentiableStep(Step):
             self._launch(smoothing_kernels(self.scalar).held_shares, self.num_worlds)
         (bar,) = self.device_model.parameter_bars("regularisation")
         regularisation = self.device_model.parameter_arrays("regularisation")["regularisation"]
-        self._launch(solver.solution_adjoint, self.num_worlds, regularisation=regularisation, regularisation_bar=bar)
+        given: dict[str, Any] = {"regularisation": regularisation, "regularisation_bar": bar}
+        if self.noslip:
+            given |= self.noslip.unwind()
+        self._launch(solver.solution_adjoint, self.num_worlds, **given)
+        if self.noslip:
+            self.noslip.add_adjoints()
+            matrix_bar = self.noslip.matrix_bar
+            self._launch_over_constraints(impulse_kernels(self.scalar).coupled_response, matrix_bar=matrix_bar)
         if self.by_mujoco:
             return  # R is of the initial configuration: it doesn't depend on the rows
         if self.bouncing:

@@ -14,7 +14,8 @@ from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth, shared_memory
-from sim.simulation.stepping.mujoco_law import MujocoLaw
+from sim.simulation.stepping.mujoco.law import MujocoLaw
+from sim.simulation.stepping.mujoco.noslip import NoSlipStage
 from sim.simulation.stepping.tendons.stage import TendonStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
@@ -123,7 +124,8 @@ class Workspace:
         # A constraint touches one tree or two, and where there is one, all of them.
         trees = self.model.num_trees
         self.max_incidences = min(trees, 2) * self.max_constraints
-        self.max_couplings = 0 if self.newton else self.max_constraints**2
+        by_matrix = not self.newton or options.noslip_iterations > 0
+        self.max_couplings = self.max_constraints**2 if by_matrix else 0
         if trees > 1:
             self.max_couplings = min(self.max_couplings, COUPLINGS_PER_CONSTRAINT * self.max_constraints)
         self._allocate()
@@ -231,6 +233,7 @@ class Workspace:
         self.response, groups.response = groups.scalars(nv)
         if self.newton:
             self._allocate_newton()
+        self.noslip = NoSlipStage(self) if self.max_couplings and self.by_mujoco else None
         self._gather()
 
     def _allocate_newton(self) -> None:

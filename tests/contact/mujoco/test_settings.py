@@ -15,6 +15,7 @@ OPTIONS = [
     {"integrator": "RK4"},
     {"integrator": "implicitfast", "cone": "elliptic", "impratio": "7"},
     {"cone": "elliptic", "timestep": "0.003"},
+    {"cone": "elliptic", "noslip_iterations": "3", "noslip_tolerance": "1e-4"},
     {},
 ]
 
@@ -48,13 +49,17 @@ def test_a_step_with_the_settings_of_the_file(tmp_path, options):
     np.testing.assert_allclose(qpos, data.qpos, atol=1e-13)
 
 
-def test_they_come_back_from_other_formats(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "values"),
+    [(OPTIONS[1], ("implicitfast", "elliptic", 7.0)), (OPTIONS[3], ("euler", "elliptic", 1.0, 3, 1e-4))],
+)
+def test_they_come_back_from_other_formats(tmp_path, options, values):
     from sim.exporters import write_mjcf
     from sim.usd import write_usd
 
-    model = load_quietly(written(tmp_path, **OPTIONS[1]))
+    model = load_quietly(written(tmp_path, **options))
     expected = model.parts[0].mujoco
-    assert expected == sim.model.model.MujocoOptions("implicitfast", "elliptic", 7.0)
+    assert expected == sim.model.model.MujocoOptions(*values)
     write_mjcf(tmp_path / "again.xml", model)
     assert load_quietly(tmp_path / "again.xml").parts[0].mujoco == expected
     poses = sim.forward_kinematics(model, model.q0[None])

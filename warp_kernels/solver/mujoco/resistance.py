@@ -18,7 +18,7 @@ from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.factored_rows import factored_row_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
 from warp_kernels.solver.rows.shared import row_functions
-from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
+from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import SPIN, kernel_module, warp_types
 
 
@@ -153,6 +153,8 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
         constraints: Constraints,
         impulse: wp.array2d(dtype=vec3),
         weight: wp.array2d(dtype=scalar),
+        couplings: Couplings,
+        coupled_response: wp.array2d(dtype=vec3),
         # Adjoint in
         rows_bar: Rows,
         # Adjoint out
@@ -185,10 +187,14 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
                 )
                 frame_bar = mat33()
                 lever_bar = vec3()
+                at = couplings.constraint_incidence[2 * constraint + side, world] * trees.max_tree_dofs
+                at -= trees.tree_dof_start[tree]
                 for d in range(paths.dof_depth[tail] + 1):
                     k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
                     gain = qd_solved[world, k] - (scalar(1.0) - share) * qd[world, k]
                     g = impulse[constraint, world] * weight[k, world] + b_bar * gain
+                    if coupled_response.shape[0] > 0:
+                        g += coupled_response[at + k, world]
                     column = motions.subspace[k, world]
                     _kind_bar, own_frame_bar, column_bar, own_lever_bar, _g_bar = wp.grad(entries_power)(
                         kind, frame, column, lever, g

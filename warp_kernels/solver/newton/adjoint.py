@@ -60,6 +60,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         problem: Problem,
         iterate: Iterate,
         further_impulse_bar: wp.array2d(dtype=vec3),
+        further_value_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
         """Adjoints of the row values, for x, which the step keeps. Slips keep s."""
@@ -81,6 +82,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
                     continue
             slope, follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
             rhs_bar[i, world] = s * slope
+            if wp.static(not f.coupled):
+                if further_value_bar.shape[0] > 0:
+                    rhs_bar[i, world] += further_value_bar[i, world]
             if kind == TORSION:
                 rhs_bar[item, world] += vec3(wp.dot(follows, s), zero, zero)
 
@@ -95,10 +99,13 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         iterate: Iterate,
         weight: wp.array2d(dtype=scalar),
         further_impulse_bar: wp.array2d(dtype=vec3),
+        further_value_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
         """What x, the step, leaves of the right-hand side. Returns the square of it, as kinetic energy measures it."""
-        values_adjoint(world, count, paths, constraints, problem, iterate, further_impulse_bar, rhs_bar)
+        values_adjoint(
+            world, count, paths, constraints, problem, iterate, further_impulse_bar, further_value_bar, rhs_bar
+        )
         for k in range(nv):
             iterate.residual[k, world] = (weight[k, world] - iterate.step[k, world]) / problem.inverse_mass[k, world]
         for i in range(count):
@@ -129,6 +136,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         iterate: Iterate,
         weight: wp.array2d(dtype=scalar),
         further_impulse_bar: wp.array2d(dtype=vec3),
+        further_value_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
         """Solve for x with the factors that there are, and again for what they leave if that is more than rounding.
@@ -141,7 +149,17 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         square = f.residual_square(world, nv, problem, iterate)
         if further_impulse_bar.shape[0] > 0:
             square = system_residual(
-                world, count, nv, paths, constraints, problem, iterate, weight, further_impulse_bar, rhs_bar
+                world,
+                count,
+                nv,
+                paths,
+                constraints,
+                problem,
+                iterate,
+                weight,
+                further_impulse_bar,
+                further_value_bar,
+                rhs_bar,
             )
         left = square
         for _attempt in range(2):
@@ -151,7 +169,17 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             for k in range(nv):
                 iterate.step[k, world] += iterate.work[system.place[k, world], world]
             left = system_residual(
-                world, count, nv, paths, constraints, problem, iterate, weight, further_impulse_bar, rhs_bar
+                world,
+                count,
+                nv,
+                paths,
+                constraints,
+                problem,
+                iterate,
+                weight,
+                further_impulse_bar,
+                further_value_bar,
+                rhs_bar,
             )
             if left <= rounding * rounding * square:
                 break
@@ -174,6 +202,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         iterate: Iterate,
         weight: wp.array2d(dtype=scalar),
         further_impulse_bar: wp.array2d(dtype=vec3),
+        further_value_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
         """Solve for x, which the step keeps, and for the adjoints of the row values. Returns as :func:`refine`.
@@ -193,7 +222,18 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
                 )
                 linear.factorise(world, nv, symmetric, system)
             left = refine(
-                world, count, nv, paths, constraints, problem, system, iterate, weight, further_impulse_bar, rhs_bar
+                world,
+                count,
+                nv,
+                paths,
+                constraints,
+                problem,
+                system,
+                iterate,
+                weight,
+                further_impulse_bar,
+                further_value_bar,
+                rhs_bar,
             )
             attempt += 1
         return left
@@ -244,6 +284,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         # Adjoint in
         weight: wp.array2d(dtype=scalar),
         further_impulse_bar: wp.array2d(dtype=vec3),
+        further_value_bar: wp.array2d(dtype=vec3),
         # Data out
         system: System,
         iterate: Iterate,
@@ -257,6 +298,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         adjoint_residual: wp.array(dtype=scalar),
     ):
         """weight: D^-1 L'^-1 v+_bar. iterate: the solution, whose values are read; all else of it is scratch. sweep_count: systems that were solved for it; system holds the last one. own_bar: adjoint of the squares of a constraint's rows, those of their inverse masses.
+        further_value_bar: what reaches the row values by another way (:mod:`warp_kernels.solver.mujoco.noslip_adjoint`); no rows without.
 
         adjoint_residual: what the solution leaves of its right-hand side, relative to that, kept if it is more than what is there
         already.
@@ -280,6 +322,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             iterate,
             weight,
             further_impulse_bar,
+            further_value_bar,
             rhs_bar,
         )
         adjoint_residual[world] = wp.max(adjoint_residual[world], left)

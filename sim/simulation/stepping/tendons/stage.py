@@ -9,7 +9,7 @@ import warp as wp
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch
 from sim.arrays.structs import fill
-from sim.simulation.stepping.mujoco_law import MujocoLaw
+from sim.simulation.stepping.mujoco.law import MujocoLaw
 from sim.simulation.stepping.tendons.layout import point_moves, tendon_paths
 from warp_kernels.solver.mujoco.tendon_references import tendon_reference_kernels
 from warp_kernels.solver.structs import TendonRows, TendonWraps

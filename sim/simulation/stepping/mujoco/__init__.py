@@ -1,0 +1,1 @@
+"""What of a step is MuJoCo's alone."""

@@ -1,0 +1,110 @@
+"""MuJoCo's noslip solver as a stage of a step, with the way back through it."""
+
+from typing import Any
+
+import warp as wp
+
+from sim.arrays.launch import launch
+from sim.arrays.structs import fill
+from warp_kernels.solver.delassus import delassus_kernels
+from warp_kernels.solver.mujoco.noslip import Islands, noslip_kernels, noslip_structs
+from warp_kernels.solver.mujoco.noslip_adjoint import noslip_adjoint_kernels
+
+
+class NoSlipStage:
+    """Arrays of the sweeps of one step; see :mod:`warp_kernels.solver.mujoco.noslip`.
+
+    Args:
+        step: the step's workspace, whose options ask for the sweeps.
+    """
+
+    def __init__(self, step: Any):
+        t, options = step.device_model.types, step.contact_options
+        self._step, self._kernels = step, noslip_kernels(step.scalar, step.cone)
+        self.noslip_iterations = options.noslip_iterations
+        self.noslip_tolerance = step.scalar(options.noslip_tolerance)
+        constraints, trees = step.max_constraints, step.model.num_trees
+        self.islands = fill(
+            Islands,
+            count=wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device),
+            **{name: self._worlds_last(constraints, wp.int32) for name in ("order", "turn", "mate")},
+            **{name: self._worlds_last(trees, wp.int32) for name in ("island", "sweeps")},
+        )
+        self.gain, self.enough = (self._worlds_last(trees, step.scalar) for _ in range(2))
+        self.start = self._worlds_last(constraints, t.vec3)
+        # What the Delassus matrix of the sweeps has of R.
+        self.softness = self._worlds_last(constraints, step.scalar)
+        self.impulse_history, self.value_history = (self._worlds_last(0, t.vec3) for _ in range(2))
+
+    def run(self) -> None:
+        """Sweeps from the impulses of the solution."""
+        step = self._step
+        self._launch_over_constraints(delassus_kernels(step.scalar).delassus)
+        self._launch(self._kernels.noslip, step.num_worlds)
+
+    def prepare_backward(self) -> None:
+        """Allocate what only the way back needs."""
+        step, t = self._step, self._step.device_model.types
+        constraints, kernels = step.max_constraints, self._adjoint_kernels
+        self.impulse_history, self.value_history = (
+            self._worlds_last(self.noslip_iterations * constraints, t.vec3) for _ in range(2)
+        )
+        self.bars = fill(
+            kernels.Bars,
+            value=self._worlds_last(self.noslip_iterations * constraints, t.vec3),
+            bound=self._worlds_last(constraints, step.scalar),
+            pair=self._worlds_last(constraints, t.vec2),
+            **{name: self._worlds_last(constraints, t.vec3) for name in ("start", "rhs")},
+            **{name: self._worlds_last(constraints, t.mat33) for name in ("own", "mixed")},
+        )
+        pyramids = step.contact_options.friction == "pyramid"
+        self.further_value_bar = self._worlds_last(constraints if pyramids else 0, t.vec3)
+        # The velocity after the step depends on the solution by way of the sweeps alone.
+        self.no_weight = wp.zeros_like(step.weight)
+        self.matrix_bar = self._worlds_last(step.max_couplings, t.mat33)
+
+    def unwind(self) -> dict[str, wp.array]:
+        """From the adjoint of the impulses to what the adjoint of the solution begins with, which is returned."""
+        self._launch(self._adjoint_kernels.noslip_reverse, self._step.num_worlds)
+        return {
+            "weight": self.no_weight,
+            "further_impulse_bar": self.bars.start,
+            "further_value_bar": self.further_value_bar,
+        }
+
+    def add_adjoints(self) -> None:
+        """What the sweeps add to the adjoints of the rows, once the solution's are there, and of the matrix."""
+        kernels, step = self._adjoint_kernels, self._step
+        self._launch_over_constraints(kernels.noslip_matrix_adjoint)
+        self._launch(kernels.add_noslip_bars, (step.max_constraints, step.num_worlds))
+
+    @property
+    def friction(self) -> Any:
+        """The problem of the sweeps."""
+        step = self._step
+        return fill(
+            noslip_structs(step.scalar).Friction,
+            rhs=step.rhs,
+            bound=step.bound,
+            resistance=step.contact_resistance,
+            matrix=step.matrix,
+            grip=step.grip,
+            value=step.iterate.value,
+            start=self.start,
+        )
+
+    @property
+    def _adjoint_kernels(self) -> Any:
+        return noslip_adjoint_kernels(self._step.scalar, self._step.cone)
+
+    def _launch(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:
+        step = self._step
+        sources = (self, step, step.device_model, step.parameters, step.law)
+        launch(kernel, dim, *sources, device=step.device, record_tape=False, **named)
+
+    def _launch_over_constraints(self, kernel: wp.Kernel) -> None:
+        threads = self._step.constraint_threads
+        self._launch(kernel, (threads, self._step.num_worlds), threads=threads)
+
+    def _worlds_last(self, count: int, dtype: Any) -> wp.array:
+        return wp.zeros((count, self._step.num_worlds), dtype=dtype, device=self._step.device)

@@ -1,0 +1,160 @@
+"""Kinds of tiles: stairs, slopes, rough ground, stones."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.terrain.tile import Range, Tile, between, frame, from_centre, grid_points, slab
+
+LEAST = 1e-3  # least width of a stone that is cut [m]
+
+
+@dataclass(frozen=True)
+class Stairs:
+    """Stairs on four sides that lead to a platform in the middle. They are boxes: treads are level, edges sharp.
+
+    With d the larger of abs(x) and abs(y), the tread's depth t, the platform's width p, and
+    n = floor((size - p) / (2 t)) steps of height h, the ground lies at h clip(floor((p / 2 + n t - d) / t), 0, n), or
+    at that value below zero for stairs that lead down.
+
+    Attributes:
+        rise: height of a step [m], or (easy, hard).
+        tread: depth of a step [m], or (easy, hard).
+        platform: width of the platform [m].
+        down: whether they lead down from the border, into a pit.
+    """
+
+    rise: Range = (0.05, 0.2)
+    tread: Range = 0.3
+    platform: float = 2.0
+    down: bool = False
+
+    def tile(self, difficulty: float, size: float, spacing: float, rng: np.random.Generator) -> Tile:
+        """Make a tile, see :meth:`Kind.tile`."""
+        rise = between("rise of Stairs", self.rise, difficulty, 1e-4)
+        tread = between("tread of Stairs", self.tread, difficulty, spacing if self.down else 1e-3)
+        half = 0.5 * between("platform of Stairs", self.platform, 0.0, 1e-3)
+        count = int((0.5 * size - half) / tread + 1e-9)
+        if count < 1:
+            raise ModelError(f"Stairs: no step of {tread} m fits between a platform of {2 * half} m and {size} m")
+        away = from_centre(size, spacing)
+        if not self.down:
+            boxes = [slab(half + (count - k) * tread, 0.0, k * rise) for k in range(1, count + 1)]
+            return Tile(np.zeros_like(away), np.array(boxes), count * rise)
+        floor = -count * rise
+        edges = [half + (count - k) * tread for k in range(1, count + 1)]  # of the hole below each level
+        outer = [0.5 * size, *edges[:-1]]
+        boxes = [box for k in range(count) for box in frame(edges[k], outer[k], floor, -k * rise)]
+        return Tile(np.where(away < 0.5 * size - 0.5 * spacing, floor, 0.0), np.array(boxes), floor)
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Four slopes that lead to a platform in the middle: a pyramid without its top.
+
+    With d the larger of abs(x) and abs(y) and the platform's width p the ground lies at
+    grade (size / 2 - max(d, p / 2)), or below zero by that. That holds at the points of the grid; between them the
+    ground is made of triangles.
+
+    Attributes:
+        grade: rise per distance, the tangent of the angle, or (easy, hard).
+        platform: width of the platform [m].
+        down: whether they lead down from the border, into a hollow.
+    """
+
+    grade: Range = (0.0, 0.4)
+    platform: float = 2.0
+    down: bool = False
+
+    def tile(self, difficulty: float, size: float, spacing: float, rng: np.random.Generator) -> Tile:
+        """Make a tile, see :meth:`Kind.tile`."""
+        grade = between("grade of Slope", self.grade, difficulty)
+        platform = between("platform of Slope", self.platform, 0.0)
+        if platform >= size:
+            raise ModelError(f"Slope: a platform of {platform} m leaves no room for slopes in {size} m")
+        if self.down:
+            grade = -grade
+        heights = grade * (0.5 * size - np.maximum(from_centre(size, spacing), 0.5 * platform))
+        return Tile(heights, height=0.5 * grade * (size - platform))
+
+
+@dataclass(frozen=True)
+class Rough:
+    """Random heights, evenly distributed about zero, with bilinear interpolation between them.
+
+    Attributes:
+        amplitude: largest height and depth [m], or (easy, hard).
+        scale: distance of neighbouring random heights [m], rounded so that it divides the tile.
+        step: heights are multiples of this [m]; zero for any height.
+        platform: width of the part in the middle above whose highest point a robot starts [m]. It is as rough as the
+            rest.
+    """
+
+    amplitude: Range = (0.02, 0.1)
+    scale: float = 0.2
+    step: float = 0.0
+    platform: float = 1.0
+
+    def tile(self, difficulty: float, size: float, spacing: float, rng: np.random.Generator) -> Tile:
+        """Make a tile, see :meth:`Kind.tile`."""
+        amplitude = between("amplitude of Rough", self.amplitude, difficulty)
+        scale = between("scale of Rough", self.scale, 0.0, spacing)
+        step = between("step of Rough", self.step, 0.0)
+        across = grid_points(size, spacing)
+        knots = np.linspace(across[0], across[-1], max(round(size / scale), 2) + 1)
+        coarse = np.zeros((len(knots), len(knots)))
+        coarse[1:-1, 1:-1] = rng.uniform(-amplitude, amplitude, (len(knots) - 2, len(knots) - 2))
+        if step > 0.0:
+            coarse = step * np.trunc(coarse / step)
+        rows = np.array([np.interp(across, knots, row) for row in coarse])
+        heights = np.array([np.interp(across, knots, column) for column in rows.T]).T
+        near = from_centre(size, spacing) <= 0.5 * between("platform of Rough", self.platform, 0.0) + spacing
+        return Tile(heights, height=float(heights[near].max()))
+
+
+@dataclass(frozen=True)
+class Stones:
+    """Square stones in a pit around a platform at z = 0, in rows along x that are shifted at random.
+
+    Stones that the border cuts, and those that meet the platform, are level with it. So no gap is wider than ``gap``.
+
+    Attributes:
+        width: of a stone [m], or (easy, hard).
+        gap: between stones of a row, and between rows [m], or (easy, hard).
+        unevenness: largest height of stones above and below zero [m], or (easy, hard).
+        depth: of the pit [m].
+        platform: width of the platform [m].
+    """
+
+    width: Range = (1.0, 0.3)
+    gap: Range = (0.05, 0.25)
+    unevenness: Range = (0.0, 0.05)
+    depth: float = 1.0
+    platform: float = 2.0
+
+    def tile(self, difficulty: float, size: float, spacing: float, rng: np.random.Generator) -> Tile:
+        """Make a tile, see :meth:`Kind.tile`."""
+        width = between("width of Stones", self.width, difficulty, 1e-3)
+        gap = between("gap of Stones", self.gap, difficulty)
+        unevenness = between("unevenness of Stones", self.unevenness, difficulty)
+        depth = between("depth of Stones", self.depth, 0.0, 1e-3)
+        half = 0.5 * between("platform of Stones", self.platform, 0.0, 1e-3)
+        inner = 0.5 * size - spacing  # half width of the pit
+        if unevenness >= depth or half + gap + width > inner:
+            raise ModelError(
+                f"Stones: stones of {width} m, {gap} m apart, need a platform below {2 * (inner - gap - width):.3g} m "
+                f"in a tile of {size} m, and an unevenness below the depth of {depth} m"
+            )
+        boxes = [slab(half, -depth, 0.0), *frame(inner, 0.5 * size, -depth, 0.0)]
+        pitch = width + gap
+        for y in np.arange(gap - inner, inner - LEAST, pitch):
+            for x in np.arange(-inner - rng.uniform(0.0, pitch), inner - LEAST, pitch):
+                low, high = np.clip([(x, y), (x + width, y + width)], -inner, inner)
+                top = rng.uniform(-unevenness, unevenness)
+                if (high - low < width - LEAST).any() or (np.maximum(low, -high) < half).all():
+                    top = 0.0  # cut, or it meets the platform
+                if (high - low > LEAST).all() and np.maximum(-low, high).max() > half:
+                    centre, extents = 0.5 * (low + high), 0.5 * (high - low)
+                    boxes.append([*centre, 0.5 * (top - depth), *extents, 0.5 * (top + depth)])
+        return Tile(np.where(from_centre(size, spacing) < inner + 0.5 * spacing, -depth, 0.0), np.array(boxes))

@@ -1,0 +1,124 @@
+"""The least of ``x' A x / 2 + b' x`` within the ellipsoid ``sum (x_i / d_i)^2 <= radius^2``, as MuJoCo's noslip solver finds it.
+
+With D = diag(d), x = D v, and the multiplier m >= 0 of the bound, ``(D A D + m) v = -D b``. Newton's method on m begins at zero and ends where
+MuJoCo's ends: after 20 turns, or once an overshoot of the square, or a change of m, is below 1e-10 in its units (mju_QCQP of
+its engine_util_solve.c). Directions with d = 0 are left out.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+TURNS = 20
+# MuJoCo's bound of pivots, of the square's overshoot [N^2] and of changes of the multiplier [1/kg].
+NEAR = 1e-10
+# Up to three directions MuJoCo looks at the determinant rather than at each pivot.
+BY_DETERMINANT = 3
+
+
+@functools.cache
+def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
+    """Warp functions of one precision and number of directions."""
+    vec, mat = wp.types.vector(size, scalar), wp.types.matrix((size, size), scalar)
+    zero, one, near = scalar(0.0), scalar(1.0), scalar(NEAR)
+
+    @wp.func
+    def scaled(a: mat, d: vec):
+        """D A D."""
+        result = mat()
+        for i in range(size):
+            for j in range(size):
+                result[i, j] = d[i] * a[i, j] * d[j]
+        return result
+
+    @wp.func
+    def factor(a: mat, d: vec, shift: scalar):
+        """The lower factor of a + shift, with the inverse roots of the pivots, and whether it is positive enough for MuJoCo."""
+        lower = mat()
+        least = scalar(wp.inf)
+        product = one
+        used = int(0)
+        for j in range(size):
+            root = one
+            if d[j] > zero:
+                pivot = a[j, j] + shift
+                for k in range(j):
+                    pivot -= lower[j, k] * lower[j, k]
+                least = wp.min(least, pivot)
+                product = product * pivot
+                used += 1
+                root = wp.sqrt(wp.max(pivot, near * near))
+            lower[j, j] = one / root
+            for i in range(j + 1, size):
+                total = a[i, j]
+                for k in range(j):
+                    total -= lower[i, k] * lower[j, k]
+                lower[i, j] = total / root
+        if used <= BY_DETERMINANT:
+            return lower, product >= near
+        return lower, least >= near
+
+    @wp.func
+    def solve(lower: mat, b: vec):
+        x = b
+        for i in range(size):
+            for k in range(i):
+                x[i] = x[i] - lower[i, k] * x[k]
+            x[i] = x[i] * lower[i, i]
+        for back in range(size):
+            i = size - 1 - back
+            for k in range(i + 1, size):
+                x[i] = x[i] - lower[k, i] * x[k]
+            x[i] = x[i] * lower[i, i]
+        return x
+
+    @wp.func
+    def least(a: mat, b: vec, d: vec, radius: scalar, unit: scalar):
+        """x, and the multiplier, which is negative where A isn't positive enough, with x = 0. ``unit``: of x, in N."""
+        whole = scaled(a, d)
+        pull = wp.cw_mul(d, b)
+        multiplier = zero
+        v = vec()
+        for _turn in range(TURNS):
+            lower, positive = factor(whole, d, multiplier)
+            if not positive:
+                return vec(), -one
+            v = -solve(lower, pull)
+            over = wp.dot(v, v) - radius * radius
+            if over < near * unit * unit:
+                break
+            change = scalar(0.5) * over / wp.dot(v, solve(lower, v))
+            if change < near:
+                break
+            multiplier += change
+        if multiplier > zero:
+            v = v * (radius / wp.length(v))
+        return wp.cw_mul(d, v), multiplier
+
+    @wp.func
+    def least_adjoint(a: mat, b: vec, d: vec, x: vec, multiplier: scalar, x_bar: vec):
+        """Adjoints of A, b, d and the radius, of a multiplier that isn't negative."""
+        v = vec()
+        for i in range(size):
+            if d[i] > zero:
+                v[i] = x[i] / d[i]
+        whole = scaled(a, d)
+        lower, _positive = factor(whole, d, multiplier)
+        p = solve(lower, wp.cw_mul(d, x_bar))
+        radius_bar = zero
+        if multiplier > zero:
+            q = solve(lower, v)
+            share = wp.dot(p, v) / wp.dot(q, v)
+            radius_bar = share * wp.length(v)
+            p = p - share * q
+        a_bar = mat()
+        d_bar = wp.cw_mul(x_bar, v) - wp.cw_mul(p, b)
+        for i in range(size):
+            for j in range(size):
+                a_bar[i, j] = -d[i] * p[i] * v[j] * d[j]
+                d_bar[i] = d_bar[i] - (p[i] * v[j] + p[j] * v[i]) * a[i, j] * d[j]
+        return a_bar, -wp.cw_mul(d, p), d_bar, radius_bar
+
+    return SimpleNamespace(vec=vec, mat=mat, least=least, least_adjoint=least_adjoint)
