@@ -86,7 +86,8 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     targets, q = throws(options.out)
-    renderer, poses = stage(*options.size, targets, q)
+    width, height = options.size
+    renderer, poses = stage(width, height, targets, q)
     draw = functools.partial(tqdm, total=len(poses), desc="rendering", unit="frame")
     pictures = np.stack([renderer.draw(each, frame) for frame, each in enumerate(draw(poses))])
     Image.fromarray(pictures[-1]).save(options.out / "throws.png")
