@@ -31,6 +31,7 @@ FILM = {
     "golf": "A linkage hits a ball to rest at a mark",
     "push": "A box is pushed to a place and turn",
     "jump": "A quadruped jumps onto a step",
+    "parking": "A racecar backs into a gap",
     "payload": "Two arms carry a load; the blue one knows it from a log",
     "reach": "Two arms visit targets by a network, before and after training",
 }

@@ -399,7 +399,7 @@ def parse() -> argparse.Namespace:
     options = parse_example(parser, counts=["worlds"])
     if options.worlds == 0:
         parser.error("--worlds must be at least 1")
-    make_folder(parser, options.out)
+    make_folder(options.out)
     return options
 
 

@@ -131,7 +131,7 @@ def parse() -> argparse.Namespace:
     longest = racecar.SPEED * racecar.STEPS * racecar.DT
     if not 0.0 < options.distance < longest:
         parser.error(f"--distance {options.distance:g}: the car can stop between 0 and {longest:g} m ahead")
-    make_folder(parser, options.out)
+    make_folder(options.out)
     return options
 
 

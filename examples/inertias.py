@@ -277,7 +277,7 @@ def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     for name in NUMBERS:
         if getattr(options, name) <= 0.0:
             parser.error(f"--{name.replace('_', '-')} must be positive")
-    make_folder(parser, options.out)
+    make_folder(options.out)
     return parser, options
 
 

@@ -278,7 +278,7 @@ def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     options = parse_example(parser)
     if options.windows < 1:
         parser.error("--windows must be positive")
-    make_folder(parser, options.out)
+    make_folder(options.out)
     return parser, options
 
 

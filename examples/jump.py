@@ -148,7 +148,7 @@ def parse() -> argparse.Namespace:
     if options.height <= 0.0:
         parser.error("--height must be positive")
     if not options.random_steps:
-        make_folder(parser, options.out)
+        make_folder(options.out)
     return options
 
 

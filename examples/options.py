@@ -82,9 +82,13 @@ def parse_example(
     return options
 
 
-def make_folder(parser: argparse.ArgumentParser, out: Path) -> None:
-    """Create the folder for the results, or exit with an error of the command line."""
+def make_folder(out: Path) -> None:
+    """Create the folder for the results.
+
+    Raises:
+        ModelError: if the system cannot.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        parser.error(f"--out {out}: cannot create the folder ({error.strerror})")
+        raise ModelError(f"--out {out}: the folder cannot be made: {error.strerror}; give another") from None

@@ -293,7 +293,7 @@ def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     options = parse_example(parser, finite=["noise"])
     if options.poses < 1 or options.noise <= 0.0:
         parser.error("--poses and --noise must be positive")
-    make_folder(parser, options.out)
+    make_folder(options.out)
     return parser, options
 
 

@@ -202,7 +202,7 @@ def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
         parser.error("--noise must be positive")
     if options.iterations < 1:
         parser.error("--iterations must be at least 1, the number of payloads")
-    make_folder(parser, options.out)
+    make_folder(options.out)
     return parser, options
 
 

@@ -141,7 +141,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--exact", action="store_true", help="without smoothing: the search stays where it begins")
     options = parse_example(parser, counts=["random_targets"], finite=["target"])
     if not options.random_targets:
-        make_folder(parser, options.out)
+        make_folder(options.out)
     return options
 
 

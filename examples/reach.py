@@ -319,7 +319,7 @@ def parse() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     options = parse_example(parser, counts=["proposals"])
     if not options.proposals:
         parser.error("--proposals must be at least 1")
-    make_folder(parser, options.out)
+    make_folder(options.out)
     return parser, options
 
 

@@ -130,7 +130,7 @@ def parse() -> argparse.Namespace:
     )
     options = parse_example(parser, counts=["random_targets"], finite=["target"])
     if not options.random_targets:
-        make_folder(parser, options.out)
+        make_folder(options.out)
     return options
 
 

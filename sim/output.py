@@ -19,7 +19,8 @@ except ImportError:  # Windows has no such locks
     LOCKS = False
 
 PREFIX = ".writing-"
-_cleaned: set[tuple[int, int]] = set()  # folders whose leftovers this process has removed, by device and inode
+# Folders whose leftovers this process has removed, by device, inode and prefix.
+_cleaned: set[tuple[int, int, str]] = set()
 
 
 def write_file(path: str | os.PathLike[str], suffixes: Sequence[str], write: Callable[[str], object]) -> Path:
@@ -85,27 +86,23 @@ class WritingFolder:
 
     Args:
         parent: the folder that the files will be moved to.
+        prefix: of its name.
 
     Raises:
         OSError: if the folder cannot be made.
     """
 
-    def __init__(self, parent: Path):
-        _clean(parent)
+    def __init__(self, parent: Path, prefix: str = PREFIX):
+        _clean(parent, prefix)
         lock = None
         while lock is None:  # another process may take the folder for a leftover until it is locked
-            self._folder = tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent, ignore_cleanup_errors=True)
-            lock = _lock(Path(self._folder.name))
-            if lock is None:
-                self._folder.cleanup()
-        self._unlock = weakref.finalize(self, os.close, lock) if lock >= 0 else None
-        self.path = Path(self._folder.name)
+            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            lock = _lock(self.path)
+        self._remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
     def close(self) -> None:
         """Remove the folder."""
-        self._folder.cleanup()
-        if self._unlock is not None:
-            self._unlock()
+        self._remove()
 
     def __enter__(self) -> Path:
         return self.path
@@ -139,13 +136,22 @@ def _lock(folder: Path) -> int | None:
     return None
 
 
-def _clean(parent: Path) -> None:
+def _remove(folder: Path, lock: int, process: int) -> None:
+    """Remove a folder and give up its lock, in the process that made it and not in one that was forked from it."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock >= 0:
+            os.close(lock)
+
+
+def _clean(parent: Path, prefix: str) -> None:
     """Remove the folders of killed processes, once in each folder."""
     status = parent.stat()
-    if (status.st_dev, status.st_ino) in _cleaned:
+    place = (status.st_dev, status.st_ino, prefix)
+    if place in _cleaned:
         return
-    _cleaned.add((status.st_dev, status.st_ino))
-    for folder in parent.glob(f"{PREFIX}*"):
+    _cleaned.add(place)
+    for folder in parent.glob(f"{prefix}*"):
         lock = _lock(folder)
         if lock is not None and lock >= 0:
             shutil.rmtree(folder, ignore_errors=True)

@@ -89,7 +89,7 @@ def test_a_read_only_folder_is_one_sentence(name, monkeypatch, tmp_path):
     def refused(*given, **named):
         raise PermissionError(13, "Permission denied", "/tmp/secret")
 
-    monkeypatch.setattr(output.tempfile, "TemporaryDirectory", refused)
+    monkeypatch.setattr(output.tempfile, "mkdtemp", refused)
     with pytest.raises(sim.ModelError) as caught:
         WRITERS[name](tmp_path / name)
     assert str(caught.value) == f"{tmp_path / name}: cannot be written: Permission denied"

@@ -31,6 +31,34 @@ TABLE_SIZE = 2 * BETWEEN + 16
 STEP, INTERVAL, STEPS = range(3)
 
 
+# A row of a trajectory's array, which is that of a world in one step, and one of an array of this shard [world, n]; rows are contiguous.
+# Warp's own access to an array looks at the sign of every index, which takes longer than the copy.
+_ROWS = """
+    using number = wp::{scalar};
+    const int count = values.shape[1];
+    number* here = reinterpret_cast<number*>(reinterpret_cast<char*>(values.data) + world * wp::int64(values.strides[0]));
+    number* there = reinterpret_cast<number*>(address) + (wp::int64(row) * total_worlds + first_world + world) * count;
+    {body}
+"""
+_LOAD = "for (int i = 0; i < count; ++i) here[i] = address ? there[i] : number(0);"
+_STORE = "if (address) for (int i = 0; i < count; ++i) there[i] = here[i];"
+_ADD = "if (address) for (int i = 0; i < count; ++i) here[i] += there[i];"
+_COPY = """
+    using number = wp::{scalar};
+    const number* from = reinterpret_cast<const number*>(reinterpret_cast<const char*>(source.data) + world * wp::int64(source.strides[0]));
+    number* to = reinterpret_cast<number*>(reinterpret_cast<char*>(target.data) + world * wp::int64(target.strides[0]));
+    for (int i = 0; i < source.shape[1]; ++i) to[i] = from[i];
+"""
+# A number that isn't finite, less itself, is not a number.
+_FINITE = """
+    using number = wp::{scalar};
+    const number* row = reinterpret_cast<const number*>(reinterpret_cast<const char*>(values.data) + world * wp::int64(values.strides[0]));
+    bool finite = true;
+    for (int i = 0; i < values.shape[1]; ++i) finite &= row[i] - row[i] == number(0);
+    return finite;
+"""
+
+
 @functools.cache
 def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision, one thread per world or per constraint and world, none with an adjoint.
@@ -87,15 +115,31 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             return False
         return wp.array(ptr=address, shape=(total_worlds,), dtype=int)[world] >= 0
 
+    rows = wp.array2d(dtype=scalar)
+
+    @wp.func_native(_ROWS.format(scalar=scalar.__name__, body=_LOAD))
+    def load_row(address: wp.uint64, row: int, total_worlds: int, first_world: int, world: int, values: rows):
+        """Read a world's values, zeros where there is no array."""
+
+    @wp.func_native(_ROWS.format(scalar=scalar.__name__, body=_ADD))
+    def add_row(address: wp.uint64, row: int, total_worlds: int, first_world: int, world: int, values: rows):
+        """Add what a trajectory has to a world's values, nothing where there is no array."""
+
+    @wp.func_native(_ROWS.format(scalar=scalar.__name__, body=_STORE))
+    def store_row(address: wp.uint64, row: int, total_worlds: int, first_world: int, world: int, values: rows):
+        """Write a world's values where there is an array for them."""
+
+    @wp.func_native(_COPY.format(scalar=scalar.__name__))
+    def copy_row(source: rows, world: int, target: rows):
+        """Copy a world's values."""
+
+    @wp.func_native(_FINITE.format(scalar=scalar.__name__))
+    def is_finite_row(values: rows, world: int) -> bool:
+        """Whether all values of a world are finite."""
+
     @wp.func
     def is_finite(q: wp.array2d(dtype=scalar), qd: wp.array2d(dtype=scalar), world: int):
-        for i in range(q.shape[1]):
-            if not wp.isfinite(q[world, i]):
-                return False
-        for i in range(qd.shape[1]):
-            if not wp.isfinite(qd[world, i]):
-                return False
-        return True
+        return is_finite_row(q, world) and is_finite_row(qd, world)
 
     @wp.kernel(module=module, enable_backward=False)
     def load_state(
@@ -127,21 +171,10 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         row = state_row(step, cursor)
         q_address = state_address(wp.static(Q), step, table, cursor)
         qd_address = state_address(wp.static(QD), step, table, cursor)
-        for i in range(q.shape[1]):
-            q[world, i] = read(q_address, row, total_worlds, q.shape[1], first_world + world, i)
-        for i in range(qd.shape[1]):
-            qd[world, i] = read(qd_address, row, total_worlds, qd.shape[1], first_world + world, i)
-            if table[wp.static(TAU)] != wp.uint64(0):
-                tau[world, i] = read(table[wp.static(TAU)], step, total_worlds, qd.shape[1], first_world + world, i)
-            else:
-                tau[world, i] = scalar(0.0)
-        for i in range(control.shape[1]):
-            if table[wp.static(CONTROL)] != wp.uint64(0):
-                control[world, i] = read(
-                    table[wp.static(CONTROL)], step, total_worlds, control.shape[1], first_world + world, i
-                )
-            else:
-                control[world, i] = scalar(0.0)
+        load_row(q_address, row, total_worlds, first_world, world, q)
+        load_row(qd_address, row, total_worlds, first_world, world, qd)
+        load_row(table[wp.static(TAU)], step, total_worlds, first_world, world, tau)
+        load_row(table[wp.static(CONTROL)], step, total_worlds, first_world, world, control)
 
     @wp.kernel(module=module, enable_backward=False)
     def store_state(
@@ -168,10 +201,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         row = state_row(step, cursor)
         q_address = state_address(wp.static(Q), step, table, cursor)
         qd_address = state_address(wp.static(QD), step, table, cursor)
-        for i in range(q_next.shape[1]):
-            write(q_address, row, total_worlds, q_next.shape[1], first_world + world, i, q_next[world, i])
-        for i in range(qd_next.shape[1]):
-            write(qd_address, row, total_worlds, qd_next.shape[1], first_world + world, i, qd_next[world, i])
+        store_row(q_address, row, total_worlds, first_world, world, q_next)
+        store_row(qd_address, row, total_worlds, first_world, world, qd_next)
         largest_residual[world] = wp.max(largest_residual[world], residual[world])
         total_overflow[world] += contact_overflow[world] + constraint_overflow[world]
         if table[wp.static(BAD_STATE)] != wp.uint64(0):
@@ -296,17 +327,11 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             return
         step = cursor[wp.static(STEP)] + 1
         row = state_row(step, cursor)
-        stored = is_stored(step, cursor)
-        for i in range(carried_q.shape[1]):
-            value = carried_q[world, i]
-            if stored and table[wp.static(Q_BAR)] != wp.uint64(0):
-                value += read(table[wp.static(Q_BAR)], row, total_worlds, carried_q.shape[1], first_world + world, i)
-            q_next_bar[world, i] = value
-        for i in range(carried_qd.shape[1]):
-            value = carried_qd[world, i]
-            if stored and table[wp.static(QD_BAR)] != wp.uint64(0):
-                value += read(table[wp.static(QD_BAR)], row, total_worlds, carried_qd.shape[1], first_world + world, i)
-            qd_next_bar[world, i] = value
+        copy_row(carried_q, world, q_next_bar)
+        copy_row(carried_qd, world, qd_next_bar)
+        if is_stored(step, cursor):
+            add_row(table[wp.static(Q_BAR)], row, total_worlds, first_world, world, q_next_bar)
+            add_row(table[wp.static(QD_BAR)], row, total_worlds, first_world, world, qd_next_bar)
         norms = table[wp.static(NORMS)]
         if norms != wp.uint64(0):
             write(norms, step, total_worlds, 2, first_world + world, 0, row_norm(q_next_bar, world))
@@ -333,39 +358,12 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         """last_bad_step: the first step, seen from the end, whose gradient isn't finite; -1 as long as there is none."""
         world = wp.tid()
         step = cursor[wp.static(STEP)]
-        finite = int(1)
-        for i in range(q_bar.shape[1]):
-            carried_q[world, i] = q_bar[world, i]
-            if not wp.isfinite(q_bar[world, i]):
-                finite = int(0)
-        for i in range(qd_bar.shape[1]):
-            carried_qd[world, i] = qd_bar[world, i]
-            if not (wp.isfinite(qd_bar[world, i]) and wp.isfinite(tau_bar[world, i])):
-                finite = int(0)
-            if table[wp.static(TAU_BAR)] != wp.uint64(0):
-                write(
-                    table[wp.static(TAU_BAR)],
-                    step,
-                    total_worlds,
-                    qd_bar.shape[1],
-                    first_world + world,
-                    i,
-                    tau_bar[world, i],
-                )
-        for i in range(control_bar.shape[1]):
-            if not wp.isfinite(control_bar[world, i]):
-                finite = int(0)
-            if table[wp.static(CONTROL_BAR)] != wp.uint64(0):
-                write(
-                    table[wp.static(CONTROL_BAR)],
-                    step,
-                    total_worlds,
-                    control_bar.shape[1],
-                    first_world + world,
-                    i,
-                    control_bar[world, i],
-                )
-        if finite == 0 and last_bad_step[world] < 0:
+        copy_row(q_bar, world, carried_q)
+        copy_row(qd_bar, world, carried_qd)
+        store_row(table[wp.static(TAU_BAR)], step, total_worlds, first_world, world, tau_bar)
+        store_row(table[wp.static(CONTROL_BAR)], step, total_worlds, first_world, world, control_bar)
+        finite = is_finite(q_bar, qd_bar, world) and is_finite_row(tau_bar, world) and is_finite_row(control_bar, world)
+        if not finite and last_bad_step[world] < 0:
             last_bad_step[world] = step
 
     @wp.kernel(module=module, enable_backward=False)

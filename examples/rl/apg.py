@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--substeps", type=int, default=8, help="steps of the simulation for each action (8)")
     parser.add_argument("--adjoint-clip", type=float, default=math.inf, help="see examples.rl.shac (no limit)")
     options = parse_example(parser, counts=("envs",))
-    make_folder(parser, options.out)
+    make_folder(options.out)
     file = options.out / "interrupted.npz" if processes.join() == 0 else None
     pendulum = {"noise": options.noise, "substeps": options.substeps} if options.task.startswith("Pendulum") else {}
     task = {**pendulum, **physics(options)}

@@ -338,7 +338,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=Settings.updates, help=f"after each step ({Settings.updates})")
     parser.add_argument("--substeps", type=int, default=8, help="of a pendulum, for each action (8)")
     options = parse_example(parser, counts=("envs", "updates", "extras"))
-    make_folder(parser, options.out)
+    make_folder(options.out)
     pendulum = {"substeps": options.substeps} if options.task.startswith("Pendulum") else {}
     task = {**pendulum, **physics(options)}
     names = (

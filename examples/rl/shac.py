@@ -282,7 +282,7 @@ def main() -> None:
         kind = int if name in ("envs", "horizon") else float
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=None, help=shown)
     options = parse_example(parser)
-    make_folder(parser, options.out)
+    make_folder(options.out)
     file = options.out / "interrupted.npz" if processes.join() == 0 else None
     chosen = {name: getattr(options, name) for name in about if getattr(options, name) is not None}
     task = physics(options)

@@ -9,10 +9,8 @@ a version of Warp names them otherwise, it makes its own.
 
 import contextlib
 import os
-import shutil
 import tempfile
 import threading
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,12 @@ from typing import Any
 
 import warp as wp
 
+from sim.output import WritingFolder
+
+# What the name of a process's folder for its headers begins with, among the system's temporary files.
+FOLDER = "backswing_headers_"
+ROOM = 1_000_000  # more than a compiled module takes [bytes]
+HEADER_ROOM = 64 * ROOM  # more than a precompiled header takes [bytes]
 HEADER = """#define WP_TILE_BLOCK_DIM {block_dim}
 #define WP_NO_CRT
 #include "builtin.h"
@@ -36,8 +40,8 @@ class Headers:
     """
 
     def __init__(self, at_a_time: int):
-        self._folder = Path(tempfile.mkdtemp(prefix="backswing_headers_"))
-        weakref.finalize(self, _remove, self._folder, os.getpid())
+        self._writing = WritingFolder(Path(tempfile.gettempdir()), FOLDER)
+        self._folder = self._writing.path
         self._made: dict[tuple[Any, ...], Path | None] = {}
         self._lock = threading.Lock()
         self._at_a_time = at_a_time
@@ -71,9 +75,13 @@ class Headers:
         if options.get("use_precompiled_headers") and {"extra_flags", "block_dim"} <= options.keys():
             options["pch_dir"] = str(self._folder)
             with self._lock:
-                self._provide(options)
+                try:
+                    self._provide(options)
+                except OSError:  # no room among the system's temporary files
+                    options["use_precompiled_headers"] = False
         flags = [flag for flag in options.get("extra_flags", "").split() if flag.startswith("-mllvm")]
         with self._slot(_Turn(flags, os.path.getsize(source))):
+            require_room(Path(target).parent)
             self._compile(target, source, **options)
 
     @contextlib.contextmanager
@@ -110,6 +118,7 @@ class Headers:
         kind = (early, *map(str, others.items()))
         folder, name = self._folder, f"{_digest(flags)}.pch"
         if kind not in self._made:
+            require_room(folder, HEADER_ROOM)
             before = set(folder.iterdir())
             source = folder / "headers.cpp"
             source.write_text(HEADER.format(block_dim=options["block_dim"]))
@@ -130,10 +139,20 @@ class _Turn:
     size: int
 
 
-def _remove(folder: Path, process: int) -> None:
-    """Remove a folder, in the process that made it and not in one that was forked from it."""
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
+def require_room(folder: Path, size: int = ROOM) -> None:
+    """Let the system say whether what the compiler writes finds room: where it doesn't, LLVM ends the whole process.
+
+    Args:
+        folder: where it will be.
+        size: what it takes at most [bytes].
+
+    Raises:
+        OSError: if it doesn't, or nothing can be written.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for _ in range(size // ROOM):
+            file.write(bytes(ROOM))
+        file.flush()
 
 
 def _digest(flags: list[str]) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 import warp as wp
 from tqdm import tqdm
 
-from sim.arrays.headers import Headers
+from sim.arrays.headers import Headers, require_room
 from sim.arrays.interrupts import interruptible
 from sim.errors import ModelError
 from sim.output import reason
@@ -130,10 +130,9 @@ def _is_cached(module: wp.Module, device: wp.Device) -> bool:
 
 
 def _cache_problem() -> OSError | None:
-    """What the system says to a file of a megabyte in the cache; the compiler's own error doesn't tell."""
+    """What the system says to another module in the cache; the compiler's own error doesn't tell."""
     try:
-        with tempfile.TemporaryFile(dir=wp.config.kernel_cache_dir) as file:
-            file.write(bytes(1_000_000))
+        require_room(Path(str(wp.config.kernel_cache_dir)))
     except OSError as error:
         return error
     return None

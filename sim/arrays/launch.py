@@ -59,6 +59,11 @@ def launch(
     wp.launch(kernel, dim, _arguments(kernel, (named, *sources)), device=device, record_tape=record_tape)
 
 
+def threads_of_world(device: wp.Device, most: int) -> int:
+    """How many threads share the links or constraints of a world: a CPU runs them one after the other."""
+    return 1 if device.is_cpu else most
+
+
 def load_launched(work: Callable[[], object], device: wp.DeviceLike) -> None:
     """Load the kernels that a function will launch, all at once, so that those not cached are compiled together.
 

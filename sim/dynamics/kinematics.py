@@ -10,7 +10,7 @@ import warp as wp
 
 from sim.arrays.array_refs import States
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import launch
+from sim.arrays.launch import launch, threads_of_world
 from sim.dynamics.bodies import Motions, Poses
 from sim.dynamics.differentiable_op import (
     Array,
@@ -271,11 +271,19 @@ def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) 
 def integrate_operation(model: Model, dt: float) -> DifferentiableOp:
     """See :func:`integrate`."""
 
-    def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
-        kernel, dim = integrate_kernels(m.types.scalar).integrate, (model.num_links, result.shape[0])
-        launch_last(kernel, dim, m, device=m.device, dt=m.types.scalar(dt), q=q, qd=qd, q_next=result)
+    def run_kernel(name: str, m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array, **further: Any) -> None:
+        threads = threads_of_world(m.device, model.num_links)
+        kernel, dim = getattr(integrate_kernels(m.types.scalar), name), (threads, result.shape[0])
+        named = {"threads": threads, "dt": m.types.scalar(dt), "q": q, "qd": qd, **further}
+        launch(kernel, dim, m, device=m.device, record_tape=False, **named)
 
-    return DifferentiableOp((model.nq,), forward, taped_backward(forward))
+    def forward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
+        run_kernel("integrate", m, result, q, qd, q_next=result)
+
+    def backward(m: DeviceModel, result: wp.array, q: wp.array, qd: wp.array) -> None:
+        run_kernel("integrate_adjoint", m, result, q, qd, q_next_bar=result.grad, q_bar=q.grad, qd_bar=qd.grad)
+
+    return DifferentiableOp((model.nq,), forward, backward)
 
 
 def difference(model: Model | DeviceModel, q0: Array, q1: Array) -> wp.array:

@@ -28,6 +28,7 @@ from sim import errors
 from sim.errors import ImportFileError, ModelError
 from sim.importers.model_file import model_from_bytes
 from sim.model.model import Model
+from sim.output import WritingFolder
 
 STARTING = 120.0  # seconds that the process may take until it is ready
 # One thread each: a pool of threads takes address space, which is limited.
@@ -81,18 +82,18 @@ class ReadingProcess:
         self._limits = limits
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str] = queue.Queue()
-        self._folder = tempfile.TemporaryDirectory(prefix="backswing-")
+        self._folder = WritingFolder(Path(tempfile.gettempdir()), "backswing_reading_")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop()
-        self._folder.cleanup()
+        self._folder.close()
 
     def load(self, path: str | os.PathLike[str], options: Mapping[str, Any]) -> Model:
         """The model of a file; arguments and errors as for :func:`load_untrusted`."""
-        result = Path(self._folder.name) / "model"
+        result = self._folder.path / "model"
         request = {
             "path": os.fspath(path), "options": {name: _plain(value) for name, value in options.items()},
             "cpu_seconds": self._limits.cpu_seconds, "memory": self._limits.memory, "result": str(result),

@@ -9,6 +9,7 @@ from sim.errors import ModelError
 
 SOLREF = (0.02, 1.0)
 SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
+LARGEST = 1e30  # of these numbers, so that float32 holds them and their products with others
 
 
 @dataclass(frozen=True)
@@ -44,21 +45,23 @@ def require_impedance(where: str, solref: npt.ArrayLike | None = None, solimp: n
         ModelError: naming the first wrong ones.
     """
     for pair in np.atleast_2d(np.array(SOLREF if solref is None else solref, dtype=np.float64)):
-        if len(pair) != 2 or not ((pair > 0.0).all() or (pair <= 0.0).all()):
+        if len(pair) != 2 or not ((pair > 0.0).all() or (pair <= 0.0).all()) or np.abs(pair).max() > LARGEST:
             raise ModelError(
                 f"{where}: solref is {pair.tolist()}; it must be a time constant and a damping ratio, both "
-                "positive, or minus a stiffness and minus a damping, neither positive"
+                "positive, or minus a stiffness and minus a damping, neither positive, and none infinite"
             )
     for numbers in np.atleast_2d(np.array(SOLIMP if solimp is None else solimp, dtype=np.float64)):
         if len(numbers) != 5 or not _is_impedance(*numbers):
             raise ModelError(
                 f"{where}: solimp is {numbers.tolist()}; it must be two impedances between 0 and 1, a width "
-                "that is not negative, a midpoint between 0 and 1, and a power of at least 1"
+                "that is not negative, a midpoint between 0 and 1, and a power of at least 1, all finite"
             )
 
 
 def _is_impedance(low: float, high: float, width: float, middle: float, power: float) -> bool:
-    return all(0.0 < share < 1.0 for share in (low, high, middle)) and width >= 0.0 and power >= 1.0
+    return (
+        all(0.0 < share < 1.0 for share in (low, high, middle)) and 0.0 <= width <= LARGEST and 1.0 <= power <= LARGEST
+    )
 
 
 DEFAULT_SOFTNESS = Softness()

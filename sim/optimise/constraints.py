@@ -86,7 +86,7 @@ class Penalty(LeastSquares):
         self.constraint = constraint
         self.name = f"Penalty({constraint.name})"
 
-    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+    def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """See :meth:`sim.optimise.Cost.check`."""
         self.constraint.check(model)
 

@@ -28,7 +28,7 @@ class Cost(ABC):
 
     name = "cost"
 
-    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+    def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """Raise ModelError for what doesn't fit the problem: the model, its stages, the simulator's sensors."""
         del model, stages, sensors
 

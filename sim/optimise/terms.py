@@ -31,7 +31,7 @@ class _OfStates(LeastSquares):
         if size is not None:
             self._require_target(size)
 
-    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+    def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """See :meth:`sim.optimise.Cost.check`."""
         stages_of(self.at, stages, self.name)
 
@@ -71,7 +71,7 @@ class Position(_OfStates):
         self.frame = frame
         self.name = f"Position('{frame}')"
 
-    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+    def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """See :meth:`sim.optimise.Cost.check`."""
         super().check(model, stages, sensors)
         model.frame(self.frame)
@@ -103,7 +103,7 @@ class Orientation(_OfStates):
         if not np.allclose(np.linalg.norm(self.target, axis=-1), 1.0, atol=1e-3):
             raise ModelError(f"cost '{self.name}': target {self.target} is no quaternion of unit length")
 
-    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+    def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """See :meth:`sim.optimise.Cost.check`."""
         super().check(model, stages, sensors)
         model.frame(self.frame)
@@ -132,7 +132,7 @@ class Posture(_OfStates):
         super().__init__(target, None, weight, at, longest)
         self.name = "Posture"
 
-    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+    def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """See :meth:`sim.optimise.Cost.check`."""
         super().check(model, stages, sensors)
         self._require_target(model.nq)
@@ -167,7 +167,7 @@ class Velocity(_OfStates):
         super().__init__(0.0 if target is None else target, None, weight, at, longest)
         self.name = "Velocity"
 
-    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+    def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """See :meth:`sim.optimise.Cost.check`."""
         super().check(model, stages, sensors)
         if self.target.ndim:
@@ -247,7 +247,7 @@ class ContactForce(LeastSquares):
         self.direction = np.asarray(direction, dtype=np.float64)
         self.name = f"ContactForce({sensor})"
 
-    def check(self, model: Model, stages: int, sensors: tuple[int, ...]) -> None:
+    def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """See :meth:`sim.optimise.Cost.check`."""
         stages_of(self.at, stages - 1, self.name)
         if not 0 <= self.sensor < len(sensors):

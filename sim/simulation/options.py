@@ -9,7 +9,7 @@ import warp as wp
 
 from sim.errors import ModelError
 from sim.model.checks import is_whole
-from sim.model.softness import require_impedance
+from sim.model.softness import LARGEST, require_impedance
 from warp_kernels.solver.projection import FRICTION_MODELS
 
 SOLVERS = ("newton", "pgs")
@@ -136,8 +136,8 @@ class ContactOptions:
         self._refuse_options_of_others("solver", OWN_OPTIONS)
         self._refuse_options_of_others("law", OPTIONS_OF_LAWS)
         require_impedance("ContactOptions", self.solref, self.solimp)
-        if not self.impratio > 0.0:
-            raise ModelError(f"ContactOptions: impratio is {self.impratio}; it must be positive")
+        if not 0.0 < self.impratio <= LARGEST:
+            raise ModelError(f"ContactOptions: impratio is {self.impratio}; it must be positive and finite")
         if self.gradient_smoothing > 0.0 and self.friction != "cone":
             raise ModelError(
                 f"ContactOptions: gradient_smoothing is for friction='cone'; friction is '{self.friction}'. "

@@ -39,7 +39,8 @@ class Simulator(Worlds):
         check_finite: after each rollout and each backward pass, look for values that are not finite and raise
             :class:`FloatingPointError` naming the step and the world where the first one appeared.
         threads: CPU threads; None for as many as there are cores.
-        contact_sensors: names or numbers of geometries; the forces of their contacts are part of a trajectory.
+        contact_sensors: names or numbers of geometries, the forces of whose contacts are part of a trajectory, and
+            names of sensors that measure forces of contacts or limits.
         integrator: "euler"; for the contact law "mujoco" also "implicitfast", whose actuators' velocity gains are as
             implicit as joint damping, and "rk4", MuJoCo's Runge-Kutta method of fourth order, whose joint damping is
             explicit. A step of it costs four of Euler's.

@@ -32,6 +32,7 @@ from sim.simulation.state import State
 from sim.simulation.stepping.body_grid import collision_model
 from sim.simulation.stepping.collision import default_max_contacts
 from sim.simulation.stepping.constraint_layout import CONE_LIMITS, DECISIVE, constraint_layout
+from sim.simulation.stepping.force_sensors import chosen_sensor
 from sim.simulation.stepping.implicit_fast import ImplicitFastStep
 from sim.simulation.stepping.lane_groups import lanes_worth
 from sim.simulation.stepping.mujoco.law import MujocoLaw, require_mujoco_law
@@ -94,9 +95,9 @@ class Worlds(ABC):
         self._values: Mapping[str, Value] = self._first_values
         self._device_values = DeviceValues(model, self.num_worlds, self.device, self._first_values)
         self.threads = threads or (os.cpu_count() or 1)
-        self.contact_sensors = tuple(_geometry(model, each) for each in contact_sensors)
+        self.contact_sensors = tuple(chosen_sensor(model, each) for each in contact_sensors)
         if len(set(self.contact_sensors)) < len(self.contact_sensors):
-            raise ModelError(f"Simulator: contact_sensors {list(contact_sensors)} name a geometry twice")
+            raise ModelError(f"Simulator: contact_sensors {list(contact_sensors)} name a geometry or sensor twice")
         self._shards_by_layout: dict[tuple, ShardSet] = {}
         self._decisive: tuple[list[Value], tuple] = ([], ())
         self._present = self._chosen()
@@ -459,18 +460,6 @@ class Worlds(ABC):
             values = {name: self._numbers(name) for name in DECISIVE if name in self._values}
             self._decisive = decisive, constraint_layout(self.model, values).key
         return per_world, self._decisive[1]
-
-
-def _geometry(model: Model, given: str | int) -> int:
-    """The number of a geometry that is given by its name or by that number."""
-    if isinstance(given, str):
-        return model.geometry(given)
-    if not is_whole(given, 0) or given >= model.num_geometries:
-        raise ModelError(
-            f"Simulator: contact_sensors has {given!r}; it must be the name of a geometry, or its number below "
-            f"{model.num_geometries}"
-        )
-    return int(given)
 
 
 def require_integrator(integrator: str, law: str, contact_sensors: Sequence[str | int]) -> None:

@@ -50,5 +50,5 @@ class _ClipAdjoint(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, q_grad: torch.Tensor, qd_grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
         norm = torch.linalg.vector_norm(torch.cat([q_grad, qd_grad], dim=1), dim=1, keepdim=True)
-        scale = (ctx.limit / norm).clamp(max=1.0)
+        scale = ctx.limit / norm.clamp(min=ctx.limit)
         return q_grad * scale, qd_grad * scale, None

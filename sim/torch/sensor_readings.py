@@ -29,23 +29,30 @@ class Sensors(torch.nn.Module):
 
     Args:
         simulator: that makes the rollouts; masses are those of its model.
-        names: the sensors to read, in this order; None for all.
+        names: the sensors to read, in this order; None for all but those of forces that the simulator doesn't measure.
 
     Attributes:
         names: of the sensors.
         slices: where the numbers of each are in a reading.
 
     Raises:
-        ModelError: for an unknown name.
+        ModelError: for an unknown name, and for a sensor of touch or of a limit's force that isn't among the
+            simulator's ``contact_sensors``.
     """
 
     def __init__(self, simulator: Simulator, names: Sequence[str] | None = None):
         super().__init__()
         known = {sensor.name: sensor for sensor in simulator.model.sensors}
-        self.names = tuple(known if names is None else names)
+        measured = simulator.contact_sensors
+        found = [name for name, each in known.items() if name in measured or not SENSOR_KINDS[each.kind].by_forces]
+        self.names = tuple(found if names is None else names)
         for name in self.names:
             if name not in known:
                 raise ModelError(f"Sensors: there is no sensor '{name}'; the model has {', '.join(known) or 'none'}")
+            if name not in found:
+                raise ModelError(
+                    f"Sensors: sensor '{name}' measures a force; give the simulator contact_sensors=['{name}']"
+                )
         self._simulator, self._sensors = simulator, [known[name] for name in self.names]
         self.slices: dict[str, slice] = {}
         end = 0
@@ -53,13 +60,21 @@ class Sensors(torch.nn.Module):
             self.slices[sensor.name] = slice(end, end := end + sensor.numbers)
         self._robot = Robot(simulator.model)
 
-    def forward(self, q: torch.Tensor, qd: torch.Tensor, control: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(
+        self,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        control: torch.Tensor | None = None,
+        contact_force: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         """All readings of a rollout.
 
         Args:
             q: coordinates [steps + 1, num_worlds, nq], as :func:`sim.torch.rollout` returns them.
             qd: velocities [steps + 1, num_worlds, nv].
             control: the inputs [steps, num_worlds, nu], where forces of actuators are read.
+            contact_force: the forces [steps, num_worlds, sensors, 3] of :func:`sim.torch.rollout_with_contact_forces`,
+                where those of touch and limits are read.
 
         Returns:
             [steps, num_worlds, numbers], in SI units and rad; ``slices`` says what is where.
@@ -71,7 +86,7 @@ class Sensors(torch.nn.Module):
             raise ModelError(
                 f"Sensors: q has {len(q)} states and qd {len(qd)}; they take the same number, at least two"
             )
-        motion = _Motion(self._simulator, self._robot.to(q.device), self._sensors, q, qd, control)
+        motion = _Motion(self._simulator, self._robot.to(q.device), self._sensors, q, qd, control, contact_force)
         readings = [motion.read(sensor).clamp(sensor.lower, sensor.upper) for sensor in self._sensors]
         return torch.cat(readings, dim=-1) if readings else q.new_zeros(len(q) - 1, q.shape[1], 0)
 
@@ -87,9 +102,10 @@ class _Motion:
         q: torch.Tensor,
         qd: torch.Tensor,
         control: torch.Tensor | None,
+        contact_force: torch.Tensor | None,
     ):
         self.simulator, self.model, self.robot = simulator, simulator.model, robot
-        self.states, self.rates, self.control = q, qd, control
+        self.states, self.rates, self.control, self.contact_force = q, qd, control, contact_force
         self.q, self.qd, self.qdd = q[:-1], qd[:-1], torch.diff(qd, dim=0) / simulator.dt
         self._kept: dict[str, torch.Tensor] = {}
         self._paths: tuple[torch.Tensor, torch.Tensor] | None = None
@@ -138,7 +154,17 @@ class _Motion:
             return self._seen(sensor.reference, self._rotation(sensor.target)[..., AXES[sensor.kind]])
         if SENSOR_KINDS[sensor.kind].of == LINK:
             return self._subtree(sensor)
+        if SENSOR_KINDS[sensor.kind].by_forces:
+            return self._measured(sensor)
         return self._readers[sensor.kind](sensor)
+
+    def _measured(self, sensor: Sensor) -> torch.Tensor:
+        if self.contact_force is None or len(self.contact_force) != len(self.q):
+            raise ModelError(
+                f"Sensors: sensor '{sensor.name}' measures a force; give contact_force of "
+                f"rollout_with_contact_forces, of {len(self.q)} steps"
+            )
+        return self.contact_force[:, :, self.simulator.contact_sensors.index(sensor.name), :1]
 
     def _of_joint(self, values: torch.Tensor, starts: np.ndarray, joint: str, count: int) -> torch.Tensor:
         start = int(starts[self.model.joint_names.index(joint)])

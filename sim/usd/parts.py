@@ -9,6 +9,7 @@ from pxr import Sdf, Usd
 
 from sim.errors import ModelError, USDWarning
 from sim.model.model import MUJOCO_CONES, MUJOCO_INTEGRATORS, Keyframe, Model, MujocoOptions, Part
+from sim.model.softness import LARGEST
 from sim.usd.annotations import keep, keep_text, keep_texts, kept, kept_text, kept_texts
 
 
@@ -75,7 +76,7 @@ def kept_mujoco_options(root: Usd.Prim) -> MujocoOptions | None:
     texts, impratio = kept_texts(root, "mujoco"), kept(root, "impratio", 1)
     if len(texts) != 2 or impratio is None or texts[0] not in MUJOCO_INTEGRATORS:
         return None
-    if texts[1] not in MUJOCO_CONES or impratio[0] <= 0.0:
+    if texts[1] not in MUJOCO_CONES or not 0.0 < impratio[0] <= LARGEST:
         return None
     noslip = kept(root, "noslip", 2)
     if noslip is None or (noslip < 0.0).any() or noslip[0] >= 2**31:

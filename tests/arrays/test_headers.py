@@ -1,11 +1,17 @@
 """One precompiled header serves modules with several sets of flags."""
 
+import os
+import subprocess
+import sys
+import tempfile
 import threading
 from pathlib import Path
 
 import warp as wp
 
-from sim.arrays.headers import Headers
+from sim import output
+from sim.arrays.headers import HEADER_ROOM, Headers
+from sim.importers.untrusted import Limits, ReadingProcess
 
 SOURCE = """#define WP_TILE_BLOCK_DIM 1
 #define WP_NO_CRT
@@ -30,7 +36,38 @@ def test_flags_that_a_header_does_not_depend_on_share_it(tmp_path: Path, capfd):
     # Under each of the names by which Warp looks for it, or Warp would have made another one.
     assert len(made) == len(FLAGS)
     assert len({file.stat().st_ino for file in made}) == 1
+    assert 4_000_000 < made[0].stat().st_size < HEADER_ROOM
     assert capfd.readouterr().err == "", "the compiler refused a header"
+
+
+def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path: Path, monkeypatch):
+    make = """if True:
+        import sys
+        from pathlib import Path
+        from sim.arrays.headers import HEADER_ROOM, Headers
+        from sim.importers.untrusted import Limits, ReadingProcess
+        made = Headers(1), ReadingProcess(Limits())
+        print("made", flush=True)
+        sys.stdin.read()"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [sys.executable, "-c", make], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "made\n"
+        left = set(tmp_path.iterdir())
+        assert {path.name[:18] for path in left} == {"backswing_headers_", "backswing_reading_"}
+        monkeypatch.setattr(output, "_cleaned", set())
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        made = Headers(1), ReadingProcess(Limits())
+        assert left < set(tmp_path.iterdir()), "the other process is alive"
+        other.kill()
+        other.wait()
+    monkeypatch.setattr(output, "_cleaned", set())
+    again = Headers(1), ReadingProcess(Limits())
+    assert not left & set(tmp_path.iterdir())
+    del made, again
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_long_sources_are_compiled_first(tmp_path: Path, monkeypatch):

@@ -80,16 +80,25 @@ def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path):
     assert done.returncode == 1
 
 
-def test_a_full_disk_is_one_sentence(tmp_path):
-    full = """
+FULL = """
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (500, resource.RLIM_INFINITY))"""
-    done = start(tmp_path, before=full)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY))"""
+
+
+# Room for nothing, and for the source of a module but not for what the compiler writes.
+@pytest.mark.parametrize("size", [500, 900_000])
+def test_a_full_disk_is_one_sentence(tmp_path, size):
+    done = start(tmp_path, before=FULL.format(size=size))
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith("sim.errors.ModelError: kernels cannot be written to "), done.stderr
     assert "File too large; set WARP_CACHE_PATH to a folder" in last
+
+
+def test_without_room_for_a_precompiled_header_there_is_none(tmp_path):
+    done = start(tmp_path, before=FULL.format(size=4_000_000))
+    assert (done.returncode, done.stderr) == (0, "compiling 2 modules of kernels\n")
 
 
 def test_only_the_default_log_level_is_changed(monkeypatch):

@@ -1,5 +1,6 @@
 """Two geometries in many worlds at once: poses and sizes given directly, contacts detected and evaluated."""
 
+import functools
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -9,17 +10,19 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.arrays.launch import launch
+from sim.dynamics.differentiable_op import active_tape
 from sim.model.model import Mesh
 from sim.simulation.stepping.collision import CollisionModel
 from warp_kernels import types as codes
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
-from warp_kernels.collision.pairs import CLOSED_FORM, COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES
+from warp_kernels.collision.pairs import CLOSED_FORM, COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, ON_PLANE
+from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 
 # The most contacts of each pair of types, by family.
 CLOSED_PAIRS, CONVEX_PAIRS = (
-    {types: most for types, (family, most) in COLLISION_PAIRS.items() if family == chosen}
-    for chosen in (CLOSED_FORM, CONVEX_SHAPES)
+    {types: most for types, (family, most) in COLLISION_PAIRS.items() if family in chosen}
+    for chosen in ((ON_PLANE, CLOSED_FORM), (CONVEX_SHAPES,))
 )
 INPUTS = ("geometry_placement", "geometry_size", "friction", "restitution", "pose", "origin")
 OUTPUTS = ("point", "frame", "distance", "friction", "restitution", "apart")
@@ -135,7 +138,7 @@ class Bench:
             "dt": scalar(dt),
         }
         for family in FAMILIES:
-            if family == CLOSED_FORM or self.collision.has_pairs(family):
+            if family == FAMILIES[0] or self.collision.has_pairs(family):
                 kernel, pairs = detect_kernels(scalar, family).detect, self.collision.pairs[family]
                 launch(kernel, self.num_worlds, *sources, device=self.device, pairs=pairs, **named)
 
@@ -175,8 +178,14 @@ class Bench:
         for family in FAMILIES:
             if self.collision.has_pairs(family):
                 named |= {"pairs": self.collision.pairs[family], "mujoco_pyramids": 0}
+                sources = (self.collision, inputs, slots.arrays())
                 kernel = evaluate_kernels(self.model.scalar, family).evaluate
-                launch(kernel, shape, self.collision, inputs, slots.arrays(), device=self.device, **named)
+                launch(kernel, shape, *sources, device=self.device, record_tape=family != ON_PLANE, **named)
+                tape = active_tape()
+                if tape is not None and family == ON_PLANE:
+                    back = on_plane_adjoint_kernels(self.model.scalar).evaluate_on_plane_adjoint
+                    run_back = functools.partial(launch, back, shape, named, *sources, device=self.device)
+                    tape.record_func(run_back, [])
         return outputs
 
 

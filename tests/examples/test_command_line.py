@@ -18,6 +18,7 @@ SMALL: dict[str, tuple[list[str], dict[str, float]]] = {
     "inertias": (["--seconds", "2"], {"NEW_SECONDS": 1.0, "STEPS": 2, "SHOWN_SECONDS": 0.1}),
     "joint_friction": (["--windows", "8"], {"MOTIONS": 2, "SECONDS": 0.4, "NEW_MOTIONS": 1, "SHOWN_STEPS": 20}),
     "payload": ([], {"SECONDS": 4.0, "STARTS": 1, "STEPS": 1, "SHOWN_SECONDS": 0.1}),
+    "parking": ([], {}),
     "origins": (["--poses", "50"], {"STEPS": 2, "RANK_POSES": 12, "NEW_POSES": 20}),
     "jump": ([], {}),
     "push": ([], {}),
@@ -39,8 +40,8 @@ def test_lists_the_examples(monkeypatch, capsys):
     run(monkeypatch)
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.startswith("  "))
     assert set(listed) == {
-        "estimate", "friction", "golf", "inertias", "joint_friction", "jump", "origins", "payload", "push", "reach",
-        "throw",
+        "estimate", "friction", "golf", "inertias", "joint_friction", "jump", "origins", "parking", "payload", "push",
+        "reach", "throw",
     }  # fmt: skip
     assert listed["throw"] == "A robot arm learns to throw a ball at a target."
 
@@ -128,6 +129,15 @@ def test_goes_on_after_being_killed_as_if_it_had_not_been(name, monkeypatch, tmp
 
 def test_every_example_is_there():
     assert {*SMALL, "estimate"} == set(command.find_examples())
+
+
+@pytest.mark.parametrize("name", sorted(command.find_examples()))
+def test_a_folder_that_cannot_be_made_is_one_sentence(name, monkeypatch, tmp_path, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        run(monkeypatch, name, "--out", __file__)
+    # Python prints a text, and ends with status 1.
+    assert exit_.value.code == f"error: --out {__file__}: the folder cannot be made: File exists; give another"
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.slow

@@ -1,5 +1,8 @@
 """Numbers that aren't finite, or that nothing can be computed with: refused where they enter, by file and element."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -25,13 +28,54 @@ def key(attributes):
 MJCF = {
     "position": (mjcf(FREE, key('qpos="nan 0 0 1 0 0 0"')), r"key 'k'.*: qpos 0 is nan; it must be finite"),
     "velocity": (mjcf(FREE, key('qvel="0 inf 0 0 0 0"')), r"key 'k'.*: qvel 1 is inf"),
-    "control": (mjcf(HINGE, MOTOR + key('ctrl="nan"')), r"key 'k'.*: ctrl 0 is nan"),
+    "control": (mjcf(HINGE, MOTOR + key('ctrl="inf"')), r"key 'k'.*: ctrl 0 is inf"),
+    "no number": (mjcf(HINGE, MOTOR + key('ctrl="nan"')), r"key 'k' \(line 2\): ctrl is nan; it must be finite"),
+    "no number in a reference": (mjcf(FREE + '<site pos="1 &#78;aN 0"/>'), r"<site> \(line 1\): pos 1 is nan"),
     "free quaternion": (mjcf(FREE, key('qpos="1 2 3 0 0 0 0"')), "key 'k'.*: qpos holds the zero quaternion for joint"),
     "ball quaternion": (mjcf(BALL, key('qpos="0 0 0 0"')), "key 'k'.*: qpos holds the zero quaternion for joint"),
-    "gravity": (mjcf(FREE, option='<option gravity="0 0 nan"/>'), r"<option>: gravity is \[0.0, 0.0, nan\]"),
+    "gravity": (mjcf(FREE, option='<option gravity="0 0 nan"/>'), r"<option> \(line 1\): gravity 2 is nan"),
+    "infinite gravity": (mjcf(FREE, option='<option gravity="0 0 inf"/>'), r"<option>: gravity is \[0.0, 0.0, inf\]"),
     "large gravity": (mjcf(FREE, option='<option gravity="0 0 1e300"/>'), "<option>: gravity is"),
-    "time step": (mjcf(FREE, option='<option timestep="nan"/>'), "<option>: timestep is nan; it must be positive"),
-    "reference": (mjcf(HINGE.replace('"j"', '"j" ref="nan"')), "joint 'j'.*: its ref is nan; it must be finite"),
+    "time step": (
+        mjcf(FREE, option='<option timestep="nan"/>'),
+        r"<option> \(line 1\): timestep is nan; it must",
+    ),
+    "no time step": (mjcf(FREE, option='<option timestep="-1"/>'), "<option>: timestep is -1.0; it must be positive"),
+    "ratio": (
+        mjcf(FREE, option='<option impratio="-1"/>'),
+        "<option>: impratio is -1.0; it must be positive and",
+    ),
+    "infinite ratio": (mjcf(FREE, option='<option impratio="inf"/>'), "<option>: impratio is inf"),
+    "margin": (
+        mjcf(FREE.replace('"g"', '"g" margin="1e300"')),
+        r"geom 'g' \(line 1\): its margin is 1e\+300, which is too",
+    ),
+    "torque scale": (
+        mjcf(FREE, '<equality><weld body1="b" torquescale="1e300"/></equality>'),
+        r"equality 0 \(line 1\): its data is",
+    ),
+    "softness": (mjcf(FREE.replace('"g"', '"g" solref="inf 1"')), r"geom 'g' \(line 1\): its solref is \[inf, 1.0\]"),
+    "softness of a limit": (
+        mjcf(HINGE.replace('"j"', '"j" range="-1 1" solreflimit="1e300 1"')),
+        r"joint 'j' \(line 1\): its solreflimit is \[1e\+300, 1.0\]",
+    ),
+    "softness of friction": (
+        mjcf(HINGE.replace('"j"', '"j" solimpfriction="0.9 0.95 inf"')),
+        r"joint 'j' \(line 1\): its solimpfriction is \[",
+    ),
+    "softness of a tendon": (
+        mjcf(HINGE, '<tendon><fixed name="t" solreflimit="0.02 inf"><joint joint="j" coef="1"/></fixed></tendon>'),
+        r"tendon 't' \(line 1\): its solreflimit is \[0.02, inf\]",
+    ),
+    "softness of an equality": (
+        mjcf(HINGE, '<equality><joint joint1="j" solref="inf 1"/></equality>'),
+        r"equality 0 \(line 1\): its solref is \[inf, 1.0\]",
+    ),
+    "anchor": (
+        mjcf(HINGE, '<equality><connect body1="b" anchor=" "/></equality>'),
+        r"<connect> \(line 1\): anchor is empty",
+    ),
+    "reference": (mjcf(HINGE.replace('"j"', '"j" ref="inf"')), "joint 'j'.*: its ref is inf; it must be finite"),
 }
 
 
@@ -42,6 +86,32 @@ def test_mjcf(tmp_path, case):
     path.write_text(text)
     with pytest.raises(sim.ImportFileError, match=message):
         sim.load(path)
+
+
+def test_names_may_be_nan(tmp_path):
+    path = tmp_path / "scene.xml"
+    path.write_text(mjcf(HINGE.replace('"j"', '"nan"'), MOTOR.replace('"j"', '"nan"')))
+    assert sim.load(path).joint_names == ("nan",)
+
+
+def test_nan_is_found_before_mujoco_reads_it(tmp_path):
+    """Once an empty anchor has ended in an exception, MuJoCo 4 never returns from its warning of the next NaN."""
+    code = """if True:
+        import sys
+        import sim
+        for path in sys.argv[1:]:
+            try:
+                sim.load(path)
+            except sim.ImportFileError as error:
+                print(error)
+    """
+    paths = []
+    for anchor in ("", "nan 1"):
+        paths.append(tmp_path / f"{len(paths)}.xml")
+        paths[-1].write_text(mjcf(HINGE, f'<equality><connect body1="b" anchor="{anchor}"/></equality>'))
+    command = [sys.executable, "-c", code, *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == list(map(str, paths))
 
 
 def test_keyframes_that_are_right_are_read(tmp_path):

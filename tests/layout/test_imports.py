@@ -50,6 +50,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "collision.evaluate": ("collision.convex", "collision.field"),
     "solver.rows": ("collision", "solver.structs"),
     "contact_force": ("checkpoint", "solver.rows"),
+    "force_sensors": ("checkpoint", "solver.rows"),
     "solver": ("solver.rows", "dynamics"),
     "activation": ("checkpoint", "solver.rows"),
     "render": ("algebra", "variants"),

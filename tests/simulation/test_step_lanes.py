@@ -43,6 +43,37 @@ def closed_loop() -> sim.Model:
     return builder.finalize("float64")
 
 
+def thrown() -> sim.Model:
+    """Balls and boxes that come to touch the ground, and each other within a step, some earlier than others."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.5)
+    builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, position=(0.0, 0.0, 0.0505), friction=0.7)
+    builder.add_sphere(radius=0.06, mass=0.4, position=(0.02, 0.01, 0.1601), friction=0.6)
+    builder.add_sphere(radius=0.05, mass=0.3, position=(0.14, 0.0, 0.0502))
+    return builder.finalize("float64")
+
+
+def joined() -> sim.Model:
+    """Arms with limits of all kinds, a tendon, a weld between two trees, and feet on the ground."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.5)
+    inertia = {"mass": 0.5, "com": (0.05, 0.02, -0.1), "inertia": (0.003, 0.004, 0.002)}
+    for name in ("shoulder", "upper", "lower", "rod", "plate"):
+        builder.add_link(name, **inertia)
+    builder.add_joint("ball", "spherical", child="shoulder", position=(0, 0, 0.3), swing_limit=0.05, twist_limit=0.05)
+    axis = {"axis": (0.0, 1.0, 0.0)}
+    builder.add_joint("j0", "revolute", parent="shoulder", child="upper", position=(0, 0.1, 0), upper=0.002, **axis)
+    builder.add_joint("j1", "revolute", parent="upper", child="lower", position=(0.2, 0, 0), **axis)
+    builder.add_joint("slide", "prismatic", child="rod", position=(0.5, 0, 0.2), friction_loss=0.2, axis=(0, 0, 1))
+    builder.add_joint("free", "free", child="plate", position=(0.6, 0.1, 0.2))
+    builder.add_geometry("plate", SPHERE, size=(0.05, 0.0, 0.0), position=(0.0, 0.0, -0.15))
+    builder.add_geometry("lower", SPHERE, size=(0.1, 0.0, 0.0), position=(0.1, 0.0, -0.2))
+    builder.add_weld_constraint("weld", "rod", "plate")
+    builder.add_joint_coupling("j1", "j0", ratio=-0.7)
+    builder.add_fixed_tendon("rope", {"j0": 0.3, "j1": 0.2}, limits=(-0.001, 0.001), friction_loss=0.1)
+    return builder.finalize("float64")
+
+
 CASES = {
     "contacts": (hopper(), sim.ContactOptions()),
     "four feet": (walker(), sim.ContactOptions()),
@@ -51,10 +82,17 @@ CASES = {
     "points that coincide": (closed_loop(), sim.ContactOptions()),
     "sweeps": (hopper(), sim.ContactOptions(solver="pgs")),
     "all joints": (tumbling_arm(), sim.ContactOptions()),
+    "bodies that touch": (thrown(), sim.ContactOptions()),
+    "joined": (joined(), sim.ContactOptions()),
+    "joined, with pyramids": (joined(), sim.ContactOptions(friction="pyramid")),
+    "smoothed": (walker(), sim.ContactOptions(gradient_smoothing=0.02)),
     "actuators": (leg().finalize("float64"), sim.ContactOptions()),
     "compensated weight": (lifted(), sim.ContactOptions()),
     "MuJoCo's law": (lifted(), MUJOCO),
 }
+
+# Coordinates by which bodies are lifted off what they touch.
+RAISED = {"four feet": [2], "pyramids": [2], "bodies that touch": [9, 16], "joined": [6, 9]}
 
 
 def run(model: sim.Model, contact: sim.ContactOptions, lanes: int) -> dict[str, np.ndarray]:
@@ -82,6 +120,44 @@ def test_same_as_one_world_at_a_time(case, monkeypatch):
     for name, expected in single.items():
         size = np.abs(expected).max(initial=1e-3)
         np.testing.assert_allclose(several[name], expected, rtol=0.0, atol=1e-9 * size, err_msg=name)
+
+
+def of_worlds(array: np.ndarray) -> np.ndarray:
+    """The sum of [step, world, ...] for each world."""
+    return np.moveaxis(array, 1, 0).reshape(array.shape[1], -1).sum(axis=1)
+
+
+@pytest.mark.parametrize("case", RAISED)
+def test_gradients_of_a_group(case):
+    """Beside central differences along directions of their own in worlds whose constraints differ."""
+    model, contact = CASES[case]
+    simulator = sim.Simulator(model, DT, WORLDS, "cpu", contact, contact_sensors=[g.name for g in model.geometries])
+    assert simulator.shards[0].step.groups.lanes == LANES
+    rng = np.random.default_rng(7)
+    q0 = np.tile(model.q0, (WORLDS, 1))
+    q0[::3, RAISED[case]] += 0.1
+    q0 += 1e-3 * rng.normal(size=q0.shape)  # away from kinks, where surfaces just touch
+    start = (q0, 0.4 * rng.normal(size=(WORLDS, model.nv)))
+    tau = 0.5 * rng.normal(size=(STEPS, WORLDS, model.nv))
+    trajectory = simulator.rollout(simulator.state(*start), tau)
+    weights = [rng.normal(size=array.shape) for array in (trajectory.q, trajectory.qd, trajectory.contact_force)]
+    weights[2] *= 1e-3
+    counts = np.concatenate([shard.step.constraints.count.numpy() for shard in simulator.shards])
+    assert len(np.unique(counts)) > 1
+    found = trajectory.backward(weights[0], weights[1], contact_force_grad=weights[2])
+    directions = [rng.normal(size=array.shape) for array in (*start, tau)]
+
+    def loss(length: float) -> np.ndarray:
+        """Of each world, at states and forces that lie ``length`` along the directions."""
+        q, qd, forces = (array + length * along for array, along in zip((*start, tau), directions, strict=True))
+        run = simulator.rollout(simulator.state(q, qd), forces)
+        arrays = (run.q, run.qd, run.contact_force)
+        return sum(of_worlds(w * a.numpy()) for w, a in zip(weights, arrays, strict=True))
+
+    expected = (loss(1e-7) - loss(-1e-7)) / 2e-7
+    parts = zip((found.q, found.qd, found.tau), directions, strict=True)
+    total = sum(of_worlds((gradient.numpy() * along).reshape(-1, *along.shape[-2:])) for gradient, along in parts)
+    np.testing.assert_allclose(total, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("build", [hopper, walker])

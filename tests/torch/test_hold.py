@@ -113,3 +113,14 @@ def test_refused(device):
     for limit in (0.0, -1.0, math.nan):
         with pytest.raises(sim.ModelError, match="limit is"):
             sim.torch.clip_adjoint(x.q, x.qd, limit)
+
+
+def test_second_derivatives_through_a_clip():
+    """Of a gradient that is zero, one shorter than the limit, and a longer one, which is cut."""
+    q = torch.tensor([[0.0, 0.0], [0.1, 0.2], [3.0, 4.0]], dtype=torch.float64, requires_grad=True)
+    clipped, _ = sim.torch.clip_adjoint(q, torch.zeros_like(q), 1.0)
+    (gradient,) = torch.autograd.grad((0.5 * clipped.square()).sum(), q, create_graph=True)
+    (second,) = torch.autograd.grad(gradient[:, 0].sum(), q)
+    # The gradient is q, or q / |q|, whose derivative is (1 - n n^T) / |q|.
+    expected = [[1.0, 0.0], [1.0, 0.0], [(1.0 - 0.36) / 5.0, -0.48 / 5.0]]
+    torch.testing.assert_close(second, torch.tensor(expected, dtype=torch.float64))

@@ -89,3 +89,25 @@ def test_parameters_through_torch_func(simulator, tau):
     leaf = friction.clone().requires_grad_()
     (expected,) = torch.autograd.grad(end(simulator, tau, friction=leaf).sum(), leaf)
     assert torch.equal(torch.func.grad(lambda x: end(simulator, tau, friction=x).sum())(friction), expected)
+
+
+# From above, down onto the ground.
+RAY = torch.tensor([[0.5, 0.2, 5.0], [0.01, 0.02, -1.0]], dtype=torch.float64)
+ALONG_A_MOTION = {
+    "imu": lambda robot, _, q, qd: sim.torch.imu(robot, q, qd, DT, robot.link_names[0])[0],
+    "joint forces": lambda _, simulator, q, qd: sim.torch.JointForces(simulator)(q, qd).constraints,
+    "height scan": lambda robot, _, q, qd: sim.torch.height_scan(robot, q, robot.link_names[0], [[0.1, 0.2]]),
+    "lidar": lambda robot, _, q, qd: sim.torch.lidar(robot, q, robot.link_names[0], [[0.1, 0.2, -1.0]])[0],
+    "rays": lambda robot, _, q, qd: robot.cast_rays(q, *(x.expand(2, 2, 1, 3) for x in RAY))[0],
+}
+
+
+@pytest.mark.parametrize("name", ALONG_A_MOTION)
+def test_second_derivatives_of_what_is_read_from_a_motion_raise(simulator, name):
+    q = torch.tensor(np.tile(simulator.model.q0, (2, 2, 1)), requires_grad=True)
+    qd = torch.full((2, 2, simulator.model.nv), 0.3, dtype=torch.float64, requires_grad=True)
+    robot = sim.torch.Robot(simulator.model)
+    value = ALONG_A_MOTION[name](robot, simulator, q, qd)
+    gradients = torch.autograd.grad(value.square().sum(), (q, qd), create_graph=True, allow_unused=True)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        sum(gradient.sum() for gradient in gradients if gradient is not None).backward()

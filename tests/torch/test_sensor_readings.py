@@ -187,15 +187,15 @@ def test_what_is_refused():
 
 
 def test_sensors_without_a_counterpart_are_named(tmp_path):
-    path = tmp_path / "touch.xml"
+    path = tmp_path / "left_out.xml"
     path.write_text(
-        ROBOT.replace("<clock/>", '<clock/> <touch name="contact" site="tip"/> <jointlimitfrc joint="wrist"/>')
+        ROBOT.replace("<clock/>", '<clock/> <force name="push" site="tip"/> <distance geom1="trunk" geom2="palm"/>')
     )
     with pytest.warns(sim.MJCFWarning) as found:
         sim.load(path)
     texts = [str(each.message) for each in found]
-    assert any("left out: sensor 'contact' (line 46): there are no sensors of type touch" in text for text in texts)
-    assert any("of type jointlimitfrc" in text for text in texts)
+    assert any("left out: sensor 'push' (line 46): there are no sensors of type force" in text for text in texts)
+    assert any("of type geomdist" in text for text in texts)
 
 
 @pytest.mark.parametrize("suffix", [".xml", ".usda"])

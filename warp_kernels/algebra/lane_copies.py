@@ -44,7 +44,8 @@ _TO_GROUPS = """
 
 @functools.cache
 def lane_copy_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels ``<kind>_to_worlds``, ``<kind>_to_groups`` and ``add_<kind>_to_groups`` of one precision, over (item, group).
+    """Kernels ``<kind>_to_worlds``, ``<kind>_to_groups`` and ``add_<kind>_to_groups`` of one precision, over (place, group), for the
+    ``items`` at these places.
 
     Lanes without a world are left as they are. With one lane, nothing has to be copied.
     """
@@ -73,33 +74,39 @@ def _copies(scalar: Any, lanes: int, kind: str, module: wp.Module) -> dict[str, 
 
     @wp.kernel(name=f"{kind}_to_worlds", module=module, enable_backward=False)
     def to_worlds(
+        # Model
+        items: wp.array(dtype=int),
         # Data in
         groups: of_groups,
         # Data out
         worlds: of_worlds,
     ):
-        item, group = wp.tid()
-        write_worlds(groups, worlds, item, group)
+        place, group = wp.tid()
+        write_worlds(groups, worlds, items[place], group)
 
     @wp.kernel(name=f"{kind}_to_groups", module=module, enable_backward=False)
     def to_groups(
+        # Model
+        items: wp.array(dtype=int),
         # Data in
         worlds: of_worlds,
         # Data out
         groups: of_groups,
     ):
-        item, group = wp.tid()
-        write_group(worlds, groups, item, group)
+        place, group = wp.tid()
+        write_group(worlds, groups, items[place], group)
 
     @wp.kernel(name=f"add_{kind}_to_groups", module=module, enable_backward=False)
     def add_to_groups(
+        # Model
+        items: wp.array(dtype=int),
         # Data in
         worlds: of_worlds,
         # Data out
         groups: of_groups,
     ):
-        item, group = wp.tid()
-        add_to_group(worlds, groups, item, group)
+        place, group = wp.tid()
+        add_to_group(worlds, groups, items[place], group)
 
     return {
         f"{kind}_to_worlds": to_worlds,

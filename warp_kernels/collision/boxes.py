@@ -18,12 +18,9 @@ def box_functions(scalar: Any) -> SimpleNamespace:
     balls = ball_functions(scalar)
 
     @wp.func
-    def corner(pose: transform, half_extents: vec3, index: int):
-        """Corner 0 to 7; bits 0, 1, 2 of the index say whether it is on the positive side of x, y, z."""
-        signs = vec3(
-            scalar(2 * (index & 1) - 1), scalar(2 * ((index >> 1) & 1) - 1), scalar(2 * ((index >> 2) & 1) - 1)
-        )
-        return wp.transform_point(pose, wp.cw_mul(signs, half_extents))
+    def corner_signs(index: int):
+        """Of corner 0 to 7; bits 0, 1, 2 of the index say whether it is on the positive side of x, y, z."""
+        return vec3(scalar(2 * (index & 1) - 1), scalar(2 * ((index >> 1) & 1) - 1), scalar(2 * ((index >> 2) & 1) - 1))
 
     @wp.func
     def face_corners(pose: transform, direction: vec3):
@@ -121,5 +118,8 @@ def box_functions(scalar: Any) -> SimpleNamespace:
         return balls.ball_ball(centre, size_a[0], centre + wp.quat_rotate(q, delta), scalar(0.0))
 
     return SimpleNamespace(
-        corner=corner, face_corners=face_corners, sphere_box_feature=sphere_box_feature, sphere_box=sphere_box
+        corner_signs=corner_signs,
+        face_corners=face_corners,
+        sphere_box_feature=sphere_box_feature,
+        sphere_box=sphere_box,
     )

@@ -55,10 +55,6 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
         return place
 
     @wp.func
-    def end_centre(pose: transform, half_length: scalar, mode: int):
-        return wp.transform_get_translation(pose) + end_place(mode, half_length) * axis(pose)
-
-    @wp.func
     def sphere_capsule_feature(pose_a: transform, pose_b: transform, size_b: vec3):
         """The mode of the place on the capsule's segment that is closest to the sphere."""
         delta = wp.transform_get_translation(pose_a) - wp.transform_get_translation(pose_b)
@@ -157,7 +153,7 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
         return balls.ball_ball(centre_a + place_a * axis_a, size_a[0], centre_b + place_b * axis_b, size_b[0])
 
     return SimpleNamespace(
-        end_centre=end_centre,
+        end_place=end_place,
         sphere_capsule_feature=sphere_capsule_feature,
         sphere_capsule=sphere_capsule,
         capsule_capsule_features=capsule_capsule_features,

@@ -16,7 +16,8 @@ from warp_kernels.collision.capsules import LOWER, UPPER, capsule_functions
 from warp_kernels.collision.cylinders import cylinder_functions
 from warp_kernels.collision.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.hulls import hull_functions
-from warp_kernels.collision.plane import plane_functions
+from warp_kernels.collision.pairs import ON_PLANE
+from warp_kernels.collision.plane.contact import plane_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, NUM_GEOMETRY_TYPES, PLANE, SPHERE, warp_types
 
@@ -27,8 +28,8 @@ def pair_kind(type_a: int, type_b: int) -> int:
 
 
 @functools.cache
-def closed_form_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision. Poses are relative to the reference of the pair.
+def closed_form_functions(scalar: Any, family: str) -> SimpleNamespace:
+    """Warp functions of one precision, for ON_PLANE or CLOSED_FORM. Poses are relative to the reference of the pair.
 
     The pairs are branches and no loop over a table of functions: with that the adjoint of ``evaluate`` takes 1.2 times as
     long.
@@ -60,73 +61,109 @@ def closed_form_functions(scalar: Any) -> SimpleNamespace:
         return hulls.lowest_vertices(hull, start, end, scale, local, height, margin)
 
     @wp.func
-    def closed_features(
-        geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
-        margin: scalar,
-    ):  # fmt: skip
-        """Up to four features of a pair that may be within the margin, in ascending order; -1 stands for none."""
-        kind = geometries.type[a] * NUM_GEOMETRY_TYPES + geometries.type[b]
-        features = wp.vec4i(0, -1, -1, -1)
-        if kind == wp.static(pair_kind(PLANE, CAPSULE)):
-            features = wp.vec4i(LOWER, UPPER, -1, -1)
-        elif kind == wp.static(pair_kind(PLANE, BOX)):
-            features = boxes.face_corners(pose_b, plane.plane_normal(pose_a))
-        elif kind == wp.static(pair_kind(PLANE, CONVEX)):
-            start = geometries.vertex_start[b]
-            end = geometries.vertex_start[b + 1]
-            features = hull_features(pose_a, pose_b, size_b, geometries.hull_vertices, start, end, margin)
-        elif kind == wp.static(pair_kind(PLANE, CYLINDER)):
-            features = cylinders.rim_features(pose_b, plane.plane_normal(pose_a))
-        elif kind == wp.static(pair_kind(SPHERE, CAPSULE)):
-            features = wp.vec4i(capsules.sphere_capsule_feature(pose_a, pose_b, size_b), -1, -1, -1)
-        elif kind == wp.static(pair_kind(SPHERE, BOX)):
-            features = wp.vec4i(boxes.sphere_box_feature(pose_a, pose_b, size_b), -1, -1, -1)
-        elif kind == wp.static(pair_kind(CAPSULE, CAPSULE)):
-            both = capsules.capsule_capsule_features(pose_a, size_a, pose_b, size_b)
-            features = wp.vec4i(both[0], both[1], -1, -1)
-        return features
+    def ball_radius(kind: int, size: vec3):
+        """Of what touches a plane: a ball, or a point."""
+        if kind == SPHERE or kind == CAPSULE:
+            return size[0]
+        return scalar(0.0)
 
     @wp.func
-    def closed_contact(
-        geometries: Geometries, a: int, b: int, feature: int, pose_a: transform, size_a: vec3, pose_b: transform,
-        size_b: vec3,
-    ):  # fmt: skip
-        """Distance, point midway between the surfaces and normal (from a to b) of one feature of a pair."""
-        kind = geometries.type[a] * NUM_GEOMETRY_TYPES + geometries.type[b]
-        centre_a = wp.transform_get_translation(pose_a)
-        centre_b = wp.transform_get_translation(pose_b)
-        distance = scalar(0.0)
-        point = vec3()
-        normal = vec3()
-        if kind == wp.static(pair_kind(PLANE, SPHERE)):
-            distance, point, normal = plane.plane_ball(pose_a, centre_b, size_b[0])
-        elif kind == wp.static(pair_kind(PLANE, CAPSULE)):
-            end = capsules.end_centre(pose_b, size_b[1], feature)
-            distance, point, normal = plane.plane_ball(pose_a, end, size_b[0])
-        elif kind == wp.static(pair_kind(PLANE, BOX)):
-            corner = boxes.corner(pose_b, size_b, feature)
-            distance, point, normal = plane.plane_ball(pose_a, corner, scalar(0.0))
-        elif kind == wp.static(pair_kind(PLANE, CONVEX)):
-            vertex = geometries.hull_vertices[geometries.vertex_start[b] + feature]
-            corner = wp.transform_point(pose_b, wp.cw_mul(vertex, size_b))
-            distance, point, normal = plane.plane_ball(pose_a, corner, scalar(0.0))
-        elif kind == wp.static(pair_kind(PLANE, CYLINDER)):
-            rim = cylinders.rim_point(feature, pose_b, size_b, plane.plane_normal(pose_a))
-            distance, point, normal = plane.plane_ball(pose_a, rim, scalar(0.0))
-        elif kind == wp.static(pair_kind(PLANE, ELLIPSOID)):
-            lowest = ellipsoids.lowest_point(pose_b, size_b, plane.plane_normal(pose_a))
-            distance, point, normal = plane.plane_ball(pose_a, lowest, scalar(0.0))
-        elif kind == wp.static(pair_kind(SPHERE, SPHERE)):
-            distance, point, normal = balls.ball_ball(centre_a, size_a[0], centre_b, size_b[0])
-        elif kind == wp.static(pair_kind(SPHERE, CAPSULE)):
-            distance, point, normal = capsules.sphere_capsule(feature, pose_a, size_a, pose_b, size_b)
-        elif kind == wp.static(pair_kind(SPHERE, BOX)):
-            distance, point, normal = boxes.sphere_box(feature, pose_a, size_a, pose_b, size_b)
-        elif kind == wp.static(pair_kind(SPHERE, ELLIPSOID)):
-            distance, point, normal = ellipsoids.sphere_ellipsoid(pose_a, size_a[0], pose_b, size_b)
-        elif kind == wp.static(pair_kind(CAPSULE, CAPSULE)):
-            distance, point, normal = capsules.capsule_capsule(feature, pose_a, size_a, pose_b, size_b)
-        return distance, point, normal
+    def place_slope(geometries: Geometries, b: int, feature: int):
+        """Where the ball or point of a feature is in its geometry's frame, per size along each axis: half its length of a capsule."""
+        kind = geometries.type[b]
+        place = vec3()
+        if kind == CAPSULE:
+            place = vec3(scalar(0.0), scalar(0.0), capsules.end_place(feature, scalar(1.0)))
+        elif kind == BOX:
+            place = boxes.corner_signs(feature)
+        elif kind == CONVEX:
+            place = geometries.hull_vertices[geometries.vertex_start[b] + feature]
+        return place
+
+    if family == ON_PLANE:
+
+        @wp.func
+        def closed_features(
+            geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
+            margin: scalar,
+        ):  # fmt: skip
+            """Up to four features of a pair that may be within the margin, in ascending order; -1 stands for none."""
+            kind = geometries.type[b]
+            features = wp.vec4i(0, -1, -1, -1)
+            if kind == CAPSULE:
+                features = wp.vec4i(LOWER, UPPER, -1, -1)
+            elif kind == BOX:
+                features = boxes.face_corners(pose_b, plane.plane_normal(pose_a))
+            elif kind == CONVEX:
+                start = geometries.vertex_start[b]
+                end = geometries.vertex_start[b + 1]
+                features = hull_features(pose_a, pose_b, size_b, geometries.hull_vertices, start, end, margin)
+            return features
+
+        @wp.func
+        def closed_contact(
+            geometries: Geometries, a: int, b: int, feature: int, pose_a: transform, size_a: vec3, pose_b: transform,
+            size_b: vec3,
+        ):  # fmt: skip
+            """Distance, point midway between the surfaces and normal (from a to b) of one feature of a pair."""
+            centre = wp.transform_get_translation(pose_b)
+            if geometries.type[b] != SPHERE:
+                extent = size_b
+                if geometries.type[b] == CAPSULE:
+                    extent = vec3(scalar(0.0), scalar(0.0), size_b[1])
+                centre = wp.transform_point(pose_b, wp.cw_mul(place_slope(geometries, b, feature), extent))
+            return plane.plane_ball(pose_a, centre, ball_radius(geometries.type[b], size_b))
+
+    else:
+
+        @wp.func
+        def closed_features(
+            geometries: Geometries, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
+            margin: scalar,
+        ):  # fmt: skip
+            """Up to four features of a pair that may be within the margin, in ascending order; -1 stands for none."""
+            kind = geometries.type[a] * NUM_GEOMETRY_TYPES + geometries.type[b]
+            features = wp.vec4i(0, -1, -1, -1)
+            if kind == wp.static(pair_kind(PLANE, CYLINDER)):
+                features = cylinders.rim_features(pose_b, plane.plane_normal(pose_a))
+            elif kind == wp.static(pair_kind(SPHERE, CAPSULE)):
+                features = wp.vec4i(capsules.sphere_capsule_feature(pose_a, pose_b, size_b), -1, -1, -1)
+            elif kind == wp.static(pair_kind(SPHERE, BOX)):
+                features = wp.vec4i(boxes.sphere_box_feature(pose_a, pose_b, size_b), -1, -1, -1)
+            elif kind == wp.static(pair_kind(CAPSULE, CAPSULE)):
+                both = capsules.capsule_capsule_features(pose_a, size_a, pose_b, size_b)
+                features = wp.vec4i(both[0], both[1], -1, -1)
+            return features
+
+        @wp.func
+        def closed_contact(
+            geometries: Geometries, a: int, b: int, feature: int, pose_a: transform, size_a: vec3, pose_b: transform,
+            size_b: vec3,
+        ):  # fmt: skip
+            """Distance, point midway between the surfaces and normal (from a to b) of one feature of a pair."""
+            kind = geometries.type[a] * NUM_GEOMETRY_TYPES + geometries.type[b]
+            centre_a = wp.transform_get_translation(pose_a)
+            centre_b = wp.transform_get_translation(pose_b)
+            distance = scalar(0.0)
+            point = vec3()
+            normal = vec3()
+            if kind == wp.static(pair_kind(PLANE, CYLINDER)):
+                rim = cylinders.rim_point(feature, pose_b, size_b, plane.plane_normal(pose_a))
+                distance, point, normal = plane.plane_ball(pose_a, rim, scalar(0.0))
+            elif kind == wp.static(pair_kind(PLANE, ELLIPSOID)):
+                lowest = ellipsoids.lowest_point(pose_b, size_b, plane.plane_normal(pose_a))
+                distance, point, normal = plane.plane_ball(pose_a, lowest, scalar(0.0))
+            elif kind == wp.static(pair_kind(SPHERE, SPHERE)):
+                distance, point, normal = balls.ball_ball(centre_a, size_a[0], centre_b, size_b[0])
+            elif kind == wp.static(pair_kind(SPHERE, CAPSULE)):
+                distance, point, normal = capsules.sphere_capsule(feature, pose_a, size_a, pose_b, size_b)
+            elif kind == wp.static(pair_kind(SPHERE, BOX)):
+                distance, point, normal = boxes.sphere_box(feature, pose_a, size_a, pose_b, size_b)
+            elif kind == wp.static(pair_kind(SPHERE, ELLIPSOID)):
+                distance, point, normal = ellipsoids.sphere_ellipsoid(pose_a, size_a[0], pose_b, size_b)
+            elif kind == wp.static(pair_kind(CAPSULE, CAPSULE)):
+                distance, point, normal = capsules.capsule_capsule(feature, pose_a, size_a, pose_b, size_b)
+            return distance, point, normal
 
     @wp.func
     def near_features(
@@ -153,4 +190,6 @@ def closed_form_functions(scalar: Any) -> SimpleNamespace:
             k += 1
         return features, nearest, distance, point, normal
 
-    return SimpleNamespace(near_features=near_features, closed_contact=closed_contact)
+    return SimpleNamespace(
+        near_features=near_features, closed_contact=closed_contact, ball_radius=ball_radius, place_slope=place_slope
+    )

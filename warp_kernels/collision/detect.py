@@ -18,6 +18,7 @@ from warp_kernels.collision.pairs import (
     CONVEX_SHAPES,
     FAMILIES,
     HULL_ON_FIELD,
+    ON_PLANE,
     ROUND_ON_FIELD,
 )
 from warp_kernels.collision.structs import Pairs, collision_structs
@@ -38,7 +39,7 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     bounds = bounding_functions(scalar)
-    closed = closed_form_functions(scalar)
+    closed = closed_form_functions(scalar, family)
     convex = convex_detection_functions(scalar)
     touch = touch_functions(scalar)
     balls = inner_ball_functions(scalar)
@@ -91,7 +92,7 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
         world = wp.tid()
         row = wp.min(world, geometry_size.shape[0] - 1)
         found = wp.int32(0)
-        if wp.static(family != CLOSED_FORM):
+        if wp.static(family != FAMILIES[0]):
             found = contact_count[world] + contact_overflow[world]
         if wp.static(family == CONVEX_SHAPES):
             modes = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.int32)
@@ -121,6 +122,9 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                     radius = hulls.radius_of(packed.extent[a], size_a, packed.vertices)
                 # The body, which is a, as seen from the field.
                 reach = frame.reach(link_b, link_a, offset_b, offset_a, centre_a, radius, velocity, margin, dt, world)
+            elif wp.static(family == ON_PLANE):
+                radius = wp.max(bounds.bounding_radius(geometries.type[b], size_b), scalar(0.0))
+                reach = frame.reach(link_a, link_b, offset_a, offset_b, centre_b, radius, velocity, margin, dt, world)
             else:
                 if wp.static(family == CLOSED_FORM):
                     radius_a = bounds.bounding_radius(geometries.type[a], size_a)
@@ -142,9 +146,15 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
             pose_b = transform(centre_b, frame.geometry_orientation(b, link_b, geometry_placement, pose, world))
             time = scalar(0.0)
             nearest = wp.int32(0)  # feature, by its place among the four
-            motion_a = frame.step_motion(link_a, velocity, dt, world)
-            motion_b = frame.step_motion(link_b, velocity, dt, world)
-            if wp.static(on_field):
+            if wp.static(family != ON_PLANE):
+                motion_a = frame.step_motion(link_a, velocity, dt, world)
+                motion_b = frame.step_motion(link_b, velocity, dt, world)
+            if wp.static(family == ON_PLANE):
+                # The plane's normal is the same wherever the other is.
+                features, nearest, distance, point, normal = closed.near_features(
+                    geometries, a, b, pose_a, size_a, pose_b, size_b, reach
+                )
+            elif wp.static(on_field):
                 features, nearest, time = over_field.touching_features(
                     geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, motion_a, motion_b,
                     offset_a, offset_b, reach, margin,
@@ -174,7 +184,7 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                         )  # fmt: skip
                     count += 1
                     if geometries.type[a] == PLANE:
-                        # Its normal is the same wherever the other is.
+                        # As above.
                         stage = DONE
                     else:
                         way = touch.way_of(motion_b, start_b, pose_b, point, offset_b)

@@ -1,4 +1,4 @@
-"""The smooth quantities of the contacts that exist; differentiated by Warp's own adjoint."""
+"""The smooth quantities of the contacts that exist; differentiated by Warp's own adjoint, but for ON_PLANE (plane/adjoint.py)."""
 
 import functools
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.materials import material_functions
-from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD, ROUND_ON_FIELD
+from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD, ON_PLANE, ROUND_ON_FIELD
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import touch_functions
@@ -33,7 +33,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     materials = material_functions(scalar)
-    closed = closed_form_functions(scalar)
+    closed = closed_form_functions(scalar, family)
     convex = convex_contact_functions(scalar)
     field = field_contact_functions(scalar)
     hulls = hull_contact_functions(scalar)
@@ -74,7 +74,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
             )  # fmt: skip
         return closed.closed_contact(geometries, a, b, feature, pose_a, size_a, pose_b, size_b)
 
-    @wp.kernel(name=f"evaluate_{family}", module=module)
+    @wp.kernel(name=f"evaluate_{family}", module=module, enable_backward=family != ON_PLANE)
     @used_arguments_only
     def evaluate(
         # Model
@@ -140,30 +140,31 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         row = wp.min(world, geometry_size.shape[0] - 1)
         size_a = geometry_size[row, a]
         size_b = geometry_size[row, b]
-        time = scalar(0.0)
-        if slot_time.shape[0] > 0:
-            time = slot_time[slot, world]
-        if time > scalar(0.0):
-            offset_a = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
-            offset_b = frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
-            motion_a = slot_motion_a[slot, world]
-            motion_b = slot_motion_b[slot, world]
-            if time < scalar(1.0):
-                there_a = touch.moved(pose_a, time * motion_a, offset_a)
-                there_b = touch.moved(pose_b, time * motion_b, offset_b)
-                gap, place, direction = contact_in_slot(
-                    slot_lead[slot, world], world, geometries, packed, a, b, there_a, size_a, there_b, size_b,
-                    slot_feature, slot_codes_a, slot_codes_b, slot_witness, height,
-                )  # fmt: skip
-                way = touch.way_of(motion_b, pose_b, there_b, place, offset_b)
-                way -= touch.way_of(motion_a, pose_a, there_a, place, offset_a)
-                time = time - gap / wp.dot(direction, way)
-            motion_a = time * motion_a
-            motion_b = time * motion_b
-            start_a = pose_a
-            start_b = pose_b
-            pose_a = touch.moved(start_a, motion_a, offset_a)
-            pose_b = touch.moved(start_b, motion_b, offset_b)
+        if wp.static(family != ON_PLANE):  # a plane's normal is the same wherever the other is
+            time = scalar(0.0)
+            if slot_time.shape[0] > 0:
+                time = slot_time[slot, world]
+            if time > scalar(0.0):
+                offset_a = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
+                offset_b = frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
+                motion_a = slot_motion_a[slot, world]
+                motion_b = slot_motion_b[slot, world]
+                if time < scalar(1.0):
+                    there_a = touch.moved(pose_a, time * motion_a, offset_a)
+                    there_b = touch.moved(pose_b, time * motion_b, offset_b)
+                    gap, place, direction = contact_in_slot(
+                        slot_lead[slot, world], world, geometries, packed, a, b, there_a, size_a, there_b, size_b,
+                        slot_feature, slot_codes_a, slot_codes_b, slot_witness, height,
+                    )  # fmt: skip
+                    way = touch.way_of(motion_b, pose_b, there_b, place, offset_b)
+                    way -= touch.way_of(motion_a, pose_a, there_a, place, offset_a)
+                    time = time - gap / wp.dot(direction, way)
+                motion_a = time * motion_a
+                motion_b = time * motion_b
+                start_a = pose_a
+                start_b = pose_b
+                pose_a = touch.moved(start_a, motion_a, offset_a)
+                pose_b = touch.moved(start_b, motion_b, offset_b)
         distance, point, normal = contact_in_slot(
             slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b, slot_feature, slot_codes_a,
             slot_codes_b, slot_witness, height,
@@ -176,10 +177,11 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
                 )
                 bounce = scalar(0.0)
         apart = vec3()
-        if time > scalar(0.0):
-            point, apart, distance = touch.taken_back(
-                point, distance, normal, motion_a, motion_b, start_a, start_b, pose_a, pose_b, offset_a, offset_b
-            )
+        if wp.static(family != ON_PLANE):
+            if time > scalar(0.0):
+                point, apart, distance = touch.taken_back(
+                    point, distance, normal, motion_a, motion_b, start_a, start_b, pose_a, pose_b, offset_a, offset_b
+                )
         contact_point[slot, world] = point
         if slot_time.shape[0] > 0:
             contact_apart[slot, world] = apart

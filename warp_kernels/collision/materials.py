@@ -54,7 +54,9 @@ def material_functions(scalar: Any) -> SimpleNamespace:
         row = wp.min(world, resistance.shape[0] - 1)
         return by_rule(resistance[row, a], resistance[row, b], resistance[row, a] + resistance[row, b], stated, rule)
 
-    return SimpleNamespace(pair_product=pair_product, pair_friction=pair_friction, pair_resistance=pair_resistance)
+    return SimpleNamespace(
+        pair_product=pair_product, by_rule=by_rule, pair_friction=pair_friction, pair_resistance=pair_resistance
+    )
 
 
 @functools.cache

@@ -13,7 +13,7 @@ import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.frame import geometry_frame_functions
-from warp_kernels.collision.plane import plane_functions
+from warp_kernels.collision.plane.contact import plane_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE, kernel_module, warp_types
 

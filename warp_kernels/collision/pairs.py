@@ -1,25 +1,27 @@
 """The pairs of geometry types that can touch.
 
 A new pair gets an entry in :data:`COLLISION_PAIRS`. One with a closed form gets a branch in both functions of
-:mod:`warp_kernels.collision.closed` too; the other families take any two of their shapes.
+:mod:`warp_kernels.collision.closed` too; the other families take any two of their shapes. What touches a plane in points that are
+fixed to it has kernels of its own: most contacts of robots are such, and all the other shapes in one kernel make these slow.
 """
 
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD, PLANE, SPHERE
 
 # Families of pairs, in the order in which their kernels run.
+ON_PLANE = "on_plane"  # points and balls fixed to a shape, on a plane: closed.py
 CLOSED_FORM = "closed_form"  # closed.py
 CONVEX_SHAPES = "convex_shapes"  # found by support functions: convex/detect.py and convex/contact.py
 ROUND_ON_FIELD = "round_on_field"  # round bodies on heightfields: field/candidates.py and field/contact.py
 HULL_ON_FIELD = "hull_on_field"  # boxes and convex meshes on heightfields: field/hulls.py and field/hull_contact.py
-FAMILIES = (CLOSED_FORM, CONVEX_SHAPES, ROUND_ON_FIELD, HULL_ON_FIELD)
+FAMILIES = (ON_PLANE, CLOSED_FORM, CONVEX_SHAPES, ROUND_ON_FIELD, HULL_ON_FIELD)
 
 # The family of each pair of types (first <= second) that can touch, and the most contacts that it can have at once, but for that
 # of an inner ball (touch/inner_ball.py).
 COLLISION_PAIRS = {
-    (PLANE, SPHERE): (CLOSED_FORM, 1),
-    (PLANE, CAPSULE): (CLOSED_FORM, 2),
-    (PLANE, BOX): (CLOSED_FORM, 4),
-    (PLANE, CONVEX): (CLOSED_FORM, 4),
+    (PLANE, SPHERE): (ON_PLANE, 1),
+    (PLANE, CAPSULE): (ON_PLANE, 2),
+    (PLANE, BOX): (ON_PLANE, 4),
+    (PLANE, CONVEX): (ON_PLANE, 4),
     (PLANE, CYLINDER): (CLOSED_FORM, 4),
     (PLANE, ELLIPSOID): (CLOSED_FORM, 1),
     (SPHERE, SPHERE): (CLOSED_FORM, 1),

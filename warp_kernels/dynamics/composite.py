@@ -15,6 +15,33 @@ from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.types import lane_types
 from warp_kernels.variants import used_arguments_only
 
+# Warp's own access to an array looks at the sign of every index, which takes longer than the products.
+_PACKED_PATH = """
+    using number = wp::{scalar};
+    typedef number pack __attribute__((ext_vector_type({lanes}), aligned(sizeof(number))));
+    const pack* push = reinterpret_cast<const pack*>(&force);
+    auto entry = [group](auto& array, int i) {{ return reinterpret_cast<pack*>(reinterpret_cast<char*>(array.data) + i * wp::int64(array.strides[0]) + group * wp::int64(array.strides[1])); }};
+    const pack own = *entry(mass_bar_diagonal, k);
+    const pack* column = entry(subspace, k);
+    pack along[6];
+    for (int c = 0; c < 6; ++c) along[c] = own * column[c];
+    const int first = reinterpret_cast<const int*>(row_start.data)[k];
+    const int past = first + reinterpret_cast<const int*>(depth.data)[k];
+    for (int at = first; at < past; ++at) {{
+        const int j = reinterpret_cast<const int*>(ancestor.data)[at];
+        const pack bar = *entry(mass_bar, at);
+        const pack* motion = entry(subspace, j);
+        pack* motion_bar = entry(subspace_bar, j);
+        for (int c = 0; c < 6; ++c) {{
+            along[c] += bar * motion[c];
+            motion_bar[c] += bar * push[c];
+        }}
+    }}
+    decltype(force) result;
+    for (int c = 0; c < 6; ++c) reinterpret_cast<pack*>(&result)[c] = along[c];
+    return result;
+"""
+
 
 @functools.cache
 def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
@@ -130,29 +157,47 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
             above = dof_parent[above]
         return along
 
-    @wp.func
-    def packed_path(
-        k: int,
-        group: int,
-        force: spatial,
-        depth: ints,
-        row_start: ints,
-        ancestor: ints,
-        subspace: motions,
-        mass_bar: array2d,
-        mass_bar_diagonal: array2d,
-        subspace_bar: motions,
-    ):
-        along = a.scale_spatial(mass_bar_diagonal[k, group], subspace[k, group])
-        at = row_start[k]
-        past = at + depth[k]
-        while at < past:
-            j = ancestor[at]
-            bar = mass_bar[at, group]
-            along += a.scale_spatial(bar, subspace[j, group])
-            subspace_bar[j, group] += a.scale_spatial(bar, force)
-            at += 1
-        return along
+    if lanes == 1:  # native code takes more registers of a GPU
+
+        @wp.func
+        def packed_path(
+            k: int,
+            group: int,
+            force: spatial,
+            depth: ints,
+            row_start: ints,
+            ancestor: ints,
+            subspace: motions,
+            mass_bar: array2d,
+            mass_bar_diagonal: array2d,
+            subspace_bar: motions,
+        ):
+            along = a.scale_spatial(mass_bar_diagonal[k, group], subspace[k, group])
+            at = row_start[k]
+            past = at + depth[k]
+            while at < past:
+                j = ancestor[at]
+                bar = mass_bar[at, group]
+                along += a.scale_spatial(bar, subspace[j, group])
+                subspace_bar[j, group] += a.scale_spatial(bar, force)
+                at += 1
+            return along
+
+    else:
+
+        @wp.func_native(_PACKED_PATH.format(scalar=scalar.__name__, lanes=lanes))
+        def packed_path(
+            k: int,
+            group: int,
+            force: spatial,
+            depth: ints,
+            row_start: ints,
+            ancestor: ints,
+            subspace: motions,
+            mass_bar: array2d,
+            mass_bar_diagonal: array2d,
+            subspace_bar: motions,
+        ) -> spatial: ...
 
     @wp.kernel(name=name, module=module, enable_backward=False)
     @used_arguments_only

@@ -55,7 +55,11 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
         Faster precession can't be told from slower at this step; energy is kept either way.
         """
         angle = dt * dt * wp.dot(w, w)
-        return dt / wp.sqrt(wp.sqrt(scalar(1.0) + angle * angle))
+        time = dt
+        # The square of less than that is nothing beside one, and would be slow, denormal numbers.
+        if angle > scalar(1.0e-12):
+            time = dt / wp.sqrt(wp.sqrt(scalar(1.0) + angle * angle))
+        return time
 
     @wp.kernel(module=module)
     def gyroscopic_wrench(

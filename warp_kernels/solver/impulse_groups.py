@@ -12,8 +12,39 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
+from warp_kernels.solver.newton.group.code import native_code
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, lane_types
+
+_FACTORISATION = """
+    const int* depths = reinterpret_cast<const int*>(dof_depth.data);
+    const int* starts = reinterpret_cast<const int*>(dof_row_start.data);
+    const int* ancestors = reinterpret_cast<const int*>(ancestor.data);
+    for (int k = 0; k < nv; ++k) {{
+        const int first = starts[k], depth = depths[k];
+        const pack pivot = number_type(1) / FACTOR_D(k);
+        pack pivot_bar = OWN_MASS_BAR_DIAGONAL(k);
+        for (int d = 0; d < depth; ++d) {{
+            const int j = ancestors[first + d], pair = starts[j];
+            const pack below = FACTOR_L(first + d);
+            const pack own = OWN_MASS_BAR_DIAGONAL(j) * below, weight = pivot * below;
+            pack pairs = 0;
+            for (int e = 0; e < d; ++e) {{
+                const pack entry = OWN_MASS_BAR(pair + e);
+                pairs += entry * FACTOR_L(first + e);
+                OWN_MASS_BAR(first + e) -= weight * entry;
+            }}
+            pivot_bar -= (own + pairs) * below;
+            OWN_MASS_BAR(first + d) -= pivot * (2 * own + pairs);
+        }}
+        for (int d = 0; d < depth; ++d) {{
+            const pack bar = OWN_MASS_BAR(first + d) * FACTOR_D(k);
+            OWN_MASS_BAR(first + d) = bar;
+            pivot_bar -= bar * FACTOR_L(first + d);
+        }}
+        OWN_MASS_BAR_DIAGONAL(k) = pivot_bar;
+    }}
+"""
 
 
 @functools.cache
@@ -24,6 +55,24 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
     array2d, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=real)
     module = kernel_module("impulse_groups", scalar, lanes)
+
+    ints = wp.array(dtype=int)
+
+    @wp.func_native(
+        native_code(scalar, lanes, _FACTORISATION, "factor_l", "factor_d", "own_mass_bar", "own_mass_bar_diagonal")
+    )
+    def factorisation_adjoint(
+        group: int,
+        nv: int,
+        dof_depth: ints,
+        dof_row_start: ints,
+        ancestor: ints,
+        factor_l: array2d,
+        factor_d: array2d,
+        own_mass_bar: array2d,
+        own_mass_bar_diagonal: array2d,
+    ):
+        """As for one world."""
 
     @wp.func
     def solve_lower(k: int, value: real, group: int, paths: Paths, factor_l: reals, x: reals):
@@ -114,36 +163,17 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Model
         paths: Paths,
         # Data in
-        factor_l: reals,
-        factor_d: reals,
+        factor_l: array2d,
+        factor_d: array2d,
         # Adjoint out
-        own_mass_bar: reals,
-        own_mass_bar_diagonal: reals,
+        own_mass_bar: array2d,
+        own_mass_bar_diagonal: array2d,
     ):
         """From the adjoints of L and D, in place, to those of the mass matrix, as for one world."""
-        group = wp.tid()
-        for k in range(paths.dof_depth.shape[0]):
-            first = paths.dof_row_start[k]
-            pivot = a.div(a.real(scalar(1.0)), factor_d[k, group])
-            pivot_bar = own_mass_bar_diagonal[k, group]
-            for d in range(paths.dof_depth[k]):
-                j = paths.ancestor[first + d]
-                below = factor_l[first + d, group]
-                own = a.mul(own_mass_bar_diagonal[j, group], below)
-                weight = a.mul(pivot, below)
-                pair = paths.dof_row_start[j]
-                pairs = real()
-                for e in range(d):
-                    entry = own_mass_bar[pair + e, group]
-                    pairs += a.mul(entry, factor_l[first + e, group])
-                    own_mass_bar[first + e, group] -= a.mul(weight, entry)
-                pivot_bar -= a.mul(own + pairs, below)
-                own_mass_bar[first + d, group] -= a.mul(pivot, scalar(2.0) * own + pairs)
-            for d in range(paths.dof_depth[k]):
-                bar = a.mul(own_mass_bar[first + d, group], factor_d[k, group])
-                own_mass_bar[first + d, group] = bar
-                pivot_bar -= a.mul(bar, factor_l[first + d, group])
-            own_mass_bar_diagonal[k, group] = pivot_bar
+        factorisation_adjoint(
+            wp.tid(), paths.dof_depth.shape[0], paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, factor_d,
+            own_mass_bar, own_mass_bar_diagonal,
+        )  # fmt: skip
 
     @wp.kernel(module=module, enable_backward=False)
     def free_step_adjoints(

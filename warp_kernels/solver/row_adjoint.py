@@ -32,11 +32,19 @@ from warp_kernels.types import (
     kernel_module,
     warp_types,
 )
+from warp_kernels.variants import used_arguments_only
+
+# Arguments of factories beyond the scalar type, for checks over all kernels.
+VARIANTS = {"row_adjoint_kernels": [(True,), (False,)]}
 
 
 @functools.cache
-def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
-    """The way back of the rows, for one precision."""
+def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNamespace:
+    """The way back of the rows, for one precision.
+
+    Without ``geometric_rows`` what is left beside :mod:`warp_kernels.solver.newton.group.adjoint`: that of right-hand sides, and of the rows
+    of joints and tendons.
+    """
     t = warp_types(scalar)
     common = row_functions(scalar)
     factor = factor_kernels(scalar)
@@ -51,7 +59,7 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
     Options, Limits, Contacts, Cones = structs.Options, structs.Limits, structs.Contacts, structs.Cones
     Equalities, Motions, Rows, Bounces = structs.Equalities, structs.Motions, structs.Rows, structs.Bounces
     References = structs.References
-    module = kernel_module("row_adjoint", scalar)
+    module = kernel_module("row_adjoint" if geometric_rows else "joint_row_adjoint", scalar)
 
     @wp.func
     def entry_bar(
@@ -74,7 +82,8 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
             g += coupled_response[at + k, world]
         return g
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(name="row_adjoint" if geometric_rows else "joint_row_adjoint", module=module, enable_backward=False)
+    @used_arguments_only
     def row_adjoint(
         # Model
         paths: Paths,
@@ -210,81 +219,82 @@ def row_adjoint_kernels(scalar: Any) -> SimpleNamespace:
                     options_bar,
                 )
         # In loops of their own: all at once has no room in the registers of a GPU.
-        for constraint in range(constraints.count[world]):
-            kind = constraints.kind[constraint, world]
-            if not geometric.is_geometric(kind):
-                continue
-            item = constraints.item[constraint, world]
-            b_bar = rows_bar.rhs[constraint, world]
-            share = reference_rows.reference(references, kind, item, world)[2]
-            share_bar = scalar(0.0)
-            before_bar = scalar(0.0)
-            free_bar = scalar(0.0)
-            late_impulse = vec3()
-            if bounces.free.shape[0] > 0:
-                if kind == CONTACT:
-                    before_bar = bounces_bar.before[constraint, world]
-                    free_bar = bounces_bar.free[constraint, world]
-                if kind == CONTACT or kind == TORSION:
-                    late_impulse = bounces.late[item, world] * impulse[constraint, world]
-            for side in range(2):
-                tail = constraints.tail[2 * constraint + side, world]
-                if tail < 0:
+        if wp.static(geometric_rows):
+            for constraint in range(constraints.count[world]):
+                kind = constraints.kind[constraint, world]
+                if not geometric.is_geometric(kind):
                     continue
-                tree = trees.dof_tree[tail]
-                reference = constraints.reference[constraint, world]
-                sign = common.side_sign(side)
-                at = (
-                    couplings.constraint_incidence[2 * constraint + side, world] * trees.max_tree_dofs
-                    - trees.tree_dof_start[tree]
-                )
-                point = vec3()
-                frame = sign * wp.identity(n=3, dtype=scalar)
-                if kind == CONTACT or kind == TORSION:
-                    point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
-                    frame = contacts.frame[item, world] * sign
-                elif kind == POINT:
-                    point = contact_rows.point_on_side(
-                        equalities.anchor_point, equalities.anchor_apart, side, item, world
+                item = constraints.item[constraint, world]
+                b_bar = rows_bar.rhs[constraint, world]
+                share = reference_rows.reference(references, kind, item, world)[2]
+                share_bar = scalar(0.0)
+                before_bar = scalar(0.0)
+                free_bar = scalar(0.0)
+                late_impulse = vec3()
+                if bounces.free.shape[0] > 0:
+                    if kind == CONTACT:
+                        before_bar = bounces_bar.before[constraint, world]
+                        free_bar = bounces_bar.free[constraint, world]
+                    if kind == CONTACT or kind == TORSION:
+                        late_impulse = bounces.late[item, world] * impulse[constraint, world]
+                for side in range(2):
+                    tail = constraints.tail[2 * constraint + side, world]
+                    if tail < 0:
+                        continue
+                    tree = trees.dof_tree[tail]
+                    reference = constraints.reference[constraint, world]
+                    sign = common.side_sign(side)
+                    at = (
+                        couplings.constraint_incidence[2 * constraint + side, world] * trees.max_tree_dofs
+                        - trees.tree_dof_start[tree]
                     )
-                elif equalities.anchor_frame.shape[0] > 0:
-                    frame = equalities.anchor_frame[item, world] * sign
-                lever = point + (motions.origin[reference, world] - motions.origin[tree, world])
-                frame_bar = mat33()
-                lever_bar = vec3()
-                for d in range(paths.dof_depth[tail] + 1):
-                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                    gain = qd_solved[world, k] - (scalar(1.0) - share) * qd[world, k]
-                    g = entry_bar(constraint, at, k, world, impulse, weight, rows_bar.rhs, gain, coupled_response)
-                    if bounces.free.shape[0] > 0:
-                        before = qd[world, k]
-                        free = before + options.dt * qdd[world, k]
-                        g += vec3(before_bar * before + free_bar * free, scalar(0.0), scalar(0.0))
-                        g += late_impulse * lag_weight[k, world]
-                    column = motions.subspace[k, world]
-                    push = g * frame
-                    motions_bar.subspace[k, world] += geometric.column_adjoint(kind, push, lever)
-                    lever_bar += geometric.lever_adjoint(kind, push, column)
-                    motion = geometric.motion(kind, column, lever)
-                    frame_bar += wp.outer(g, motion)
-                    jacobian = frame * motion
-                    along = wp.dot(jacobian, b_bar)
-                    share_bar += along * qd[world, k]
-                    qd_bar[world, k] += share * along + jacobian[0] * (before_bar + free_bar)
-                if kind == CONTACT or kind == TORSION:
-                    contacts_bar.frame[item, world] += frame_bar * sign
-                    contacts_bar.point[item, world] += lever_bar
-                    if contacts.apart.shape[0] > 0:
-                        contacts_bar.apart[item, world] += (scalar(0.5) * sign) * lever_bar
-                elif kind == POINT:
-                    equalities_bar.anchor_point[item, world] += lever_bar
-                    if equalities.anchor_apart.shape[0] > 0:
-                        equalities_bar.anchor_apart[item, world] += (scalar(0.5) * sign) * lever_bar
-                elif equalities.anchor_frame.shape[0] > 0:
-                    equalities_bar.anchor_frame[item, world] += frame_bar * sign
-                motions_bar.origin[reference, world] += lever_bar
-                motions_bar.origin[tree, world] -= lever_bar
-            reference_rows.add_reference_bar(references_bar, kind, item, world, vec3(zero, zero, share_bar))
+                    point = vec3()
+                    frame = sign * wp.identity(n=3, dtype=scalar)
+                    if kind == CONTACT or kind == TORSION:
+                        point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
+                        frame = contacts.frame[item, world] * sign
+                    elif kind == POINT:
+                        point = contact_rows.point_on_side(
+                            equalities.anchor_point, equalities.anchor_apart, side, item, world
+                        )
+                    elif equalities.anchor_frame.shape[0] > 0:
+                        frame = equalities.anchor_frame[item, world] * sign
+                    lever = point + (motions.origin[reference, world] - motions.origin[tree, world])
+                    frame_bar = mat33()
+                    lever_bar = vec3()
+                    for d in range(paths.dof_depth[tail] + 1):
+                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                        gain = qd_solved[world, k] - (scalar(1.0) - share) * qd[world, k]
+                        g = entry_bar(constraint, at, k, world, impulse, weight, rows_bar.rhs, gain, coupled_response)
+                        if bounces.free.shape[0] > 0:
+                            before = qd[world, k]
+                            free = before + options.dt * qdd[world, k]
+                            g += vec3(before_bar * before + free_bar * free, scalar(0.0), scalar(0.0))
+                            g += late_impulse * lag_weight[k, world]
+                        column = motions.subspace[k, world]
+                        push = g * frame
+                        motions_bar.subspace[k, world] += geometric.column_adjoint(kind, push, lever)
+                        lever_bar += geometric.lever_adjoint(kind, push, column)
+                        motion = geometric.motion(kind, column, lever)
+                        frame_bar += wp.outer(g, motion)
+                        jacobian = frame * motion
+                        along = wp.dot(jacobian, b_bar)
+                        share_bar += along * qd[world, k]
+                        qd_bar[world, k] += share * along + jacobian[0] * (before_bar + free_bar)
+                    if kind == CONTACT or kind == TORSION:
+                        contacts_bar.frame[item, world] += frame_bar * sign
+                        contacts_bar.point[item, world] += lever_bar
+                        if contacts.apart.shape[0] > 0:
+                            contacts_bar.apart[item, world] += (scalar(0.5) * sign) * lever_bar
+                    elif kind == POINT:
+                        equalities_bar.anchor_point[item, world] += lever_bar
+                        if equalities.anchor_apart.shape[0] > 0:
+                            equalities_bar.anchor_apart[item, world] += (scalar(0.5) * sign) * lever_bar
+                    elif equalities.anchor_frame.shape[0] > 0:
+                        equalities_bar.anchor_frame[item, world] += frame_bar * sign
+                    motions_bar.origin[reference, world] += lever_bar
+                    motions_bar.origin[tree, world] -= lever_bar
+                reference_rows.add_reference_bar(references_bar, kind, item, world, vec3(zero, zero, share_bar))
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
             if geometric.is_geometric(kind) or reference_rows.has_own_kernels(kind):

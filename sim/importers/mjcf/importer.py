@@ -95,7 +95,7 @@ def add_mjcf(
         add_tendons(reader)
         add_equalities(reader)
         inputs = add_actuators(reader)
-        add_sensors(reader)
+        add_sensors(reader, shapes)
         part = builder.add_part(
             label, links, joints, keyframes=_keyframes(reader, inputs), timestep=float(file.model.opt.timestep),
             mujoco=_options(file),

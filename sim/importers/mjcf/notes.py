@@ -36,10 +36,18 @@ IRRELEVANT = {
 # Numbers that enter computations; their squares must not overflow.
 COMPUTED = {
     "body": ("pos", "quat", "mass", "inertia", "ipos", "iquat"),
-    "geom": ("pos", "quat", "size", "friction"),
+    "geom": ("pos", "quat", "size", "friction", "margin", "gap", "solmix"),
+    "pair": ("margin", "gap", "friction"),
+    "equality": ("data",),
     "site": ("pos", "quat"),
     "joint": ("pos", "axis"),
 }
+ARRAYS_OF = {"joint": "jnt", "equality": "eq"}  # what their names begin with
+# Where MuJoCo keeps softness, with the attributes that it is read from.
+SOFTNESS = {
+    "geom": {"geom": ""}, "joint": {"jnt": "limit", "dof": "friction"}, "equality": {"eq": ""}, "pair": {"pair": ""},
+}  # fmt: skip
+SOFTNESS_OF_TENDONS = {"lim": "limit", "fri": "friction"}
 LARGEST = 1e30
 # Elements whose softness is read.
 SOFT = ("geom", "jnt", "dof", "eq", "pair")
@@ -64,26 +72,42 @@ def refuse_numbers(file: MJCFFile) -> None:
     Raises:
         ImportFileError: naming the element.
     """
+    model = file.model
     for kind, names in COMPUTED.items():
         for name in names:
-            values = getattr(file.model, f"{'jnt' if kind == 'joint' else kind}_{name}")
-            wrong = np.flatnonzero(_rows(~(np.abs(values) <= LARGEST)))
-            if len(wrong):
-                raise file.error(kind, int(wrong[0]), f"its {name} is {values[wrong[0]].tolist()}, which is too large")
+            _refuse_large(file, kind, name, getattr(model, f"{ARRAYS_OF.get(kind, kind)}_{name}"))
+    for number in ("solref", "solimp"):
+        for kind, arrays in SOFTNESS.items():
+            for array, of in arrays.items():
+                rows = model.dof_jntid if array == "dof" else None
+                _refuse_large(file, kind, f"{number}{of}", getattr(model, f"{array}_{number}"), rows)
+        for array, of in SOFTNESS_OF_TENDONS.items():
+            _refuse_large(file, "tendon", f"{number}{of}", getattr(model, f"tendon_{number}_{array}"))
+
+
+def _refuse_large(file: MJCFFile, kind: str, name: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
+    """Refuse numbers [n, ...] of elements of a kind, at the places ``rows`` if not one after the other."""
+    wrong = np.flatnonzero(_rows(~(np.abs(values) <= LARGEST)))
+    if len(wrong):
+        element = int(wrong[0] if rows is None else rows[wrong[0]])
+        raise file.error(kind, element, f"its {name} is {values[wrong[0]].tolist()}, which is too large")
 
 
 def refuse_states(file: MJCFFile) -> None:
-    """Raise for a gravity, a time step, a reference or a keyframe that nothing can start from.
+    """Raise for a gravity, a time step, an impratio, a reference or a keyframe that nothing can start from.
 
     Raises:
-        ImportFileError: naming the element, for values that are not finite or too large, a time step that is not
-            positive and zero quaternions, which MuJoCo replaces.
+        ImportFileError: naming the element, for values that are not finite or too large, a time step or an
+            impratio that is not positive, and zero quaternions, which MuJoCo replaces.
     """
     model = file.model
     if not (np.abs(model.opt.gravity) <= LARGEST).all():
         raise ImportFileError(file.path, f"gravity is {model.opt.gravity.tolist()}; it must be finite", "<option>")
     if not 0.0 < model.opt.timestep <= LARGEST:
         raise ImportFileError(file.path, f"timestep is {model.opt.timestep}; it must be positive", "<option>")
+    if not 0.0 < model.opt.impratio <= LARGEST:
+        message = f"impratio is {model.opt.impratio}; it must be positive and finite"
+        raise ImportFileError(file.path, message, "<option>")
     for joint, at in enumerate(model.jnt_qposadr):
         if not abs(model.qpos0[at]) <= LARGEST:
             raise file.error("joint", joint, f"its ref is {model.qpos0[at]}; it must be finite")

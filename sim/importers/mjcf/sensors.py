@@ -1,11 +1,14 @@
 """Sensors of an MJCF file as those of the builder."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from sim.importers.mjcf.reader import Reader, pose
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose
-from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, TENDON, WHOLE
+from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, TENDON, WHOLE, ZONE_SIZES
 from sim.model.specs import WORLD
 
 # The name in mjtSensor that isn't that of its element.
@@ -13,8 +16,12 @@ SHORT = {"jointactuatorfrc": "jointactfrc", "tendonactuatorfrc": "tendonactfrc"}
 KINDS = {SHORT.get(each.mjcf, each.mjcf): kind for kind, each in SENSOR_KINDS.items()}
 
 
-def add_sensors(reader: Reader) -> None:
+def add_sensors(reader: Reader, shapes: Mapping[int, str]) -> None:
     """Add the sensors that have a counterpart, after all else; the others are noted by name.
+
+    Args:
+        reader: the file.
+        shapes: names of the geometries that collide, by geom.
 
     Raises:
         ImportFileError: naming the sensor.
@@ -34,10 +41,18 @@ def add_sensors(reader: Reader) -> None:
         with reader.file.located("sensor", number, f"sensor '{name}'"):
             reader.builder.add_sensor(
                 name, kind, target, reference=_reference(reader, number), lower=-cutoff, upper=cutoff,
-                magnetic_field=field,
+                magnetic_field=field, **(_zone(reader, number, shapes) if kind == "touch" else {}),
             )  # fmt: skip
     for type, labels in left.items():
         reader.notes.append(f"left out: {', '.join(labels)}: there are no sensors of type {type} for what they look at")
+
+
+def _zone(reader: Reader, number: int, shapes: Mapping[int, str]) -> dict[str, Any]:
+    """The zone of a touch sensor, its site, and the geoms of its body."""
+    model, site = reader.file.model, int(reader.file.model.sensor_objid[number])
+    zone = reader.file.mujoco.mjtGeom(int(model.site_type[site])).name.removeprefix("mjGEOM_").lower()
+    geoms = [name for geom, name in shapes.items() if model.geom_bodyid[geom] == model.site_bodyid[site]]
+    return {"zone": zone, "zone_size": model.site_size[site][: ZONE_SIZES[zone]], "geometries": geoms}
 
 
 def _type(reader: Reader, number: int) -> str:

@@ -1,5 +1,6 @@
-"""Sizes that an MJCF file states, checked before memory of that size is taken."""
+"""Sizes that an MJCF file states, checked before memory of that size is taken, and numbers that are NaN."""
 
+import html
 import math
 import struct
 from collections.abc import Iterator
@@ -22,6 +23,14 @@ MOST_REPLICAS = 10_000
 # Points along each of the two directions of a builtin mesh.
 FINEST_MESH = 1000
 ARRAYS = ("hfield", "numeric", "mesh")
+# Attributes with names and other words; all others hold numbers, or words of a fixed list.
+TEXTS = {
+    "actuator", "body", "body1", "body2", "camera", "cameras", "childclass", "class", "content_type", "cranksite",
+    "file", "flex", "geom", "geom1", "geom2", "hfield", "instance", "joint", "joint1", "joint2", "jointinparent", "key",
+    "light", "material", "mesh", "model", "name", "node", "objname", "plugin", "prefix", "refname", "refsite",
+    "sidesite", "site", "site1", "site2", "slidersite", "source", "target", "tendon", "tendon1", "tendon2", "texture",
+    "value",
+}  # fmt: skip
 USER = {
     "nuser_body": "bodies", "nuser_jnt": "joints", "nuser_geom": "geoms", "nuser_site": "sites",
     "nuser_cam": "cameras", "nuser_tendon": "tendons", "nuser_actuator": "actuators", "nuser_sensor": "sensors",
@@ -31,7 +40,8 @@ USER = {
 def check_text(path: Path) -> None:
     """Refuse a file that asks for too much, itself or in a file that it includes, while MuJoCo parses it.
 
-    That is elements repeated too often, and arrays filled with zeros.
+    That is elements repeated too often, and arrays filled with zeros. And numbers that are NaN: MuJoCo 4 warns of them,
+    but its Python module waits for ever within the warning, once another file has ended in an exception.
 
     Raises:
         ImportFileError: naming the element and its line.
@@ -57,6 +67,11 @@ def _check_tags(path: Path, file: Path) -> list[str]:
             if tag.name == "replicate" and len(factors) > 1:
                 factors.pop()
             continue
+        if tag.name != "text" and (b"nan" in tag.inside.lower() or b"&#" in tag.inside):
+            _check_numbers(path, tag, _where(path, file, data, tag))
+        if tag.name == "connect" and not tag.attributes.get("anchor", "0").strip():
+            message = "anchor is empty; it must be three numbers, or left out beside sites"  # MuJoCo gives no reason
+            raise ImportFileError(path, message, f"<connect> ({_where(path, file, data, tag)})")
         if tag.name in ARRAYS:
             _check_array(path, tag, _where(path, file, data, tag))
         if tag.name == "include":
@@ -80,6 +95,17 @@ def _check_tags(path: Path, file: Path) -> list[str]:
 def _where(path: Path, file: Path, data: bytes, tag: Tag) -> str:
     line = data.count(b"\n", 0, tag.start) + 1
     return f"line {line}" if file == path else f"{file.name}, line {line}"
+
+
+def _check_numbers(path: Path, tag: Tag, where: str) -> None:
+    name = tag.attributes.get("name")
+    element = f"{tag.name} '{name}' ({where})" if name else f"<{tag.name}> ({where})"
+    for attribute, text in tag.attributes.items():
+        words = html.unescape(text).split()
+        for place, word in enumerate(words):
+            if attribute not in TEXTS and word.lower().lstrip("+-").startswith("nan"):
+                number = f"{attribute} {place}" if len(words) > 1 else attribute
+                raise ImportFileError(path, f"{number} is nan; it must be finite", element)
 
 
 def _check_array(path: Path, tag: Tag, where: str) -> None:

@@ -234,7 +234,8 @@ def add_sensors(reader: Reader) -> None:
         try:
             reader.builder.add_sensor(
                 reader.prefix + sensor.name, sensor.kind, target, reference=reference, lower=sensor.lower,
-                upper=sensor.upper, magnetic_field=sensor.magnetic_field,
+                upper=sensor.upper, magnetic_field=sensor.magnetic_field, zone=sensor.zone, zone_size=sensor.zone_size,
+                geometries=None if sensor.geometries is None else [reader.prefix + name for name in sensor.geometries],
             )  # fmt: skip
         except ModelError as error:
             reader.scene.notes.append(f"left out: {error}")

@@ -162,7 +162,18 @@ def _sensors(world: WorldSpec, bodies: list[Body]) -> tuple[Sensor, ...]:
                 f"sensor '{sensor.name}': link '{sensor.target}' is merged into the one that carries it, so that its "
                 "own mass is unknown; give finalize collapse_fixed=False"
             )
-    return tuple(world.sensors.values())
+    return tuple(
+        replace(sensor, geometries=_touching(world, sensor))
+        if sensor.kind == "touch" and sensor.geometries is None
+        else sensor
+        for sensor in world.sensors.values()
+    )
+
+
+def _touching(world: WorldSpec, sensor: Sensor) -> tuple[str, ...]:
+    """The geometries of the link whose frame a touch sensor is at."""
+    link = world.frames[sensor.target][0] if sensor.target in world.frames else sensor.target
+    return tuple(name for name, geometry in world.geometries.items() if geometry.link == link)
 
 
 def _equalities(

@@ -16,13 +16,18 @@ class SensorKind:
         numbers: how many numbers it gives.
         relative: whether it may measure in another frame.
         mjcf: its name in MJCF files.
+        by_forces: whether it measures forces of constraints, which states don't tell.
     """
 
     of: str
     numbers: int
     mjcf: str
     relative: bool = False
+    by_forces: bool = False
 
+
+# The zones of touch sensors, and how many numbers their sizes have.
+ZONE_SIZES = {"sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3}
 
 SENSOR_KINDS = {
     "joint_position": SensorKind(JOINT, 1, "jointpos"),
@@ -35,11 +40,13 @@ SENSOR_KINDS = {
     "joint_actuator_force": SensorKind(JOINT, 1, "jointactuatorfrc"),
     "joint_limit_position": SensorKind(JOINT, 1, "jointlimitpos"),
     "joint_limit_velocity": SensorKind(JOINT, 1, "jointlimitvel"),
+    "joint_limit_force": SensorKind(JOINT, 1, "jointlimitfrc", by_forces=True),
     "tendon_position": SensorKind(TENDON, 1, "tendonpos"),
     "tendon_velocity": SensorKind(TENDON, 1, "tendonvel"),
     "tendon_actuator_force": SensorKind(TENDON, 1, "tendonactuatorfrc"),
     "tendon_limit_position": SensorKind(TENDON, 1, "tendonlimitpos"),
     "tendon_limit_velocity": SensorKind(TENDON, 1, "tendonlimitvel"),
+    "tendon_limit_force": SensorKind(TENDON, 1, "tendonlimitfrc", by_forces=True),
     "frame_position": SensorKind(FRAME, 3, "framepos", relative=True),
     "frame_orientation": SensorKind(FRAME, 4, "framequat", relative=True),
     "frame_x_axis": SensorKind(FRAME, 3, "framexaxis", relative=True),
@@ -54,6 +61,7 @@ SENSOR_KINDS = {
     "velocimeter": SensorKind(FRAME, 3, "velocimeter"),
     "magnetometer": SensorKind(FRAME, 3, "magnetometer"),
     "rangefinder": SensorKind(FRAME, 1, "rangefinder"),
+    "touch": SensorKind(FRAME, 1, "touch", by_forces=True),
     "subtree_com": SensorKind(LINK, 3, "subtreecom"),
     "subtree_linear_velocity": SensorKind(LINK, 3, "subtreelinvel"),
     "subtree_angular_momentum": SensorKind(LINK, 3, "subtreeangmom"),

@@ -18,6 +18,8 @@ class Sensor:
         reference: the frame in which it measures; "world" for the world's.
         lower, upper: what it gives is held between them.
         magnetic_field: of the world, for a magnetometer.
+        zone, zone_size: shape and size of the zone of a touch sensor, in the axes of its frame.
+        geometries: names of those whose contacts a touch sensor counts.
     """
 
     name: str
@@ -27,6 +29,9 @@ class Sensor:
     lower: float = -np.inf
     upper: float = np.inf
     magnetic_field: tuple[float, float, float] | None = None
+    zone: str | None = None
+    zone_size: tuple[float, ...] | None = None
+    geometries: tuple[str, ...] | None = None
 
     @property
     def numbers(self) -> int:

@@ -37,7 +37,7 @@ TYPES = 16
 
 
 def collision_model(
-    model: Model, device: wp.DeviceLike, sensed: Sequence[int], contact: ContactOptions
+    model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], contact: ContactOptions
 ) -> CollisionModel:
     """How pairs are found: those of a crowd by a grid, unless MuJoCo's law or Gauss-Seidel needs them listed."""
     if is_crowd(model) and contact.law == "hard" and contact.solver == "newton":
@@ -57,7 +57,7 @@ class GridCollision(CollisionModel):
 
     by_grid = True
 
-    def __init__(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int], margin: float):
+    def __init__(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], margin: float):
         self._share(model, device, sensed)
         self._scalar = model.scalar
         self._structs = grid_structs(model.scalar)
@@ -69,7 +69,7 @@ class GridCollision(CollisionModel):
         families = _families(model, self._in_cells, pairs)
         self._families = [family for family in FAMILIES if family in families.values()]
         self.num_pairs = self.num_families = len(self._families)
-        self._closed_without_plane = any(codes.PLANE not in types for types in families)
+        self._without_plane = any(codes.PLANE not in types for types in families)
         self.grid = self._grid(model, members, pairs, families, radius, margin)
         packed = {kind for types, family in families.items() if family == CONVEX_SHAPES for kind in types}
         on_fields = [pair for pair in pairs if FAMILIES[family_of(model, *pair)] == HULL_ON_FIELD]

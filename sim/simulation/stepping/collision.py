@@ -12,12 +12,13 @@ from sim.arrays.structs import fill
 from sim.errors import ModelError
 from sim.model.hulls import PackedShapes
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Model
+from sim.simulation.stepping.force_sensors import force_sensors
 from sim.simulation.stepping.pair_friction import friction_rules
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull.contact import EDGE_KINDS
 from warp_kernels.collision.near import WORD
-from warp_kernels.collision.pairs import CLOSED_FORM, COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
+from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
 from warp_kernels.collision.structs import Pairs, collision_structs
 
 # Geometries that move, of which all pairs are listed once for a model. Beyond, a grid finds near ones in every step.
@@ -109,8 +110,9 @@ class CollisionModel:
         colliding: the geometries that some pair has.
         geometry_link: link of each geometry, -1 for the world [num_geometries].
         geometries, packed: see :func:`warp_kernels.collision.structs.collision_structs`.
-        num_sensors: how many geometries have the forces of their contacts measured.
+        num_sensors: how many forces are measured: of contacts of geometries, and by sensors.
         sensor: the place of each geometry among those, -1 for the others [num_geometries].
+        force_sensors: the sensors, see :class:`warp_kernels.force_sensors.force_sensor_structs`.
         by_grid: whether the pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
         cells, near_pairs: the working arrays of a shard where they are.
 
@@ -123,7 +125,7 @@ class CollisionModel:
     cells: Any
     near_pairs: Any
 
-    def __init__(self, model: Model, device: wp.DeviceLike = None, sensed: Sequence[int] = ()):
+    def __init__(self, model: Model, device: wp.DeviceLike = None, sensed: Sequence[int | str] = ()):
         pair_a, pair_b = candidate_pairs(model)
         self._share(model, device, sensed)
         self.num_pairs = len(pair_a)
@@ -138,8 +140,7 @@ class CollisionModel:
             family: self._pairs_between(first, end, first_bit=first, end_bit=end, room=0)
             for family, (first, end) in zip(FAMILIES, itertools.pairwise(starts), strict=True)
         }
-        closed = slice(self.pairs[CLOSED_FORM].first, self.pairs[CLOSED_FORM].end)
-        self._closed_without_plane = any(model.geometries[i].type != codes.PLANE for i in pair_a[closed])
+        self._without_plane = any(model.geometries[i].type != codes.PLANE for i in pair_a)
         convex, on_fields = (
             slice(self.pairs[family].first, self.pairs[family].end) for family in (CONVEX_SHAPES, HULL_ON_FIELD)
         )
@@ -150,12 +151,15 @@ class CollisionModel:
         """The collision arrays of a shard: these, which all shards share."""
         return self
 
-    def _share(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int]) -> None:
+    def _share(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str]) -> None:
         """What doesn't depend on the pairs."""
         self._device = device
         self.num_sensors = len(sensed)
         sensor = np.full(model.num_geometries, -1)
-        sensor[list(sensed)] = range(len(sensed))
+        for place, each in enumerate(sensed):
+            if not isinstance(each, str):
+                sensor[each] = place
+        self.force_sensors = force_sensors(model, sensed, device)
         self.sensor = self._integers(sensor)
         self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
         self.geometries = self._geometries(model)
@@ -219,7 +223,7 @@ class CollisionModel:
     @property
     def has_turning_pairs(self) -> bool:
         """Whether there are pairs whose normal depends on how they move; see :mod:`warp_kernels.collision.touch`."""
-        return self._closed_without_plane or any(self.has_pairs(family) for family in FAMILIES if family != CLOSED_FORM)
+        return self._without_plane
 
     def has_pairs(self, family: str) -> bool:
         """Whether there are pairs of a family."""

@@ -1,10 +1,12 @@
 """The contact stage of a step: which pairs are near, which contacts they have, and where these are."""
 
+import functools
 from typing import Any
 
 import warp as wp
 
 from sim.arrays.launch import launch
+from sim.dynamics.differentiable_op import active_tape
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels
@@ -13,7 +15,8 @@ from warp_kernels.collision.grid.cells import cell_kernels
 from warp_kernels.collision.grid.near import grid_kernels
 from warp_kernels.collision.materials import material_kernels
 from warp_kernels.collision.near import near_kernels
-from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, FAMILIES
+from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, ON_PLANE
+from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.touch.motions import slot_motion_kernels
 
 
@@ -67,7 +70,7 @@ def _detect(step: Workspace) -> None:
     reach = {"margin": step.scalar(margin), "dt": step.scalar(dt)}
     for family in FAMILIES:
         # The first family sets the number of contacts, the others add to it.
-        if family == CLOSED_FORM or step.collision.has_pairs(family):
+        if family == FAMILIES[0] or step.collision.has_pairs(family):
             kernel = detect_kernels(step.scalar, family).detect
             pairs = step.collision.pairs[family]
             _launch(step, kernel, step.num_worlds, record_tape=False, pairs=pairs, **reach)
@@ -78,8 +81,13 @@ def _evaluate(step: Workspace) -> None:
     for family in FAMILIES:
         if step.collision.has_pairs(family):
             kernel = evaluate_kernels(step.scalar, family).evaluate
-            pairs = step.collision.pairs[family]
-            _launch(step, kernel, _slots(step), pairs=pairs, mujoco_pyramids=mujoco_pyramids)
+            named = {"pairs": step.collision.pairs[family], "mujoco_pyramids": mujoco_pyramids}
+            _launch(step, kernel, _slots(step), record_tape=family != ON_PLANE, **named)
+            tape = active_tape()
+            if tape is not None and family == ON_PLANE:
+                back = on_plane_adjoint_kernels(step.scalar).evaluate_on_plane_adjoint
+                launch_back = functools.partial(_launch, step, back, _slots(step), record_tape=False, **named)
+                tape.record_func(launch_back, [step.pose, step.origin, step.contact_point])
 
 
 def _combine_materials(step: Workspace) -> None:

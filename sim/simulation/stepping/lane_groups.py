@@ -14,7 +14,7 @@ from sim.arrays.structs import fill
 from sim.dynamics.differentiable_op import WORTH_LANES, active_tape
 from sim.model.model import Model
 from warp_kernels.algebra.lane_copies import lane_copy_kernels
-from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, group_structs
+from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_CONSTRAINTS, group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.types import lane_types, warp_types
 
@@ -31,6 +31,7 @@ class LaneGroups:
         lanes: worlds of a group.
         wrenches: whether links have wrenches beside their weight.
         device: where the arrays are.
+        links_of_worlds: those whose inertias and wrenches worlds have to do with.
 
     Attributes:
         worlds: the same for each world, [item, world]: what is copied, ``velocity`` and ``common_wrench``.
@@ -47,7 +48,9 @@ class LaneGroups:
     own_mass_bar_diagonal: wp.array
     weight: wp.array
 
-    def __init__(self, model: Model, num_worlds: int, lanes: int, wrenches: bool, device: wp.Device):
+    def __init__(
+        self, model: Model, num_worlds: int, lanes: int, wrenches: bool, device: wp.Device, links_of_worlds: np.ndarray
+    ):
         self.lanes, self.num_groups, self.num_worlds = lanes, -(-num_worlds // lanes), num_worlds
         self.scalar, self.device = model.scalar, device
         t = self.types = lane_types(model.scalar, lanes)
@@ -64,6 +67,11 @@ class LaneGroups:
         self.factor_u = self.of_groups(dofs, t.spatial)
         self.innovation = self.of_groups(dofs, t.real)
         self.copied = {**POSES, "velocity": "spatial", "common_wrench": "spatial"}
+        few: wp.array = wp.array(links_of_worlds.astype(np.int32), dtype=wp.int32, device=device)
+        self._items = {"link_inertia": few, "common_wrench": few}
+        for name in self.copied:
+            count = getattr(self, name).shape[0]
+            self._items.setdefault(name, wp.array(np.arange(count, dtype=np.int32), dtype=wp.int32, device=device))
         self.worlds = {name: self._of_worlds(name, kind) for name, kind in self.copied.items()}
 
     def of_groups(self, count: int, dtype: Any) -> wp.array:
@@ -105,25 +113,27 @@ class LaneGroups:
     def copy_to_worlds(self, name: str) -> None:
         """Copy one array to the worlds."""
         if self.lanes > 1:
-            self._launch(f"{self.copied[name]}_to_worlds", getattr(self, name), self.worlds[name])
+            self._launch(name, "{}_to_worlds", getattr(self, name), self.worlds[name])
 
     def copy_adjoint_to_worlds(self, name: str) -> None:
         """Copy the gradient of one array to the worlds."""
         if self.lanes > 1:
-            self._launch(f"{self.copied[name]}_to_worlds", getattr(self, name).grad, self.worlds[name].grad)
+            self._launch(name, "{}_to_worlds", getattr(self, name).grad, self.worlds[name].grad)
 
     def copy_from_worlds(self, name: str) -> None:
         """Copy one array from the worlds."""
         if self.lanes > 1:
-            self._launch(f"{self.copied[name]}_to_groups", getattr(self, name), self.worlds[name])
+            self._launch(name, "{}_to_groups", getattr(self, name), self.worlds[name])
 
     def _collect_adjoints(self) -> None:
-        for name, kind in POSES.items():
-            self._launch(f"add_{kind}_to_groups", getattr(self, name).grad, self.worlds[name].grad)
+        for name in POSES:
+            self._launch(name, "add_{}_to_groups", getattr(self, name).grad, self.worlds[name].grad)
 
-    def _launch(self, name: str, groups: wp.array, worlds: wp.array) -> None:
-        kernel = vars(lane_copy_kernels(self.scalar, self.lanes))[name]
-        launch(kernel, groups.shape, device=self.device, record_tape=False, groups=groups, worlds=worlds)
+    def _launch(self, name: str, kernel_name: str, groups: wp.array, worlds: wp.array) -> None:
+        kernel = vars(lane_copy_kernels(self.scalar, self.lanes))[kernel_name.format(self.copied[name])]
+        items = self._items[name]
+        dim = (items.shape[0], groups.shape[1])
+        launch(kernel, dim, device=self.device, record_tape=False, items=items, groups=groups, worlds=worlds)
 
     def _of_worlds(self, name: str, kind: str) -> wp.array:
         groups = getattr(self, name)
@@ -147,7 +157,8 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
         constraints: room for constraints of a world.
         device: where the worlds are.
     """
-    nv, room, scalar = model.nv, min(constraints, MOST_CONSTRAINTS), model.scalar
+    nv, scalar = model.nv, model.scalar
+    room = constraints if constraints <= MOST_BACK else MOST_CONSTRAINTS
 
     def numbers(count: int) -> wp.array:
         return wp.zeros(count * lanes, dtype=scalar, device=device)
@@ -167,6 +178,7 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
         upper=numbers(entries),
         velocity=numbers(2 * nv),
         three=numbers(3),
+        response=numbers(3 * nv),
         slope=numbers(9 * room),
         answers=integers(room),
         **{name: numbers(1) for name in ("scale", "square", "least", "left", "left_now")},

@@ -18,6 +18,7 @@ from warp_kernels.dynamics.drag import drag_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
+from warp_kernels.force_sensors import force_sensor_kernels
 from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.solver.actuators import actuator_kernels
@@ -67,6 +68,8 @@ class Step(Workspace):
             self._launch(kernels.store_impulses, self._every_constraint)
         if self.num_sensors:
             self._launch(contact_force_kernels(self.scalar).store_contact_forces, self.num_worlds)
+        if self.force_sensors.kind.shape[0]:
+            self._launch(force_sensor_kernels(self.scalar).store_sensor_forces, self.num_worlds)
         self._launch(kernels.move_cursor, 1, by=1)
 
     def forward(self) -> None:
@@ -99,10 +102,9 @@ class Step(Workspace):
             self._launch(impact_time_kernels(self.scalar).path_velocity, self.num_worlds)
 
     def to_next_position(self) -> None:
-        """The last stage, from q and qd_path to q_next; recorded on an active tape."""
-        kernel = integrate_kernels(self.scalar).integrate
-        dim = (self.model.num_links, self.num_worlds)
-        self._launch(kernel, dim, tape=True, qd=self.qd_path)
+        """The last stage, from q and qd_path to q_next."""
+        kernel, threads = integrate_kernels(self.scalar).integrate, self.link_threads
+        self._launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path)
 
     def show_contacts(self) -> None:
         """See to it that the working arrays hold the contacts at the state before the last step, as they do here."""

@@ -18,6 +18,8 @@ from warp_kernels.contact_force import contact_force_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
+from warp_kernels.force_sensors import force_sensor_kernels
+from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.implicit import implicit_kernels
@@ -27,6 +29,7 @@ from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
+from warp_kernels.solver.newton.group.adjoint import group_adjoint_kernels
 from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
 from warp_kernels.solver.newton.smoothing import smoothing_kernels
 from warp_kernels.solver.pgs import pgs_kernels
@@ -147,8 +150,11 @@ class DifferentiableStep(Step):
         def worlds_last(count: int, dtype: Any = self.scalar) -> wp.array:
             return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
 
-        self.own_bar = worlds_last(self.max_constraints, self.device_model.types.vec3)
-        if self.max_constraints and not self.by_mujoco:
+        self.own_bar = worlds_last(0 if self.back_together else self.max_constraints, self.device_model.types.vec3)
+        if self.back_together:
+            if len(self.layout.cones) or self.model.counts["coupling"] or self.tendons.num_rows:
+                self.coupled_response = self._responses()
+        elif self.max_constraints and not self.by_mujoco:
             self.coupled_response = self._responses()
 
     def _allocate_bounce_adjoint(self) -> None:
@@ -230,9 +236,9 @@ class DifferentiableStep(Step):
         tape.backward()
 
     def record(self, tape: wp.Tape) -> None:
-        """Run the step on the active tape, with its adjoint."""
+        """Run the step on the active tape, with its adjoint, but for the last stage: nothing reads what it gives."""
         self.record_velocity(tape)
-        self.to_next_position()
+        tape.record_func(self._position_adjoint, [self.q, self.qd_path])
 
     def record_velocity(self, tape: wp.Tape) -> None:
         """Run the stages up to qd_next and qd_path on the active tape, with their adjoint.
@@ -244,11 +250,17 @@ class DifferentiableStep(Step):
             self._launch_over_constraints(impulse_kernels(self.scalar).constraint_response)
         tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path, self.control])
 
+    def _position_adjoint(self) -> None:
+        kernel, threads = integrate_kernels(self.scalar).integrate_adjoint, self.link_threads
+        self._launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path, qd_bar=self.qd_path.grad)
+
     def _dynamics_adjoint(self) -> None:
         """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""
         kernels, bounce = impulse_kernels(self.scalar), impact_time_kernels(self.scalar)
         if self.num_sensors:
             self._launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
+        if self.force_sensors.kind.shape[0]:
+            self._launch(force_sensor_kernels(self.scalar).sensor_force_adjoint, self.num_worlds)
         if self.bouncing:
             self._launch(bounce.path_adjoint, self.num_worlds)
         if self.by_mujoco:
@@ -260,7 +272,9 @@ class DifferentiableStep(Step):
             self._launch(kernels.velocity_adjoint, self.num_worlds)
         if self.warm:
             self._launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint)
-        if self.max_constraints:
+        if self.back_together:
+            self._group_adjoint()
+        elif self.max_constraints:
             if self.newton:
                 self._newton_adjoint()
             elif self.contact_options.adjoint == "unrolled":
@@ -270,8 +284,9 @@ class DifferentiableStep(Step):
         if self.bouncing:
             self._launch(bounce.bounce_adjoint, self.num_worlds)
         if self.factored_together:
-            self._launch(kernels.push_weights, self.num_worlds)
-            self._launch_groups(along.finish_weights, self.groups.num_groups)
+            if not self.back_together:
+                self._launch(kernels.push_weights, self.num_worlds)
+                self._launch_groups(along.finish_weights, self.groups.num_groups)
             self._launch_groups(along.free_step_adjoints, self.groups.num_groups)
         else:
             self._launch(kernels.weight_adjoint, self.num_worlds)
@@ -289,6 +304,22 @@ class DifferentiableStep(Step):
         """From the adjoint of qd_next to that of qd_solved; damping_weight is kept for what reaches M and D."""
         self.solve_damped(self.qd_next.grad, self.damping_weight)
         self._launch(damping_kernels(self.scalar).damping_adjoint, (self.model.nv, self.num_worlds))
+
+    def _group_adjoint(self) -> None:
+        """All that has to do with constraints, but for what comes of the right-hand sides and of the rows of joints."""
+        groups = self.groups
+        (bar,) = self.device_model.parameter_bars("regularisation")
+        regularisation = self.device_model.parameter_arrays("regularisation")["regularisation"]
+        kernel = group_adjoint_kernels(self.scalar, self.contact_options.friction, groups.lanes).group_adjoint
+        self._launch(
+            kernel,
+            groups.num_groups,
+            regularisation=regularisation,
+            regularisation_bar=bar,
+            subspace=groups.subspace,
+            subspace_bar=groups.subspace.grad,
+        )
+        self._launch(impulse_group_kernels(self.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
 
     def _newton_adjoint(self) -> None:
         smoothed = self.contact_options.gradient_smoothing > 0.0
@@ -314,7 +345,7 @@ class DifferentiableStep(Step):
             along = impulse_group_kernels(self.scalar, self.groups.lanes)
             self._launch_groups(along.clear_mass_bars, self.groups.num_groups)
             self._launch(own_adjoint_kernels(self.scalar, False).own_adjoint, self.num_worlds)
-            self._launch_groups(along.factorisation_adjoints, self.groups.num_groups)
+            self._launch(along.factorisation_adjoints, self.groups.num_groups)
         else:
             self._launch(own_adjoint_kernels(self.scalar).own_adjoint, self.num_worlds)
 
@@ -334,7 +365,7 @@ class DifferentiableStep(Step):
         self._launch_over_constraints(kernels.coupled_response)
 
     def _row_adjoint(self) -> None:
-        self._launch(row_adjoint_kernels(self.scalar).row_adjoint, self.num_worlds)
+        self._launch(row_adjoint_kernels(self.scalar, not self.back_together).row_adjoint, self.num_worlds)
         if self.pyramids_resist:
             self._launch(resistance_kernels(self.scalar).resistance_row_adjoint, self.num_worlds)
 

@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import launch
+from sim.arrays.launch import launch, threads_of_world
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
@@ -21,7 +21,7 @@ from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
 from warp_kernels.solver.mujoco.laws import CONES, RESISTING
-from warp_kernels.solver.newton.group.structs import MOST_DOFS
+from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_DOFS
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import FREE, SPHERICAL
@@ -50,11 +50,6 @@ GAINS = {
 
 # With several trees: room for the constraints that act on a constraint, itself included, on average over a world.
 COUPLINGS_PER_CONSTRAINT = 128
-
-
-def threads_of_world(device: wp.Device, most: int) -> int:
-    """How many threads share the constraints or degrees of freedom of a world: a CPU runs them one after the other."""
-    return 1 if device.is_cpu else most
 
 
 class Workspace:
@@ -104,6 +99,7 @@ class Workspace:
         self.layout = layout
         self.max_constraints = layout.max_constraints(max_contacts, law is not None)
         self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
+        self.link_threads = threads_of_world(self.device, self.model.num_links)
         self.dof_threads = threads_of_world(self.device, self.model.nv)
         self.structs = solver_structs(self.scalar)
         self.sweeps, self.tolerance = options.sweeps, self.scalar(options.tolerance)
@@ -169,7 +165,9 @@ class Workspace:
         self.drag_velocity = worlds_last(self.num_drag_boxes, t.spatial)
         wrenches = bool(turning.any() or m.compensated or self.num_drag_boxes)
         lanes = lanes_worth(self.device_model.lanes, self.total_worlds)
-        groups = self.groups = LaneGroups(m, n, lanes, wrenches, self.device)
+        every = self.by_mujoco or m.compensated or self.num_drag_boxes
+        links = np.arange(m.num_links) if every else np.flatnonzero(turning)
+        groups = self.groups = LaneGroups(m, n, lanes, wrenches, self.device, links)
         # Without actuators and tendons the joint forces are tau itself; without the former nothing else stands on the
         # mass matrix's diagonal.
         self.joint_force = wp.zeros_like(self.tau) if m.nu or self.tendons.num_tendons else self.tau
@@ -323,8 +321,13 @@ class Workspace:
 
     @property
     def num_sensors(self) -> int:
-        """How many geometries have the forces of their contacts measured."""
+        """How many forces are measured."""
         return self.collision.num_sensors
+
+    @property
+    def force_sensors(self) -> Any:
+        """The sensors among those that measure them."""
+        return self.collision.force_sensors
 
     @property
     def newton(self) -> bool:
@@ -336,6 +339,12 @@ class Workspace:
         """Whether the worlds of a lane group are solved together by Newton's method, as far as that goes."""
         plain = self.newton and not self.by_mujoco and not self.layout.resisting
         return plain and self.groups.lanes > 1 and self.model.nv <= MOST_DOFS and self.max_constraints > 0
+
+    @property
+    def back_together(self) -> bool:
+        """Whether the way back through constraints takes the worlds of a lane group together."""
+        plain = self.together and not self.bouncing and self.contact_options.gradient_smoothing == 0.0
+        return plain and self.max_constraints <= MOST_BACK
 
     @property
     def factored_together(self) -> bool:

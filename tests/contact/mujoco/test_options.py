@@ -26,6 +26,8 @@ def model(**ball: float) -> sim.Model:
         ),
         ({"law": "mujoco", "solimp": (0.9, 0.95)}, r"solimp is \[0.9, 0.95\]"),
         ({"law": "mujoco", "impratio": 0.0}, "impratio is 0.0; it must be positive"),
+        ({"law": "mujoco", "impratio": float("inf")}, "impratio is inf; it must be positive and finite"),
+        ({"law": "mujoco", "solref": (float("inf"), 1.0)}, r"solref is \[inf, 1.0\].*infinite"),
         ({"law": "mujoco", "noslip_iterations": -1}, "noslip_iterations is -1; it must be a whole number"),
         ({"law": "mujoco", "noslip_tolerance": -1.0}, "noslip_tolerance is -1.0; it must not be negative"),
         ({"noslip_iterations": 3}, 'noslip_iterations is for law="mujoco"; the law is "hard"'),

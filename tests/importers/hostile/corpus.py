@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from pxr import Sdf, Usd
 
+from tests.importers.hostile import features
+
 # Put into every place of a valid file in turn.
 VALUES = (
     "nan",
@@ -103,7 +105,7 @@ def make_corpus(folder: Path) -> list[Path]:
     for name, data in meshes().items():
         (folder / name).write_bytes(data)
     made = []
-    for name, data in (*urdfs(), *mjcfs(), *usds(folder)):
+    for name, data in (*urdfs(), *mjcfs(), *usds(folder), *features.mjcfs(), *features.usds()):
         path = folder / name
         path.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass"))
         made.append(path)

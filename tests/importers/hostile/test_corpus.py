@@ -4,8 +4,11 @@ import queue
 import threading
 import warnings
 
+import pytest
+
 import sim
 from sim.importers.untrusted import Limits, ReadingProcess
+from tests.importers.hostile import features
 from tests.importers.hostile.corpus import make_corpus, mjcfs, urdfs
 
 LIMITS = Limits(seconds=60.0, cpu_seconds=5.0, memory=1e9)
@@ -43,7 +46,7 @@ def outcomes(paths):
 
 
 def test_each_file_has_a_name_of_its_own():
-    names = [name for name, _ in (*urdfs(), *mjcfs())]
+    names = [name for name, _ in (*urdfs(), *mjcfs(), *features.mjcfs(), *features.usds())]
     assert len(names) == len(set(names))
 
 
@@ -60,6 +63,21 @@ def test_every_file_ends_in_a_model_or_an_import_error(tmp_path):
     ended = {path.name: str(error) for path, error in found.items() if any(word in str(error) for word in ENDED)}
     assert {name: text for name, text in ended.items() if ".usd" not in name} == {}
     assert sum(error is None for error in found.values()) > 30
+    # What the changed files were made from is read, with all that is changed in them.
+    assert [found[tmp_path / name] for name in ("features.xml", "d6.usda")] == [None, None]
+
+
+def test_what_the_features_are_made_from_is_read_whole(tmp_path):
+    """Or a change of one of them would show nothing."""
+    (tmp_path / "features.xml").write_text(features.MJCF)
+    with pytest.warns(sim.MJCFWarning):
+        model = sim.load(tmp_path / "features.xml")
+    assert (len(model.tendons.names), len(model.sensors), model.na) == (2, 5, 3)
+    assert len(model.equalities.anchor_names) == 2
+    assert model.kinematic_links
+    (tmp_path / "d6.usda").write_text(features.USDA)
+    with pytest.warns(sim.USDWarning):
+        assert sim.load(tmp_path / "d6.usda").nv == 6 + 4
 
 
 def test_the_corpus_is_the_same_every_time(tmp_path):

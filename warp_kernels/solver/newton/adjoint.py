@@ -17,13 +17,13 @@ import warp as wp
 
 from warp_kernels.solver.mujoco.laws import ALL_CONES
 from warp_kernels.solver.mujoco.resisting_cone import resisting_cone_functions
+from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
-from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
-from warp_kernels.types import ACTUATOR, CONTACT, TORSION, kernel_module, warp_types
+from warp_kernels.types import TORSION, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {
@@ -39,14 +39,14 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
     f = residual_functions(scalar, friction, smoothed)
     laws, linear, products = f.laws, f.linear, f.products
     common = row_functions(scalar)
-    smoothing = smoothing_functions(scalar, friction)
+    law_adjoint = law_adjoint_functions(scalar, friction, smoothed)
     cone = resisting_cone_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"newton_adjoint.{friction}{'.smoothed' if smoothed else ''}", scalar)
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
-    zero, one = scalar(0.0), scalar(1.0)
+    zero = scalar(0.0)
     eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
     # What rounding makes of the relative residual: impulses answer to an error of a value with 1 / regularisation times as much.
     rounding = scalar(1000.0 * eps)
@@ -111,18 +111,6 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         for i in range(count):
             products.add_push(i, rhs_bar[i, world], world, paths, constraints, problem.row, iterate.residual)
         return f.residual_square(world, nv, problem, iterate)
-
-    @wp.func
-    def bound_adjoint(
-        constraint: int, kind: int, item: int, world: int, s: vec3, bounds: vec2, problem: Problem, iterate: Iterate
-    ):
-        """Adjoint of the friction coefficient, of both of TORSION, or of the bound."""
-        size = one
-        if wp.static(f.coupled) and (kind == CONTACT or kind == TORSION):
-            size = f.normal_impulse(item, world, COUPLED, problem, iterate)
-        first = f.bound_slope(constraint, kind, world, bounds, vec2(size, zero), problem, iterate)
-        second = f.bound_slope(constraint, kind, world, bounds, vec2(zero, size), problem, iterate)
-        return vec2(wp.dot(first, s), wp.dot(second, s))
 
     @wp.func
     def refine(
@@ -238,36 +226,6 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             attempt += 1
         return left
 
-    @wp.func
-    def resistance_adjoint(
-        constraint: int,
-        kind: int,
-        world: int,
-        value: vec3,
-        value_bar: vec3,
-        bounds: vec2,
-        problem: Problem,
-        softness: wp.array2d(dtype=scalar),
-    ):
-        """Adjoints of R: of a spring's softness, and of what the regularisation makes of the inverse masses of the rows.
-
-        Impulses within their bounds are -r / R: what reaches r reaches R as well.
-        """
-        grip = problem.grip[constraint, world]
-        if not wp.static(f.coupled):
-            # The impulses are homogeneous in the values, and all rows have one R.
-            return -grip[0] * wp.dot(value_bar, value), zero
-        first = -grip[0] * value_bar[0] * value[0]
-        others = -grip[1] * (value_bar[1] * value[1] + value_bar[2] * value[2])
-        if wp.static(smoothed):
-            held = smoothing.held_rows(kind, value, grip, bounds)
-            first = first * held[0]
-            others = others * held[1]
-        shares = laws.softness_shares(kind)
-        if kind == ACTUATOR or softness[constraint, world] * grip[0] > one - scalar(1.0e-6):
-            return first, shares[1] * others
-        return zero, shares[0] * first + shares[1] * others
-
     @wp.kernel(module=module, enable_backward=False)
     def solution_adjoint(
         # Model
@@ -346,11 +304,11 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
                     bound_bar[item, world] = found[0]
                     contact_resistance_bar[item, world] += vec2(found[1], found[2])
                 continue
-            bars = bound_adjoint(i, kind, item, world, iterate.slip[i, world], bounds, problem, iterate)
+            bars = law_adjoint.bound_adjoint(i, kind, item, world, iterate.slip[i, world], bounds, problem, iterate)
             bound_bar[i, world] = bars[0]
             if kind == TORSION:
                 contact_resistance_bar[item, world] += bars
-            spring_bar, hard_bar = resistance_adjoint(
+            spring_bar, hard_bar = law_adjoint.resistance_adjoint(
                 i, kind, world, iterate.value[i, world], rhs_bar[i, world], bounds, problem, softness
             )
             softness_bar[i, world] = spring_bar

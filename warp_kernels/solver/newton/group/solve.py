@@ -60,14 +60,6 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         return relative * relative * shared.scale[n] + rounding * rounding * at_hand
 
     @wp.func
-    def gather(group: int, most: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, shared: Group):
-        for i in range(most):
-            together.gather_rows(
-                i, group, nv, paths.max_depth, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.path,
-                constraints.count, constraints.tail, problem.row, shared.dofs, shared.length, shared.rows,
-            )  # fmt: skip
-
-    @wp.func
     def take_steps(
         group: int,
         most: int,
@@ -179,7 +171,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
             for n in range(worlds):
                 stage[group * lanes + n] = LEFT
             return
-        gather(group, most, nv, paths, constraints, problem, shared)
+        s.gather(group, most, nv, paths, constraints, problem, shared)
         together.look_back_all(
             group, nv, dt, paths.dof_depth, paths.dof_row_start, paths.ancestor, qd, qdd, factor_l,
             problem.inverse_mass, shared.velocity, iterate.step, shared.scale,

@@ -20,7 +20,7 @@ from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.solve import GUIDED, SWEPT
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
-from warp_kernels.solver.structs import Constraints
+from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import COUPLING, FRICTION_LOSS, warp_types
 
 
@@ -43,6 +43,15 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     def has(i: int, world: int, constraints: Constraints):
         """Whether there is such a world, with as many constraints."""
         return world < constraints.count.shape[0] and i < constraints.count[world]
+
+    @wp.func
+    def gather(group: int, most: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, shared: Group):
+        """Put the rows of all worlds side by side."""
+        for i in range(most):
+            together.gather_rows(
+                i, group, nv, paths.max_depth, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.path,
+                constraints.count, constraints.tail, problem.row, shared.dofs, shared.length, shared.rows,
+            )  # fmt: skip
 
     @wp.func
     def get_three(n: int, shared: Group):
@@ -133,10 +142,10 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     shared.slope[first + (3 * r + c) * lanes + n] = own[r, c]
 
     @wp.func
-    def find_steps(
+    def factorise_systems(
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
-        """Assemble the systems of all worlds, factor them and find the steps."""
+        """Assemble the systems of all worlds and factor them."""
         for n in range(lanes):
             shared.coupled[n] = 0
         for i in range(most):
@@ -155,6 +164,13 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     shared.upper,
                 )  # fmt: skip
         together.factorise(nv, any_coupled, shared.coupled, shared.first, shared.lower, shared.upper, shared.least)
+
+    @wp.func
+    def find_steps(
+        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
+    ):
+        """The steps that the systems of all worlds make of their residuals."""
+        factorise_systems(group, most, nv, constraints, problem, iterate, shared)
         together.solve_systems(
             group, nv, shared.first, shared.lower, shared.upper, shared.velocity, iterate.residual, iterate.step
         )
@@ -282,8 +298,12 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     return SimpleNamespace(
         together=together,
+        has=has,
+        gather=gather,
         find_residuals=find_residuals,
         linear_residuals=linear_residuals,
+        find_slopes=find_slopes,
+        factorise_systems=factorise_systems,
         keep_all_impulses=keep_all_impulses,
         find_steps=find_steps,
         begin_all=begin_all,

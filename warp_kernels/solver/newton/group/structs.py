@@ -8,6 +8,8 @@ import warp as wp
 
 # Constraints of a world for which there is room; worlds with more are solved one by one.
 MOST_CONSTRAINTS = 64
+# Room for constraints with which the way back takes the worlds of a group together.
+MOST_BACK = 128
 # Degrees of freedom of a world, one for each bit of a number.
 MOST_DOFS = 64
 
@@ -44,7 +46,9 @@ def group_structs(scalar: Any) -> SimpleNamespace:
             failures: how often sweeps have come [L].
             sweeps: of the next time [L].
             number: of sweeps now [L].
-            fields: what sweeps keep of each constraint, see :mod:`warp_kernels.solver.newton.group.sweeps` [constraint, fields, L].
+            response: of one constraint on the way back, G at each degree of freedom [nv, 3, L].
+            fields: what sweeps keep of each constraint, see :mod:`warp_kernels.solver.newton.group.sweeps`, or the way back,
+                :mod:`warp_kernels.solver.newton.group.adjoint_system` [constraint, fields, L].
         """
 
         path: wp.array(dtype=wp.uint64)
@@ -69,6 +73,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         failures: wp.array(dtype=int)
         sweeps: wp.array(dtype=int)
         number: wp.array(dtype=int)
+        response: wp.array(dtype=scalar)
         fields: wp.array(dtype=scalar)
 
     return SimpleNamespace(Group=Group)

@@ -1,0 +1,75 @@
+"""Which sensors of a model measure forces of constraints, as arrays for :mod:`warp_kernels.force_sensors`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.structs import fill
+from sim.errors import ModelError
+from sim.model.checks import is_whole
+from sim.model.model import Model
+from sim.model.poses import IDENTITY
+from sim.model.sensors.kinds import SENSOR_KINDS
+from sim.model.sensors.sensor import Sensor
+from warp_kernels.force_sensors import JOINT_LIMIT, TENDON_LIMIT_FORCE, TOUCH, ZONES, force_sensor_structs
+from warp_kernels.types import warp_types
+
+
+def chosen_sensor(model: Model, given: str | int) -> int | str:
+    """The number of a geometry that is given by its name or that number, or the name of a sensor of forces.
+
+    Raises:
+        ModelError: for another.
+    """
+    if isinstance(given, str):
+        if any(sensor.name == given and SENSOR_KINDS[sensor.kind].by_forces for sensor in model.sensors):
+            return given
+        return model.geometry(given)
+    if not is_whole(given, 0) or given >= model.num_geometries:
+        raise ModelError(
+            f"Simulator: contact_sensors has {given!r}; it must be the name of a geometry or of a sensor of forces, or "
+            f"the number of a geometry below {model.num_geometries}"
+        )
+    return int(given)
+
+
+def force_sensors(model: Model, chosen: Sequence[int | str], device: wp.DeviceLike) -> Any:
+    """The sensors among those that are chosen, by name; geometries are numbers."""
+    t = warp_types(model.scalar)
+    by_name = {sensor.name: sensor for sensor in model.sensors}
+    places = [place for place, each in enumerate(chosen) if isinstance(each, str)]
+    sensors = [by_name[str(chosen[place])] for place in places]
+    rows = [_row(model, sensor) for sensor in sensors]
+    touches = np.zeros((len(sensors), model.num_geometries), dtype=np.int32)
+    for row, sensor in enumerate(sensors):
+        touches[row, [model.geometry(name) for name in sensor.geometries or ()]] = 1
+
+    def column(name: str, dtype: Any) -> wp.array:
+        return wp.array([row[name] for row in rows], dtype=dtype, device=device)
+
+    return fill(
+        force_sensor_structs(model.scalar).ForceSensors,
+        place=wp.array(places, dtype=wp.int32, device=device),
+        touches=wp.array(touches, dtype=wp.int32, device=device),
+        size=column("size", t.vec3),
+        placement=column("placement", t.transform),
+        **{name: column(name, wp.int32) for name in ("kind", "item", "link", "zone")},
+    )
+
+
+def _row(model: Model, sensor: Sensor) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "kind": TOUCH, "item": -1, "link": -1, "zone": 0, "size": (1.0, 1.0, 1.0), "placement": IDENTITY,
+    }  # fmt: skip
+    if sensor.kind == "joint_limit_force":
+        dof = int(model.joint_qd_start[model.joint_names.index(sensor.target)])
+        return row | {"kind": JOINT_LIMIT, "item": dof}
+    if sensor.kind == "tendon_limit_force":
+        return row | {"kind": TENDON_LIMIT_FORCE, "item": model.tendons.names.index(sensor.target)}
+    frame = model.frame(sensor.target)
+    assert sensor.zone is not None
+    assert sensor.zone_size is not None
+    size = (*sensor.zone_size, 1.0, 1.0)[:3]
+    return row | {"link": frame.link, "placement": frame.placement, "zone": ZONES.index(sensor.zone), "size": size}

@@ -1,0 +1,1 @@
+"""Points and balls on planes."""

@@ -1,0 +1,260 @@
+"""Sensors that measure forces of constraints: touch, and limits of joints and tendons; averaged over a step, with their adjoint.
+
+A touch sensor adds up the normal forces of the contacts of some geometries that lie in a zone, or from which the way out of the body leads
+through it, as MuJoCo's does. Which ones these are has no derivative; the forces do.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.checkpoint import CONTACT_FORCE, CONTACT_FORCE_BAR, STEP, checkpoint_kernels
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Constraints, TendonRows, solver_structs
+from warp_kernels.types import CONTACT, LOWER_LIMIT, SPIN, TENDON_LIMIT, UPPER_LIMIT, kernel_module, warp_types
+
+# What a sensor measures.
+TOUCH, JOINT_LIMIT, TENDON_LIMIT_FORCE = range(3)
+# Shapes of zones.
+ZONES = ("sphere", "capsule", "ellipsoid", "cylinder", "box")
+SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX = range(5)
+
+
+@functools.cache
+def force_sensor_structs(scalar: Any) -> SimpleNamespace:
+    """The struct of one precision."""
+    t = warp_types(scalar)
+
+    @wp.struct
+    class ForceSensors:
+        """Sensors, each with a place among the forces that are measured.
+
+        Attributes:
+            kind: TOUCH, JOINT_LIMIT or TENDON_LIMIT_FORCE [n].
+            place: where its force goes [n].
+            item: the degree of freedom, or the tendon [n].
+            link: of its zone, -1 for the world [n].
+            zone: shape of the zone, an index of ``ZONES`` [n].
+            size: of that, half lengths and radii [n], m.
+            placement: of the zone in its link [n].
+            touches: 1 for the geometries whose contacts count [n, num_geometries].
+        """
+
+        kind: wp.array(dtype=int)
+        place: wp.array(dtype=int)
+        item: wp.array(dtype=int)
+        link: wp.array(dtype=int)
+        zone: wp.array(dtype=int)
+        size: wp.array(dtype=t.vec3)
+        placement: wp.array(dtype=t.transform)
+        touches: wp.array2d(dtype=int)
+
+    return SimpleNamespace(ForceSensors=ForceSensors)
+
+
+@functools.cache
+def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels for one precision, one thread per world."""
+    t = warp_types(scalar)
+    vec2, vec3, transform = t.vec2, t.vec3, t.transform
+    ForceSensors = force_sensor_structs(scalar).ForceSensors
+    is_left_out = checkpoint_kernels(scalar).is_left_out
+    side_sign = row_functions(scalar).side_sign
+    structs = solver_structs(scalar)
+    Contacts, Motions = structs.Contacts, structs.Motions
+    module = kernel_module("force_sensors", scalar)
+    wp.set_module_options({"max_unroll": 1}, module)
+    zero, one = scalar(0.0), scalar(1.0)
+    far = scalar(1.0e30)
+
+    @wp.func
+    def in_quadric(x: vec3, d: vec3):
+        """Between which lengths along d, from x, a ray is in the unit ball of the coordinates given."""
+        a = wp.dot(d, d)
+        b = wp.dot(x, d)
+        c = wp.dot(x, x) - one
+        if a == zero:
+            if c <= zero:
+                return vec2(-far, far)
+            return vec2(one, zero)
+        root = b * b - a * c
+        if root < zero:
+            return vec2(one, zero)
+        root = wp.sqrt(root)
+        return vec2((-b - root) / a, (-b + root) / a)
+
+    @wp.func
+    def in_slab(x: scalar, d: scalar, half: scalar):
+        if d == zero:
+            if wp.abs(x) <= half:
+                return vec2(-far, far)
+            return vec2(one, zero)
+        first = (-half - x) / d
+        second = (half - x) / d
+        return vec2(wp.min(first, second), wp.max(first, second))
+
+    @wp.func
+    def both(a: vec2, b: vec2):
+        return vec2(wp.max(a[0], b[0]), wp.min(a[1], b[1]))
+
+    @wp.func
+    def ahead(a: vec2):
+        """Whether some of an interval lies at or beyond the beginning of a ray."""
+        return a[0] <= a[1] and a[1] >= zero
+
+    @wp.func
+    def meets(zone: int, size: vec3, x: vec3, d: vec3):
+        """Whether a ray from x along d, both in the axes of a zone, meets it."""
+        if zone == SPHERE:
+            return ahead(in_quadric(x / size[0], d / size[0]))
+        if zone == ELLIPSOID:
+            return ahead(in_quadric(wp.cw_div(x, size), wp.cw_div(d, size)))
+        if zone == BOX:
+            found = in_slab(x[0], d[0], size[0])
+            found = both(found, in_slab(x[1], d[1], size[1]))
+            return ahead(both(found, in_slab(x[2], d[2], size[2])))
+        flat = vec3(one, one, zero) / size[0]
+        found = both(in_quadric(wp.cw_mul(x, flat), wp.cw_mul(d, flat)), in_slab(x[2], d[2], size[1]))
+        if zone == CYLINDER or ahead(found):
+            return ahead(found)
+        end = vec3(zero, zero, size[1])
+        above = ahead(in_quadric((x - end) / size[0], d / size[0]))
+        return above or ahead(in_quadric((x + end) / size[0], d / size[0]))
+
+    @wp.func
+    def touched(
+        i: int, side: int, slot: int, constraint: int, world: int, sensors: ForceSensors, link_tree: wp.array(dtype=int),
+        pose: wp.array2d(dtype=transform), motions: Motions, contacts: Contacts, constraints: Constraints,
+    ):  # fmt: skip
+        """Whether a contact on one of a sensor's geometries, on a side, counts."""
+        point = contacts.point[slot, world] + motions.origin[constraints.reference[constraint, world], world]
+        frame = contacts.frame[slot, world]
+        out = -side_sign(side) * vec3(frame[0, 0], frame[0, 1], frame[0, 2])
+        to_zone = sensors.placement[i]
+        if sensors.link[i] >= 0:
+            # Poses are about the origin of their tree.
+            point -= motions.origin[link_tree[sensors.link[i]], world]
+            to_zone = pose[sensors.link[i], world] * to_zone
+        to_zone = wp.transform_inverse(to_zone)
+        x = wp.transform_point(to_zone, point)
+        return meets(sensors.zone[i], sensors.size[i], x, wp.transform_vector(to_zone, out))
+
+    @wp.func
+    def counts(
+        i: int, constraint: int, world: int, sensors: ForceSensors, pair_a: wp.array(dtype=int), pair_b: wp.array(dtype=int),
+        slot_pair: wp.array2d(dtype=int), link_tree: wp.array(dtype=int), pose: wp.array2d(dtype=transform),
+        motions: Motions, contacts: Contacts,
+        constraints: Constraints, tendon_rows: TendonRows,
+    ):  # fmt: skip
+        """How often the first impulse of a constraint is part of what a sensor measures."""
+        kind = constraints.kind[constraint, world]
+        item = constraints.item[constraint, world]
+        of = sensors.kind[i]
+        times = int(0)
+        if of == JOINT_LIMIT and (kind == LOWER_LIMIT or kind == UPPER_LIMIT):
+            if sensors.item[i] == item:
+                times = 1
+        if of == TENDON_LIMIT_FORCE and kind == TENDON_LIMIT:
+            if sensors.item[i] == tendon_rows.tendon[item]:
+                times = 1
+        if of == TOUCH and (kind == CONTACT or kind >= SPIN):
+            pair = slot_pair[item, world]
+            for side in range(2):
+                geometry = pair_a[pair]
+                if side == 1:
+                    geometry = pair_b[pair]
+                if times == 0 and sensors.touches[i, geometry] == 1:
+                    if touched(
+                        i, side, item, constraint, world, sensors, link_tree, pose, motions, contacts, constraints
+                    ):
+                        times = 1
+        return times
+
+    @wp.kernel(module=module, enable_backward=False)
+    def store_sensor_forces(
+        # Model
+        total_worlds: int,
+        first_world: int,
+        num_sensors: int,
+        dt: scalar,
+        force_sensors: ForceSensors,
+        pair_a: wp.array(dtype=int),
+        pair_b: wp.array(dtype=int),
+        link_tree: wp.array(dtype=int),
+        tendon_rows: TendonRows,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        slot_pair: wp.array2d(dtype=int),
+        pose: wp.array2d(dtype=transform),
+        motions: Motions,
+        contacts: Contacts,
+        constraints: Constraints,
+        impulse: wp.array2d(dtype=vec3),
+    ):
+        """After ``store_contact_forces`` of :mod:`warp_kernels.contact_force`: the first number of each place is the force."""
+        world = wp.tid()
+        address = table[wp.static(CONTACT_FORCE)]
+        if address == wp.uint64(0):
+            return
+        step = cursor[wp.static(STEP)]
+        at = first_world + world
+        force = wp.array(ptr=address, shape=(step + 1, total_worlds, num_sensors), dtype=vec3)
+        for i in range(force_sensors.kind.shape[0]):
+            total = zero
+            for constraint in range(constraints.count[world]):
+                push = impulse[constraint, world][0]
+                if push > zero:
+                    times = counts(
+                        i, constraint, world, force_sensors, pair_a, pair_b, slot_pair, link_tree, pose, motions, contacts,
+                        constraints, tendon_rows,
+                    )  # fmt: skip
+                    total += scalar(times) * push
+            force[step, at, force_sensors.place[i]] = vec3(total / dt, zero, zero)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def sensor_force_adjoint(
+        # Model
+        total_worlds: int,
+        first_world: int,
+        num_sensors: int,
+        dt: scalar,
+        force_sensors: ForceSensors,
+        pair_a: wp.array(dtype=int),
+        pair_b: wp.array(dtype=int),
+        link_tree: wp.array(dtype=int),
+        tendon_rows: TendonRows,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        slot_pair: wp.array2d(dtype=int),
+        pose: wp.array2d(dtype=transform),
+        motions: Motions,
+        contacts: Contacts,
+        constraints: Constraints,
+        impulse: wp.array2d(dtype=vec3),
+        # Adjoint out
+        further_impulse_bar: wp.array2d(dtype=vec3),
+    ):
+        world = wp.tid()
+        address = table[wp.static(CONTACT_FORCE_BAR)]
+        at = first_world + world
+        if address == wp.uint64(0) or is_left_out(at, total_worlds, table):
+            return
+        step = cursor[wp.static(STEP)]
+        force_bar = wp.array(ptr=address, shape=(step + 1, total_worlds, num_sensors), dtype=vec3)
+        for i in range(force_sensors.kind.shape[0]):
+            bar = force_bar[step, at, force_sensors.place[i]][0] / dt
+            for constraint in range(constraints.count[world]):
+                if impulse[constraint, world][0] > zero:
+                    times = counts(
+                        i, constraint, world, force_sensors, pair_a, pair_b, slot_pair, link_tree, pose, motions, contacts,
+                        constraints, tendon_rows,
+                    )  # fmt: skip
+                    further_impulse_bar[constraint, world] += vec3(scalar(times) * bar, zero, zero)
+
+    return SimpleNamespace(
+        module=module, store_sensor_forces=store_sensor_forces, sensor_force_adjoint=sensor_force_adjoint
+    )

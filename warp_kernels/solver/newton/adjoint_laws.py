@@ -1,0 +1,68 @@
+"""The adjoints of what the laws of constraints depend on beside row values: bounds, springs and the regularisation."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.newton.residual import COUPLED, residual_functions
+from warp_kernels.solver.newton.smoothing import smoothing_functions
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.types import ACTUATOR, CONTACT, TORSION, warp_types
+
+
+@functools.cache
+def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) -> SimpleNamespace:
+    """Warp functions for one precision and friction model, with the laws as they are or ``smoothed``."""
+    vec2, vec3 = warp_types(scalar).vec2, warp_types(scalar).vec3
+    f = residual_functions(scalar, friction, smoothed)
+    laws = f.laws
+    smoothing = smoothing_functions(scalar, friction)
+    structs = newton_structs(scalar)
+    Problem, Iterate = structs.Problem, structs.Iterate
+    zero, one = scalar(0.0), scalar(1.0)
+
+    @wp.func
+    def bound_adjoint(
+        constraint: int, kind: int, item: int, world: int, s: vec3, bounds: vec2, problem: Problem, iterate: Iterate
+    ):
+        """Adjoint of the friction coefficient, of both of TORSION, or of the bound."""
+        size = one
+        if wp.static(f.coupled) and (kind == CONTACT or kind == TORSION):
+            size = f.normal_impulse(item, world, COUPLED, problem, iterate)
+        first = f.bound_slope(constraint, kind, world, bounds, vec2(size, zero), problem, iterate)
+        second = f.bound_slope(constraint, kind, world, bounds, vec2(zero, size), problem, iterate)
+        return vec2(wp.dot(first, s), wp.dot(second, s))
+
+    @wp.func
+    def resistance_adjoint(
+        constraint: int,
+        kind: int,
+        world: int,
+        value: vec3,
+        value_bar: vec3,
+        bounds: vec2,
+        problem: Problem,
+        softness: wp.array2d(dtype=scalar),
+    ):
+        """Adjoints of R: of a spring's softness, and of what the regularisation makes of the inverse masses of the rows.
+
+        Impulses within their bounds are -r / R: what reaches r reaches R as well.
+        """
+        grip = problem.grip[constraint, world]
+        if not wp.static(f.coupled):
+            # The impulses are homogeneous in the values, and all rows have one R.
+            return -grip[0] * wp.dot(value_bar, value), zero
+        first = -grip[0] * value_bar[0] * value[0]
+        others = -grip[1] * (value_bar[1] * value[1] + value_bar[2] * value[2])
+        if wp.static(smoothed):
+            held = smoothing.held_rows(kind, value, grip, bounds)
+            first = first * held[0]
+            others = others * held[1]
+        shares = laws.softness_shares(kind)
+        if kind == ACTUATOR or softness[constraint, world] * grip[0] > one - scalar(1.0e-6):
+            return first, shares[1] * others
+        return zero, shares[0] * first + shares[1] * others
+
+    return SimpleNamespace(bound_adjoint=bound_adjoint, resistance_adjoint=resistance_adjoint)

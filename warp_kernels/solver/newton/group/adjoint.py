@@ -1,0 +1,348 @@
+"""The way back through the constraints of the worlds of a lane group together, from the adjoint of v+ to those of what rows are made of.
+
+What :mod:`warp_kernels.solver.newton.adjoint`, :mod:`warp_kernels.solver.newton.own_adjoint`, the pushes of
+:mod:`warp_kernels.solver.impulse` and the geometric rows of :mod:`warp_kernels.solver.row_adjoint` do for one world.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
+from warp_kernels.solver.newton.group import adjoint_system as kept
+from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
+from warp_kernels.solver.newton.group.geometry import group_geometry_functions
+from warp_kernels.solver.newton.group.solve import DONE
+from warp_kernels.solver.newton.group.steps import group_step_functions
+from warp_kernels.solver.newton.group.structs import group_structs
+from warp_kernels.solver.newton.group.sweeps import FIELDS
+from warp_kernels.solver.newton.residual import COUPLED, residual_functions
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.projection import FRICTION_MODELS
+from warp_kernels.solver.rows.references import reference_row_functions
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
+from warp_kernels.types import CONE_LIMIT, COUPLING, kernel_module, lane_types, warp_types
+
+# Arguments of factories beyond the scalar type, for checks over all kernels.
+VARIANTS = {"group_adjoint_kernels": [(model,) for model in FRICTION_MODELS]}
+
+
+@functools.cache
+def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -> SimpleNamespace:
+    """The adjoint for one precision, friction model and number of worlds in a lane group; none with one lane."""
+    if lanes == 1:
+        return SimpleNamespace()
+    t, lane = warp_types(scalar), lane_types(scalar, lanes)
+    vec3 = t.vec3
+    s = group_step_functions(scalar, friction, lanes)
+    together = s.together
+    linear = adjoint_system_functions(scalar, lanes)
+    geometry = group_geometry_functions(scalar, lanes)
+    f = residual_functions(scalar, friction)
+    laws = f.laws
+    law_adjoint = law_adjoint_functions(scalar, friction)
+    common = row_functions(scalar)
+    factor = factor_kernels(scalar)
+    reference_rows = reference_row_functions(scalar)
+    structs = newton_structs(scalar)
+    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
+    row_structs = solver_structs(scalar)
+    Contacts, Equalities = row_structs.Contacts, row_structs.Equalities
+    Group = group_structs(scalar).Group
+    module = kernel_module(f"newton_group_adjoint.{friction}", scalar, lanes)
+    wp.set_module_options({"max_unroll": 1}, module)
+    zero = scalar(0.0)
+    eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
+    rounding_square = scalar((1000.0 * eps) ** 2)  # as for one world
+
+    @wp.func
+    def get(i: int, what: int, n: int, shared: Group):
+        """A vector of world n among the fields of constraint i."""
+        at = (i * FIELDS + what) * lanes + n
+        return vec3(shared.fields[at], shared.fields[at + lanes], shared.fields[at + 2 * lanes])
+
+    @wp.func
+    def keep_further(
+        i: int, group: int, constraints: Constraints, further_impulse_bar: wp.array2d(dtype=vec3), shared: Group
+    ):
+        """Keep what reaches the impulses of a constraint other than by the next velocity."""
+        for n in range(lanes):
+            world = group * lanes + n
+            further = vec3()
+            if s.has(i, world, constraints):
+                further = further_impulse_bar[i, world]
+            for r in range(3):
+                shared.fields[(i * FIELDS + kept.FURTHER + r) * lanes + n] = further[r]
+
+    @wp.func
+    def find_residual(
+        group: int,
+        most: int,
+        nv: int,
+        has_further: bool,
+        problem: Problem,
+        weight: wp.array2d(dtype=scalar),
+        shared: Group,
+        iterate: Iterate,
+    ):
+        """What the step leaves of the right-hand side, and its square."""
+        linear.find_adjoint_residual(
+            group, most, nv, has_further, shared.answers, shared.dofs, shared.length, shared.rows, shared.slope,
+            shared.fields, weight, problem.inverse_mass, iterate.step, iterate.residual,
+        )  # fmt: skip
+        together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared.square)
+
+    @wp.func
+    def is_left(shared: Group):
+        """Stops worlds whose residual is no more than rounding. Returns whether any goes on."""
+        goes_on = bool(False)
+        for n in range(lanes):
+            if shared.moves[n] == 1:
+                shared.moves[n] = 0
+                if not shared.square[n] <= rounding_square * shared.left[n]:
+                    shared.moves[n] = 1
+                    goes_on = True
+        return goes_on
+
+    @wp.func
+    def solve(
+        group: int,
+        most: int,
+        nv: int,
+        has_further: bool,
+        constraints: Constraints,
+        problem: Problem,
+        kept_system: System,
+        sweep_count: wp.array(dtype=int),
+        stage: wp.array(dtype=int),
+        weight: wp.array2d(dtype=scalar),
+        shared: Group,
+        iterate: Iterate,
+    ):
+        """x, the step, and the adjoints of row values.
+
+        The factors of the last Newton step serve as for one world. Where they don't, the system is assembled at the solution.
+        """
+        reached = int(0)
+        if has_further:
+            reached = most
+        any_kept = bool(False)
+        for n in range(lanes):
+            shared.moves[n] = 1
+        linear.begin_step(group, nv, shared.moves, iterate.step)
+        # Of no step s is zero but for what reaches impulses otherwise.
+        find_residual(group, reached, nv, has_further, problem, weight, shared, iterate)
+        for n in range(lanes):
+            world = group * lanes + n
+            shared.left[n] = shared.square[n]
+            shared.moves[n] = 0
+            if s.has(0, world, constraints):
+                if stage[world] == DONE and sweep_count[world] > 0:
+                    shared.moves[n] = 1
+                    any_kept = True
+        if any_kept:
+            linear.solve_kept(
+                group, nv, shared.moves, kept_system.first, kept_system.lower, kept_system.upper, shared.velocity,
+                iterate.residual, iterate.step,
+            )  # fmt: skip
+            find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
+        for n in range(lanes):
+            if s.has(0, group * lanes + n, constraints):
+                shared.moves[n] = 1
+        again = is_left(shared)
+        if again:
+            s.factorise_systems(group, most, nv, constraints, problem, iterate, shared)
+            linear.begin_step(group, nv, shared.moves, iterate.step)
+            find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
+        attempt = int(0)
+        while again and attempt < 2:
+            linear.solve_transposed(
+                group, nv, shared.moves, shared.first, shared.lower, shared.upper, shared.velocity, iterate.residual,
+                iterate.step,
+            )  # fmt: skip
+            find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
+            attempt += 1
+            again = is_left(shared)
+
+    @wp.func
+    def find_bars(
+        i: int,
+        n: int,
+        world: int,
+        regularisation: wp.array2d(dtype=scalar),
+        constraints: Constraints,
+        problem: Problem,
+        softness: wp.array2d(dtype=scalar),
+        iterate: Iterate,
+        shared: Group,
+        bound_bar: wp.array2d(dtype=scalar),
+        softness_bar: wp.array2d(dtype=scalar),
+        regularisation_bar: wp.array2d(dtype=scalar),
+        rhs_bar: wp.array2d(dtype=vec3),
+    ):
+        """The adjoints of a constraint's law in one world. Returns that of the squares of its rows."""
+        kind = constraints.kind[i, world]
+        item = constraints.item[i, world]
+        value_bar = get(i, kept.RHS_BAR, n, shared)
+        rhs_bar[i, world] = value_bar
+        bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
+        bars = law_adjoint.bound_adjoint(i, kind, item, world, get(i, kept.S, n, shared), bounds, problem, iterate)
+        bound_bar[i, world] = bars[0]
+        value = iterate.value[i, world]
+        spring_bar, hard_bar = law_adjoint.resistance_adjoint(
+            i, kind, world, value, value_bar, bounds, problem, softness
+        )
+        softness_bar[i, world] = spring_bar
+        epsilon = common.value_of(regularisation, world, 0)
+        if problem.grip[i, world][1] > zero:
+            mass_share = problem.grip[i, world][1] * laws.softness_shares(kind)[1]
+            common.add_at(regularisation_bar, world, 0, hard_bar / (mass_share * epsilon))
+        return epsilon * hard_bar / laws.row_count(kind)
+
+    @wp.func
+    def keep_response(
+        i: int,
+        world: int,
+        n: int,
+        paths: Paths,
+        trees: TreeDofs,
+        constraints: Constraints,
+        couplings: Couplings,
+        shared: Group,
+        coupled_response: wp.array2d(dtype=vec3),
+    ):
+        """Write G of one world to where the rows of joints and tendons read it."""
+        for side in range(2):
+            tail = constraints.tail[2 * i + side, world]
+            if tail < 0:
+                continue
+            at = couplings.constraint_incidence[2 * i + side, world] * trees.max_tree_dofs
+            at -= trees.tree_dof_start[trees.dof_tree[tail]]
+            for d in range(paths.dof_depth[tail] + 1):
+                k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                place = 3 * k * lanes + n
+                coupled_response[at + k, world] = vec3(
+                    shared.response[place], shared.response[place + lanes], shared.response[place + 2 * lanes]
+                )
+
+    @wp.kernel(module=module, enable_backward=False)
+    def group_adjoint(
+        # Model
+        paths: Paths,
+        trees: TreeDofs,
+        # Parameters
+        regularisation: wp.array2d(dtype=scalar),
+        # Data in
+        constraints: Constraints,
+        couplings: Couplings,
+        problem: Problem,
+        softness: wp.array2d(dtype=scalar),
+        system: System,
+        sweep_count: wp.array(dtype=int),
+        stage: wp.array(dtype=int),
+        factor_l: wp.array2d(dtype=scalar),
+        qd_solved: wp.array2d(dtype=scalar),
+        impulse: wp.array2d(dtype=vec3),
+        origin: wp.array2d(dtype=vec3),
+        subspace: wp.array2d(dtype=lane.spatial),
+        contacts: Contacts,
+        equalities: Equalities,
+        # Adjoint in
+        further_impulse_bar: wp.array2d(dtype=vec3),
+        # Data out
+        shared: Group,
+        iterate: Iterate,
+        # Adjoint out
+        weight: wp.array2d(dtype=scalar),
+        rhs_bar: wp.array2d(dtype=vec3),
+        bound_bar: wp.array2d(dtype=scalar),
+        softness_bar: wp.array2d(dtype=scalar),
+        regularisation_bar: wp.array2d(dtype=scalar),
+        coupled_response: wp.array2d(dtype=vec3),
+        own_mass_bar: wp.array2d(dtype=scalar),
+        own_mass_bar_diagonal: wp.array2d(dtype=scalar),
+        subspace_bar: wp.array2d(dtype=lane.spatial),
+        origin_bar: wp.array2d(dtype=vec3),
+        contacts_bar: Contacts,
+        equalities_bar: Equalities,
+        qd_bar: wp.array2d(dtype=scalar),
+        adjoint_residual: wp.array(dtype=scalar),
+    ):
+        """weight: D^-1 L'^-1 v+_bar, made w. iterate: the solution, whose values are read; all else of it is scratch.
+
+        coupled_response: G of the constraints whose rows are not made of velocities, but of joints or tendons; no rows where there are none.
+        own_mass_bar: adjoints of L and of D.
+        """
+        group = wp.tid()
+        worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
+        nv = paths.dof_depth.shape[0]
+        linear.clear_mass_bars(group, own_mass_bar, own_mass_bar_diagonal)
+        most = int(0)
+        for n in range(worlds):
+            most = wp.max(most, constraints.count[group * lanes + n])
+        if most > 0:
+            s.gather(group, most, nv, paths, constraints, problem, shared)
+            has_further = further_impulse_bar.shape[0] > 0
+            for i in range(most):
+                s.find_slopes(i, group, constraints, problem, iterate, shared)
+                if has_further:
+                    keep_further(i, group, constraints, further_impulse_bar, shared)
+            solve(
+                group, most, nv, has_further, constraints, problem, system, sweep_count, stage, weight, shared, iterate
+            )  # fmt: skip
+            for n in range(lanes):
+                world = group * lanes + n
+                shared.moves[n] = 0
+                if s.has(0, world, constraints):
+                    shared.moves[n] = 1
+                    if shared.left[n] > zero:
+                        left = wp.sqrt(shared.square[n] / shared.left[n])
+                        adjoint_residual[world] = wp.max(adjoint_residual[world], left)
+            linear.push_weights(
+                group, nv, shared.moves, problem.inverse_mass, iterate.step, iterate.residual, weight
+            )  # fmt: skip
+        linear.finish_weights(
+            group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, weight
+        )  # fmt: skip
+        if most == 0:
+            return
+        geometry.begin_rows(group, nv, qd_solved, shared.velocity)
+        for i in range(most):
+            for n in range(lanes):
+                world = group * lanes + n
+                own = zero
+                if s.has(i, world, constraints):
+                    own = find_bars(
+                        i, n, world, regularisation, constraints, problem, softness, iterate, shared, bound_bar,
+                        softness_bar, regularisation_bar, rhs_bar,
+                    )  # fmt: skip
+                shared.fields[(i * FIELDS + kept.OWN_BAR) * lanes + n] = own
+            linear.find_own_response(
+                i, group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.dofs, shared.length,
+                shared.rows, shared.fields, factor_l, problem.inverse_mass, shared.response, own_mass_bar,
+                own_mass_bar_diagonal,
+            )  # fmt: skip
+            if coupled_response.shape[0] > 0:
+                for n in range(worlds):
+                    world = group * lanes + n
+                    if i < constraints.count[world]:
+                        kind = constraints.kind[i, world]
+                        if kind == CONE_LIMIT or kind == COUPLING or reference_rows.is_of_tendon(kind):
+                            keep_response(
+                                i, world, n, paths, trees, constraints, couplings, shared, coupled_response
+                            )  # fmt: skip
+            geometry.rows_adjoint(
+                i, group, nv, shared.path, trees.dof_tree, constraints.count, constraints.kind, constraints.item,
+                constraints.tail, constraints.reference, origin, contacts.point, contacts.apart, contacts.frame,
+                equalities.anchor_point, impulse, weight, shared.fields, shared.response, subspace, shared.velocity,
+                subspace_bar, origin_bar, contacts_bar.point, contacts_bar.apart, contacts_bar.frame,
+                equalities_bar.anchor_point,
+            )  # fmt: skip
+        geometry.end_rows(group, nv, shared.velocity, qd_bar)
+
+    return SimpleNamespace(module=module, group_adjoint=group_adjoint)

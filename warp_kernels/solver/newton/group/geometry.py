@@ -1,0 +1,224 @@
+"""The way back from rows that are made of velocities to where they act and to the motions of the joints, for the worlds of a lane group.
+
+What :mod:`warp_kernels.solver.row_adjoint` does for the geometric rows of one world, by the law whose rows hold all of a velocity.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.newton.group.adjoint_system import OWN_BAR, RHS_BAR
+from warp_kernels.solver.newton.group.code import native_code
+from warp_kernels.solver.newton.group.sweeps import FIELDS
+from warp_kernels.types import CONTACT, ORIENTATION, POINT, lane_types, warp_types
+
+# The velocities after the step, side by side.
+_LOAD = """
+    pack* speed = reinterpret_cast<pack*>(velocity.data);
+    for (int n = 0; n < {lanes}; ++n) {{
+        const int last = qd_solved.shape[0] - 1;
+        const int world = group * {lanes} + n < last ? group * {lanes} + n : last;
+        const number_type* v = reinterpret_cast<const number_type*>(reinterpret_cast<const char*>(qd_solved.data) + world * wp::int64(qd_solved.strides[0]));
+        for (int k = 0; k < nv; ++k) speed[k][n] = v[k];
+    }}
+    pack* bars = speed + nv;
+    const pack nothing = 0;
+    for (int k = 0; k < nv; ++k) bars[k] = nothing;
+"""
+_ADD = """
+    const pack* bars = reinterpret_cast<const pack*>(velocity.data) + nv;
+    for (int n = 0; n < {lanes} && group * {lanes} + n < qd_bar.shape[0]; ++n) {{
+        number_type* v = reinterpret_cast<number_type*>(reinterpret_cast<char*>(qd_bar.data) + (group * {lanes} + n) * wp::int64(qd_bar.strides[0]));
+        for (int k = 0; k < nv; ++k) v[k] += bars[k][n];
+    }}
+"""
+# One side of a constraint after the other. A world whose constraint has no such side, or isn't made of velocities, has an empty path and
+# a frame of zeros. ``on`` is one where a degree of freedom is on a world's path.
+_ROWS = """
+    typedef wp::uint64 bits __attribute__((ext_vector_type({lanes})));
+    const pack nothing = 0;
+    const wp::uint64* masks = reinterpret_cast<const wp::uint64*>(path.data);
+    const pack* bar = reinterpret_cast<const pack*>(fields.data) + constraint * {FIELDS} + {RHS_BAR};
+    const pack b[3] = {{bar[0], bar[1], bar[2]}};
+    const bool has_own = __builtin_reduce_or(reinterpret_cast<const pack*>(fields.data)[constraint * {FIELDS} + {OWN_BAR}] != nothing);
+    const pack* speed = reinterpret_cast<const pack*>(velocity.data);
+    pack* speed_bar = reinterpret_cast<pack*>(velocity.data) + nv;
+    const pack* g_own = reinterpret_cast<const pack*>(response.data);
+#define ENTRY(array, type, i, j) (reinterpret_cast<type*>(reinterpret_cast<char*>(array.data) + (i) * wp::int64(array.strides[0]) + (j) * wp::int64(array.strides[1])))
+    for (int side = 0; side < 2; ++side) {{
+        const number_type sign = side ? 1 : -1;
+        bits paths = 0;
+        wp::uint64 all = 0;
+        bool any_linear = false, any_angular = false;
+        pack frame[9], lever[3], impulses[3], linear = nothing, angular = nothing;
+        for (int c = 0; c < 9; ++c) frame[c] = nothing;
+        for (int c = 0; c < 3; ++c) lever[c] = impulses[c] = nothing;
+        int kinds[{lanes}], items[{lanes}], trees[{lanes}], references[{lanes}];
+        for (int n = 0; n < {lanes}; ++n) {{
+            const int world = group * {lanes} + n;
+            kinds[n] = -1;
+            if (world >= count.shape[0] || constraint >= *reinterpret_cast<const int*>(reinterpret_cast<const char*>(count.data) + world * wp::int64(count.strides[0]))) continue;
+            const int which = *ENTRY(kind, const int, constraint, world);
+            const int end = *ENTRY(tail, const int, 2 * constraint + side, world);
+            if (end < 0 || (which != {CONTACT} && which != {POINT} && which != {ORIENTATION})) continue;
+            kinds[n] = which;
+            paths[n] = masks[end];
+            all |= masks[end];
+            const int at = items[n] = *ENTRY(item, const int, constraint, world);
+            const int tree = trees[n] = reinterpret_cast<const int*>(dof_tree.data)[end];
+            const int other = references[n] = *ENTRY(reference, const int, constraint, world);
+            const number_type* own_impulse = ENTRY(impulse, const number_type, constraint, world);
+            for (int c = 0; c < 3; ++c) impulses[c][n] = own_impulse[c];
+            if (which == {ORIENTATION}) {{
+                any_angular = true;
+                angular[n] = 1;
+            }} else {{
+                any_linear = true;
+                linear[n] = 1;
+                const number_type* point = which == {CONTACT} ? ENTRY(contact_point, const number_type, at, world) : ENTRY(anchor_point, const number_type, at, world);
+                const number_type* from = ENTRY(origin, const number_type, other, world);
+                const number_type* to = ENTRY(origin, const number_type, tree, world);
+                for (int c = 0; c < 3; ++c) lever[c][n] = point[c] + (from[c] - to[c]);
+                if (which == {CONTACT} && contact_apart.shape[0] > 0) {{
+                    const number_type* apart = ENTRY(contact_apart, const number_type, at, world);
+                    for (int c = 0; c < 3; ++c) lever[c][n] = (point[c] + number_type(0.5) * sign * apart[c]) + (from[c] - to[c]);
+                }}
+            }}
+            if (which == {CONTACT}) {{
+                const number_type* own_frame = ENTRY(contact_frame, const number_type, at, world);
+                for (int c = 0; c < 9; ++c) frame[c][n] = sign * own_frame[c];
+            }} else
+                for (int c = 0; c < 3; ++c) frame[4 * c][n] = sign;
+        }}
+        if (!all) continue;
+        pack along_impulse[3], along_bar[3], frame_bar[9], lever_bar[3];
+        for (int c = 0; c < 3; ++c) {{
+            along_impulse[c] = impulses[0] * frame[c] + impulses[1] * frame[3 + c] + impulses[2] * frame[6 + c];
+            along_bar[c] = b[0] * frame[c] + b[1] * frame[3 + c] + b[2] * frame[6 + c];
+            lever_bar[c] = nothing;
+        }}
+        for (int c = 0; c < 9; ++c) frame_bar[c] = nothing;
+        for (wp::uint64 rest = all; rest; rest &= rest - 1) {{
+            const int k = __builtin_ctzll(rest);
+            const pack on = __builtin_convertvector((paths >> wp::uint64(k)) & wp::uint64(1), pack);
+            const pack* column = reinterpret_cast<const pack*>(ENTRY(subspace, const char, k, group));
+            pack* column_bar = reinterpret_cast<pack*>(ENTRY(subspace_bar, char, k, group));
+            const pack w = on * WEIGHT(k), v = on * speed[k];
+            pack g[3], push[3];
+            for (int r = 0; r < 3; ++r) g[r] = impulses[r] * w + b[r] * v;
+            for (int c = 0; c < 3; ++c) push[c] = along_impulse[c] * w + along_bar[c] * v;
+            if (has_own) {{
+                const pack own[3] = {{on * g_own[3 * k], on * g_own[3 * k + 1], on * g_own[3 * k + 2]}};
+                for (int r = 0; r < 3; ++r) g[r] += own[r];
+                for (int c = 0; c < 3; ++c) push[c] += own[0] * frame[c] + own[1] * frame[3 + c] + own[2] * frame[6 + c];
+            }}
+            const pack x = column[0], y = column[1], z = column[2];
+            pack motion[3] = {{x, y, z}};
+            if (any_linear) {{
+                const pack of_point[3] = {{
+                    column[3] + (y * lever[2] - z * lever[1]),
+                    column[4] + (z * lever[0] - x * lever[2]),
+                    column[5] + (x * lever[1] - y * lever[0])}};
+                pack turns[3];
+                for (int c = 0; c < 3; ++c) {{
+                    motion[c] = any_angular ? linear * of_point[c] + angular * motion[c] : of_point[c];
+                    turns[c] = any_angular ? angular * push[c] : nothing;
+                    push[c] = any_angular ? linear * push[c] : push[c];
+                    column_bar[3 + c] += push[c];
+                }}
+                column_bar[0] += (lever[1] * push[2] - lever[2] * push[1]) + turns[0];
+                column_bar[1] += (lever[2] * push[0] - lever[0] * push[2]) + turns[1];
+                column_bar[2] += (lever[0] * push[1] - lever[1] * push[0]) + turns[2];
+                lever_bar[0] += push[1] * z - push[2] * y;
+                lever_bar[1] += push[2] * x - push[0] * z;
+                lever_bar[2] += push[0] * y - push[1] * x;
+            }} else
+                for (int c = 0; c < 3; ++c) column_bar[c] += push[c];
+            for (int r = 0; r < 3; ++r)
+                for (int c = 0; c < 3; ++c) frame_bar[3 * r + c] += g[r] * motion[c];
+            speed_bar[k] += on * (along_bar[0] * motion[0] + along_bar[1] * motion[1] + along_bar[2] * motion[2]);
+        }}
+        for (int n = 0; n < {lanes}; ++n) {{
+            if (kinds[n] < 0 || kinds[n] == {ORIENTATION}) continue;
+            const int world = group * {lanes} + n;
+            number_type* point_bar = kinds[n] == {CONTACT} ? ENTRY(contact_point_bar, number_type, items[n], world) : ENTRY(anchor_point_bar, number_type, items[n], world);
+            number_type* from_bar = ENTRY(origin_bar, number_type, references[n], world);
+            number_type* to_bar = ENTRY(origin_bar, number_type, trees[n], world);
+            for (int c = 0; c < 3; ++c) {{
+                point_bar[c] += lever_bar[c][n];
+                from_bar[c] += lever_bar[c][n];
+                to_bar[c] -= lever_bar[c][n];
+            }}
+            if (kinds[n] != {CONTACT}) continue;
+            number_type* own_frame_bar = ENTRY(contact_frame_bar, number_type, items[n], world);
+            for (int c = 0; c < 9; ++c) own_frame_bar[c] += sign * frame_bar[c][n];
+            if (contact_apart.shape[0] > 0) {{
+                number_type* apart_bar = ENTRY(contact_apart_bar, number_type, items[n], world);
+                for (int c = 0; c < 3; ++c) apart_bar[c] += number_type(0.5) * sign * lever_bar[c][n];
+            }}
+        }}
+    }}
+#undef ENTRY
+"""
+
+
+@functools.cache
+def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
+    """The functions for one precision and number of lanes."""
+    t, lane = warp_types(scalar), lane_types(scalar, lanes)
+    ints, ints2d, numbers = wp.array(dtype=int), wp.array2d(dtype=int), wp.array(dtype=scalar)
+    of_worlds, vectors, frames = wp.array2d(dtype=scalar), wp.array2d(dtype=t.vec3), wp.array2d(dtype=t.mat33)
+    columns = wp.array2d(dtype=lane.spatial)
+    code = functools.partial(native_code, scalar, lanes)
+    parts = {
+        "FIELDS": FIELDS,
+        "RHS_BAR": RHS_BAR,
+        "OWN_BAR": OWN_BAR,
+        "CONTACT": CONTACT,
+        "POINT": POINT,
+        "ORIENTATION": ORIENTATION,
+    }
+
+    @wp.func_native(code(_LOAD))
+    def begin_rows(group: int, nv: int, qd_solved: of_worlds, velocity: numbers):
+        """Put v+ of all worlds side by side, with zeros for the adjoint of qd behind."""
+
+    @wp.func_native(code(_ROWS, "weight", **parts))
+    def rows_adjoint(
+        constraint: int,
+        group: int,
+        nv: int,
+        path: wp.array(dtype=wp.uint64),
+        dof_tree: ints,
+        count: ints,
+        kind: ints2d,
+        item: ints2d,
+        tail: ints2d,
+        reference: ints2d,
+        origin: vectors,
+        contact_point: vectors,
+        contact_apart: vectors,
+        contact_frame: frames,
+        anchor_point: vectors,
+        impulse: vectors,
+        weight: of_worlds,
+        fields: numbers,
+        response: numbers,
+        subspace: columns,
+        velocity: numbers,
+        subspace_bar: columns,
+        origin_bar: vectors,
+        contact_point_bar: vectors,
+        contact_apart_bar: vectors,
+        contact_frame_bar: frames,
+        anchor_point_bar: vectors,
+    ):
+        """From the adjoint of a constraint's rows to those of what they are made of; adds to all of them."""
+
+    @wp.func_native(code(_ADD))
+    def end_rows(group: int, nv: int, velocity: numbers, qd_bar: of_worlds):
+        """Add what the rows have found of qd."""
+
+    return SimpleNamespace(begin_rows=begin_rows, rows_adjoint=rows_adjoint, end_rows=end_rows)
