@@ -16,7 +16,7 @@ from warp_kernels.solver.structs import Constraints, TendonRows, solver_structs
 from warp_kernels.types import CONTACT, LOWER_LIMIT, SPIN, TENDON_LIMIT, UPPER_LIMIT, kernel_module, warp_types
 
 # What a sensor measures.
-TOUCH, JOINT_LIMIT, TENDON_LIMIT_FORCE = range(3)
+TOUCH, JOINT_LIMIT, TENDON_LIMIT_FORCE, FORCE, TORQUE = range(5)
 # Shapes of zones.
 ZONES = ("sphere", "capsule", "ellipsoid", "cylinder", "box")
 SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX = range(5)
@@ -32,13 +32,13 @@ def force_sensor_structs(scalar: Any) -> SimpleNamespace:
         """Sensors, each with a place among the forces that are measured.
 
         Attributes:
-            kind: TOUCH, JOINT_LIMIT or TENDON_LIMIT_FORCE [n].
+            kind: TOUCH, JOINT_LIMIT, TENDON_LIMIT_FORCE, or FORCE or TORQUE (:mod:`warp_kernels.wrench_sensors`) [n].
             place: where its force goes [n].
             item: the degree of freedom, or the tendon [n].
-            link: of its zone, -1 for the world [n].
+            link: of its frame, -1 for the world [n].
             zone: shape of the zone, an index of ``ZONES`` [n].
             size: of that, half lengths and radii [n], m.
-            placement: of the zone in its link [n].
+            placement: of the frame in its link [n].
             touches: 1 for the geometries whose contacts count [n, num_geometries].
         """
 
@@ -203,6 +203,8 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
         at = first_world + world
         force = wp.array(ptr=address, shape=(step + 1, total_worlds, num_sensors), dtype=vec3)
         for i in range(force_sensors.kind.shape[0]):
+            if force_sensors.kind[i] >= FORCE:
+                continue
             total = zero
             for constraint in range(constraints.count[world]):
                 push = impulse[constraint, world][0]

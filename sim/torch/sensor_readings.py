@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
+from sim.model.sensors.carried import links_carried
 from sim.model.sensors.kinds import FRAME, LINK, SENSOR_KINDS
 from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
@@ -164,7 +165,26 @@ class _Motion:
                 f"Sensors: sensor '{sensor.name}' measures a force; give contact_force of "
                 f"rollout_with_contact_forces, of {len(self.q)} steps"
             )
-        return self.contact_force[:, :, self.simulator.contact_sensors.index(sensor.name), :1]
+        found = self.contact_force[:, :, self.simulator.contact_sensors.index(sensor.name)]
+        if SENSOR_KINDS[sensor.kind].numbers == 1:
+            return found[..., :1]
+        return self._seen(sensor.target, self._moving(sensor) - found)
+
+    def _moving(self, sensor: Sensor) -> torch.Tensor:
+        """Force, or torque about the origin of the frame, that moves a link and all that it carries."""
+        links = links_carried(self.model, self.model.frame(sensor.target).link)
+        mass, arm, place, rotation, velocity = self._carried(links)
+        make = lambda: self.robot.frame_acceleration(self.q, self.qd, self.qdd)  # noqa: E731
+        acceleration = self._once("link accelerations", make)[:, :, links]
+        spin, gain = velocity[..., :3], acceleration[..., :3]
+        turning = torch.linalg.cross(gain, arm) + torch.linalg.cross(spin, torch.linalg.cross(spin, arm))
+        force = mass * (acceleration[..., 3:] + turning - self.robot.gravity)
+        if sensor.kind == "force":
+            return force.sum(dim=-2)
+        inertia = rotation @ self.robot.inertia[links] @ rotation.mT
+        momentum, rate = ((inertia @ x[..., None])[..., 0] for x in (spin, gain))
+        lever = place - self._origin(sensor.target)[:, :, None]
+        return (rate + torch.linalg.cross(spin, momentum) + torch.linalg.cross(lever, force)).sum(dim=-2)
 
     def _of_joint(self, values: torch.Tensor, starts: np.ndarray, joint: str, count: int) -> torch.Tensor:
         start = int(starts[self.model.joint_names.index(joint)])
@@ -300,19 +320,18 @@ class _Motion:
 
     # ---- links with all that they carry ------------------------------------------------------------------------
 
-    def _subtree(self, sensor: Sensor) -> torch.Tensor:
-        """Centre of mass, its velocity, or the angular momentum about it."""
-        top = self.model.link_names.index(sensor.target)
-        links = [top]
-        for link in range(top + 1, self.model.num_links):
-            if int(self.model.link_parent[link]) in links:
-                links.append(link)
-        mass = self.robot.mass[links, None]
+    def _carried(self, links: list[int]) -> tuple[torch.Tensor, ...]:
+        """Masses, centres of mass from the links' origins and in the world, rotations and velocities of links."""
         poses = self._once("links", lambda: self.robot.forward_kinematics_matrix(self.q))[:, :, links]
         velocity = self._once("link velocities", lambda: self.robot.frame_velocity(self.q, self.qd))[:, :, links]
         rotation = poses[..., :3, :3]
         arm = (rotation @ self.robot.com[links, :, None])[..., 0]
-        place = poses[..., :3, 3] + arm
+        return self.robot.mass[links, None], arm, poses[..., :3, 3] + arm, rotation, velocity
+
+    def _subtree(self, sensor: Sensor) -> torch.Tensor:
+        """Centre of mass, its velocity, or the angular momentum about it."""
+        links = links_carried(self.model, self.model.link_names.index(sensor.target))
+        mass, arm, place, rotation, velocity = self._carried(links)
         moving = velocity[..., 3:] + torch.linalg.cross(velocity[..., :3], arm)
         centre, mean = ((mass * x).sum(dim=-2) / mass.sum() for x in (place, moving))
         if sensor.kind == "subtree_com":

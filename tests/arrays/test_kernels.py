@@ -1,14 +1,18 @@
 """Loading kernels: what is said meanwhile, what a broken cache says, and that collecting kernels launches none."""
 
+import io
 import os
+import re
 import subprocess
 import sys
+import time
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
 import warp as wp
 
-from sim.arrays import launch
+from sim.arrays import kernels, launch
 from sim.arrays.kernels import quiet
 
 # Two modules of one kernel each; the first start compiles both together.
@@ -65,6 +69,25 @@ def test_one_line_while_they_are_compiled_and_silence_when_they_are_cached(cache
     chosen = start(cache, before="wp.config.log_level = wp.LOG_DEBUG")
     assert "Warp 1." in chosen.stdout + chosen.stderr
     assert "Module test.first" in chosen.stdout + chosen.stderr
+
+
+def test_a_terminal_sees_how_many_are_compiled(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal, futures = Terminal(), [Future() for _ in range(30)]
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for future in futures:
+        future.set_result(None)
+    for number, _ in enumerate(kernels._shown(futures)):
+        if number == 12:
+            time.sleep(0.2)  # longer than between two updates of the line
+    said = terminal.getvalue()
+    assert "compiling 0 of 30 modules of kernels" in said
+    assert re.search(r"\rcompiling 1[2-4] of 30 modules of kernels", said)
+    assert "\n" not in said, "one line"
+    assert said.endswith("\r"), "and it goes"
 
 
 def test_a_cache_that_cannot_be_made_is_one_sentence(tmp_path):

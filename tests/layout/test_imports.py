@@ -51,6 +51,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "solver.rows": ("collision", "solver.structs"),
     "contact_force": ("checkpoint", "solver.rows"),
     "force_sensors": ("checkpoint", "solver.rows"),
+    "wrench_sensors": ("checkpoint", "solver.rows", "force_sensors"),
     "solver": ("solver.rows", "dynamics"),
     "activation": ("checkpoint", "solver.rows"),
     "render": ("algebra", "variants"),

@@ -189,12 +189,14 @@ def test_what_is_refused():
 def test_sensors_without_a_counterpart_are_named(tmp_path):
     path = tmp_path / "left_out.xml"
     path.write_text(
-        ROBOT.replace("<clock/>", '<clock/> <force name="push" site="tip"/> <distance geom1="trunk" geom2="palm"/>')
+        ROBOT.replace(
+            "<clock/>", '<clock/> <normal name="n" geom1="trunk" geom2="palm"/> <distance geom1="trunk" geom2="palm"/>'
+        )
     )
     with pytest.warns(sim.MJCFWarning) as found:
         sim.load(path)
     texts = [str(each.message) for each in found]
-    assert any("left out: sensor 'push' (line 46): there are no sensors of type force" in text for text in texts)
+    assert any("left out: sensor 'n' (line 46): there are no sensors of type geomnormal" in text for text in texts)
     assert any("of type geomdist" in text for text in texts)
 
 

@@ -14,7 +14,7 @@ from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 
 # Kinds that MuJoCo has for sites alone.
-OF_SITES = ("accelerometer", "gyro", "velocimeter", "magnetometer", "rangefinder")
+OF_SITES = ("accelerometer", "gyro", "velocimeter", "magnetometer", "rangefinder", "force", "torque")
 
 
 def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:

@@ -32,6 +32,8 @@ def add_sensors(reader: Reader, shapes: Mapping[int, str]) -> None:
         target = None if kind is None else _target(reader, number, SENSOR_KINDS[kind].of)
         if kind == "rangefinder" and not _is_plain_rangefinder(reader, number):
             target = None
+        if kind in ("force", "torque") and reader.file.model.body_weldid[_body_of_site(reader, number)] == 0:
+            target = None  # a part of the world
         if kind is None or target is None:
             left.setdefault(_type(reader, number), []).append(reader.file.label("sensor", number))
             continue
@@ -85,6 +87,10 @@ def _is_plain_rangefinder(reader: Reader, number: int) -> bool:
     """Whether it is one ray along the axis of a site, and not a camera's or one that gives more than the distance."""
     model, kinds = reader.file.model, reader.file.mujoco.mjtObj
     return int(model.sensor_objtype[number]) == kinds.mjOBJ_SITE and int(model.sensor_dim[number]) == 1
+
+
+def _body_of_site(reader: Reader, number: int) -> int:
+    return int(reader.file.model.site_bodyid[reader.file.model.sensor_objid[number]])
 
 
 def _reference(reader: Reader, number: int) -> str:

@@ -45,7 +45,7 @@ class ModelBuilder(Bodies, Actuators, Constraints, Tendons, Sensors, Media, File
         Args:
             dtype: "float32" or "float64" (for checks).
             collapse_fixed: merge links behind fixed joints into the link that carries them; they stay as named frames.
-                Without it each keeps its own parameters.
+                Without it each keeps its own parameters. Links of sensors of force and torque are never merged.
 
         Raises:
             ModelError: naming the link or joint at fault: unknown parent or child, a cycle, two parents, no joint, a

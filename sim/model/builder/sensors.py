@@ -40,15 +40,17 @@ class Sensors(WorldSpec):
         - of frames and links "frame_position", "frame_orientation", "frame_x_axis", "frame_y_axis", "frame_z_axis",
           "frame_linear_velocity", "frame_angular_velocity", "frame_linear_acceleration", "frame_angular_acceleration",
           "accelerometer", "gyro", "velocimeter", "magnetometer", "rangefinder", the distance
-          along the frame's z axis to the nearest geometry that isn't on its own link, -1 for none, and "touch", the sum
-          of normal forces in a zone;
+          along the frame's z axis to the nearest geometry that isn't on its own link, -1 for none, "touch", the sum
+          of normal forces in a zone, and "force" and "torque", what the link that carries the frame's link does to it
+          through their joint, about the frame's origin and along its axes;
         - of a link with all that it carries "subtree_com", "subtree_linear_velocity" and "subtree_angular_momentum";
         - of the world "potential_energy", "kinetic_energy" and "clock".
 
         The position of a limit is the distance to the nearest limit less the margin within which it acts, zero farther
-        away; its velocity is the rate of that distance there. Touch sensors and forces of limits are measured by a
-        simulator that has their names among its ``contact_sensors``. A contact counts where it lies in the zone, or
-        where the way out of the body along its normal leads through the zone.
+        away; its velocity is the rate of that distance there. "touch", "force", "torque" and the forces of limits are
+        measured by a simulator that has their names among its ``contact_sensors``. A contact counts for a touch sensor
+        where it lies in the zone, or where the way out of the body along its normal leads through the zone. For
+        "force" and "torque" a link behind a fixed joint stays a link of its own.
 
         Args:
             name: unique name.
@@ -106,14 +108,14 @@ class Sensors(WorldSpec):
         geometries: Sequence[str] | None,
     ) -> tuple[float, ...] | None:
         """The size of the zone of a touch sensor; None for other sensors, which have no zone."""
+        if kind in ("touch", "force", "torque") and target == WORLD:
+            raise ModelError(
+                f"{where}: a sensor of kind '{kind}' needs a frame or link as its target; add_frame makes a frame"
+            )
         if kind != "touch":
             if zone is not None or zone_size is not None or geometries is not None:
                 raise ModelError(f"{where}: zone, zone_size and geometries are for kind 'touch'; leave them out")
             return None
-        if target == WORLD:
-            raise ModelError(
-                f"{where}: a touch sensor needs a frame or link as its target; add_frame makes one of the world"
-            )
         if zone not in ZONE_SIZES:
             raise ModelError(f"{where}: zone is {zone!r}; a touch sensor needs one of {', '.join(ZONE_SIZES)}")
         given = () if zone_size is None else zone_size

@@ -80,8 +80,14 @@ def merge_links(
         world: the description.
         joint_of: the joint that carries each link.
         order: the links, each before those that it carries.
-        collapse_fixed: merge what is behind a fixed joint into the link that carries it.
+        collapse_fixed: merge what is behind a fixed joint into the link that carries it, unless a sensor measures what
+            that joint transmits.
     """
+    sensed = {
+        world.frames[sensor.target][0] if sensor.target in world.frames else sensor.target
+        for sensor in world.sensors.values()
+        if sensor.kind in ("force", "torque")
+    }
     bodies: list[Body] = []
     home: Homes = {WORLD: (-1, IDENTITY)}
     for name in order:
@@ -89,7 +95,7 @@ def merge_links(
         parent, placement = home[joint.parent]
         placement = compose(placement, joint.placement)
         link = world.links[name]
-        merged = collapse_fixed and joint.type == codes.FIXED and not joint.kinematic
+        merged = collapse_fixed and joint.type == codes.FIXED and not joint.kinematic and name not in sensed
         if merged and _may_merge(link, bodies[parent] if parent >= 0 else None):
             home[name] = (parent, placement)
         else:

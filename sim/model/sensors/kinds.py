@@ -62,6 +62,8 @@ SENSOR_KINDS = {
     "magnetometer": SensorKind(FRAME, 3, "magnetometer"),
     "rangefinder": SensorKind(FRAME, 1, "rangefinder"),
     "touch": SensorKind(FRAME, 1, "touch", by_forces=True),
+    "force": SensorKind(FRAME, 3, "force", by_forces=True),
+    "torque": SensorKind(FRAME, 3, "torque", by_forces=True),
     "subtree_com": SensorKind(LINK, 3, "subtreecom"),
     "subtree_linear_velocity": SensorKind(LINK, 3, "subtreelinvel"),
     "subtree_angular_momentum": SensorKind(LINK, 3, "subtreeangmom"),

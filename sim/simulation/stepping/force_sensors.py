@@ -11,9 +11,18 @@ from sim.errors import ModelError
 from sim.model.checks import is_whole
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
+from sim.model.sensors.carried import links_carried
 from sim.model.sensors.kinds import SENSOR_KINDS
 from sim.model.sensors.sensor import Sensor
-from warp_kernels.force_sensors import JOINT_LIMIT, TENDON_LIMIT_FORCE, TOUCH, ZONES, force_sensor_structs
+from warp_kernels.force_sensors import (
+    FORCE,
+    JOINT_LIMIT,
+    TENDON_LIMIT_FORCE,
+    TORQUE,
+    TOUCH,
+    ZONES,
+    force_sensor_structs,
+)
 from warp_kernels.types import warp_types
 
 
@@ -45,6 +54,10 @@ def force_sensors(model: Model, chosen: Sequence[int | str], device: wp.DeviceLi
     touches = np.zeros((len(sensors), model.num_geometries), dtype=np.int32)
     for row, sensor in enumerate(sensors):
         touches[row, [model.geometry(name) for name in sensor.geometries or ()]] = 1
+        if sensor.kind in ("force", "torque"):
+            links = links_carried(model, rows[row]["link"])
+            _require_no_anchors(model, sensor, links)
+            touches[row, [i for i, geometry in enumerate(model.geometries) if geometry.link in links]] = 1
 
     def column(name: str, dtype: Any) -> wp.array:
         return wp.array([row[name] for row in rows], dtype=dtype, device=device)
@@ -69,7 +82,22 @@ def _row(model: Model, sensor: Sensor) -> dict[str, Any]:
     if sensor.kind == "tendon_limit_force":
         return row | {"kind": TENDON_LIMIT_FORCE, "item": model.tendons.names.index(sensor.target)}
     frame = model.frame(sensor.target)
+    if sensor.kind in ("force", "torque"):
+        kind = FORCE if sensor.kind == "force" else TORQUE
+        return row | {"link": frame.link, "placement": frame.placement, "kind": kind}
     assert sensor.zone is not None
     assert sensor.zone_size is not None
     size = (*sensor.zone_size, 1.0, 1.0)[:3]
     return row | {"link": frame.link, "placement": frame.placement, "zone": ZONES.index(sensor.zone), "size": size}
+
+
+def _require_no_anchors(model: Model, sensor: Sensor, links: Sequence[int]) -> None:
+    """Refuse point and weld constraints that act on a sensor's part from outside; raises ModelError naming one."""
+    equalities = model.equalities
+    sides = zip(equalities.anchor_names, equalities.anchor_link_a, equalities.anchor_link_b, strict=True)
+    for name, a, b in sides:
+        if (a in links) != (b in links):
+            raise ModelError(
+                f"Simulator: sensor '{sensor.name}' doesn't measure what the constraint '{name}' does to its link; "
+                "leave it out of contact_sensors"
+            )

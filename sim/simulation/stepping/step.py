@@ -41,6 +41,7 @@ from warp_kernels.solver.rows.cones import cone_kernels
 from warp_kernels.solver.rows.equalities import equality_kernels
 from warp_kernels.solver.tendons.constraint_rows import tendon_constraint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
+from warp_kernels.wrench_sensors import wrench_sensor_kernels
 
 
 class Step(Workspace):
@@ -70,6 +71,7 @@ class Step(Workspace):
             self._launch(contact_force_kernels(self.scalar).store_contact_forces, self.num_worlds)
         if self.force_sensors.kind.shape[0]:
             self._launch(force_sensor_kernels(self.scalar).store_sensor_forces, self.num_worlds)
+            self._launch(wrench_sensor_kernels(self.scalar).store_wrenches, self.num_worlds)
         self._launch(kernels.move_cursor, 1, by=1)
 
     def forward(self) -> None:

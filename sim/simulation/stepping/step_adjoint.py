@@ -35,6 +35,7 @@ from warp_kernels.solver.newton.smoothing import smoothing_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.row_adjoint import row_adjoint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
+from warp_kernels.wrench_sensors import wrench_sensor_kernels
 
 
 class DifferentiableStep(Step):
@@ -261,6 +262,7 @@ class DifferentiableStep(Step):
             self._launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
         if self.force_sensors.kind.shape[0]:
             self._launch(force_sensor_kernels(self.scalar).sensor_force_adjoint, self.num_worlds)
+            self._launch(wrench_sensor_kernels(self.scalar).wrench_adjoint, self.num_worlds)
         if self.bouncing:
             self._launch(bounce.path_adjoint, self.num_worlds)
         if self.by_mujoco:
