@@ -1,54 +1,86 @@
-"""Makes small pictures of all examples for the README and the pages of docs.
+"""Makes small pictures of all examples for the README and the pages of docs, and a film of them.
 
     python -m bench.pictures
     python -m bench.pictures --only golf friction
 
-Runs the examples and drops frames of their animations, so that the files are small and load quickly. Animations that
+Runs the examples, and ``bench.throws``, which draws 64 worlds, and writes their animations as WebP. Animations that
 already exist in --out are reused, and an interrupted example resumes.
 """
 
 import argparse
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from examples.__main__ import find_examples
-from sim.render import write_gif
 
 DOCS = Path(__file__).parents[1] / "docs"
-SIZES = {"throw": (400, 225)}  # shown at the top of the README [pixels]
-SIZE = (320, 180)  # of all other animations [pixels]
-LARGEST = 180_000  # largest file [bytes]
-FASTEST = 12.5  # highest frame rate [frames per second]
+SIZE = (480, 270)  # of an animation [pixels]
+TWICE = (960, 540)  # of the picture of many worlds [pixels]
+FASTEST, FILM_RATE = 25.0, 12.5  # highest frame rate of an animation, and that of the film [frames per second]
+QUALITY = 72  # of WebP, of 100
 PLOTS = {"joint_friction": "curves.png"}  # plots that the pages show
+WORLDS = "throws"  # what bench.throws makes
+FILM = {
+    "throw": "An arm throws a ball at a target",
+    "throws": "The same in 64 worlds, each with a target of its own",
+    "golf": "A linkage hits a ball to rest at a mark",
+    "push": "A box is pushed to a place and turn",
+    "jump": "A quadruped jumps onto a step",
+    "parking": "A racecar backs into a gap",
+    "payload": "Two arms carry a load; the blue one knows it from a log",
+    "reach": "Two arms visit targets by a network, before and after training",
+}
 
 
-def make_small(animation: Path, path: Path) -> Path:
-    """Write an animation with as many of its frames as fit into ``LARGEST`` bytes."""
+def read(animation: Path, size: tuple[int, int]) -> tuple[list[Image.Image], float]:
+    """Frames of an animation at a size, equally long, and the time of each [s]."""
     with Image.open(animation) as image:
         pictures, seconds = [], []
         for number in range(getattr(image, "n_frames", 1)):
             image.seek(number)
             seconds.append(image.info["duration"] / 1000.0)
-            pictures.append(np.asarray(image.convert("RGB")))
-    # A GIF stores a still stretch as one long frame; repeat it so that all frames are equally long.
-    shortest = min(seconds)
-    frames = np.repeat(np.stack(pictures), [round(length / shortest) for length in seconds], axis=0)
-    for stride in range(int(np.ceil(1.0 / (FASTEST * shortest))), len(frames) + 1):
-        write_gif(path, frames[::-stride][::-1], 1.0 / (stride * shortest))  # keep the last frame
-        if path.stat().st_size <= LARGEST:
-            break
-    return path
+            pictures.append(image.convert("RGB").resize(size, Image.Resampling.BOX))
+    # A GIF stores a still stretch as one long frame.
+    shortest = max(min(seconds), 1.0 / FASTEST)
+    ends = np.cumsum(seconds)
+    times = np.arange(0.0, ends[-1] - 1e-9, shortest)
+    return [pictures[int(np.searchsorted(ends, time + 1e-9))] for time in times], shortest
+
+
+def write(path: Path, frames: Sequence[Image.Image], seconds: float) -> None:
+    """Write an endless animation."""
+    frames[0].save(
+        path, save_all=True, append_images=list(frames[1:]), duration=round(1000.0 * seconds), loop=0, quality=QUALITY,
+        method=4,
+    )  # fmt: skip
+
+
+def film(folder: Path, size: tuple[int, int]) -> list[Image.Image]:
+    """The animations one after the other, each with what it shows, at ``FILM_RATE`` frames per second."""
+    font = ImageFont.load_default(20)
+    frames = []
+    for name, caption in FILM.items():
+        pictures, seconds = read(folder / name / f"{name}.gif", size)
+        count = int(len(pictures) * seconds * FILM_RATE)
+        for number in range(count):
+            picture = pictures[min(int(number / (FILM_RATE * seconds)), len(pictures) - 1)].copy()
+            draw = ImageDraw.Draw(picture, "RGBA")
+            draw.rectangle((0, size[1] - 36, size[0], size[1]), fill=(20, 30, 45, 170))
+            draw.text((14, size[1] - 30), caption, fill=(255, 255, 255, 255), font=font)
+            frames.append(picture)
+    return frames
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    examples = list(find_examples())
+    everything = [*find_examples(), WORLDS]
     parser.add_argument(
-        "--only", nargs="+", choices=examples, default=examples, metavar="EXAMPLE", help="examples to run (all)"
+        "--only", nargs="+", choices=everything, default=everything, metavar="EXAMPLE", help="what to draw (all)"
     )
     parser.add_argument(
         "--out", type=Path, default=Path("out/pictures"), help="folder for the examples' output (out/pictures)"
@@ -57,19 +89,30 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.docs / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
+    written = []
     for name in options.only:
         out = options.out / name
         if not (out / f"{name}.gif").is_file():
             print(f"---- {name}", flush=True)
-            size = map(str, SIZES.get(name, SIZE))
-            subprocess.run([sys.executable, "-m", "examples", name, "--size", *size, "--out", out], check=True)
-        written = [make_small(out / f"{name}.gif", folder / f"{name}.gif")]
+            module = ["bench.throws"] if name == WORLDS else ["examples", name]
+            size = map(str, TWICE if name == WORLDS else SIZE)
+            subprocess.run([sys.executable, "-m", *module, "--size", *size, "--out", out], check=True)
+        if name == WORLDS:
+            written.append(folder / "throws.webp")
+            with Image.open(out / "throws.png") as still:
+                still.save(written[-1], quality=85, method=6)
+        else:
+            written.append(folder / f"{name}.webp")
+            write(written[-1], *read(out / f"{name}.gif", SIZE))
         if name in PLOTS:
             written.append(folder / f"{name}_{PLOTS[name]}")
             with Image.open(out / PLOTS[name]) as plot:
                 plot.convert("RGB").quantize(64).save(written[-1], optimize=True)
-        for path in written:
-            print(f"{path}: {path.stat().st_size / 1000.0:.0f} kB")
+    if all((options.out / name / f"{name}.gif").is_file() for name in FILM):
+        written.append(folder / "film.webp")
+        write(written[-1], film(options.out, SIZE), 1.0 / FILM_RATE)
+    for path in written:
+        print(f"{path}: {path.stat().st_size / 1000.0:.0f} kB")
 
 
 if __name__ == "__main__":

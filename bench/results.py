@@ -43,8 +43,8 @@ target, where no gradient tells it to let go.
 TRIALS_PICTURES = """\
 | throw | golf | racecar |
 |---|---|---|
-| ![An arm throws a ball](pictures/throw.gif) | ![A club hits a ball](pictures/golf.gif) \
-| ![A car slides and stops](pictures/friction.gif) |
+| ![An arm throws a ball](pictures/throw.webp) | ![A club hits a ball](pictures/golf.webp) \
+| ![A car slides and stops](pictures/friction.webp) |
 """
 RACECAR = "A racecar with locked wheels stops from 1 m/s after 0.8 m at a friction of v² / (2 g x) = 0.064, not 0.2."
 PUBLISHED = """\
@@ -76,7 +76,7 @@ the distance it travels and of the angle it turns (`examples/estimate.py`). The 
 interval holds 95 % of the posterior, sampled around the minima found. If the intervals are right, 95 % of them contain
 the truth, and errors divided by the stated standard deviations have a root mean square of 1.
 """
-ESTIMATION_PICTURE = "![A box bounces off a wall, past balls where it was seen](pictures/estimate.gif)\n"
+ESTIMATION_PICTURE = "![A box bounces off a wall, past balls where it was seen](pictures/estimate.webp)\n"
 
 
 @dataclass(frozen=True)

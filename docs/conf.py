@@ -27,7 +27,6 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
-    "sphinxcontrib.mermaid",
     "site_links",
     "site_math",
 ]
@@ -36,7 +35,6 @@ exclude_patterns = ["pictures"]
 # Markdown. The anchors of headings are those of GitHub, so that links work there and here.
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
-myst_fence_as_directive = ["mermaid"]
 
 # Tutorials are run when the site is built; an error in one stops the build.
 nb_execution_mode = "cache"

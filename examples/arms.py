@@ -3,7 +3,8 @@
 import argparse
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,10 @@ from sim.render import Trail
 from warp_kernels.types import FIXED
 
 POINTER = np.array([0.2, 0.1, 0.2])  # end of the rod on the tip, in the tip's frame, off the last joint's axis [m]
-ROD, BALL = 0.01, 0.025  # radii [m]
+ROD, BALL = 0.012, 0.035  # radii [m]
 PLATE = (0.2, 0.005)  # radius and half thickness of the plate that an arm stands on [m]
-GAP = 0.2  # between the space of neighbouring arms [m]
+GAP = 0.2  # between neighbouring arms when they are closest [m]
+TINT = 0.6  # how much of its own colour an arm has
 CLEARANCE = 0.3  # between the ground and the space of arms on a wall [m]
 AZIMUTH = -80.0  # azimuth of the camera, which looks across the row [degrees]
 UPRIGHT = Rotation.identity()
@@ -34,7 +36,7 @@ class Arm:
     """An arm of the row.
 
     Attributes:
-        color: colour of the plate that it stands on, "#rrggbb".
+        color: colour of the arm and of the plate that it stands on, "#rrggbb".
         robot: the arm.
         q: coordinates [frames, nq].
         ball: where its pointer should be, in the frame of its base [frames, 3] [m].
@@ -72,10 +74,16 @@ def write_arms(
         ends = [base.apply(pointer(arm.robot, arm.q, tip).cpu().numpy()) for arm in arms]
         links = [arm.robot.forward_kinematics(arm.q, None)[0].flatten(0, 1).cpu().numpy() for arm in arms]
     balls = [base.apply(arm.ball.cpu().numpy()) for arm in arms]
-    reached = np.concatenate([*ends, *balls, base.apply(np.concatenate(links))])
-    low, high = np.minimum(reached.min(axis=0), 0.0), np.maximum(reached.max(axis=0), 0.0)
-    height = 0.0 if base is UPRIGHT else CLEARANCE - low[2]
-    row = [np.array([k * (high[0] - low[0] + GAP), 0.0, height, *base.as_quat()]) for k in range(len(arms))]
+    frames = len(arms[0].q)
+    # Where each arm is in every frame, its base among it [frames, points, 3].
+    taken = [
+        np.concatenate(
+            [np.zeros((frames, 1, 3)), end[:, None], ball[:, None], base.apply(link).reshape(frames, -1, 3)], axis=1
+        )
+        for end, ball, link in zip(ends, balls, links, strict=True)
+    ]
+    height = 0.0 if base is UPRIGHT else CLEARANCE - min(points[..., 2].min() for points in taken)
+    row = [np.array([x, 0.0, height, *base.as_quat()]) for x in _places([points[..., 0] for points in taken])]
 
     builder = sim.ModelBuilder()
     builder.add_ground()
@@ -95,6 +103,15 @@ def write_arms(
     return write_motion(options, name, model, q, dt, trails=drawn, speed=speed, azimuth=AZIMUTH)
 
 
+def _places(across: Sequence[np.ndarray]) -> list[float]:
+    """Where arms with points at x [frames, points] stand in a row, each clear of the one before at all times."""
+    places = [0.0]
+    for before, behind in pairwise(across):
+        apart = (before.max(axis=1) - behind.min(axis=1)).max()
+        places.append(places[-1] + max(float(apart), 2.0 * PLATE[0]) + GAP)
+    return places
+
+
 def _add(builder: sim.ModelBuilder, k: int, arm: Arm, file: Path, tip: str, place: np.ndarray) -> tuple[Part, Part]:
     """Add an arm to the scene, with its plate, pointer and ball. Returns arm and ball."""
     name, color = f"arm{k}", _rgba(arm.color)
@@ -103,6 +120,7 @@ def _add(builder: sim.ModelBuilder, k: int, arm: Arm, file: Path, tip: str, plac
         part = builder.add_urdf(
             file, name=name, position=place[:3], orientation=place[3:], mimic="free", collision=False
         )
+    _tint(builder, name, color)
     builder.add_geometry(
         "world", "cylinder", name=f"{name}/plate", size=(*PLATE, 0.0), position=place[:3], orientation=place[3:],
         rgba=color, collides=False,
@@ -115,6 +133,15 @@ def _add(builder: sim.ModelBuilder, k: int, arm: Arm, file: Path, tip: str, plac
     )  # fmt: skip
     ball = builder.add_sphere(name=f"ball{k}", radius=BALL, mass=1.0, rgba=_rgba(RED), collides=False)
     return part, ball
+
+
+def _tint(builder: sim.ModelBuilder, name: str, color: tuple[float, float, float, float]) -> None:
+    """Mix a colour into those of all shapes of an arm."""
+    for spec in builder.geometries.values():
+        if spec.link.startswith(f"{name}/"):
+            own, share = np.array(spec.geometry.rgba[:3]), TINT * np.array(color[:3])
+            red, green, blue = (float(c) for c in (1.0 - TINT) * own + share)
+            spec.geometry = replace(spec.geometry, rgba=(red, green, blue, spec.geometry.rgba[3]))
 
 
 def _place_joints(model: sim.Model, part: Part, robot: sim.torch.Robot, place: np.ndarray) -> None:

@@ -61,7 +61,7 @@ MARGIN = 0.5  # how far the logarithms may leave the range from which boxes are 
 CONFIDENCE = 0.95  # probability of the intervals
 UNLIKELY = 1e-3  # probability below which a fit counts as bad
 SAMPLES, ROUNDS = 512, 3  # samples of the posterior per round, and rounds, for each box
-AZIMUTH = -125.0  # azimuth of the camera, in front of the wall [degrees]
+AZIMUTH, ELEVATION = -100.0, 25.0  # of the camera, which looks along the wall [degrees]
 TOGETHER = 32  # number of boxes whose samples are simulated at once
 
 
@@ -384,7 +384,9 @@ def write_files(
         qd=qd, dt=scene.dt,
     )  # fmt: skip
     markers = [Marker(f"seen_{k}", tuple(at), radius=0.012) for k, at in enumerate(seen.position[:, 0])]
-    files += write_motion(options, "estimate", scene.model, q, scene.dt, markers=markers, azimuth=AZIMUTH)
+    files += write_motion(
+        options, "estimate", scene.model, q, scene.dt, markers=markers, azimuth=AZIMUTH, elevation=ELEVATION
+    )
     print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
 
 

@@ -118,7 +118,10 @@ def main() -> None:
             Marker(side, (options.distance, y, 0.02), 0.02, MARK_COLOR)
             for side, y in (("left", 0.25), ("right", -0.25))
         ]
-        write_result(options, "friction", "Where a sliding car stops", scene.model, numbers, goal=GOAL, markers=markers)
+        write_result(
+            options, "friction", "Where a sliding car stops", scene.model, numbers, goal=GOAL, markers=markers,
+            azimuth=-50.0, elevation=22.0,
+        )  # fmt: skip
 
 
 def parse() -> argparse.Namespace:

@@ -64,6 +64,7 @@ def main() -> None:
         write_result(
             options, "golf", "A ball hit to rest at a target", scene.model, result.numbers(scene.target, scene.dt),
             goal=GOAL, markers=[marker], trails=[Trail("path", result.q[:, scene.ball_position])],
+            azimuth=-140.0, elevation=18.0,
         )  # fmt: skip
 
 

@@ -73,6 +73,7 @@ def write_result(
     markers: Sequence[Marker] = (),
     trails: Sequence[Trail] = (),
     azimuth: float = -60.0,
+    elevation: float = 15.0,
 ) -> None:
     """Write all files of a finished search, and print their names.
 
@@ -87,13 +88,15 @@ def write_result(
         markers: fixed marks, such as a target.
         trails: paths that grow with the motion, with points [steps + 1, 3].
         azimuth: azimuth of the camera, see :func:`sim.render.fit_camera` [degrees].
+        elevation: its elevation, likewise.
     """
     curve, file = options.out / "loss.png", options.out / f"{name}.npz"
     write_arrays(file, **numbers)
     write_curve(curve, numbers["distances"], goal, title)
     motion = write_motion(
-        options, name, model, numbers["q"], numbers["dt"], markers=markers, trails=trails, azimuth=azimuth
-    )
+        options, name, model, numbers["q"], numbers["dt"], markers=markers, trails=trails, azimuth=azimuth,
+        elevation=elevation,
+    )  # fmt: skip
     print(f"wrote {', '.join(path.name for path in (curve, file, *motion))} to {options.out}")
 
 
@@ -108,6 +111,7 @@ def write_motion(
     trails: Sequence[Trail] = (),
     speed: float = 0.5,
     azimuth: float = -60.0,
+    elevation: float = 15.0,
 ) -> list[Path]:
     """Write a motion as ``name.usda`` and, without ``--no-render``, as ``name.gif``.
 
@@ -121,6 +125,7 @@ def write_motion(
         trails: paths that grow with the motion, with points [steps + 1, 3].
         speed: speed of the animation relative to real time; a throw is too quick to watch at full speed.
         azimuth: azimuth of the camera, see :func:`sim.render.fit_camera` [degrees].
+        elevation: its elevation, likewise.
 
     Returns:
         the files written.
@@ -129,7 +134,7 @@ def write_motion(
     stride = max(1, round(speed / (FPS * dt)))
     poses = sim.forward_kinematics(model, q[::stride]).numpy()
     trails = [replace(trail, points=trail.points[::stride]) for trail in trails]
-    camera = fit_camera(model, poses, markers=markers, azimuth=azimuth, aspect=width / height)
+    camera = fit_camera(model, poses, markers=markers, azimuth=azimuth, elevation=elevation, aspect=width / height)
     written = [options.out / f"{name}.usda"]
     write_usd(written[0], model, poses, fps=1.0 / (stride * dt), markers=markers, trails=trails, camera=camera)
     if not options.no_render:

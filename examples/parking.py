@@ -158,7 +158,7 @@ def main() -> None:
         write_result(
             options, "parking", "A car parked in a gap", scene.model, numbers, goal=GOAL,
             markers=[Marker("target", (x, y, 0.0), radius=0.02, color=TARGET_COLOR)],
-            trails=[Trail("path", q[:, :3])], azimuth=-60.0,
+            trails=[Trail("path", q[:, :3])], azimuth=-70.0, elevation=34.0,
         )  # fmt: skip
 
 

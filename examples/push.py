@@ -103,7 +103,7 @@ def main() -> None:
         write_result(
             options, "push", "A box pushed to a place", scene.model, numbers, goal=GOAL,
             markers=[Marker("target", mark, radius=0.015, color=TARGET_COLOR)],
-            trails=[Trail("path", found.q[:, place : place + 3])], azimuth=-125.0,
+            trails=[Trail("path", found.q[:, place : place + 3])], azimuth=-125.0, elevation=38.0,
         )  # fmt: skip
 
 

@@ -129,13 +129,25 @@ def test_every_example_is_pictured() -> None:
         page: {page.parent / name for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text(encoding="utf-8"))}
         for page in pages
     }
-    small = {ROOT / "docs" / "pictures" / f"{name}.gif" for name in find_examples()}
+    small = {ROOT / "docs" / "pictures" / f"{name}.webp" for name in find_examples()}
     assert files[ROOT / "README.md"] >= small
     everywhere = set.union(*files.values())
     assert not [path for path in everywhere if not path.is_file()]
-    pictures = {path for path in (ROOT / "docs").rglob("*") if path.suffix in (".gif", ".png")}
+    pictures = {path for path in (ROOT / "docs").rglob("*") if path.suffix in (".gif", ".png", ".svg", ".webp")}
     assert pictures == everywhere, "no picture without a page that shows it"
-    assert max(path.stat().st_size for path in small) < 200_000
+    assert max(path.stat().st_size for path in small) < 600_000
+    assert sum(path.stat().st_size for path in files[ROOT / "README.md"]) < 6_000_000
+
+
+def test_the_picture_of_a_diagram_is_that_of_its_source() -> None:
+    """Each label of a node or an arrow is in the picture, whose lines may break at any space."""
+    for source in (ROOT / "docs" / "pictures").glob("*.mmd"):
+        drawn = re.sub(r"<[^>]+>|\s", "", source.with_suffix(".svg").read_text(encoding="utf-8"))
+        labels = re.findall(r'\["([^"]+)"\]|\|([^|]+)\|', source.read_text(encoding="utf-8"))
+        assert labels
+        for node, arrow in labels:
+            for line in (node or arrow).split("<br>"):
+                assert line.replace(" ", "") in drawn, line
 
 
 def test_gradient_check_prints_what_the_documentation_shows(capsys) -> None:

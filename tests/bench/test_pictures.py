@@ -1,28 +1,27 @@
-"""The small pictures of the examples: frames are left out until a file is small enough."""
+"""Small animations of the README: as long as they were, with every picture at its time."""
 
 import numpy as np
 from PIL import Image
 
-from bench import pictures
+from bench.pictures import read, write
 from sim.render import write_gif
 
 
-def test_a_small_animation_has_fewer_frames_and_the_same_length(monkeypatch, tmp_path):
-    frames = np.full((40, 32, 48, 3), 90, dtype=np.uint8)
-    noise = np.random.default_rng(0).integers(0, 256, (30, 16, 16, 3), dtype=np.uint8)
-    frames[:30, 8:24, 8:24], frames[30:, 8:24, 8:24] = noise, noise[-1]  # it comes to rest
-    whole = write_gif(tmp_path / "whole.gif", frames, fps=25)
-    monkeypatch.setattr(pictures, "LARGEST", whole.stat().st_size // 3)
-    small = pictures.make_small(whole, tmp_path / "small.gif")
-    assert small.stat().st_size <= pictures.LARGEST
-    lengths, last = [], []
-    for path in (whole, small):
-        with Image.open(path) as image:
-            seconds = 0.0
-            for number in range(image.n_frames):
-                image.seek(number)
-                seconds += image.info["duration"] / 1000.0
-            lengths.append(seconds)
-            last.append(np.asarray(image.convert("RGB"), dtype=float))
-    assert abs(lengths[1] - lengths[0]) < 0.25
-    assert np.abs(last[1] - last[0]).mean() < 3.0
+def test_animations_keep_their_times(tmp_path):
+    shades = [20, 90, 160, 160, 160, 160, 230]  # a still stretch is one long frame of a GIF
+    frames = np.stack([np.full((36, 64, 3), shade, np.uint8) for shade in shades])
+    write_gif(tmp_path / "clip.gif", frames, 25.0)
+    pictures, seconds = read(tmp_path / "clip.gif", (32, 18))
+    assert seconds == 0.04
+    assert [picture.size for picture in pictures] == [(32, 18)] * len(shades)
+    seen = [int(np.asarray(picture).mean()) for picture in pictures]
+    np.testing.assert_allclose(seen, shades, atol=4)
+    write(tmp_path / "clip.webp", pictures, seconds)
+    with Image.open(tmp_path / "clip.webp") as clip:
+        times, again = [], []
+        for number in range(clip.n_frames):
+            clip.seek(number)
+            again.append(int(np.asarray(clip.convert("RGB")).mean()))
+            times.append(clip.info["duration"])
+    assert sum(times) == 40 * len(shades)
+    np.testing.assert_allclose(sorted(set(again)), sorted(set(shades)), atol=8)

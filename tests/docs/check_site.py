@@ -1,4 +1,5 @@
-"""Looks through a built site: every link inside it leads somewhere, and every public name has an entry.
+"""Looks through a built site: every link inside it leads somewhere, every public name has an entry, and no page loads
+anything from another host.
 
     python -m tests.docs.check_site out/docs
 
@@ -23,6 +24,7 @@ class Page(HTMLParser):
         super().__init__()
         self.anchors: set[str] = set()
         self.targets: list[str] = []
+        self.loaded: list[str] = []  # scripts, styles and pictures
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -30,6 +32,8 @@ class Page(HTMLParser):
         said = dict(attrs)
         self.anchors |= {said[key] or "" for key in ("id", "name") if key in said}
         self.targets += [said[key] or "" for key in ("href", "src") if key in said]
+        if tag in ("script", "img", "iframe") or (tag == "link" and said.get("rel") == "stylesheet"):
+            self.loaded += [said[key] or "" for key in ("href", "src") if key in said]
 
 
 def broken(site: Path) -> list[str]:
@@ -50,6 +54,16 @@ def broken(site: Path) -> list[str]:
     return wrong
 
 
+def from_elsewhere(site: Path) -> list[str]:
+    """What pages load from other hosts, as "page -> address": a reader without a network would miss it."""
+    return [
+        f"{path.relative_to(site)} -> {target}"
+        for path in sorted(site.rglob("*.html"))
+        for target in Page(path).loaded
+        if urlsplit(target).netloc
+    ]
+
+
 def undocumented(site: Path) -> list[str]:
     """Public names that no page of the site has an entry for."""
     anchors = set().union(*(Page(path).anchors for path in (site / "api").glob("*.html")))
@@ -59,6 +73,7 @@ def undocumented(site: Path) -> list[str]:
 def main() -> None:
     site = Path(sys.argv[1])
     wrong = [f"broken link: {link}" for link in broken(site)]
+    wrong += [f"loaded from another host: {link}" for link in from_elsewhere(site)]
     wrong += [f"no entry in the reference: {name}" for name in undocumented(site)]
     if wrong:
         raise SystemExit("\n".join(wrong))
