@@ -51,7 +51,8 @@ def test_derivatives_and_what_can_be_told(device):
         differences = ((around[:, 0] - around[:, 1]) / (2.0 * width)).swapaxes(1, 2)
         np.testing.assert_allclose(jacobian, differences, atol=1e-6 * np.abs(jacobian).max())
         both_masses = np.abs(jacobian[:, :, 2:].sum(axis=2)).max() / np.abs(jacobian).max()
-        assert both_masses > 0.1 if push else both_masses < 1e-12
+        # Rounding of single bounces, 1e-14, grows a hundredfold in 0.8 s; with the push it is 0.6.
+        assert both_masses > 0.1 if push else both_masses < 1e-11
 
 
 def test_rotation_between():
