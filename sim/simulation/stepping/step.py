@@ -35,6 +35,7 @@ from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
 from warp_kernels.solver.newton.group.solve import newton_group_kernels
+from warp_kernels.solver.newton.islands.solve import newton_island_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.rows.cones import cone_kernels
@@ -213,7 +214,11 @@ class Step(Workspace):
             groups = self.groups
             kernel = newton_group_kernels(self.scalar, self.contact_options.friction, groups.lanes).newton_group
             self._launch(kernel, groups.num_groups)
-        self._launch(kernels.newton_solve, self.num_worlds)
+        if self.divided:
+            islands = newton_island_kernels(self.scalar, self.contact_options.friction)
+            self._launch(islands.newton_islands, self.num_worlds)
+        else:
+            self._launch(kernels.newton_solve, self.num_worlds)
 
     def _solve_by_mujoco(self) -> None:
         kernels = mujoco_kernels(self.scalar, self.cone)

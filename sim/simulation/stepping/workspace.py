@@ -241,6 +241,7 @@ class Workspace:
         def worlds_last(count: int, dtype: Any) -> wp.array:
             return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
 
+        trees = self.model.num_trees if self.divided else 0
         structs = newton_structs(self.scalar)
         self.grip = worlds_last(constraints, t.vec2)
         self.iterate = fill(
@@ -250,16 +251,33 @@ class Workspace:
             own=worlds_last(constraints, t.mat33),
             softness=worlds_last(constraints, t.vec2),
             held=worlds_last(constraints, self.scalar),
+            part=worlds_last(4 if self.divided else 0, wp.int32),
+            part_constraint=worlds_last(constraints if self.divided else 0, wp.int32),
+            part_dof=worlds_last(nv if self.divided else 0, wp.int32),
+            part_tree=worlds_last(trees, wp.int32),
+        )
+        self.islands = fill(
+            structs.Islands,
+            connects=worlds_last(constraints if self.divided else 0, wp.int32),
+            **{name: worlds_last(trees, wp.int32) for name in ("island", "changed")},
+            start=worlds_last(3 * (trees + 1), wp.int32),
         )
         self.system = fill(
             structs.System,
             answers=worlds_last(constraints, wp.int32),
             **{name: self.groups.of_whole_groups(nv, wp.int32) for name in ("place", "first")},
             **{name: worlds_last(self.model.num_trees, wp.int32) for name in ("queue", "tree_mark")},
-            **{name: self.groups.of_whole_groups(nv * (nv + 1) // 2, self.scalar) for name in ("lower", "upper")},
+            row_start=self._row_starts(),
+            **{name: self.groups.of_whole_groups(min(nv * (nv + 1) // 2, 512*nv), self.scalar) for name in ("lower", "upper")},
         )
         self.shared = shared_memory(self.model, self.groups.lanes, constraints, self.device) if self.together else None
         self.stage = wp.zeros(self.num_worlds if self.together else 0, dtype=wp.int32, device=self.device)
+
+    def _row_starts(self) -> wp.array:
+        """Where the rows of Newton's system begin: those of a triangle, until a large system packs its own."""
+        places = np.arange(self.model.nv)
+        starts = np.repeat((places * (places + 1) // 2)[:, None], self.num_worlds, axis=1)
+        return self._integers(starts)
 
     def _allocate_references(self) -> None:
         """What MuJoCo's law asks for; empty where the law is another."""
@@ -339,6 +357,11 @@ class Workspace:
         """Whether the worlds of a lane group are solved together by Newton's method, as far as that goes."""
         plain = self.newton and not self.by_mujoco and not self.layout.resisting
         return plain and self.groups.lanes > 1 and self.model.nv <= MOST_DOFS and self.max_constraints > 0
+
+    @property
+    def divided(self) -> bool:
+        """Whether bodies that don't press on each other are solved apart by Newton's method."""
+        return self.newton and not self.by_mujoco and not self.together and self.model.num_trees > 1
 
     @property
     def back_together(self) -> bool:

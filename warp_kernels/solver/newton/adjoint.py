@@ -270,7 +270,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             world,
             count,
             nv,
-            not wp.static(smoothed) and sweep_count[world] > 0,
+            not wp.static(smoothed) and sweep_count[world] > 0 and iterate.part.shape[0] == 0,
             trees,
             paths,
             constraints,

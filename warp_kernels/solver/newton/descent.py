@@ -20,9 +20,10 @@ SLOPE = 0.1
 
 
 @functools.cache
-def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
-    """Warp functions for one precision and friction model."""
-    f = residual_functions(scalar, friction)
+def descent_functions(scalar: Any, friction: str, divided: bool = False) -> SimpleNamespace:
+    """Warp functions for one precision and friction model, of whole worlds or of parts."""
+    f = residual_functions(scalar, friction, divided=divided)
+    parts = f.parts
     laws, linear, products = f.laws, f.linear, f.products
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
@@ -40,23 +41,27 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
         least = linear.factorise(world, nv, symmetric, system)
         if not least > singular:
             return False
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             iterate.work[system.place[k, world], world] = -iterate.residual[k, world]
         linear.solve(world, nv, system, iterate.work)
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             iterate.step[k, world] = iterate.work[system.place[k, world], world]
         return True
 
     @wp.func
     def move(world: int, nv: int, length: scalar, iterate: Iterate):
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             iterate.z[k, world] += length * iterate.step[k, world]
 
     @wp.func
     def step_square(world: int, nv: int, problem: Problem, iterate: Iterate):
         """Twice the kinetic energy of the step."""
         square = zero
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             square += iterate.step[k, world] * iterate.step[k, world] / problem.inverse_mass[k, world]
         return square
 
@@ -64,7 +69,8 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
     def velocity_left(world: int, nv: int, system: System, iterate: Iterate):
         """The largest velocity that the pivots of the last system make of the residual."""
         largest = zero
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             largest = wp.max(
                 largest,
                 wp.abs(iterate.residual[k, world])
@@ -78,10 +84,12 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
     ):
         """Derivative of the convex function along the step, at a length of it."""
         total = zero
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             s = iterate.step[k, world]
             total += s * (iterate.z[k, world] + length * s) / problem.inverse_mass[k, world]
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             kind = constraints.kind[i, world]
             if wp.static(f.paired):
                 contact = constraints.item[i, world]
@@ -112,7 +120,8 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
         iterate: Iterate,
     ):
         """Where along the step the convex function is least: between bounds that close by secants and halves."""
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             iterate.slip[i, world] = products.row_product(i, world, paths, constraints, problem.row, iterate.step)
         low = zero
         low_slope = slope_along(world, count, nv, zero, constraints, problem, iterate)
@@ -155,7 +164,8 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
         Returns what rounding scales with: twice the kinetic energy of that velocity and of its change without impulses.
         """
         total = zero
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             change = qdd[world, k]
             size = wp.abs(qd[world, k]) + dt * wp.abs(change)
             for d in range(paths.dof_depth[k]):
@@ -177,7 +187,8 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
         Friction that slides answers to its bound instead.
         """
         total = zero
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             shares = laws.softness_shares(constraints.kind[i, world])
             size = wp.cw_div(problem.size[i, world], shares)
             impulse = iterate.impulse[i, world]
@@ -194,7 +205,8 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
     @wp.func
     def pushes(world: int, count: int, iterate: Iterate):
         """Whether any constraint answers with an impulse."""
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             if wp.dot(iterate.impulse[i, world], iterate.impulse[i, world]) > zero:
                 return True
         return False
@@ -220,8 +232,8 @@ def descent_functions(scalar: Any, friction: str) -> SimpleNamespace:
         # One call in a loop that isn't unrolled: a GPU's compiler repeats a function's code wherever it is called.
         attempt = int(0)
         while attempt < 3:
-            for k in range(nv):
-                iterate.z[k, world] = zero
+            for n in range(nv):
+                iterate.z[parts.dof_of(n, world, iterate), world] = zero
             if attempt != 1:
                 move(world, nv, one, iterate)
             reached = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)

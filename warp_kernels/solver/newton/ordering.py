@@ -10,14 +10,17 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.newton.islands.parts import part_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, TreeDofs
 
 
 @functools.cache
-def ordering_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of the order for one precision."""
-    System = newton_structs(scalar).System
+def ordering_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
+    """Warp functions of the order for one precision, of whole worlds or of parts."""
+    structs = newton_structs(scalar)
+    Iterate, System = structs.Iterate, structs.System
+    parts = part_functions(scalar, divided)
 
     @wp.func
     def spread(
@@ -54,14 +57,17 @@ def ordering_functions(scalar: Any) -> SimpleNamespace:
         return end
 
     @wp.func
-    def order(world: int, trees: TreeDofs, constraints: Constraints, couplings: Couplings, system: System):
+    def order(
+        world: int, trees: TreeDofs, constraints: Constraints, couplings: Couplings, iterate: Iterate, system: System
+    ):
         """Give each degree of freedom its place."""
-        count = system.queue.shape[0]
+        count = parts.tree_count(world, iterate, system.queue)
         if count > 1:
-            for tree in range(count):
-                system.tree_mark[tree, world] = 0
+            for n in range(count):
+                system.tree_mark[parts.tree_of(n, world, iterate), world] = 0
             queued = int(0)
-            for tree in range(count):
+            for n in range(count):
+                tree = parts.tree_of(n, world, iterate)
                 if system.tree_mark[tree, world] == 0:
                     system.queue[queued, world] = tree
                     end = spread(queued, 1, world, trees, constraints, couplings, system)
@@ -69,7 +75,7 @@ def ordering_functions(scalar: Any) -> SimpleNamespace:
                     system.queue[queued, world] = system.queue[end - 1, world]
                     queued = spread(queued, 2, world, trees, constraints, couplings, system)
         else:
-            system.queue[0, world] = 0
+            system.queue[0, world] = parts.tree_of(0, world, iterate)
         start = int(0)
         for back in range(count):
             tree = system.queue[count - 1 - back, world]

@@ -8,6 +8,7 @@ import warp as wp
 
 from warp_kernels.solver.mujoco.laws import ALL_CONES, RESISTING
 from warp_kernels.solver.mujoco.resisting_cone import resisting_cone_functions
+from warp_kernels.solver.newton.islands.parts import part_functions
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
@@ -23,14 +24,17 @@ HELD = 1
 
 
 @functools.cache
-def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> SimpleNamespace:
-    """Warp functions for one precision and friction model, with the laws as they are or ``smoothed``."""
+def residual_functions(
+    scalar: Any, friction: str, smoothed: bool = False, divided: bool = False
+) -> SimpleNamespace:
+    """Warp functions for one precision and friction model, with the laws as they are or ``smoothed``, of whole worlds or of parts."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     laws = law_functions(scalar, friction)
     smoothing = smoothing_functions(scalar, friction)
-    linear = system_functions(scalar)
-    ordering = ordering_functions(scalar)
+    linear = system_functions(scalar, divided)
+    ordering = ordering_functions(scalar, divided)
+    parts = part_functions(scalar, divided)
     products = product_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
@@ -93,7 +97,8 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
     def residual_square(world: int, nv: int, problem: Problem, iterate: Iterate):
         """Twice the kinetic energy of the momenta that the residual holds."""
         square = zero
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             square += iterate.residual[k, world] * iterate.residual[k, world] * problem.inverse_mass[k, world]
         return square
 
@@ -109,9 +114,11 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         iterate: Iterate,
     ):
         """Row values, impulses and residual at z. Returns :func:`residual_square`."""
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             iterate.residual[k, world] = iterate.z[k, world] / problem.inverse_mass[k, world]
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             iterate.value[i, world] = value
             kind = constraints.kind[i, world]
@@ -213,7 +220,8 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
     ):
         """Mark the constraints whose impulses change with their values. Returns whether no friction follows a normal impulse."""
         symmetric = bool(True)
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             kind = constraints.kind[i, world]
             if wp.static(paired):
                 contact = constraints.item[i, world]
@@ -249,10 +257,11 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
     ):
         """The derivative of the residual with respect to z. Returns whether it is symmetric."""
         symmetric = find_answers(world, count, mode, constraints, problem, iterate, system)
-        ordering.order(world, trees, constraints, couplings, system)
-        linear.outline(world, count, nv, paths, constraints, system)
-        linear.clear(world, nv, problem.inverse_mass, system)
-        for i in range(count):
+        ordering.order(world, trees, constraints, couplings, iterate, system)
+        linear.outline(world, count, nv, paths, constraints, iterate, system)
+        linear.clear(world, nv, problem.inverse_mass, iterate, system)
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             if system.answers[i, world] == 0:
                 continue
             kind = constraints.kind[i, world]
@@ -294,9 +303,11 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
         """The residual at z if the impulses were linear from where the values stand, which need not be those at z."""
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             iterate.residual[k, world] = iterate.z[k, world] / problem.inverse_mass[k, world]
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             iterate.slip[i, world] = value - iterate.value[i, world]
             impulse = linear_impulse(i, world, constraints, problem, iterate)
@@ -307,14 +318,16 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
         """Set the swept impulses to those at the end of the step if they were linear, for sweeps that go on from there."""
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             iterate.slip[i, world] += products.row_product(i, world, paths, constraints, problem.row, iterate.step)
             iterate.swept[i, world] = linear_impulse(i, world, constraints, problem, iterate)
 
     @wp.func
     def hold_normal_impulses(world: int, count: int, constraints: Constraints, problem: Problem, iterate: Iterate):
         """Set the normal impulses of the iterate aside."""
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             if constraints.kind[i, world] == CONTACT:
                 iterate.held[i, world] = normal_impulse(i, world, COUPLED, problem, iterate)
 
@@ -322,6 +335,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False) -> Si
         laws=laws,
         linear=linear,
         products=products,
+        parts=parts,
         impulse_bounds=impulse_bounds,
         slopes=slopes,
         bound_slope=bound_slope,

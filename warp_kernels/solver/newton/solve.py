@@ -22,9 +22,11 @@ import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
+from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
@@ -62,66 +64,17 @@ CLOSER = 4
 
 
 @functools.cache
-def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
-    """The solver for one precision and friction model, one thread per world."""
-    t = warp_types(scalar)
-    vec2, vec3 = t.vec2, t.vec3
-    f = residual_functions(scalar, friction)
-    products = f.products
-    descent = descent_functions(scalar, friction)
-    sweeps = sweep_functions(scalar, friction)
+def solution_functions(scalar: Any, friction: str, divided: bool = False) -> SimpleNamespace:
+    """Warp functions of the iteration for one precision and friction model, of whole worlds or of parts."""
+    f = residual_functions(scalar, friction, divided=divided)
+    descent = descent_functions(scalar, friction, divided)
+    sweeps = sweep_functions(scalar, friction, divided)
     precision, sums = descent.precision, descent.sums
-    factor = factor_kernels(scalar)
-    common = row_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
-    module = kernel_module(f"newton.{friction}", scalar)
-    # Unrolled loops over sides and attempts make the code twice as long, and no faster.
-    wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
     eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
     rounding_square = scalar((ROUNDINGS * eps) ** 2)
-
-    @wp.kernel(module=module, enable_backward=False)
-    def regularise(
-        # Model
-        threads: int,
-        paths: Paths,
-        # Parameters
-        regularisation: wp.array2d(dtype=scalar),
-        # Data in
-        factor_d: wp.array2d(dtype=scalar),
-        row: wp.array2d(dtype=vec3),
-        softness: wp.array2d(dtype=scalar),
-        constraints: Constraints,
-        # Data out
-        grip: wp.array2d(dtype=vec2),
-    ):
-        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more."""
-        thread, world = wp.tid()
-        for i in range(thread, constraints.count[world], threads):
-            total = zero
-            for side in range(2):
-                here = 2 * i + side
-                tail = constraints.tail[here, world]
-                if tail >= 0:
-                    for d in range(paths.dof_depth[tail] + 1):
-                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                        entry = row[here * paths.max_depth + d, world]
-                        whole = products.whole_entry(i, side, d, world, paths, constraints, row)
-                        total += wp.dot(entry, whole) * factor_d[k, world]
-            kind = constraints.kind[i, world]
-            hard = common.value_of(regularisation, world, 0) * total / f.laws.row_count(kind)
-            shares = f.laws.softness_shares(kind)
-            first = softness[i, world]
-            if kind != ACTUATOR:
-                first = wp.max(first, shares[0] * hard)
-            pair = vec2()
-            if first > zero:
-                pair[0] = one / first
-            if hard > zero:
-                pair[1] = one / (shares[1] * hard)
-            grip[i, world] = pair
 
     @wp.func
     def take_step(
@@ -172,56 +125,46 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 tried = one - scalar(0.5) * scalar(attempt)
         return reached, int(STAYED)
 
-    @wp.kernel(module=module, enable_backward=False)
-    def newton_solve(
-        # Model
-        paths: Paths,
-        trees: TreeDofs,
+    @wp.func
+    def solve(
+        world: int,
+        count: int,
+        nv: int,
+        afresh: bool,
         dt: scalar,
         iterations: int,
         tolerance: scalar,
-        # Parameters
-        regularisation: wp.array2d(dtype=scalar),
-        # Data in
+        epsilon: scalar,
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
+        paths: Paths,
+        trees: TreeDofs,
         constraints: Constraints,
         couplings: Couplings,
         problem: Problem,
-        stage: wp.array(dtype=int),
-        # Data out
         system: System,
         iterate: Iterate,
-        residual: wp.array(dtype=scalar),
-        sweep_count: wp.array(dtype=int),
     ):
-        """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
+        """Solve a world, or a part of it, from z or ``afresh``; epsilon: the regularisation.
 
-        sweep_count: systems solved. stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`);
-        no rows where none is.
+        Returns the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s], and how many systems were solved.
         """
-        world = wp.tid()
-        if stage.shape[0] > 0 and stage[world] == 0:
-            return
-        count = constraints.count[world]
-        residual[world] = zero
-        sweep_count[world] = 0
-        if count == 0:
-            return
-        nv = paths.dof_depth.shape[0]
         scale = descent.look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
-        square = descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
+        square = zero
+        if afresh:
+            square = descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
+        else:
+            square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
         if square == zero or not wp.isfinite(square):
-            return
-        epsilon = common.value_of(regularisation, world, 0)
+            return zero, int(0)
         relative = wp.max(tolerance, precision)
         asked = relative * relative * scale
         rounding = sums * precision / epsilon
         at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
         if square <= asked + rounding * rounding * at_hand:
-            return
+            return zero, int(0)
         solved = int(0)
         failures = int(0)
         number = int(SWEEPS)
@@ -269,10 +212,131 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 enough = wp.max(scalar(1.0e-4) * square, goal)
                 in_round = 0
                 mode = int(HELD)
-        residual[world] = descent.velocity_left(world, nv, system, iterate)
+        left = descent.velocity_left(world, nv, system, iterate)
         if not converged:
             sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
             sweeps.settle(world, count, paths, constraints, problem, iterate)
+        return left, solved
+
+    return SimpleNamespace(solve=solve)
+
+
+@functools.cache
+def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
+    """The solver for one precision and friction model, one thread per world."""
+    t = warp_types(scalar)
+    vec2, vec3 = t.vec2, t.vec3
+    f = solution_functions(scalar, friction)
+    laws, products = law_functions(scalar, friction), product_functions(scalar)
+    factor = factor_kernels(scalar)
+    common = row_functions(scalar)
+    structs = newton_structs(scalar)
+    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
+    module = kernel_module(f"newton.{friction}", scalar)
+    # Unrolled loops over sides and attempts make the code twice as long, and no faster.
+    wp.set_module_options({"max_unroll": 1}, module)
+    zero, one = scalar(0.0), scalar(1.0)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def regularise(
+        # Model
+        threads: int,
+        paths: Paths,
+        # Parameters
+        regularisation: wp.array2d(dtype=scalar),
+        # Data in
+        factor_d: wp.array2d(dtype=scalar),
+        row: wp.array2d(dtype=vec3),
+        softness: wp.array2d(dtype=scalar),
+        constraints: Constraints,
+        # Data out
+        grip: wp.array2d(dtype=vec2),
+    ):
+        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more."""
+        thread, world = wp.tid()
+        for i in range(thread, constraints.count[world], threads):
+            total = zero
+            for side in range(2):
+                here = 2 * i + side
+                tail = constraints.tail[here, world]
+                if tail >= 0:
+                    for d in range(paths.dof_depth[tail] + 1):
+                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                        entry = row[here * paths.max_depth + d, world]
+                        whole = products.whole_entry(i, side, d, world, paths, constraints, row)
+                        total += wp.dot(entry, whole) * factor_d[k, world]
+            kind = constraints.kind[i, world]
+            hard = common.value_of(regularisation, world, 0) * total / laws.row_count(kind)
+            shares = laws.softness_shares(kind)
+            first = softness[i, world]
+            if kind != ACTUATOR:
+                first = wp.max(first, shares[0] * hard)
+            pair = vec2()
+            if first > zero:
+                pair[0] = one / first
+            if hard > zero:
+                pair[1] = one / (shares[1] * hard)
+            grip[i, world] = pair
+
+    @wp.kernel(module=module, enable_backward=False)
+    def newton_solve(
+        # Model
+        paths: Paths,
+        trees: TreeDofs,
+        dt: scalar,
+        iterations: int,
+        tolerance: scalar,
+        # Parameters
+        regularisation: wp.array2d(dtype=scalar),
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        constraints: Constraints,
+        couplings: Couplings,
+        problem: Problem,
+        stage: wp.array(dtype=int),
+        # Data out
+        system: System,
+        iterate: Iterate,
+        residual: wp.array(dtype=scalar),
+        sweep_count: wp.array(dtype=int),
+    ):
+        """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
+
+        sweep_count: systems solved. stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`);
+        no rows where none is.
+        """
+        world = wp.tid()
+        if stage.shape[0] > 0 and stage[world] == 0:
+            return
+        count = constraints.count[world]
+        residual[world] = zero
+        sweep_count[world] = 0
+        if count == 0:
+            return
+        nv = paths.dof_depth.shape[0]
+        left, solved = f.solve(
+            world,
+            count,
+            nv,
+            True,
+            dt,
+            iterations,
+            tolerance,
+            common.value_of(regularisation, world, 0),
+            qd,
+            qdd,
+            factor_l,
+            paths,
+            trees,
+            constraints,
+            couplings,
+            problem,
+            system,
+            iterate,
+        )
+        residual[world] = left
         sweep_count[world] = solved
 
     return SimpleNamespace(module=module, regularise=regularise, newton_solve=newton_solve)

@@ -62,6 +62,11 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             own: matrix of each constraint alone, R included [nc, world].
             softness: R of the first row and of the others [nc, world].
             step_length: of an update of each row's swept impulse [nc, world].
+            part: where the part of the world that is worked on begins in the lists below, see
+                :mod:`warp_kernels.solver.newton.islands.parts` [4, world]; no rows where worlds are not divided, nor in those lists.
+            part_constraint: constraints, part by part [nc, world].
+            part_dof: degrees of freedom, part by part [nv, world].
+            part_tree: trees, part by part [num_trees, world].
         """
 
         z: wp.array2d(dtype=scalar)
@@ -76,6 +81,27 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         own: wp.array2d(dtype=t.mat33)
         softness: wp.array2d(dtype=t.vec2)
         step_length: wp.array2d(dtype=t.vec3)
+        part: wp.array2d(dtype=int)
+        part_constraint: wp.array2d(dtype=int)
+        part_dof: wp.array2d(dtype=int)
+        part_tree: wp.array2d(dtype=int)
+
+    @wp.struct
+    class Islands:
+        """Which trees of a world hang together.
+
+        Attributes:
+            connects: 1 for constraints that make their two trees one island [nc, world].
+            island: of each tree, by number [num_trees, world].
+            changed: 1 for trees whose island isn't solved yet [num_trees, world].
+            start: where the constraints, degrees of freedom and trees of each island begin in the lists of :class:`Iterate`, and
+                the ends of the last [3 (num_trees + 1), world].
+        """
+
+        connects: wp.array2d(dtype=int)
+        island: wp.array2d(dtype=int)
+        changed: wp.array2d(dtype=int)
+        start: wp.array2d(dtype=int)
 
     @wp.struct
     class System:
@@ -100,7 +126,8 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         queue: wp.array2d(dtype=int)
         tree_mark: wp.array2d(dtype=int)
         first: wp.array2d(dtype=int)
+        row_start: wp.array2d(dtype=int)
         lower: wp.array2d(dtype=scalar)
         upper: wp.array2d(dtype=scalar)
 
-    return SimpleNamespace(Problem=Problem, Iterate=Iterate, System=System)
+    return SimpleNamespace(Problem=Problem, Iterate=Iterate, Islands=Islands, System=System)

@@ -14,6 +14,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.newton.islands.parts import part_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.projection import friction_projection_functions
@@ -50,13 +51,14 @@ EVERY = 8
 
 
 @functools.cache
-def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
-    """Warp functions of the sweeps for one precision and friction model."""
+def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> SimpleNamespace:
+    """Warp functions of the sweeps for one precision and friction model, of whole worlds or of parts."""
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
     f = friction_projection_functions(scalar, friction)
     factor = factor_kernels(scalar)
     products = product_functions(scalar)
+    parts = part_functions(scalar, divided)
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
     zero, one = scalar(0.0), scalar(1.0)
@@ -87,9 +89,11 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
         """Without impulses; what all sweeps need of the constraints is kept."""
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             iterate.z[k, world] = zero
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             iterate.swept[i, world] = vec3()
             soft = softness(problem.grip[i, world])
             own = wp.diag(vec3(soft[0], soft[1], soft[1]))
@@ -112,11 +116,14 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
         """Set z to what the swept impulses do."""
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             iterate.z[k, world] = zero
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             products.add_push(i, iterate.swept[i, world], world, paths, constraints, problem.row, iterate.z)
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             iterate.z[k, world] = iterate.z[k, world] * problem.inverse_mass[k, world]
 
     @wp.func
@@ -153,7 +160,8 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         Returns the sum of what each change alone would put into motion: twice that energy.
         """
         square = zero
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             old = iterate.swept[i, world]
             if not every and wp.dot(old, old) == zero:
                 continue
@@ -195,6 +203,28 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         """The same, with the changes since ``other``, which becomes x."""
 
     @wp.func
+    def go_on(world: int, count: int, nv: int, beta: scalar, share: scalar, iterate: Iterate):
+        """Impulses and z go ``beta`` along their directions."""
+        if wp.static(divided):
+            for n in range(count):
+                i = parts.constraint_of(n, world, iterate)
+                change = iterate.impulse[i, world]
+                along = beta * iterate.slip[i, world]
+                iterate.swept[i, world] = iterate.swept[i, world] + along
+                iterate.slip[i, world] = along + share * change
+                iterate.impulse[i, world] = vec3()
+            for n in range(nv):
+                k = parts.dof_of(n, world, iterate)
+                way = beta * iterate.step[k, world]
+                here = iterate.z[k, world]
+                iterate.step[k, world] = way + share * (here - iterate.work[k, world])
+                iterate.z[k, world] = here + way
+                iterate.work[k, world] = here + way
+        else:
+            impulses_go_on(count, beta, share, iterate.swept, iterate.slip, iterate.impulse, world)
+            motion_goes_on(nv, beta, share, iterate.z, iterate.step, iterate.work, world)
+
+    @wp.func
     def resume(
         world: int,
         count: int,
@@ -211,10 +241,12 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
             start(world, count, nv, paths, constraints, problem, iterate)
         else:
             find_motion(world, count, nv, paths, constraints, problem, iterate)
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             iterate.slip[i, world] = vec3()
             iterate.impulse[i, world] = vec3()
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             iterate.step[k, world] = zero
             iterate.work[k, world] = iterate.z[k, world]
         before = scalar(wp.inf)
@@ -227,8 +259,7 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
                 if square <= before and before > zero:
                     beta = square / before
                     share = one
-                impulses_go_on(count, beta, share, iterate.swept, iterate.slip, iterate.impulse, world)
-                motion_goes_on(nv, beta, share, iterate.z, iterate.step, iterate.work, world)
+                go_on(world, count, nv, beta, share, iterate)
             before = square
 
     @wp.func
@@ -264,7 +295,8 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
         world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
         """:func:`implied_value` of each constraint."""
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
@@ -274,7 +306,8 @@ def sweep_functions(scalar: Any, friction: str) -> SimpleNamespace:
     @wp.func
     def settle(world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate):
         """Take the swept impulses where Newton's method has found nothing better: they keep within their bounds."""
-        for i in range(count):
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
             iterate.impulse[i, world] = iterate.swept[i, world]
         implied_values(world, count, paths, constraints, problem, iterate)
 

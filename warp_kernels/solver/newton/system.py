@@ -7,6 +7,8 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.newton.group.structs import MOST_DOFS
+from warp_kernels.solver.newton.islands.parts import part_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
@@ -46,7 +48,7 @@ _PRODUCT = """
 _ROW_TIMES_X = """
     using number = wp::{scalar};
     const wp::int64 step = a.strides[0], step_x = x.strides[0];
-    const char* entries = reinterpret_cast<const char*>(a.data) + (p * (p + 1) / 2 + start) * step + world * wp::int64(a.strides[1]);
+    const char* entries = reinterpret_cast<const char*>(a.data) + (row_p + start) * step + world * wp::int64(a.strides[1]);
     char* values = reinterpret_cast<char*>(x.data) + world * wp::int64(x.strides[1]);
     number& own = *reinterpret_cast<number*>(values + p * step_x);
     values += start * step_x;
@@ -68,6 +70,8 @@ _ADD_SIDES = """
     const char* places = reinterpret_cast<const char*>(place.data) + world * wp::int64(place.strides[1]);
     char* below = reinterpret_cast<char*>(lower.data) + world * wp::int64(lower.strides[1]);
     char* above = reinterpret_cast<char*>(upper.data) + world * wp::int64(upper.strides[1]);
+    const char* starts = reinterpret_cast<const char*>(row_start.data) + world * wp::int64(row_start.strides[1]);
+    const auto row_of = [&](int p) {{ return *reinterpret_cast<const int*>(starts + p * wp::int64(row_start.strides[0])); }};
     const int* near = reinterpret_cast<const int*>(ancestor.data) + start;
     const int* far = reinterpret_cast<const int*>(ancestor.data) + mate_start;
     for (int d = 0; d <= mate_depth; ++d) {{
@@ -82,34 +86,39 @@ _ADD_SIDES = """
             if (p < q && symmetric) continue;
             const number product = wp::dot(*reinterpret_cast<const triple*>(rows + (here + e) * wp::int64(row.strides[0])), push);
             if (p >= q)
-                *reinterpret_cast<number*>(below + (p * (p + 1) / 2 + q) * wp::int64(lower.strides[0])) -= product;
+                *reinterpret_cast<number*>(below + (row_of(p) + q) * wp::int64(lower.strides[0])) -= product;
             else
-                *reinterpret_cast<number*>(above + (q * (q + 1) / 2 + p) * wp::int64(upper.strides[0])) -= product;
+                *reinterpret_cast<number*>(above + (row_of(q) + p) * wp::int64(upper.strides[0])) -= product;
         }}
     }}
 """
 
 
 @functools.cache
-def system_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of the system for one precision."""
+def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
+    """Warp functions of the system for one precision, of whole worlds or of parts."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     factor = factor_kernels(scalar)
-    System = newton_structs(scalar).System
+    structs = newton_structs(scalar)
+    Iterate, System = structs.Iterate, structs.System
+    parts = part_functions(scalar, divided)
     zero = scalar(0.0)
 
     @wp.func
-    def entry(p: int, q: int):
-        """Where the entry of places p >= q is."""
-        return p * (p + 1) // 2 + q
+    def entry(world: int, p: int, q: int, system: System):
+        """Where the entry of places p >= q is, q no earlier than the row begins."""
+        return system.row_start[p, world] + q
 
     @wp.func
-    def outline(world: int, count: int, nv: int, paths: Paths, constraints: Constraints, system: System):
+    def outline(
+        world: int, count: int, nv: int, paths: Paths, constraints: Constraints, iterate: Iterate, system: System
+    ):
         """Where each row begins: at the first place that one of its constraints in the system reaches."""
         for p in range(nv):
             system.first[p, world] = p
-        for constraint in range(count):
+        for n in range(count):
+            constraint = parts.constraint_of(n, world, iterate)
             if system.answers[constraint, world] == 0:
                 continue
             least = int(nv)
@@ -125,16 +134,22 @@ def system_functions(scalar: Any) -> SimpleNamespace:
                         k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
                         p = system.place[k, world]
                         system.first[p, world] = wp.min(system.first[p, world], least)
+        if nv > wp.static(0 if divided else MOST_DOFS):
+            total = int(0)
+            for p in range(nv):
+                system.row_start[p, world] = total - system.first[p, world]
+                total += p + 1 - system.first[p, world]
 
     @wp.func
-    def clear(world: int, nv: int, inverse_mass: wp.array2d(dtype=scalar), system: System):
+    def clear(world: int, nv: int, inverse_mass: wp.array2d(dtype=scalar), iterate: Iterate, system: System):
         """Begin with D."""
-        for k in range(nv):
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
             p = system.place[k, world]
-            for at in range(entry(p, system.first[p, world]), entry(p, p)):
+            for at in range(entry(world, p, system.first[p, world], system), entry(world, p, p, system)):
                 system.lower[at, world] = zero
                 system.upper[at, world] = zero
-            system.lower[entry(p, p), world] = scalar(1.0) / inverse_mass[k, world]
+            system.lower[entry(world, p, p, system), world] = scalar(1.0) / inverse_mass[k, world]
 
     @wp.func_native(_ADD_SIDES.format(scalar=scalar.__name__))
     def add_sides(
@@ -151,6 +166,7 @@ def system_functions(scalar: Any) -> SimpleNamespace:
         slope: mat33,
         symmetric: bool,
         place: wp.array2d(dtype=int),
+        row_start: wp.array2d(dtype=int),
         lower: wp.array2d(dtype=scalar),
         upper: wp.array2d(dtype=scalar),
         world: int,
@@ -195,6 +211,7 @@ def system_functions(scalar: Any) -> SimpleNamespace:
                     slope,
                     symmetric,
                     system.place,
+                    system.row_start,
                     system.lower,
                     system.upper,
                     world,
@@ -221,11 +238,11 @@ def system_functions(scalar: Any) -> SimpleNamespace:
         least = scalar(1.0)
         for p in range(nv):
             begin = system.first[p, world]
-            row_p = entry(p, 0)
+            row_p = entry(world, p, 0, system)
             diagonal = system.lower[row_p + p, world]
             pivot = diagonal
             for q in range(begin, p):
-                row_q = entry(q, 0)
+                row_q = entry(world, q, 0, system)
                 start = wp.max(begin, system.first[q, world])
                 below = system.lower[row_p + q, world]
                 below -= product(system.lower, row_p, system.upper, row_q, start, q, world)
@@ -244,25 +261,25 @@ def system_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def inverse_pivot(world: int, p: int, system: System):
         """One over the pivot at place p, of the factors."""
-        return system.lower[entry(p, p), world]
+        return system.lower[entry(world, p, p, system), world]
 
     @wp.func_native(_ROW_TIMES_X.format(scalar=scalar.__name__, **_ROW_FROM_X))
-    def take_row(a: wp.array2d(dtype=scalar), p: int, start: int, x: wp.array2d(dtype=scalar), world: int):
+    def take_row(a: wp.array2d(dtype=scalar), row_p: int, p: int, start: int, x: wp.array2d(dtype=scalar), world: int):
         """Take the products of row p of a factor with x away from x[p]."""
 
     @wp.func_native(_ROW_TIMES_X.format(scalar=scalar.__name__, **_X_FROM_ROW))
-    def take_column(a: wp.array2d(dtype=scalar), p: int, start: int, x: wp.array2d(dtype=scalar), world: int):
+    def take_column(a: wp.array2d(dtype=scalar), row_p: int, p: int, start: int, x: wp.array2d(dtype=scalar), world: int):
         """Take row p of a factor times x[p] away from x."""
 
     @wp.func
     def solve(world: int, nv: int, system: System, x: wp.array2d(dtype=scalar)):
         """x := (L U)^-1 x, x by places."""
         for p in range(nv):
-            take_row(system.lower, p, system.first[p, world], x, world)
+            take_row(system.lower, entry(world, p, 0, system), p, system.first[p, world], x, world)
         for back in range(nv):
             p = nv - 1 - back
-            x[p, world] = x[p, world] * system.lower[entry(p, p), world]
-            take_column(system.upper, p, system.first[p, world], x, world)
+            x[p, world] = x[p, world] * system.lower[entry(world, p, p, system), world]
+            take_column(system.upper, entry(world, p, 0, system), p, system.first[p, world], x, world)
 
     @wp.func
     def solve_transposed(world: int, nv: int, system: System, x: wp.array2d(dtype=scalar)):
@@ -270,13 +287,13 @@ def system_functions(scalar: Any) -> SimpleNamespace:
         for p in range(nv):
             value = x[p, world]
             for q in range(system.first[p, world], p):
-                value -= system.upper[entry(p, q), world] * x[q, world]
-            x[p, world] = value * system.lower[entry(p, p), world]
+                value -= system.upper[entry(world, p, q, system), world] * x[q, world]
+            x[p, world] = value * system.lower[entry(world, p, p, system), world]
         for back in range(nv):
             p = nv - 1 - back
             value = x[p, world]
             for q in range(system.first[p, world], p):
-                x[q, world] -= system.lower[entry(p, q), world] * value
+                x[q, world] -= system.lower[entry(world, p, q, system), world] * value
 
     return SimpleNamespace(
         outline=outline,

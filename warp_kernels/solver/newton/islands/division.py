@@ -1,0 +1,214 @@
+"""Which bodies press on each other: a world's trees as islands, each with its constraints."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.incidences import tree_of
+from warp_kernels.solver.newton.islands.parts import CONSTRAINTS, DOFS, NUM_TREES, TREES
+from warp_kernels.solver.newton.laws import law_functions
+from warp_kernels.solver.newton.residual import COUPLED, residual_functions
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
+from warp_kernels.types import FRICTION_LOSS, TORSION, warp_types
+
+
+@functools.cache
+def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
+    """Warp functions for one precision and friction model."""
+    vec3 = warp_types(scalar).vec3
+    f = residual_functions(scalar, friction, divided=True)
+    laws = law_functions(scalar, friction)
+    structs = newton_structs(scalar)
+    Problem, Iterate, Islands = structs.Problem, structs.Iterate, structs.Islands
+    zero = scalar(0.0)
+
+    @wp.func
+    def whole_world(world: int, count: int, nv: int, num_trees: int, iterate: Iterate):
+        """Let the part that is worked on be the whole world."""
+        for i in range(count):
+            iterate.part_constraint[i, world] = i
+        for k in range(nv):
+            iterate.part_dof[k, world] = k
+        for tree in range(num_trees):
+            iterate.part_tree[tree, world] = tree
+        for row in range(3):
+            iterate.part[row, world] = 0
+        iterate.part[NUM_TREES, world] = num_trees
+
+    @wp.func
+    def may_connect(kind: int, impulse: vec3):
+        """Whether a constraint lets what it touches press on each other. One that only pushes does where it pushes."""
+        return wp.dot(impulse, impulse) > zero or (kind >= FRICTION_LOSS and kind != TORSION)
+
+    @wp.func
+    def connect(world: int, count: int, constraints: Constraints, iterate: Iterate, islands: Islands):
+        """The constraints that connect, by the impulses of the iterate; nothing is solved yet."""
+        for i in range(count):
+            islands.connects[i, world] = int(may_connect(constraints.kind[i, world], iterate.impulse[i, world]))
+        for tree in range(islands.changed.shape[0]):
+            islands.changed[tree, world] = 1
+            islands.island[tree, world] = -1
+
+    @wp.func
+    def other_tree(constraint: int, tree: int, world: int, trees: TreeDofs, constraints: Constraints):
+        """The other tree that a constraint touches, -1 if there is none."""
+        a = tree_of(constraints.tail[2 * constraint, world], trees.dof_tree)
+        b = tree_of(constraints.tail[2 * constraint + 1, world], trees.dof_tree)
+        if a == tree:
+            return b
+        return a
+
+    @wp.func
+    def set_start(number: int, world: int, listed: int, dofs: int, queued: int, islands: Islands):
+        islands.start[3 * number + CONSTRAINTS, world] = listed
+        islands.start[3 * number + DOFS, world] = dofs
+        islands.start[3 * number + TREES, world] = queued
+
+    @wp.func
+    def list_constraints_of(
+        number: int,
+        first: int,
+        end: int,
+        listed: int,
+        world: int,
+        trees: TreeDofs,
+        constraints: Constraints,
+        couplings: Couplings,
+        iterate: Iterate,
+        islands: Islands,
+    ):
+        """List the constraints of an island's trees, those at ``first`` up to ``end``. Returns how many there are in the list.
+
+        One between two islands is in neither.
+        """
+        for at in range(first, end):
+            tree = iterate.part_tree[at, world]
+            for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
+                constraint = couplings.incidence_constraint[incidence, world]
+                other = other_tree(constraint, tree, world, trees, constraints)
+                # One of two trees is listed with the lower one.
+                if other < 0 or other == tree or (other > tree and islands.island[other, world] == number):
+                    iterate.part_constraint[listed, world] = constraint
+                    listed += 1
+        return listed
+
+    @wp.func
+    def divide(
+        world: int,
+        before: int,
+        every: bool,
+        trees: TreeDofs,
+        constraints: Constraints,
+        couplings: Couplings,
+        iterate: Iterate,
+        islands: Islands,
+    ):
+        """List the trees, degrees of freedom and constraints of each island with a tree that has changed, numbered from ``before`` on.
+
+        every: whether all constraints connect. Returns the number after the last.
+        """
+        number = int(before)
+        queued = int(0)
+        dofs = int(0)
+        listed = int(0)
+        for seed in range(islands.island.shape[0]):
+            if islands.changed[seed, world] == 0 or islands.island[seed, world] >= before:
+                continue
+            set_start(number - before, world, listed, dofs, queued, islands)
+            islands.island[seed, world] = number
+            iterate.part_tree[queued, world] = seed
+            first = queued
+            at = queued
+            queued += 1
+            while at < queued:
+                tree = iterate.part_tree[at, world]
+                at += 1
+                for k in range(trees.tree_dof_start[tree], trees.tree_dof_start[tree + 1]):
+                    iterate.part_dof[dofs, world] = k
+                    dofs += 1
+                for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
+                    constraint = couplings.incidence_constraint[incidence, world]
+                    if every:
+                        islands.connects[constraint, world] = 1
+                    if islands.connects[constraint, world] == 0:
+                        continue
+                    other = other_tree(constraint, tree, world, trees, constraints)
+                    if other >= 0 and islands.island[other, world] < before:
+                        islands.island[other, world] = number
+                        iterate.part_tree[queued, world] = other
+                        queued += 1
+            listed = list_constraints_of(
+                number, first, queued, listed, world, trees, constraints, couplings, iterate, islands
+            )
+            number += 1
+        set_start(number - before, world, listed, dofs, queued, islands)
+        return number
+
+    @wp.func
+    def go_to(number: int, world: int, iterate: Iterate, islands: Islands):
+        """Let the part that is worked on be an island. Returns how many constraints and degrees of freedom it has."""
+        for row in range(3):
+            iterate.part[row, world] = islands.start[3 * number + row, world]
+        following = 3 * (number + 1)
+        iterate.part[NUM_TREES, world] = islands.start[following + TREES, world] - iterate.part[TREES, world]
+        count = islands.start[following + CONSTRAINTS, world] - iterate.part[CONSTRAINTS, world]
+        return count, islands.start[following + DOFS, world] - iterate.part[DOFS, world]
+
+    @wp.func
+    def pushes_between(
+        constraint: int, world: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        """Whether a constraint between two islands pushes at z."""
+        kind = constraints.kind[constraint, world]
+        value = problem.rhs[constraint, world]
+        value += f.products.row_product(constraint, world, paths, constraints, problem.row, iterate.z)
+        bounds = f.impulse_bounds(
+            constraint, kind, constraints.item[constraint, world], world, COUPLED, problem, iterate
+        )
+        impulse = laws.answer(kind, value, problem.grip[constraint, world], bounds)
+        iterate.value[constraint, world] = value
+        iterate.impulse[constraint, world] = impulse
+        return may_connect(kind, impulse)
+
+    @wp.func
+    def join(
+        world: int,
+        before: int,
+        number: int,
+        trees: TreeDofs,
+        paths: Paths,
+        constraints: Constraints,
+        couplings: Couplings,
+        problem: Problem,
+        iterate: Iterate,
+        islands: Islands,
+    ):
+        """Connect islands that press on each other at z, of which one at least was solved just now: those from ``before`` on.
+
+        Returns whether there are any.
+        """
+        found = bool(False)
+        for tree in range(islands.changed.shape[0]):
+            islands.changed[tree, world] = 0
+        for at in range(islands.start[3 * (number - before) + TREES, world]):
+            tree = iterate.part_tree[at, world]
+            for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
+                constraint = couplings.incidence_constraint[incidence, world]
+                other = other_tree(constraint, tree, world, trees, constraints)
+                if other < 0 or islands.island[other, world] == islands.island[tree, world]:
+                    continue
+                if islands.connects[constraint, world] == 1:
+                    continue  # found from the other side
+                # Of two that were solved just now, one looks.
+                if islands.island[other, world] < before or other > tree:
+                    if pushes_between(constraint, world, paths, constraints, problem, iterate):
+                        islands.connects[constraint, world] = 1
+                        islands.changed[tree, world] = 1
+                        islands.changed[other, world] = 1
+                        found = True
+        return found
+
+    return SimpleNamespace(whole_world=whole_world, connect=connect, divide=divide, go_to=go_to, join=join)
