@@ -7,10 +7,11 @@ import warp as wp
 
 from sim.arrays.host_copies import HostWriter, copy_rows
 from sim.arrays.interrupts import check
-from sim.arrays.launch import load_launched
+from sim.arrays.launch import launch, load_launched
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.step_rows import StepRows
 from warp_kernels.checkpoint import TABLE_SIZE, checkpoint_kernels
+from warp_kernels.denormals import denormal_kernels
 
 # What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.
 Arrays = dict[int, wp.array | None]
@@ -42,6 +43,7 @@ class Shard:
         self._row_graphs: list[wp.Graph] = []
         self._table, self._cursor = HostWriter(step.table), HostWriter(step.cursor)
         self._forward_reports = [HostWriter(step.largest_residual), HostWriter(step.total_overflow)]
+        self._control = wp.zeros(1, dtype=wp.uint64, device=step.device)
         self._bad_step, self._left = HostWriter(step.last_bad_step), HostWriter(step.adjoint_residual)
 
     def record_forward(self) -> None:
@@ -176,8 +178,12 @@ class Shard:
         device = self.step.device
         wp.load_module(checkpoint_kernels(self.step.scalar).module, device=device)
         if device.is_cpu:
+            kernels = denormal_kernels()
+            wp.load_module(kernels.module, device=device)
             with wp.ScopedCapture(device=device) as capture:
+                launch(kernels.flush_denormals, 1, device=device, control=self._control)
                 work()
+                launch(kernels.restore_denormals, 1, device=device, control=self._control)
             return capture.graph
         # On a stream of its own: CUDA can't capture the default stream, on which PyTorch runs.
         stream = wp.Stream(device)

@@ -22,7 +22,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
     f = residual_functions(scalar, friction, divided=True)
     laws = law_functions(scalar, friction)
     structs = newton_structs(scalar)
-    Problem, Iterate, Islands = structs.Problem, structs.Iterate, structs.Islands
+    Problem, Iterate, Islands, System = structs.Problem, structs.Iterate, structs.Islands, structs.System
     zero = scalar(0.0)
 
     @wp.func
@@ -44,9 +44,13 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return wp.dot(impulse, impulse) > zero or (kind >= FRICTION_LOSS and kind != TORSION)
 
     @wp.func
-    def connect(world: int, count: int, constraints: Constraints, iterate: Iterate, islands: Islands):
+    def connect(
+        world: int, count: int, constraints: Constraints, iterate: Iterate, islands: Islands, system: System
+    ):
         """The constraints that connect, by the impulses of the iterate; nothing is solved yet."""
         for i in range(count):
+            # One between islands is in no system.
+            system.answers[i, world] = 0
             islands.connects[i, world] = int(may_connect(constraints.kind[i, world], iterate.impulse[i, world]))
         for tree in range(islands.changed.shape[0]):
             islands.changed[tree, world] = 1

@@ -83,7 +83,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         for k in range(nv):
             iterate.z[k, world] = iterate.step[k, world]
         f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-        division.connect(world, count, constraints, iterate, islands)
+        division.connect(world, count, constraints, iterate, islands, system)
         turn = int(0)
         before = int(0)
         unsolved = bool(True)
