@@ -93,7 +93,8 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         Attributes:
             connects: 1 for constraints that make their two trees one island [nc, world].
             island: of each tree, by number [num_trees, world].
-            changed: 1 for trees whose island isn't solved yet [num_trees, world].
+            changed: 1 for trees whose island is to be solved [num_trees, world].
+            left: velocity that the island of each tree still misses [num_trees, world], m/s or rad/s.
             start: where the constraints, degrees of freedom and trees of each island begin in the lists of :class:`Iterate`, and
                 the ends of the last [3 (num_trees + 1), world].
         """
@@ -101,6 +102,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         connects: wp.array2d(dtype=int)
         island: wp.array2d(dtype=int)
         changed: wp.array2d(dtype=int)
+        left: wp.array2d(dtype=scalar)
         start: wp.array2d(dtype=int)
 
     @wp.struct

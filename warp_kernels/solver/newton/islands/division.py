@@ -55,6 +55,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         for tree in range(islands.changed.shape[0]):
             islands.changed[tree, world] = 1
             islands.island[tree, world] = -1
+            islands.left[tree, world] = zero
 
     @wp.func
     def other_tree(constraint: int, tree: int, world: int, trees: TreeDofs, constraints: Constraints):
@@ -110,7 +111,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         iterate: Iterate,
         islands: Islands,
     ):
-        """List the trees, degrees of freedom and constraints of each island with a tree that has changed, numbered from ``before`` on.
+        """List the trees, degrees of freedom and constraints of each island that has changed, numbered from ``before`` on.
 
         every: whether all constraints connect. Returns the number after the last.
         """
@@ -195,8 +196,6 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         Returns whether there are any.
         """
         found = bool(False)
-        for tree in range(islands.changed.shape[0]):
-            islands.changed[tree, world] = 0
         for at in range(islands.start[3 * (number - before) + TREES, world]):
             tree = iterate.part_tree[at, world]
             for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
@@ -215,4 +214,19 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
                         found = True
         return found
 
-    return SimpleNamespace(whole_world=whole_world, connect=connect, divide=divide, go_to=go_to, join=join)
+    @wp.func
+    def note(world: int, left: scalar, iterate: Iterate, islands: Islands):
+        """The island that is worked on is solved; keep what is left of it."""
+        for n in range(iterate.part[NUM_TREES, world]):
+            tree = f.parts.tree_of(n, world, iterate)
+            islands.changed[tree, world] = 0
+            islands.left[tree, world] = left
+
+    return SimpleNamespace(
+        whole_world=whole_world,
+        connect=connect,
+        divide=divide,
+        go_to=go_to,
+        join=join,
+        note=note,
+    )

@@ -1,8 +1,8 @@
 """Newton's method on worlds of many trees: what presses on each other is solved together, and each such island apart from the others.
 
 Constraints that push at the first z connect what they touch. The islands are solved one by one, from what lies close together in memory,
-and those that have converged don't wait for others. Where islands then come to press on each other, they are one island, and are
-solved once more from where they are.
+and those that have converged don't wait for others. Where islands then come to press on each other, they are one, and are solved once
+more from where they are. Far from the solution nobody knows what presses: there islands are what is near each other.
 """
 
 import functools
@@ -13,8 +13,7 @@ import warp as wp
 
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.islands.division import division_functions
-from warp_kernels.solver.newton.residual import COUPLED, residual_functions
-from warp_kernels.solver.newton.solve import solution_functions
+from warp_kernels.solver.newton.solve import AFAR, TANGLE, solution_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.shared import row_functions
@@ -31,7 +30,6 @@ ROUNDS = 8
 @functools.cache
 def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     """The solver for one precision and friction model, one thread per world."""
-    f = residual_functions(scalar, friction, divided=True)
     descent = descent_functions(scalar, friction, divided=True)
     solution = solution_functions(scalar, friction, divided=True)
     division = division_functions(scalar, friction)
@@ -41,7 +39,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
     module = kernel_module(f"newton_islands.{friction}", scalar)
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
-    zero, one = scalar(0.0), scalar(1.0)
+    zero = scalar(0.0)
 
     @wp.kernel(module=module, enable_backward=False)
     def newton_islands(
@@ -79,31 +77,38 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
             return
         nv = paths.dof_depth.shape[0]
         division.whole_world(world, count, nv, islands.island.shape[0], iterate)
-        descent.look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
-        for k in range(nv):
-            iterate.z[k, world] = iterate.step[k, world]
-        f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        scale = descent.look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
+        square = descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
+        # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
+        if square == zero or not wp.isfinite(square):
+            return
+        epsilon = common.value_of(regularisation, world, 0)
+        at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
+        far = count > TANGLE and square > scalar(AFAR) * at_hand
         division.connect(world, count, constraints, iterate, islands, system)
-        turn = int(0)
         before = int(0)
+        turn = int(0)
         unsolved = bool(True)
         while unsolved:
-            number = division.divide(world, before, turn == ROUNDS, trees, constraints, couplings, iterate, islands)
+            number = division.divide(
+                world, before, far or turn == ROUNDS, trees, constraints, couplings, iterate, islands
+            )
             most = int(0)
             for island in range(number - before):
                 own_count, own_nv = division.go_to(island, world, iterate, islands)
                 left, solved = solution.solve(
-                    world, own_count, own_nv, turn == 0, dt, iterations, tolerance,
-                    common.value_of(regularisation, world, 0), qd, qdd, factor_l, paths, trees, constraints,
-                    couplings, problem, system, iterate,
+                    world, own_count, own_nv, False, dt, iterations, tolerance, epsilon, qd, qdd, factor_l, paths,
+                    trees, constraints, couplings, problem, system, iterate,
                 )  # fmt: skip
-                residual[world] = wp.max(residual[world], left)
                 most = wp.max(most, solved)
+                division.note(world, left, iterate, islands)
             sweep_count[world] = sweep_count[world] + most
             unsolved = division.join(
                 world, before, number, trees, paths, constraints, couplings, problem, iterate, islands
             )
             before = number
             turn += 1
+        for tree in range(islands.left.shape[0]):
+            residual[world] = wp.max(residual[world], islands.left[tree, world])
 
     return SimpleNamespace(module=module, newton_islands=newton_islands)
