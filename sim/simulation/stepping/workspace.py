@@ -16,6 +16,7 @@ from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth, shared_memory
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from sim.simulation.stepping.mujoco.noslip import NoSlipStage
+from sim.simulation.stepping.newton.arrays import NewtonArrays, system_room
 from sim.simulation.stepping.tendons.stage import TendonStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
@@ -235,50 +236,11 @@ class Workspace:
         self._gather()
 
     def _allocate_newton(self) -> None:
-        t = self.device_model.types
-        constraints, nv = self.max_constraints, self.model.nv
-
-        def worlds_last(count: int, dtype: Any) -> wp.array:
-            return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
-
-        trees = self.model.num_trees if self.divided else 0
-        structs = newton_structs(self.scalar)
-        self.grip = worlds_last(constraints, t.vec2)
-        self.iterate = fill(
-            structs.Iterate,
-            **{name: self.groups.of_whole_groups(nv, self.scalar) for name in ("z", "residual", "step", "work")},
-            **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip", "swept", "step_length")},
-            own=worlds_last(constraints, t.mat33),
-            softness=worlds_last(constraints, t.vec2),
-            held=worlds_last(constraints, self.scalar),
-            part=worlds_last(4 if self.divided else 0, wp.int32),
-            part_constraint=worlds_last(constraints if self.divided else 0, wp.int32),
-            part_dof=worlds_last(nv if self.divided else 0, wp.int32),
-            part_tree=worlds_last(trees, wp.int32),
-        )
-        self.islands = fill(
-            structs.Islands,
-            connects=worlds_last(constraints if self.divided else 0, wp.int32),
-            **{name: worlds_last(trees, wp.int32) for name in ("island", "changed")},
-            left=worlds_last(trees, self.scalar),
-            start=worlds_last(3 * (trees + 1), wp.int32),
-        )
-        self.system = fill(
-            structs.System,
-            answers=worlds_last(constraints, wp.int32),
-            **{name: self.groups.of_whole_groups(nv, wp.int32) for name in ("place", "first")},
-            **{name: worlds_last(self.model.num_trees, wp.int32) for name in ("queue", "tree_mark")},
-            row_start=self._row_starts(),
-            **{name: self.groups.of_whole_groups(min(nv * (nv + 1) // 2, 512*nv), self.scalar) for name in ("lower", "upper")},
-        )
+        constraints, room = self.max_constraints, system_room(self.model, self.max_constraints, self.divided)
+        arrays = NewtonArrays(self.model, self.groups, constraints, room, self.divided)
+        self.grip, self.iterate, self.islands, self.system = arrays.grip, arrays.iterate, arrays.islands, arrays.system
         self.shared = shared_memory(self.model, self.groups.lanes, constraints, self.device) if self.together else None
         self.stage = wp.zeros(self.num_worlds if self.together else 0, dtype=wp.int32, device=self.device)
-
-    def _row_starts(self) -> wp.array:
-        """Where the rows of Newton's system begin: those of a triangle, until a large system packs its own."""
-        places = np.arange(self.model.nv)
-        starts = np.repeat((places * (places + 1) // 2)[:, None], self.num_worlds, axis=1)
-        return self._integers(starts)
 
     def _allocate_references(self) -> None:
         """What MuJoCo's law asks for; empty where the law is another."""
@@ -362,7 +324,7 @@ class Workspace:
     @property
     def divided(self) -> bool:
         """Whether bodies that don't press on each other are solved apart by Newton's method."""
-        return self.newton and not self.by_mujoco and not self.together and self.model.num_trees > int(__import__('os').environ.get('DIV','1'))
+        return self.newton and not self.by_mujoco and not self.together and self.model.num_trees > 1
 
     @property
     def back_together(self) -> bool:

@@ -208,7 +208,8 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
                 symmetric = f.assemble(
                     world, count, nv, COUPLED, trees, paths, constraints, couplings, problem, iterate, system
                 )
-                linear.factorise(world, nv, symmetric, system)
+                if linear.factorise(world, nv, symmetric, system) == zero:
+                    linear.spoil(world, nv, system)
             left = refine(
                 world,
                 count,

@@ -24,9 +24,7 @@ HELD = 1
 
 
 @functools.cache
-def residual_functions(
-    scalar: Any, friction: str, smoothed: bool = False, divided: bool = False
-) -> SimpleNamespace:
+def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divided: bool = False) -> SimpleNamespace:
     """Warp functions for one precision and friction model, with the laws as they are or ``smoothed``, of whole worlds or of parts."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33

@@ -111,7 +111,8 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
 
         Constraints that answer nothing however their values change are left out: they don't connect what they touch.
         Leaves come before roots, so that a branch of a tree fills nothing outside of its path. A row begins at its first entry that may
-        differ from zero (an envelope, which factors keep); p (p + 1) / 2 + q is the entry of places p >= q.
+        differ from zero (an envelope, which factors keep). Rows stand one after the other; up to
+        :data:`warp_kernels.solver.newton.group.structs.MOST_DOFS` degrees of freedom they have room for every entry.
 
         Attributes:
             answers: 1 for the constraints that are in it [nc, world].
@@ -119,8 +120,10 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             queue: trees, those that hang together near each other [num_trees, world].
             tree_mark: scratch [num_trees, world].
             first: place of the first entry of each row, and of each column [nv, world].
-            lower: entries on and below the diagonal; factored the lower factor, with the inverse pivots [nv (nv + 1) / 2, world].
-            upper: entries above the diagonal, transposed; factored the upper factor [nv (nv + 1) / 2, world].
+            row_start: where the entry of the first place would be in each row [nv, world].
+            is_packed: 0 where the rows find no room: then there is no step, nor a way back [world].
+            lower: entries on and below the diagonal; factored the lower factor, with the inverse pivots [room, world].
+            upper: entries above the diagonal, transposed; factored the upper factor [room, world].
         """
 
         answers: wp.array2d(dtype=int)
@@ -129,6 +132,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         tree_mark: wp.array2d(dtype=int)
         first: wp.array2d(dtype=int)
         row_start: wp.array2d(dtype=int)
+        is_packed: wp.array(dtype=int)
         lower: wp.array2d(dtype=scalar)
         upper: wp.array2d(dtype=scalar)
 

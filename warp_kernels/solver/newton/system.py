@@ -111,6 +111,22 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         return system.row_start[p, world] + q
 
     @wp.func
+    def pack(world: int, nv: int, system: System):
+        """Rows stand one after the other. Where they find no room, the system is no more than its diagonal, which is marked."""
+        total = int(0)
+        for p in range(nv):
+            system.row_start[p, world] = total - system.first[p, world]
+            total += p + 1 - system.first[p, world]
+            if total > system.lower.shape[0]:
+                break
+        system.is_packed[world] = 1
+        if total > system.lower.shape[0]:
+            system.is_packed[world] = 0
+            for p in range(nv):
+                system.first[p, world] = p
+                system.row_start[p, world] = 0
+
+    @wp.func
     def outline(
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, iterate: Iterate, system: System
     ):
@@ -135,10 +151,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
                         p = system.place[k, world]
                         system.first[p, world] = wp.min(system.first[p, world], least)
         if nv > wp.static(0 if divided else MOST_DOFS):
-            total = int(0)
-            for p in range(nv):
-                system.row_start[p, world] = total - system.first[p, world]
-                total += p + 1 - system.first[p, world]
+            pack(world, nv, system)
 
     @wp.func
     def clear(world: int, nv: int, inverse_mass: wp.array2d(dtype=scalar), iterate: Iterate, system: System):
@@ -189,6 +202,8 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
 
         With ``symmetric`` the entries above the diagonal are left as they are.
         """
+        if system.is_packed[world] == 0:
+            return
         for side in range(2):
             mate = constraints.tail[2 * other + side, world]
             if mate < 0:
@@ -233,7 +248,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
     def factorise(world: int, nv: int, symmetric: bool, system: System):
         """L U without pivoting, L with a unit diagonal. Returns the least size of a pivot, as a share of its diagonal entry.
 
-        With ``symmetric`` the entries above the diagonal aren't read.
+        With ``symmetric`` the entries above the diagonal aren't read. Without room for the system it returns zero.
         """
         least = scalar(1.0)
         for p in range(nv):
@@ -256,7 +271,15 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
                 pivot -= below * above
             least = wp.min(least, wp.abs(pivot / diagonal))
             system.lower[row_p + p, world] = scalar(1.0) / pivot
+        if system.is_packed[world] == 0:
+            return zero
         return least
+
+    @wp.func
+    def spoil(world: int, nv: int, system: System):
+        """Without factors a solution is not a number."""
+        for p in range(nv):
+            system.lower[entry(world, p, p, system), world] = scalar(wp.nan)
 
     @wp.func
     def inverse_pivot(world: int, p: int, system: System):
@@ -268,7 +291,9 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         """Take the products of row p of a factor with x away from x[p]."""
 
     @wp.func_native(_ROW_TIMES_X.format(scalar=scalar.__name__, **_X_FROM_ROW))
-    def take_column(a: wp.array2d(dtype=scalar), row_p: int, p: int, start: int, x: wp.array2d(dtype=scalar), world: int):
+    def take_column(
+        a: wp.array2d(dtype=scalar), row_p: int, p: int, start: int, x: wp.array2d(dtype=scalar), world: int
+    ):
         """Take row p of a factor times x[p] away from x."""
 
     @wp.func
@@ -300,6 +325,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         clear=clear,
         add_product=add_product,
         factorise=factorise,
+        spoil=spoil,
         inverse_pivot=inverse_pivot,
         solve=solve,
         solve_transposed=solve_transposed,

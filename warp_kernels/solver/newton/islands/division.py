@@ -44,9 +44,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return wp.dot(impulse, impulse) > zero or (kind >= FRICTION_LOSS and kind != TORSION)
 
     @wp.func
-    def connect(
-        world: int, count: int, constraints: Constraints, iterate: Iterate, islands: Islands, system: System
-    ):
+    def connect(world: int, count: int, constraints: Constraints, iterate: Iterate, islands: Islands, system: System):
         """The constraints that connect, by the impulses of the iterate; nothing is solved yet."""
         for i in range(count):
             # One between islands is in no system.

@@ -1,0 +1,1 @@
+"""What Newton's method keeps of the worlds of a shard."""
