@@ -245,6 +245,7 @@ FIGURES = [
     Figures("README.md", "steps", "step_cpu.json", speed_page.steps),
     Figures("README.md", "dynamics", "step_cpu.json", speed_page.dynamics),
     Figures("docs/speed.md", "steps", "step_cpu.json", speed_page.steps),
+    Figures("docs/speed.md", "layer", "layer_cpu.json", speed_page.layer),
     Figures("docs/speed.md", "traffic", "traffic.json", speed_page.traffic),
     Figures("docs/robot.md", "speed", "robot_cpu.json", robot_page.speed),
     Figures("README.md", "single calls", "robot_cpu.json", robot_page.single_call_range),

@@ -59,3 +59,13 @@ def traffic(record: dict[str, Any]) -> str:
             f"| {STANDING[row['solver']]} | {row['way']} | {row['launches']} | {row['bytes']:,.0f} | {bounds} |"
         )
     return "\n".join(lines)
+
+
+def layer(record: dict[str, Any]) -> str:
+    """Times of a step of layers of balls beside MuJoCo's, and the memory of the simulator."""
+    lines = ["| balls on the ground | contacts | step [ms] | MuJoCo [ms] | ratio | memory [MB] |", "|---|---|---|---|---|---|"]
+    for row in record["rows"]:
+        ours, theirs = row["ours_ms"], row["mujoco_ms"]
+        cells = f"{row['contacts']:,} | {ours:.2g} | {theirs:.2g} | {ours / theirs:.1f} | {row['megabytes']:.0f}"
+        lines.append(f"| {row['balls']:,} {row['case']} | {cells} |")
+    return "\n".join(lines)

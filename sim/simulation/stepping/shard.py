@@ -7,7 +7,7 @@ import warp as wp
 
 from sim.arrays.host_copies import HostWriter, copy_rows
 from sim.arrays.interrupts import check
-from sim.arrays.launch import launch, load_launched
+from sim.arrays.launch import launch, load_kernels, load_launched
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.step_rows import StepRows
 from warp_kernels.checkpoint import TABLE_SIZE, checkpoint_kernels
@@ -179,7 +179,7 @@ class Shard:
         wp.load_module(checkpoint_kernels(self.step.scalar).module, device=device)
         if device.is_cpu:
             kernels = denormal_kernels()
-            wp.load_module(kernels.module, device=device)
+            load_kernels([kernels.flush_denormals, kernels.restore_denormals], device)
             with wp.ScopedCapture(device=device) as capture:
                 launch(kernels.flush_denormals, 1, device=device, control=self._control)
                 work()

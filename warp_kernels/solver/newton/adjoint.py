@@ -284,6 +284,8 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             further_value_bar,
             rhs_bar,
         )
+        if wp.isnan(left):
+            left = scalar(wp.inf)
         adjoint_residual[world] = wp.max(adjoint_residual[world], left)
         for i in range(count):
             kind = constraints.kind[i, world]

@@ -1,0 +1,102 @@
+"""Time of a step of a layer of balls on the ground, beside MuJoCo, and what a simulator of them takes to build and to keep.
+
+python -m bench.layer --json bench/results/layer_cpu.json
+
+MuJoCo's default solver and the simulator take turns in one process, on one core, each on its own motion. Processor time
+is measured, so that other work on the machine matters little. The balls lie in a square, apart by their radius or just
+touching, and settle first.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+import sim
+from bench import peers
+from bench.timing import machine, pinned
+from scenes import crowd
+from scenes.crowd import MASS, SIZE
+from sim.output import write_text
+from sim.simulation.memory import bytes_of
+
+DT = 1.0 / 240.0
+COUNTS = (200, 1000, 2000, 5000)
+SPACINGS = {"apart": 3.0 * SIZE, "touching": 2.0 * SIZE}
+SETTLE, TURNS, TURN = 20, 12, 5
+
+
+def main() -> None:
+    """Measure and print; see the module docstring."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the record to this file")
+    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="numbers of balls")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    wp.init()
+    record: dict[str, Any] = {"machine": machine(), "rows": []}
+    with pinned(1):
+        for case in SPACINGS:
+            for count in options.counts:
+                record["rows"].append(measure(case, count))
+                print(record["rows"][-1], flush=True)
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        write_text(options.json, json.dumps(record, indent=1) + "\n")
+
+
+def measure(case: str, count: int) -> dict[str, Any]:
+    """Seconds of construction, bytes of working arrays, and milliseconds of a step: the median and the longest of the turns.
+
+    systems: those of the island that took the most, on average over the steps.
+    """
+    import mujoco
+
+    scene = crowd.loose("ball", count, spacing=SPACINGS[case], height=0.001)
+    peer = peers.mujoco_newton(mjcf(scene.q0.reshape(-1, 7)), dt=DT)
+    data = mujoco.MjData(peer)
+    data.qpos[:], data.qvel[:] = sim.to_mujoco(scene.model, scene.q0, scene.qd0)
+    start = time.process_time()
+    simulator = sim.Simulator(scene.model, DT, 1, "cpu", threads=1)
+    construction = time.process_time() - start
+    step = simulator.shards[0].step
+    state = simulator.rollout(simulator.initial_state(), steps=SETTLE).final_state
+    mujoco.mj_step(peer, data, SETTLE)
+    times: dict[str, list[float]] = {"ours": [], "mujoco": []}
+    systems = []
+    for _ in range(TURNS):
+        start = time.process_time()
+        for _ in range(TURN):
+            state = simulator.step(state)
+            systems.append(int(simulator.sweeps[0]))
+        times["ours"].append(1e3 * (time.process_time() - start) / TURN)
+        start = time.process_time()
+        mujoco.mj_step(peer, data, TURN)
+        times["mujoco"].append(1e3 * (time.process_time() - start) / TURN)
+    return {
+        "case": case,
+        "balls": count,
+        "contacts": int(step.contact_count.numpy()[0]),
+        "peer_contacts": int(data.ncon),
+        "construction_s": construction,
+        "megabytes": bytes_of(step) / 1e6,
+        "systems": float(np.mean(systems)),
+        **{f"{name}_ms": float(np.median(values)) for name, values in times.items()},
+        **{f"{name}_longest_ms": max(values) for name, values in times.items()},
+    }
+
+
+def mjcf(poses: np.ndarray) -> str:
+    """The layer for MuJoCo, with its default softness and the friction that a ball and the ground have here."""
+    ball = f'<freejoint/><geom type="sphere" size="{SIZE}" mass="{MASS}" friction="0.64"/>'
+    bodies = "".join(f'<body pos="{x} {y} {z}">{ball}</body>' for x, y, z in poses[:, :3])
+    plane = '<geom type="plane" size="0 0 1" friction="0.64"/>'
+    return f'<mujoco><size memory="400M"/><worldbody>{plane}{bodies}</worldbody></mujoco>'
+
+
+if __name__ == "__main__":
+    main()

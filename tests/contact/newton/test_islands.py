@@ -1,0 +1,103 @@
+"""Worlds of many bodies, which Newton's method solves island by island."""
+
+import numpy as np
+import pytest
+
+import sim
+from scenes import crowd
+from sim.simulation.stepping.newton import arrays
+from sim.simulation.stepping.workspace import Workspace
+
+DT = 1.0 / 240.0
+
+
+def layer(count: int, dtype: str = "float64") -> crowd.Crowd:
+    """Balls on the ground that nearly touch, in a square."""
+    return crowd.loose("ball", count, dtype, spacing=2.0 * crowd.SIZE + 1e-5, height=1e-4)
+
+
+def pushed(scene: crowd.Crowd) -> tuple[np.ndarray, np.ndarray]:
+    """The balls roll in random directions, and the first one fast."""
+    qd = 0.02 * np.random.default_rng(3).normal(size=scene.model.nv)
+    qd[:2] = 0.6
+    return scene.q0, qd
+
+
+def motion(scene: crowd.Crowd, device: str, steps: int = 6) -> tuple[sim.Trajectory, sim.Simulator]:
+    simulator = sim.Simulator(scene.model, DT, 1, device)
+    return simulator.rollout(simulator.state(*pushed(scene)), steps=steps), simulator
+
+
+@pytest.mark.parametrize("count", [12, 49])
+def test_islands_move_as_in_one_world(monkeypatch, count, device):
+    """Motion and gradient are those of a world that is solved as a whole, to the tolerance of the solver."""
+    scene = layer(count)
+    trajectory, simulator = motion(scene, device)
+    islands = simulator.shards[0].step.islands.island.numpy()[:, 0]
+    assert len(np.unique(islands)) > 3
+    monkeypatch.setattr(Workspace, "divided", property(lambda self: False))
+    expected, _ = motion(scene, device)
+    np.testing.assert_allclose(trajectory.qd.numpy(), expected.qd.numpy(), atol=1e-9)
+    assert np.abs(np.diff(expected.qd.numpy()[:, 0], axis=0)).max() > 0.1
+    seed = np.random.default_rng(0).normal(size=trajectory.q.shape)
+    found, known = (each.backward(seed, parameters=["friction"]) for each in (trajectory, expected))
+    scale = np.abs(known.qd.numpy()).max()
+    np.testing.assert_allclose(found.qd.numpy(), known.qd.numpy(), atol=1e-6 * scale)
+    np.testing.assert_allclose(found.parameters["friction"], known.parameters["friction"], rtol=1e-5, atol=1e-9)
+
+
+def test_a_push_through_a_row_joins_islands(monkeypatch, device):
+    """The first of twelve balls in a row runs into the others, one island after the other, farther than rounds go one by one."""
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    for number in range(12):
+        position = (0.1 * number + (1e-6 * number if number else -1e-4), 0.0, 0.0)
+        builder.add_sphere(radius=0.05, mass=0.2, position=position, name=f"ball{number}", friction=0.5)
+    model = builder.finalize("float64")
+    qd = np.zeros(model.nv)
+    qd[0] = 3.0
+
+    def step() -> tuple[np.ndarray, np.ndarray]:
+        simulator = sim.Simulator(model, DT, 1, device)
+        state = simulator.step(simulator.state(model.q0, qd))
+        return state.qd.numpy()[0].reshape(-1, 6)[:, 0], simulator.residual
+
+    speeds, residual = step()
+    assert (speeds > 0.0).all()
+    assert residual[0] < 1e-9
+    np.testing.assert_allclose(speeds.sum(), 3.0, rtol=1e-9)  # the momentum stays
+    monkeypatch.setattr(Workspace, "divided", property(lambda self: False))
+    np.testing.assert_allclose(speeds, step()[0], atol=1e-8)
+
+
+def test_bodies_without_constraints_are_free(device):
+    """Of two balls one lies on the ground; the other falls, and begins with the velocity that would stop it."""
+    scene = crowd.loose("ball", 2, "float64", spacing=1.0, height=1e-4)
+    q = scene.q0.copy()
+    q[9] += 5.0
+    simulator = sim.Simulator(scene.model, DT, 1, device)
+    state = simulator.step(simulator.state(q, np.zeros(12)))
+    np.testing.assert_allclose(state.qd.numpy()[0, 6:9], [0.0, 0.0, -9.81 * DT], atol=1e-12)
+
+
+def test_the_system_of_many_takes_memory_in_proportion():
+    """Of a few thousand bodies a triangle over all of them would take gigabytes."""
+    few, many = (layer(count).model for count in (20, 60))
+    assert arrays.system_room(few, 100, True) == few.nv * (few.nv + 1) // 2
+    assert arrays.system_room(many, 100, False) == many.nv * (many.nv + 1) // 2
+    large = crowd.loose("ball", 600).model
+    rooms = [arrays.system_room(large, constraints, True) for constraints in (20_000, 24_000)]
+    assert rooms == [256 * 20_000, 256 * 24_000]
+    assert rooms[1] < large.nv * (large.nv + 1) // 2
+
+
+def test_a_system_without_room_is_swept_and_has_no_gradient(monkeypatch, device):
+    """Sweeps alone come near the solution. A gradient would be wrong: it isn't a number, and its residual has no end."""
+    scene = crowd.loose("ball", 12, "float64", spacing=0.099, layers=3)
+    known, _ = motion(scene, device, 1)
+    monkeypatch.setattr(arrays, "ENTRIES", 80)
+    monkeypatch.setattr(arrays, "ENTRIES_PER_CONSTRAINT", 0)
+    found, simulator = motion(scene, device, 1)
+    np.testing.assert_allclose(found.qd.numpy(), known.qd.numpy(), atol=0.01)
+    gradient = found.backward(np.ones(found.q.shape))
+    assert np.isnan(gradient.qd.numpy()).all()
+    assert simulator.adjoint_residual[0] == np.inf
