@@ -40,6 +40,7 @@ from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.tendons.layout import require_explicit_tendons
+from sim.simulation.stepping.tendons.stability import warn_of_damped_tendons
 from warp_kernels.types import LANES, SPHERICAL
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
@@ -103,6 +104,7 @@ class Worlds(ABC):
         self._present = self._chosen()
         # Under MuJoCo's law nothing but the armature stands on the mass matrix.
         check_mass_matrix(model, self.parameter_values(), 0.0 if contact.law == "mujoco" else self.dt)
+        warn_of_damped_tendons(model, self.parameter_values(), self.dt)
         self._pool = ShardPool(self.threads)
         self.bad_state: wp.array | None = None
 

@@ -130,13 +130,16 @@ class InverseWeights:
 
     Args:
         model: in float64.
+
+    Attributes:
+        inverse: the inverse of the mass matrix [nv, nv].
     """
 
     def __init__(self, model: Model):
         q = model.q0[None].copy()
         q[0, model.dof_q[model.equalities.coupling_dof]] = model.equalities.coupling_q0
         self.model = model
-        self._inverse = np.linalg.inv(mass_matrix(model, q).numpy()[0])
+        self.inverse = np.linalg.inv(mass_matrix(model, q).numpy()[0])
         self._poses = forward_kinematics(model, q).numpy()[0]
         self._rows = jacobian(model, q, model.link_names).numpy()[0]
         self._places, _ = tendon_places(model.tendons, model.parameters, self._poses)
@@ -167,7 +170,7 @@ class InverseWeights:
 
     def dofs(self) -> np.ndarray:
         """Of each degree of freedom; of spherical and free joints the means over three [nv]."""
-        found = np.diag(self._inverse).copy()
+        found = np.diag(self.inverse).copy()
         for kind, start in zip(self.model.joint_type, self.model.joint_qd_start, strict=True):
             for first in {SPHERICAL: [start], FREE: [start, start + 3]}.get(int(kind), []):
                 found[first : first + 3] = found[first : first + 3].mean()
@@ -175,8 +178,13 @@ class InverseWeights:
 
     def tendons(self) -> np.ndarray:
         """Of the length of each tendon [num_tendons]."""
-        slopes = np.array([self._slope(tendon) for tendon in range(len(self.model.tendons.names))])
-        return np.einsum("ti,ij,tj->t", slopes, self._inverse, slopes) if len(slopes) else np.zeros(0)
+        slopes = self.slopes()
+        return np.einsum("ti,ij,tj->t", slopes, self.inverse, slopes)
+
+    def slopes(self) -> np.ndarray:
+        """Change of the length of each tendon per degree of freedom [num_tendons, nv]."""
+        count = len(self.model.tendons.names)
+        return np.array([self._slope(tendon) for tendon in range(count)]).reshape(count, self.model.nv)
 
     def _slope(self, tendon: int) -> np.ndarray:
         """Change of a tendon's length per degree of freedom [nv]."""
@@ -203,4 +211,4 @@ class InverseWeights:
         return self._rows[link, 3:] + np.cross(self._rows[link, :3], arm, axisa=0, axisc=0)
 
     def _mean(self, rows: np.ndarray) -> float:
-        return float(np.trace(rows @ self._inverse @ rows.T)) / 3.0
+        return float(np.trace(rows @ self.inverse @ rows.T)) / 3.0
