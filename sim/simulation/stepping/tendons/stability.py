@@ -36,7 +36,7 @@ def warn_of_damped_tendons(model: Model, parameters: Mapping[str, np.ndarray], d
         worst = int(np.argmax(np.diag(coupled)))
         warnings.warn(
             f"tendon '{model.tendons.names[worst]}': dampers and velocity gains along it are explicit, and in one step "
-            f"of {dt:g} s they take {share:.3g} times the velocity (more than {LARGEST_SHARE:g} is unstable, above 1 it "
+            f"of {dt:g} s they take {share:.3g} times its velocity (above {LARGEST_SHARE:g} is unstable, above 1 it "
             f"changes sign from step to step); choose a time step below {dt / share:.2g} s, less damping, or armature "
             "of the joints",
             StabilityWarning,
