@@ -15,6 +15,7 @@ from sim.model.softness import Softness
 from sim.model.tendons.course import tendon_places
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
+from sim.simulation.stepping.transmission.reach import pair_reach
 from warp_kernels.types import FREE, SPHERICAL, warp_types
 
 # MuJoCo's smallest number that isn't zero.
@@ -42,7 +43,7 @@ class MujocoLaw:
         tendon_limit_solref, tendon_limit_solimp: of limits of tendons [num_tendons].
         tendon_loss_solref, tendon_loss_solimp: of their dry friction [num_tendons].
         tendon_coupling_solref, tendon_coupling_solimp: of lengths that are tied.
-        largest_margin: of all pairs [m].
+        largest_margin: of all pairs, with the gap of contacts where actuators pull at some [m].
     """
 
     def __init__(self, model: Model, collision: CollisionModel):
@@ -81,6 +82,8 @@ class MujocoLaw:
         )
         self.pair_margin: wp.array = wp.array(margins, dtype=model.scalar, device=device)
         self.largest_margin = float(margins.max(initial=0.0))
+        if model.transmissions.adheres.any():
+            self.largest_margin = max(self.largest_margin, float(pair_reach(model, collision).max(initial=0.0)))
         self.limit_solref, self.limit_solimp = upload(model.limit_softness)
         self.loss_solref, self.loss_solimp = upload(model.friction_softness)
         self.anchor_solref, self.anchor_solimp = upload(equalities.anchor_softness)
