@@ -347,7 +347,7 @@ class Model:
         has_state = self.actuator_dynamics != codes.STATELESS
         return np.where(has_state, np.cumsum(has_state) - 1, -1).astype(np.int32)
 
-    @property
+    @cached_property
     def na(self) -> int:
         """Number of states of actuators."""
         return int((self.actuator_dynamics != codes.STATELESS).sum())

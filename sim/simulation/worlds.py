@@ -298,10 +298,10 @@ class Worlds(ABC):
         return np.concatenate(parts) if self._per_world(name) else np.sum(parts, axis=0)
 
     def spoil_worlds(self, q: wp.array) -> None:
-        """NaN in place of the coordinates [num_worlds, nq] of worlds whose parameters are out of their range."""
+        """NaN in place of the first coordinates [1 or more, num_worlds, nq] of worlds with parameters out of range."""
         for value in self._values.values():
             if isinstance(value, DeviceValue):
-                value.spoil(q)
+                value.spoil(q[0])
 
     @property
     def keeps_on_device(self) -> bool:

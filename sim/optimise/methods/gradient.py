@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
-from sim.optimise.costs import Cost, LeastSquares
 from sim.model.checks import is_whole
+from sim.optimise.costs import Cost, LeastSquares
 from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
