@@ -144,6 +144,13 @@ def _add_links(stage: Usd.Stage, model: Model, materials: Materials) -> list[tup
             USDWarning,
             stacklevel=4,
         )
+    if len(model.transmissions):
+        lost = [model.actuator_names[index] for index in model.transmissions.actuator]
+        warnings.warn(
+            f"left out: actuators on frames and contacts ({some(lost)}), which USD has no place for",
+            USDWarning,
+            stacklevel=4,
+        )
     exclude_collisions(stage, model, paths)
     keep_sensors(stage.GetDefaultPrim(), model)
     return motions
@@ -188,6 +195,7 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
     for label, value, usual in (
         ("softness_mix", geometry.softness_mix, 1.0),
         ("contact_margin", geometry.contact_margin, 0.0),
+        ("contact_gap", geometry.contact_gap, 0.0),
     ):
         if value != usual:
             keep(collider, label, value)
@@ -203,6 +211,8 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
         numbers = [(*pair.softness.solref, *pair.softness.solimp, pair.contact_margin) for pair in soft]
         keep_texts(collider, "pair_softness_with", [model.geometries[pair.b].name for pair in soft])
         keep(collider, "pair_softness", numbers)
+        if any(pair.contact_gap for pair in soft):
+            keep(collider, "pair_gap", [pair.contact_gap for pair in soft])
 
 
 def _add_extras(stage: Usd.Stage, markers: Sequence[Marker], trails: Sequence[Trail], materials: Materials) -> None:

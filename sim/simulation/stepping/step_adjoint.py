@@ -118,7 +118,7 @@ class DifferentiableStep(Step):
             self.cone_gap, self.cone_row, self.contact_reference, self.limit_reference, self.loss_reference,
             self.anchor_reference, self.coupling_reference, self.cone_reference, self.resistance_reference,
             self.bias_velocity, self.bias_acceleration, *self.groups.differentiated(), *self.tendons.differentiated,
-            *self.activations.differentiated,
+            *self.transmissions.differentiated, *self.activations.differentiated,
         ]  # fmt: skip
 
     def _gather_gradients(self) -> None:
