@@ -35,6 +35,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "types": ("array_access",),
     "variants": (),
     "precision": ("types",),
+    "denormals": ("types",),
     "solver.structs": ("types",),
     "checkpoint": ("solver.structs",),
     "trajectory": ("types",),
