@@ -14,6 +14,9 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import FRICTION_LOSS, TORSION, warp_types
 
+# An island is large that has more than one of so many trees.
+LARGE = 8
+
 
 @functools.cache
 def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
@@ -85,8 +88,21 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
     ):
         """List the constraints of an island's trees, those at ``first`` up to ``end``. Returns how many there are in the list.
 
-        One between two islands is in neither.
+        One between two islands is in neither. A large island's are in their own order, in which sweeps get on faster: contacts with
+        the ground come first.
         """
+        if wp.static(LARGE) * (end - first) > islands.island.shape[0]:
+            for constraint in range(constraints.count[world]):
+                a = tree_of(constraints.tail[2 * constraint, world], trees.dof_tree)
+                b = tree_of(constraints.tail[2 * constraint + 1, world], trees.dof_tree)
+                if a < 0:
+                    a = b
+                if b < 0:
+                    b = a
+                if a >= 0 and islands.island[a, world] == number and islands.island[b, world] == number:
+                    iterate.part_constraint[listed, world] = constraint
+                    listed += 1
+            return listed
         for at in range(first, end):
             tree = iterate.part_tree[at, world]
             for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
