@@ -28,13 +28,13 @@ def motion(scene: crowd.Crowd, device: str, steps: int = 6) -> tuple[sim.Traject
     return simulator.rollout(simulator.state(*pushed(scene)), steps=steps), simulator
 
 
-@pytest.mark.parametrize("count", [12, 49])
+@pytest.mark.parametrize("count", [4, 12, 49])
 def test_islands_move_as_in_one_world(monkeypatch, count, device):
     """Motion and gradient are those of a world that is solved as a whole, to the tolerance of the solver."""
     scene = layer(count)
     trajectory, simulator = motion(scene, device)
     islands = simulator.shards[0].step.islands.island.numpy()[:, 0]
-    assert len(np.unique(islands)) > 3
+    assert len(np.unique(islands)) > min(count, 10) // 3
     monkeypatch.setattr(Workspace, "divided", property(lambda self: False))
     expected, _ = motion(scene, device)
     np.testing.assert_allclose(trajectory.qd.numpy(), expected.qd.numpy(), atol=1e-9)
