@@ -150,8 +150,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
                         k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
                         p = system.place[k, world]
                         system.first[p, world] = wp.min(system.first[p, world], least)
-        # Where parts of a world have packed theirs, so does the whole.
-        if nv > MOST_DOFS or iterate.part.shape[0] > 0:
+        if nv > wp.static(0 if divided else MOST_DOFS):
             pack(world, nv, system)
 
     @wp.func
