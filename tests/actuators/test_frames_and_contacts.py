@@ -192,17 +192,12 @@ def test_what_finalize_refuses(given, said):
 
 
 def test_what_has_no_place_for_them_says_so(tmp_path):
-    from sim.usd import write_usd
-
     model = load_quietly(written(tmp_path))
     simulator = sim.Simulator(model, DT, contact=sim.ContactOptions(law="mujoco"))
     with pytest.raises(sim.ModelError, match="parameter 'actuator_force_axis' is not zero for actuator 'stick', which"):
         simulator.set_parameter("actuator_force_axis", np.ones((model.nu, 3)))
     with pytest.raises(sim.ModelError, match="'implicitfast' has no velocity gains on frames, which actuator 'reach'"):
         sim.Simulator(model, DT, integrator="implicitfast", contact=sim.ContactOptions(law="mujoco"))
-    poses = sim.forward_kinematics(model, model.q0[None])
-    with pytest.warns(sim.USDWarning, match=r"left out: actuators on frames and contacts \('thrust'"):
-        write_usd(tmp_path / "scene.usda", model, poses, fps=30)
     builder = sim.ModelBuilder()
     builder.add_sphere(radius=0.1, mass=1.0, name="ball")
     builder.add_actuator(name="sticky", adhesion="ball")
