@@ -3,7 +3,11 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import sim
+from sim.usd import write_usd
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,6 +90,32 @@ def test_terrain(monkeypatch, tmp_path) -> None:
     above = names["q"][:, 2] - names["ground"].height(names["q"][:, :2])
     assert abs(above - names["quadruped"].standing_height()).max() < 0.05  # all stand
     assert (tmp_path / "terrain.png").stat().st_size > 10_000
+
+
+def test_viewer(monkeypatch, tmp_path) -> None:
+    """Its programs show a motion with contact forces, the four worlds of a search, and arrows at all links."""
+    viewers = pytest.importorskip("sim.viewer")
+    shown = []
+    monkeypatch.setattr(viewers.Viewer, "wait", lambda self: shown.append(self.q.shape))
+    names = run("viewer.md", tmp_path, monkeypatch)
+    nq = names["model"].nq
+    assert shown == [(1, nq), (4, nq), (1, nq)]
+    pushes = np.asarray(names["pushes"])
+    assert pushes.shape == (240, 1, names["model"].num_links, 3)
+    assert (pushes[-1, 0, :, 2] > 0.0).any()  # upwards
+
+
+def test_pictures(monkeypatch, tmp_path) -> None:
+    """Small ones, and of a USD file that the test writes."""
+    pytest.importorskip("imageio_ffmpeg")
+    model = sim.load(str(ROOT / "scenes/robots/arm.urdf"))
+    q = np.linspace(model.q0, model.q0 + 0.5, 12)
+    write_usd(tmp_path / "scene.usdc", model, sim.forward_kinematics(model, q).numpy(), fps=12)
+    names = run("pictures.md", tmp_path, monkeypatch)
+    for file in ("first.png", "clip.gif", "clip.mp4"):
+        assert (tmp_path / file).stat().st_size > 5_000
+    assert names["picture"].shape == (480, 640, 3)
+    assert set(np.unique(names["survey"].geometry)) > {0}
 
 
 def test_ten_lines_are_those_of_the_readme() -> None:
