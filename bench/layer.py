@@ -1,4 +1,4 @@
-"""Time of a step of a layer of balls on the ground, beside MuJoCo, and what a simulator of them takes to build and to keep.
+"""Time of a step of a layer of balls on the ground, beside MuJoCo, and what a simulator of them takes.
 
 python -m bench.layer --json bench/results/layer_cpu.json
 
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def measure(case: str, count: int) -> dict[str, Any]:
-    """Seconds of construction, bytes of working arrays, and milliseconds of a step: the median and the longest of the turns.
+    """Seconds of construction, megabytes, and milliseconds of a step: the median and the longest of the turns.
 
     systems: those of the island that took the most, on average over the steps.
     """

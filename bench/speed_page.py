@@ -63,7 +63,10 @@ def traffic(record: dict[str, Any]) -> str:
 
 def layer(record: dict[str, Any]) -> str:
     """Times of a step of layers of balls beside MuJoCo's, and the memory of the simulator."""
-    lines = ["| balls on the ground | contacts | step [ms] | MuJoCo [ms] | ratio | memory [MB] |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| balls on the ground | contacts | step [ms] | MuJoCo [ms] | ratio | memory [MB] |",
+        "|---|---|---|---|---|---|",
+    ]
     for row in record["rows"]:
         ours, theirs = row["ours_ms"], row["mujoco_ms"]
         cells = f"{row['contacts']:,} | {ours:.2g} | {theirs:.2g} | {ours / theirs:.1f} | {row['megabytes']:.0f}"

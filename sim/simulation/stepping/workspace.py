@@ -324,7 +324,7 @@ class Workspace:
 
     @property
     def divided(self) -> bool:
-        """Whether bodies that don't press on each other are solved apart by Newton's method: in worlds too large for lane groups."""
+        """Whether bodies that don't press on each other are solved apart: in worlds too large for lane groups."""
         many = self.model.num_trees > 1 and self.model.nv > MOST_DOFS
         return many and self.newton and not self.by_mujoco
 

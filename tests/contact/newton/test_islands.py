@@ -47,7 +47,7 @@ def test_islands_move_as_in_one_world(monkeypatch, count, device):
 
 
 def test_a_push_through_a_row_joins_islands(monkeypatch, device):
-    """The first of twelve balls in a row runs into the others, one island after the other, farther than rounds go one by one."""
+    """The first of twelve balls in a row runs into the others, farther than rounds go one by one."""
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     for number in range(12):
         position = (0.1 * number + (1e-6 * number if number else -1e-4), 0.0, 0.0)
@@ -91,7 +91,7 @@ def test_the_system_of_many_takes_memory_in_proportion():
 
 
 def test_a_system_without_room_is_swept_and_has_no_gradient(monkeypatch, device):
-    """Sweeps alone come near the solution. A gradient would be wrong: it isn't a number, and its residual has no end."""
+    """Sweeps alone come near the solution. A gradient would be wrong: it isn't a number, its residual infinite."""
     scene = crowd.loose("ball", 12, "float64", spacing=0.099, layers=3)
     known, _ = motion(scene, device, 1)
     monkeypatch.setattr(arrays, "ENTRIES", 80)
