@@ -114,11 +114,14 @@ def _state_softness(reader: Reader, names: dict[int, str]) -> None:
             continue
         a, b = (reader.builder.geometries[name].geometry for name in (ends[0], ends[1]))
         softness = softness_of(model.pair_solref[pair], model.pair_solimp[pair])
-        margin = float(model.pair_margin[pair])
-        if softness == pair_softness(a, b) and margin == a.contact_margin + b.contact_margin:
+        margin, gap = float(model.pair_margin[pair]), float(model.pair_gap[pair])
+        sums = a.contact_margin + b.contact_margin, a.contact_gap + b.contact_gap
+        if softness == pair_softness(a, b) and (margin, gap) == sums:
             continue
         with reader.file.located("pair", pair, "pair"):
-            reader.builder.set_pair_softness(ends[0], ends[1], softness=softness, contact_margin=margin)
+            reader.builder.set_pair_softness(
+                ends[0], ends[1], softness=softness, contact_margin=margin, contact_gap=gap
+            )
 
 
 def _mixed(values: np.ndarray, priority: np.ndarray, geom: int, others: np.ndarray) -> np.ndarray:

@@ -69,7 +69,7 @@ def add_mjcf(
     - ``density``, ``viscosity`` and ``wind`` become a medium (:meth:`sim.ModelBuilder.set_medium`) that drags the box
       equivalent to each body's inertia.
 
-    Muscles, adhesion and other features without a counterpart here are skipped, with a
+    Muscles and other features without a counterpart here are skipped, with a
     :class:`sim.MJCFWarning` that names them; deformable bodies are an error.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_mjcf`.

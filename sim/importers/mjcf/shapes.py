@@ -77,6 +77,7 @@ def _add_geom(reader: Reader, geom: int, surfaces: Surfaces, collides: bool, vis
         "softness": softness_of(model.geom_solref[geom], model.geom_solimp[geom]),
         "softness_mix": float(model.geom_solmix[geom]),
         "contact_margin": float(model.geom_margin[geom]),
+        "contact_gap": float(model.geom_gap[geom]),
         # 1, as for the ground: a pair's restitution is then that of the body.
         "restitution": 1.0 if static else surfaces.restitution,
     }

@@ -33,6 +33,7 @@ from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_numbers, refuse_types
 from sim.importers.usd.shapes import colliders, seen_from
 from sim.importers.usd.stage import Kind, Scene, open_scene
+from sim.importers.usd.tendons import add_tendons
 from sim.model.builder import ModelBuilder
 from sim.model.model import Part
 from sim.model.spec_checks import pose
@@ -145,6 +146,8 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
         add_link(reader, body)
     joint_names = {body: add_joint(reader, body, carrier) for body, carrier in trees.carriers.items()}
     add_medium(reader, trees.carriers)
+    add_frames(reader)
+    add_tendons(reader)
     add_actuators(reader, trees, joint_names)
     add_couplings(reader, trees, joint_names)
     close_loops(reader, trees)
@@ -152,7 +155,6 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     for pair in filters.bodies:
         reader.builder.exclude_collision(*(reader.names[body] for body in pair))
     add_geometries(reader, touching if collision else [], filters, visual)
-    add_frames(reader)
     add_sensors(reader)
     note_unread(scene)
     return add_parts(reader, trees, joint_names)
