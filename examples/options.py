@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import warp as wp
 
+from examples.ahead import compile_pictures
 from sim.arrays.kernels import start_warp
 from sim.errors import ModelError
 
@@ -79,6 +80,8 @@ def parse_example(
     except (ValueError, RuntimeError):
         devices = ", ".join(device.alias for device in wp.get_devices())
         parser.error(f"--device {options.device}: there is no such device; this machine has {devices}")
+    if not options.no_render:
+        compile_pictures(options.device)
     return options
 
 
