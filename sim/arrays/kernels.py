@@ -81,10 +81,11 @@ def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
 
 
 def compile_ahead(kernels: Iterable[wp.Kernel], device: wp.Device) -> None:
-    """Compile the modules of kernels that a CPU will need, unless they are cached, in silence and beside whatever the caller does next.
+    """Compile the modules of kernels that a CPU will need, unless they are cached.
 
-    With the first of all modules begins what others share, see :mod:`sim.arrays.headers`. Nothing is raised: what could
-    not be compiled is compiled when it is needed, and that says why not.
+    That happens in silence, beside whatever the caller does next. The first module brings what all share, see
+    :mod:`sim.arrays.headers`. Nothing is raised: what could not be compiled is compiled when it is needed, and that says
+    why not.
     """
     compilers = _compilers(os.getpid())
     for module in (kernel.module for kernel in kernels):
