@@ -84,8 +84,8 @@ def compile_ahead(kernels: Iterable[wp.Kernel], device: wp.Device) -> None:
     """Compile the modules of kernels that a CPU will need, unless they are cached.
 
     That happens in silence, beside whatever the caller does next. The first module brings what all share, see
-    :mod:`sim.arrays.headers`. Nothing is raised: what could not be compiled is compiled when it is needed, and that says
-    why not.
+    :mod:`sim.arrays.headers`. Nothing is raised: what could not be compiled is compiled when it is needed, and that
+    says why not.
     """
     compilers = _compilers(os.getpid())
     for module in (kernel.module for kernel in kernels):

@@ -19,13 +19,10 @@ def kernels(name: str, scalar: type, options: wp.ModuleBuildOptions) -> SimpleNa
     wp.set_module_options({"extra_build_options": options}, module)
     vector, matrix = wp.types.vector(LANES, scalar), wp.types.matrix((ROWS, LANES), scalar)
 
+    matrices = wp.array(dtype=matrix)
+
     @wp.kernel(module=module, enable_backward=False)
-    def of_two(
-        a: wp.array(dtype=matrix),
-        b: wp.array(dtype=matrix),
-        whole: wp.array(dtype=matrix),
-        rows: wp.array(dtype=matrix),
-    ):
+    def of_two(a: matrices, b: matrices, whole: matrices, rows: matrices):
         x = a[0]
         y = b[0]
         whole[0] = x + y
