@@ -12,6 +12,8 @@ from warp_kernels.trajectory import trajectory_kernels
 
 def compile_shared() -> None:
     """Begin with a short module, and so with what all modules share; does nothing where kernels are cached."""
+    if wp.config.log_level == wp.LOG_INFO:
+        wp.config.log_level = wp.LOG_WARNING
     with contextlib.suppress(ModelError):  # which the example will raise again
         start_warp()
         compile_ahead([trajectory_kernels(wp.float32).fingerprint], wp.get_device("cpu"))

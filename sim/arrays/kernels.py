@@ -10,11 +10,9 @@ import functools
 import os
 import sys
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
-from dataclasses import dataclass
 from pathlib import Path
 
 import warp as wp
@@ -27,23 +25,6 @@ from sim.output import reason
 
 NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
 CACHE_HINT = "set WARP_CACHE_PATH to a folder that can be written to and has room"
-_quiet_lock = threading.Lock()
-_quiet_users = 0
-
-
-@dataclass(frozen=True)
-class Compilers:
-    """What a process compiles with.
-
-    Attributes:
-        pool: more threads than there are cores: some generate code meanwhile.
-        headers: what all modules share.
-        ahead: modules that are compiled ahead, by name.
-    """
-
-    pool: ThreadPoolExecutor
-    headers: Headers
-    ahead: dict[str, Future]
 
 
 @functools.cache
@@ -70,7 +51,7 @@ def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
     """
     modules = list(modules)
     with quiet():
-        ahead = _compilers(os.getpid()).ahead
+        ahead = _compiled_ahead(os.getpid())
         with interruptible():
             wait([ahead[module.name] for module in modules if module.name in ahead])
         missing = [module for module in modules if not _is_cached(module, device)]
@@ -83,46 +64,42 @@ def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
 def compile_ahead(kernels: Iterable[wp.Kernel], device: wp.Device) -> None:
     """Compile the modules of kernels that a CPU will need, unless they are cached.
 
-    That happens in silence, beside whatever the caller does next. The first module brings what all share, see
-    :mod:`sim.arrays.headers`. Nothing is raised: what could not be compiled is compiled when it is needed, and that
-    says why not.
+    That happens beside whatever the caller does next, without a line of progress; at its default log level Warp names
+    the modules. The first one brings what all share, see :mod:`sim.arrays.headers`. Nothing is raised: what could not
+    be compiled is compiled when it is needed, and that says why not.
     """
-    compilers = _compilers(os.getpid())
+    ahead = _compiled_ahead(os.getpid())
     for module in (kernel.module for kernel in kernels):
-        if device.is_cpu and module.name not in compilers.ahead:
-            compilers.ahead[module.name] = compilers.pool.submit(_compile_silently, module, device)
+        if device.is_cpu and module.name not in ahead and not _is_cached(module, device):
+            with contextlib.suppress(OSError):
+                pool, headers = _compilers(os.getpid())
+                ahead[module.name] = pool.submit(_compile_silently, module, device, headers)
 
 
-def _compile_silently(module: wp.Module, device: wp.Device) -> None:
-    with contextlib.suppress(Exception), quiet(), _compilers(os.getpid()).headers.shared():
-        if not _is_cached(module, device):
-            wp.load_module(module, device)
+def _compile_silently(module: wp.Module, device: wp.Device, headers: Headers) -> None:
+    with contextlib.suppress(Exception), headers.shared():
+        wp.load_module(module, device)
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Context without Warp's messages at its default log level; those of warnings and errors remain."""
-    global _quiet_users
-    with _quiet_lock:
-        changes = _quiet_users > 0 or wp.config.log_level == wp.LOG_INFO
-        if changes:
-            _quiet_users, wp.config.log_level = _quiet_users + 1, wp.LOG_WARNING
+    before = wp.config.log_level
+    if before == wp.LOG_INFO:
+        wp.config.log_level = wp.LOG_WARNING
     try:
         yield
     finally:
-        with _quiet_lock:
-            _quiet_users -= int(changes)
-            if changes and _quiet_users == 0:
-                wp.config.log_level = wp.LOG_INFO
+        wp.config.log_level = before
 
 
 def _compile(modules: list[wp.Module], device: wp.Device) -> None:
     """Compile modules in several threads; the compiler lets others run meanwhile."""
-    compilers = _compilers(os.getpid())
+    pool, headers = _compilers(os.getpid())
     futures: list[Future] = []
     try:
-        with interruptible(), compilers.headers.shared():
-            futures += [compilers.pool.submit(wp.load_module, module, device) for module in _in_good_order(modules)]
+        with interruptible(), headers.shared():
+            futures += [pool.submit(wp.load_module, module, device) for module in _in_good_order(modules)]
             for future in _shown(futures):
                 future.result()
     except Exception as error:
@@ -149,10 +126,16 @@ def _in_good_order(modules: list[wp.Module]) -> list[wp.Module]:
 
 
 @functools.cache
-def _compilers(process: int) -> Compilers:
-    """Those of a process; one that was forked from it has others."""
+def _compilers(process: int) -> tuple[ThreadPoolExecutor, Headers]:
+    """The threads of a process that compile, more than it has cores: some generate code meanwhile; and its headers."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Compilers(ThreadPoolExecutor(4 * cores), Headers(cores), {})
+    return ThreadPoolExecutor(4 * cores), Headers(cores)
+
+
+@functools.cache
+def _compiled_ahead(process: int) -> dict[str, Future]:
+    """The modules that a process compiles ahead, by name; one that was forked from it has others."""
+    return {}
 
 
 def _shown(futures: list[Future]) -> Iterator[Future]:
