@@ -217,7 +217,7 @@ def test_warmup_without_a_file(monkeypatch):
         (["fly"], 2, "invalid choice: 'fly'"),
         (["info"], 2, "the following arguments are required: FILE"),
         (["info", "gone.urdf"], 1, "error: gone.urdf: can't be read: No such file"),
-        (["info", "robot.sdf"], 1, "error: robot.sdf: files of type '.sdf' are not supported; supported are .urdf"),
+        (["info", "robot.step"], 1, "error: robot.step: files of type '.step' are not supported; supported are .urdf"),
         (["check", "HOPPER", "--floating-base"], 2, "--floating-base is for URDF files"),
         (["convert", "HOPPER", "out.stl"], 2, "can't write files of type '.stl'; choose .urdf, .xml, .usda, .usdc"),
         (["convert", "HOPPER", "/gone/out.usda"], 2, "there is no folder /gone"),
