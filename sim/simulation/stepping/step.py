@@ -159,11 +159,12 @@ class Step(Workspace):
         """What MuJoCo's law asks of the rows."""
         kernels, given = reference_kernels(self.scalar), self.device_model.parameter_arrays("solref", "solimp")
         if self.max_contacts:
-            dim, pyramidal = (self.max_contacts, self.num_worlds), int(self.contact_options.friction == "pyramid")
-            self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal, **given)
+            threads, pyramidal = self.slot_threads, int(self.contact_options.friction == "pyramid")
+            shared = {"dim": (threads, self.num_worlds), "threads": threads, "tape": True}
+            self._launch(kernels.contact_references, **shared, pyramidal=pyramidal, **given)
             if self.pyramids_resist:
-                self._launch(resistance_kernels(self.scalar).resistance_references, dim, tape=True)
-        self._launch(kernels.joint_references, (self.model.nv, self.num_worlds), tape=True, **given)
+                self._launch(resistance_kernels(self.scalar).resistance_references, **shared)
+        self._launch_over_dofs(kernels.joint_references, tape=True, **given)
         if len(self.layout.cones):
             dim = (len(self.layout.cones), self.num_worlds)
             cone_dof = self.constrained.cone_dof
@@ -234,10 +235,10 @@ class Step(Workspace):
 
     def _damp(self) -> None:
         """MuJoCo's implicit joint damping, from qd_solved to qd_next."""
-        kernels, dim = damping_kernels(self.scalar), (self.model.nv, self.num_worlds)
-        self._launch(kernels.damping_momentum, dim)
+        kernels = damping_kernels(self.scalar)
+        self._launch_over_dofs(kernels.damping_momentum)
         self.solve_damped(self.damping_push, self.damping_loss)
-        self._launch(kernels.damp_velocity, dim)
+        self._launch_over_dofs(kernels.damp_velocity)
 
     def solve_damped(self, push: wp.array, result: wp.array) -> None:
         """Solve with the mass matrix and the diagonal of joint damping on it, [num_worlds, nv]."""
@@ -268,6 +269,11 @@ class Step(Workspace):
     @property
     def _every_constraint(self) -> tuple[int, int]:
         return (self.max_constraints, self.num_worlds)
+
+    def _launch_over_dofs(self, kernel: wp.Kernel, **named: Any) -> None:
+        """Launch a kernel whose threads share out the degrees of freedom of a world."""
+        threads = self.dof_threads
+        self._launch(kernel, (threads, self.num_worlds), threads=threads, **named)
 
     def _launch_over_constraints(self, kernel: wp.Kernel, **named: Any) -> None:
         """Launch a kernel whose threads share out the constraints of a world."""

@@ -99,6 +99,7 @@ class Workspace:
         self.layout = layout
         self.max_constraints = layout.max_constraints(max_contacts, law is not None)
         self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
+        self.slot_threads = threads_of_world(self.device, max_contacts)
         self.link_threads = threads_of_world(self.device, self.model.num_links)
         self.dof_threads = threads_of_world(self.device, self.model.nv)
         self.structs = solver_structs(self.scalar)
@@ -187,8 +188,8 @@ class Workspace:
         self.slot_identity = worlds_last(convex_slots, wp.int32)
         self.slot_codes_a, self.slot_codes_b = (worlds_last(convex_slots, wp.vec3i) for _ in range(2))
         self.slot_witness = worlds_last(convex_slots, t.vec3)
-        # Where and how pairs touch that move.
-        turning_slots = self.max_contacts if self.collision.has_turning_pairs else 0
+        # Where and how pairs touch that move. MuJoCo's law looks no further than the beginning of a step.
+        turning_slots = self.max_contacts if self.collision.has_turning_pairs and not self.by_mujoco else 0
         self.slot_time, self.slot_lead = worlds_last(turning_slots, scalar), worlds_last(turning_slots, wp.int32)
         self.slot_motion_a, self.slot_motion_b = (worlds_last(turning_slots, t.spatial) for _ in range(2))
         self.contact_count, self.contact_overflow, self.constraint_overflow = (per_world(wp.int32) for _ in range(3))

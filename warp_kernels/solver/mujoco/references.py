@@ -85,6 +85,7 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module)
     def contact_references(
         # Model
+        threads: int,
         pair_a: wp.array(dtype=wp.int32),
         pair_b: wp.array(dtype=wp.int32),
         geometry_inverse_weight: wp.array(dtype=scalar),
@@ -105,23 +106,23 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         contact_reference: wp.array2d(dtype=vec3),
     ):
         """Of each contact; zero where nothing touches. Slots past ``contact_count`` are left alone."""
-        slot, world = wp.tid()
-        if slot >= contact_count[world]:
-            return
-        pair = slot_pair[slot, world]
-        x = contact_distance[slot, world] - pair_margin[pair]
-        result = vec3()
-        if x < zero:
-            weight = geometry_inverse_weight[pair_a[pair]] + geometry_inverse_weight[pair_b[pair]]
-            if pyramidal == 1:
-                weight = weight * (one + contact_friction[slot, world] * contact_friction[slot, world])
-            softness = solref_of(pair_solref[pair], solref, world)
-            result = reference(softness, solimp_of(pair_solimp[pair], solimp, world), x, weight, dt)
-        contact_reference[slot, world] = result
+        thread, world = wp.tid()
+        for slot in range(thread, contact_count[world], threads):
+            pair = slot_pair[slot, world]
+            x = contact_distance[slot, world] - pair_margin[pair]
+            result = vec3()
+            if x < zero:
+                weight = geometry_inverse_weight[pair_a[pair]] + geometry_inverse_weight[pair_b[pair]]
+                if pyramidal == 1:
+                    weight = weight * (one + contact_friction[slot, world] * contact_friction[slot, world])
+                softness = solref_of(pair_solref[pair], solref, world)
+                result = reference(softness, solimp_of(pair_solimp[pair], solimp, world), x, weight, dt)
+            contact_reference[slot, world] = result
 
     @wp.kernel(module=module)
     def joint_references(
         # Model
+        threads: int,
         dof_q: wp.array(dtype=int),
         dof_inverse_weight: wp.array(dtype=scalar),
         limit_solref: wp.array(dtype=vec2),
@@ -139,26 +140,27 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         limit_reference: wp.array2d(dtype=vec3),
         loss_reference: wp.array2d(dtype=vec3),
     ):
-        """Over (dof, world). limit_reference: of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1; zero where the joint is within. loss_reference: of dry friction."""
-        k, world = wp.tid()
-        weight = dof_inverse_weight[k]
-        loss_reference[k, world] = reference(
-            solref_of(loss_solref[k], solref, world), solimp_of(loss_solimp[k], solimp, world), zero, weight, dt
-        )
-        below = vec3()
-        above = vec3()
-        if dof_q[k] >= 0:
-            softness = solref_of(limit_solref[k], solref, world)
-            stiffening = solimp_of(limit_solimp[k], solimp, world)
-            margin = limits.margin[wp.min(world, limits.margin.shape[0] - 1), k]
-            gap = q[world, dof_q[k]] - limits.lower[wp.min(world, limits.lower.shape[0] - 1), k] - margin
-            if gap < zero:
-                below = reference(softness, stiffening, gap, weight, dt)
-            gap = limits.upper[wp.min(world, limits.upper.shape[0] - 1), k] - q[world, dof_q[k]] - margin
-            if gap < zero:
-                above = reference(softness, stiffening, gap, weight, dt)
-        limit_reference[2 * k, world] = below
-        limit_reference[2 * k + 1, world] = above
+        """limit_reference: of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1; zero where the joint is within. loss_reference: of dry friction."""
+        thread, world = wp.tid()
+        for k in range(thread, dof_q.shape[0], threads):
+            weight = dof_inverse_weight[k]
+            loss_reference[k, world] = reference(
+                solref_of(loss_solref[k], solref, world), solimp_of(loss_solimp[k], solimp, world), zero, weight, dt
+            )
+            below = vec3()
+            above = vec3()
+            if dof_q[k] >= 0:
+                softness = solref_of(limit_solref[k], solref, world)
+                stiffening = solimp_of(limit_solimp[k], solimp, world)
+                margin = limits.margin[wp.min(world, limits.margin.shape[0] - 1), k]
+                gap = q[world, dof_q[k]] - limits.lower[wp.min(world, limits.lower.shape[0] - 1), k] - margin
+                if gap < zero:
+                    below = reference(softness, stiffening, gap, weight, dt)
+                gap = limits.upper[wp.min(world, limits.upper.shape[0] - 1), k] - q[world, dof_q[k]] - margin
+                if gap < zero:
+                    above = reference(softness, stiffening, gap, weight, dt)
+            limit_reference[2 * k, world] = below
+            limit_reference[2 * k + 1, world] = above
 
     @wp.kernel(module=module)
     def cone_references(
