@@ -180,8 +180,9 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
         three=numbers(3),
         response=numbers(3 * nv),
         slope=numbers(9 * room),
+        along=numbers(2),
         answers=integers(room),
-        **{name: numbers(1) for name in ("scale", "square", "least", "left", "left_now")},
+        **{name: numbers(1) for name in ("scale", "square", "least", "left", "left_now", "lengths")},
         fields=numbers(FIELDS * room),
         **{name: integers(lanes) for name in ("coupled", "moves", "mode", "failures", "sweeps", "number")},
     )

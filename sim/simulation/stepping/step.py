@@ -30,6 +30,7 @@ from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
+from warp_kernels.solver.mujoco.group import mujoco_group_kernels
 from warp_kernels.solver.mujoco.references import reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
@@ -220,6 +221,10 @@ class Step(Workspace):
         kernels = mujoco_kernels(self.scalar, self.cone)
         impedance_ratio = self.scalar(self.contact_options.impratio)
         self._launch_over_constraints(kernels.soften, impedance_ratio=impedance_ratio)
+        if self.together:
+            groups = self.groups
+            kernel = mujoco_group_kernels(self.scalar, self.cone, groups.lanes).convex_group
+            self._launch(kernel, groups.num_groups)
         self._launch(kernels.convex_solve, self.num_worlds)
         if self.noslip:
             self.noslip.run()

@@ -338,13 +338,15 @@ class Workspace:
     @property
     def together(self) -> bool:
         """Whether the worlds of a lane group are solved together by Newton's method, as far as that goes."""
-        plain = self.newton and not self.by_mujoco and not self.layout.resisting
+        # Of a contact that resists spinning or rolling two constraints answer together, but for MuJoCo's pyramids.
+        plain = self.newton and (not self.layout.resisting or (self.by_mujoco and self.cone != RESISTING))
         return plain and self.groups.lanes > 1 and self.model.nv <= MOST_DOFS and self.max_constraints > 0
 
     @property
     def back_together(self) -> bool:
         """Whether the way back through constraints takes the worlds of a lane group together."""
-        plain = self.together and not self.bouncing and self.contact_options.gradient_smoothing == 0.0
+        plain = self.together and not self.by_mujoco and not self.bouncing
+        plain = plain and self.contact_options.gradient_smoothing == 0.0
         return plain and self.max_constraints <= MOST_BACK
 
     @property

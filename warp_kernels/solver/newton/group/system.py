@@ -198,6 +198,20 @@ _MOVING = """
 """
 _START = "    for (int k = 0; k < nv; ++k) Z(k) = chosen ? STEP(k) : nothing;"
 _MOVE = "    for (int k = 0; k < nv; ++k) Z(k) += chosen ? length * STEP(k) : nothing;"
+_MOVE_BY = """
+    const pack* length = reinterpret_cast<const pack*>(lengths.data);
+    for (int k = 0; k < nv; ++k) Z(k) += chosen ? *length * STEP(k) : nothing;
+"""
+_ENERGIES = """
+    pack begins = 0, grows = 0;
+    for (int k = 0; k < nv; ++k) {{
+        const pack push = STEP(k) / INVERSE_MASS(k);
+        begins += push * Z(k);
+        grows += push * STEP(k);
+    }}
+    reinterpret_cast<pack*>(along.data)[0] = begins;
+    reinterpret_cast<pack*>(along.data)[1] = grows;
+"""
 _KEEP = """
     const int* begin = reinterpret_cast<const int*>(first.data);
     const pack* below = reinterpret_cast<const pack*>(lower.data);
@@ -361,6 +375,14 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     @wp.func_native(code(_MOVING + _MOVE, "z", "step"))
     def move_along(group: int, nv: int, length: scalar, moves: ints, step: of_worlds, z: of_worlds):
         """Go this far along the step in worlds that move."""
+
+    @wp.func_native(code(_MOVING + _MOVE_BY, "z", "step"))
+    def move_by(group: int, nv: int, moves: ints, lengths: numbers, step: of_worlds, z: of_worlds):
+        """Go along the step in worlds that move, each as far as its length says."""
+
+    @wp.func_native(code(_ENERGIES, "inverse_mass", "z", "step"))
+    def find_energies(group: int, nv: int, inverse_mass: of_worlds, z: of_worlds, step: of_worlds, along: numbers):
+        """The slope of kinetic energy along the step at its beginning, and by how much the whole step changes it."""
 
     @wp.func_native(code(_LEFT, "residual"))
     def velocities_left(group: int, nv: int, lower: numbers, residual: of_worlds, left: numbers):
