@@ -1,5 +1,7 @@
 """Which pairs are near enough to be looked at: one ball around each geometry, one bit for each pair and world.
 
+Of capsules, whose balls overlap much else, the segments are looked at where the balls are near.
+
 Bits of 32 pairs make a word, so that few words have to be read to find a world's near pairs in order. A pair is always
 near where no ball is known around one of its sides.
 """
@@ -18,6 +20,10 @@ from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE, kernel_module, warp_types
 
 WORD = 32
+# Segments whose squared sine is less than this share count as parallel, and what their squared distance may then be off by, as a share of
+# the square of their half lengths together.
+PARALLEL = 1.0e-6
+SLACK = 1.0e-5
 
 
 @wp.func
@@ -96,6 +102,31 @@ def near_functions(scalar: Any) -> SimpleNamespace:
     frame = geometry_frame_functions(scalar)
     plane = plane_functions(scalar)
     Geometries = collision_structs(scalar).Geometries
+    zero, one = scalar(0.0), scalar(1.0)
+
+    @wp.func
+    def share(numerator: scalar, denominator: scalar):
+        """A place on a segment, from -1 to 1; the middle of one without length."""
+        if denominator > zero:
+            return wp.clamp(numerator / denominator, -one, one)
+        return zero
+
+    @wp.func
+    def segments_near(delta: vec3, half_a: vec3, half_b: vec3, room: scalar):
+        """Whether two segments, ``delta`` between their middles, come within a distance (Ericson 2005, 5.1.9), or nearly."""
+        aa = wp.length_sq(half_a)
+        bb = wp.length_sq(half_b)
+        ab = wp.dot(half_a, half_b)
+        along_a = wp.dot(half_a, delta)
+        along_b = wp.dot(half_b, delta)
+        square = aa * bb - ab * ab
+        place_a = share(along_a, aa)
+        if square > scalar(PARALLEL) * aa * bb:
+            place_a = share(along_a * bb - ab * along_b, square)
+        place_b = share(place_a * ab - along_b, bb)
+        place_a = share(along_a + place_b * ab, aa)
+        distance = wp.length_sq(delta + place_b * half_b - place_a * half_a)
+        return room > zero and distance <= room * room + scalar(SLACK) * (aa + bb)
 
     @wp.func
     def is_near(
@@ -107,8 +138,9 @@ def near_functions(scalar: Any) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         geometry_centre: wp.array2d(dtype=vec3),
         geometry_ball: wp.array2d(dtype=vec3),
+        geometry_half: wp.array2d(dtype=vec3),
     ):
-        """Whether two balls, or a plane and a ball, may come closer than the margin. b is seen from a, which may turn."""
+        """Whether two balls or capsules, or a plane and one of them, may come closer than the margin. b is seen from a, which may turn."""
         delta = geometry_centre[b, world] - geometry_centre[a, world]
         ball_a = geometry_ball[a, world]
         ball_b = geometry_ball[b, world]
@@ -119,9 +151,16 @@ def near_functions(scalar: Any) -> SimpleNamespace:
                 # |delta| <= room + turn |delta|
                 straight = wp.max(scalar(1.0) - ball_a[2], scalar(0.0))
                 near = wp.length_sq(delta) * straight * straight <= room * room
+                half_a = geometry_half[a, world]
+                half_b = geometry_half[b, world]
+                if near and (wp.length_sq(half_a) > zero or wp.length_sq(half_b) > zero):
+                    room += ball_a[2] * wp.length(delta) - wp.length(half_a) - wp.length(half_b)
+                    near = segments_near(delta, half_a, half_b, room)
             elif geometries.type[a] == PLANE:
                 turn = frame.geometry_orientation(a, geometries.link[a], geometry_placement, pose, world)
-                height = wp.dot(plane.plane_normal(transform(vec3(), turn)), delta)
+                normal = plane.plane_normal(transform(vec3(), turn))
+                half_b = geometry_half[b, world]
+                height = wp.dot(normal, delta) + wp.length(half_b) - wp.abs(wp.dot(normal, half_b))
                 near = height <= room + ball_a[2] * wp.length(delta)
         return near
 
@@ -159,11 +198,13 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         geometry_centre: wp.array2d(dtype=vec3),
         geometry_ball: wp.array2d(dtype=vec3),
+        geometry_half: wp.array2d(dtype=vec3),
     ):
         """Bound the geometries that some pair has.
 
         geometry_centre: in the world. geometry_ball: how far the geometry may reach within dt, half the margin and room
         for rounding included; its radius without these, negative where none is known; the angle by which it may turn.
+        geometry_half: from the centre to the end of a capsule's segment; zero for others.
         """
         item, world = wp.tid()
         g = colliding[item]
@@ -181,6 +222,11 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         reach = wp.max(radius, scalar(0.0)) * (scalar(1.0) + turn) + way + scalar(0.5) * margin
         geometry_centre[g, world] = place
         geometry_ball[g, world] = vec3(reach + rounding * wp.length(place), radius, turn)
+        half = vec3()
+        if geometries.type[g] == CAPSULE:
+            axes = frame.geometry_orientation(g, link, geometry_placement, pose, world)
+            half = wp.quat_rotate(axes, vec3(scalar(0.0), scalar(0.0), size[1]))
+        geometry_half[g, world] = half
 
     @wp.kernel(module=module, enable_backward=False)
     def near_pairs(
@@ -194,6 +240,7 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         geometry_centre: wp.array2d(dtype=vec3),
         geometry_ball: wp.array2d(dtype=vec3),
+        geometry_half: wp.array2d(dtype=vec3),
         # Data out
         near: wp.array2d(dtype=wp.uint32),
     ):
@@ -204,7 +251,9 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         for pair in range(first, wp.min(first + WORD, pair_a.shape[0])):
             a = pair_a[pair]
             b = pair_b[pair]
-            if near_of.is_near(a, b, world, geometries, geometry_placement, pose, geometry_centre, geometry_ball):
+            if near_of.is_near(
+                a, b, world, geometries, geometry_placement, pose, geometry_centre, geometry_ball, geometry_half
+            ):  # fmt: skip
                 bits = bits | (wp.uint32(1) << wp.uint32(pair - first))
         near[word, world] = bits
 

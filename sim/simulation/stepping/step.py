@@ -247,9 +247,9 @@ class Step(Workspace):
 
     def solve_damped(self, push: wp.array, result: wp.array) -> None:
         """Solve with the mass matrix and the diagonal of joint damping on it, [num_worlds, nv]."""
-        self._launch(
-            aba_kernels(self.scalar).solve_mass_matrix,
-            self._trees_of_worlds,
+        self._launch_groups(
+            aba_kernels(self.scalar, self.groups.lanes).solve_mass_matrix,
+            self._trees_of_groups,
             tau=push,
             qdd=result,
             armature=self.damped_armature,

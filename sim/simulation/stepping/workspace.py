@@ -180,8 +180,8 @@ class Workspace:
         self.factor_d, groups.factor_d = groups.scalars(nv)
         self.factor_l, groups.factor_l = groups.scalars(int(m.dof_depth.sum()))
         self.near = self.collision.near_pairs.near if self.collision.by_grid else self.collision.all_near(n)
-        self.geometry_centre, self.geometry_ball = (
-            worlds_last(m.num_geometries if self.many_pairs else 0, t.vec3) for _ in range(2)
+        self.geometry_centre, self.geometry_ball, self.geometry_half = (
+            worlds_last(m.num_geometries if self.many_pairs else 0, t.vec3) for _ in range(3)
         )
         self.slot_pair, self.slot_feature = (worlds_last(self.max_contacts, wp.int32) for _ in range(2))
         convex_slots = self.max_contacts if self.collision.has_pairs(CONVEX_SHAPES) else 0
@@ -278,14 +278,18 @@ class Workspace:
             wp.zeros_like(self.damping_loss) for _ in range(3)
         )
         self.servo_damping = worlds_last(0, self.scalar)
-        links = self.model.num_links if self.by_mujoco else 0
+        links, of_groups, of_lanes = (
+            self.model.num_links if self.by_mujoco else 0,
+            self.groups.of_groups,
+            self.groups.types,
+        )
         self.damped_scratch: dict[str, Any] = {
-            "acceleration": worlds_last(links, t.spatial),
-            "bias_force": worlds_last(links, t.spatial),
-            "articulated": worlds_last(links, t.articulated),
-            "factor_u": worlds_last(nv, t.spatial),
-            "factor_d": worlds_last(nv, self.scalar),
-            "innovation": worlds_last(nv, self.scalar),
+            "acceleration": of_groups(links, of_lanes.spatial),
+            "bias_force": of_groups(links, of_lanes.spatial),
+            "articulated": of_groups(links, of_lanes.articulated),
+            "factor_u": of_groups(nv, of_lanes.spatial),
+            "factor_d": of_groups(nv, of_lanes.real),
+            "innovation": of_groups(nv, of_lanes.real),
         }
         self.contact_reference = worlds_last(contacts, t.vec3)
         pyramids = self.contact_options.friction == "pyramid"

@@ -186,6 +186,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         pose: wp.array2d(dtype=transform),
         geometry_centre: wp.array2d(dtype=vec3),
         geometry_ball: wp.array2d(dtype=vec3),
+        geometry_half: wp.array2d(dtype=vec3),
         cells: Cells,
         # Data out
         near_pairs: NearPairs,
@@ -203,7 +204,9 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
             if not comes_first(g, other, geometries):
                 a = int(other)
                 b = int(g)
-            if near_of.is_near(a, b, world, geometries, geometry_placement, pose, geometry_centre, geometry_ball):
+            if near_of.is_near(
+                a, b, world, geometries, geometry_placement, pose, geometry_centre, geometry_ball, geometry_half
+            ):  # fmt: skip
                 family = grid.family[16 * geometries.type[a] + geometries.type[b]]
                 start = start_of(family, member, world, members, grid, near_pairs)
                 add_pair(
