@@ -102,22 +102,22 @@ _OUTLINE = """
 """
 _ADD = """
     const pack* s = reinterpret_cast<const pack*>(slope.data) + 9 * constraint;
-    pack* below = reinterpret_cast<pack*>(lower.data);
-    pack* above = reinterpret_cast<pack*>(upper.data);
+    pack answer[64 * 3];
     for (int e = 0; e < size; ++e) {{
-        const int q = nv - 1 - list[e];
         const pack x = entries[3 * e], y = entries[3 * e + 1], z = entries[3 * e + 2];
-        const pack a = s[0] * x + s[1] * y + s[2] * z;
-        const pack b = s[3] * x + s[4] * y + s[5] * z;
-        const pack c = s[6] * x + s[7] * y + s[8] * z;
-        // Places descend along the list.
-        for (int d = 0; d <= e; ++d) {{
-            const int p = nv - 1 - list[d];
-            below[p * (p + 1) / 2 + q] -= entries[3 * d] * a + entries[3 * d + 1] * b + entries[3 * d + 2] * c;
+        for (int r = 0; r < 3; ++r) answer[3 * e + r] = s[3 * r] * x + s[3 * r + 1] * y + s[3 * r + 2] * z;
+    }}
+    // Places descend along the list.
+    for (int d = 0; d < size; ++d) {{
+        const int p = nv - 1 - list[d];
+        const pack x = entries[3 * d], y = entries[3 * d + 1], z = entries[3 * d + 2];
+        pack* below = reinterpret_cast<pack*>(lower.data) + p * (p + 1) / 2 + nv - 1;
+        for (int e = d; e < size; ++e) below[-list[e]] -= x * answer[3 * e] + y * answer[3 * e + 1] + z * answer[3 * e + 2];
+        if (any_coupled) {{
+            pack* above = reinterpret_cast<pack*>(upper.data) + p * (p + 1) / 2 + nv - 1;
+            const pack a = answer[3 * d], b = answer[3 * d + 1], c = answer[3 * d + 2];
+            for (int e = d + 1; e < size; ++e) above[-list[e]] -= entries[3 * e] * a + entries[3 * e + 1] * b + entries[3 * e + 2] * c;
         }}
-        if (any_coupled)
-            for (int d = e + 1; d < size; ++d)
-                above[q * (q + 1) / 2 + nv - 1 - list[d]] -= entries[3 * d] * a + entries[3 * d + 1] * b + entries[3 * d + 2] * c;
     }}
 """
 _FACTORISE = """
