@@ -356,7 +356,8 @@ class Workspace:
     @property
     def factored_together(self) -> bool:
         """Whether solving with the factors of the mass matrix is left to :mod:`warp_kernels.solver.impulse_groups`."""
-        return self.groups.lanes > 1 and self.newton and not self.by_mujoco and not self.bouncing
+        plain = self.newton and not self.bouncing and not self.contact_options.noslip_iterations
+        return plain and self.groups.lanes > 1
 
     @property
     def by_mujoco(self) -> bool:
