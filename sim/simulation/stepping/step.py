@@ -165,7 +165,9 @@ class Step(Workspace):
             self._launch(kernels.contact_references, **shared, pyramidal=pyramidal, **given)
             if self.pyramids_resist:
                 self._launch(resistance_kernels(self.scalar).resistance_references, **shared)
-        self._launch_over_dofs(kernels.joint_references, tape=True, **given)
+        names = ("limited_dof", "friction_dof")
+        joints = {name: getattr(self.constrained, name) for name in names}
+        self._launch_over_dofs(kernels.joint_references, tape=True, **joints, **given)
         if len(self.layout.cones):
             dim = (len(self.layout.cones), self.num_worlds)
             cone_dof = self.constrained.cone_dof
