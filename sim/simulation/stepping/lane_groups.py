@@ -47,6 +47,9 @@ class LaneGroups:
     own_mass_bar: wp.array
     own_mass_bar_diagonal: wp.array
     weight: wp.array
+    geometry_centre: wp.array
+    geometry_ball: wp.array
+    geometry_axis: wp.array
 
     def __init__(
         self, model: Model, num_worlds: int, lanes: int, wrenches: bool, device: wp.Device, links_of_worlds: np.ndarray

@@ -48,6 +48,8 @@ GAINS = {
     "control_upper": "actuator_control_upper",
 }
 
+# Pairs up to which lane groups look at each without a first test.
+MANY_FOR_LANES = 8
 # With several trees: room for the constraints that act on a constraint, itself included, on average over a world.
 COUPLINGS_PER_CONSTRAINT = 128
 
@@ -73,6 +75,10 @@ class Workspace:
     link_inertia: wp.array
     velocity: wp.array
     common_wrench: wp.array
+    # What bounds geometries; those of the groups have no rows where these have.
+    geometry_centre: wp.array
+    geometry_ball: wp.array
+    geometry_axis: wp.array
 
     def __init__(
         self,
@@ -116,8 +122,6 @@ class Workspace:
             max_depth=self.model.max_depth,
         )
         self.trees = self._tree_dofs()
-        # Of few pairs each is looked at without a first test.
-        self.many_pairs = collision.num_pairs > WORD
         # A constraint touches one tree or two, and where there is one, all of them.
         trees = self.model.num_trees
         self.max_incidences = min(trees, 2) * self.max_constraints
@@ -180,9 +184,13 @@ class Workspace:
         self.factor_d, groups.factor_d = groups.scalars(nv)
         self.factor_l, groups.factor_l = groups.scalars(int(m.dof_depth.sum()))
         self.near = self.collision.near_pairs.near if self.collision.by_grid else self.collision.all_near(n)
-        self.geometry_centre, self.geometry_ball, self.geometry_half = (
-            worlds_last(m.num_geometries if self.many_pairs else 0, t.vec3) for _ in range(3)
-        )
+        # Of few pairs each is looked at without a first test, which costs less for the worlds of a lane group together.
+        self.many_pairs = self.collision.num_pairs > (WORD if lanes == 1 else MANY_FOR_LANES)
+        singly = self.collision.by_grid or lanes == 1
+        bounded = m.num_geometries if self.many_pairs or self.collision.by_grid else 0
+        for name in ("geometry_centre", "geometry_ball", "geometry_axis"):
+            setattr(self, name, worlds_last(bounded if singly else 0, t.vec3))
+            setattr(groups, name, groups.of_groups(0 if singly else bounded, groups.types.vec3))
         self.slot_pair, self.slot_feature = (worlds_last(self.max_contacts, wp.int32) for _ in range(2))
         convex_slots = self.max_contacts if self.collision.has_pairs(CONVEX_SHAPES) else 0
         self.slot_identity = worlds_last(convex_slots, wp.int32)
