@@ -269,13 +269,13 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             free = a.load(qd, group, k) + ahead * change
             damping_here = -dt * a.mul(w, free)
             if damping_loss.shape[0] > 0:
-                late = a.load(damping_weight, group, k)
+                late = a.load_bar(damping_weight, group, k)
                 loss = a.load(damping_loss, group, k)
                 diagonal += a.mul(late, loss)
                 damping_here += dt * a.mul(late, loss - a.load(qd_solved, group, k) + a.load(qd, group, k))
                 for d in range(paths.dof_depth[k]):
                     j = paths.ancestor[first + d]
-                    bar = a.mul(late, a.load(damping_loss, group, j)) + a.mul(a.load(damping_weight, group, j), loss)
+                    bar = a.mul(late, a.load(damping_loss, group, j)) + a.mul(a.load_bar(damping_weight, group, j), loss)
                     mass_bar[first + d, group] += bar
             mass_bar_diagonal[k, group] = diagonal
             a.store(motion_weight, group, k, -dt * w)

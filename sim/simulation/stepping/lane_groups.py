@@ -187,7 +187,7 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
         answers=integers(room),
         **{name: numbers(1) for name in ("scale", "square", "least", "left", "left_now", "lengths")},
         fields=numbers(FIELDS * room),
-        **{name: integers(lanes) for name in ("coupled", "moves", "mode", "failures", "sweeps", "number")},
+        **{name: integers(lanes) for name in ("coupled", "moves", "waits", "mode", "failures", "sweeps", "number")},
     )
 
 

@@ -78,8 +78,10 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         """A step of each world that is on its way; those whose system is singular stay."""
         for n in range(lanes):
             shared.moves[n] = 0
+            shared.waits[n] = 1
             if n < worlds and stage[group * lanes + n] == MOVING:
                 shared.moves[n] = 1
+                shared.waits[n] = 0
         s.find_steps(group, most, nv, constraints, problem, iterate, shared)
         together.keep_system(
             group, nv, shared.moves, shared.first, shared.lower, shared.upper, system.place, system.first,

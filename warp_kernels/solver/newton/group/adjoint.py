@@ -288,6 +288,8 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         if most > 0:
             s.gather(group, most, nv, paths, constraints, problem, shared)
             has_further = further_impulse_bar.shape[0] > 0
+            for n in range(lanes):
+                shared.waits[n] = 0
             for i in range(most):
                 s.find_slopes(i, group, constraints, problem, iterate, shared)
                 if has_further:

@@ -77,9 +77,11 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         any_swept = bool(False)
         for n in range(lanes):
             shared.moves[n] = 0
+            shared.waits[n] = 1
             shared.left[n] = shared.square[n]
             if n < worlds and stage[group * lanes + n] == MOVING:
                 shared.moves[n] = 1
+                shared.waits[n] = 0
                 any_swept = any_swept or shared.mode[n] == SWEPT
         if any_swept:
             swept.linear_residuals(group, most, nv, constraints, problem, iterate, shared)

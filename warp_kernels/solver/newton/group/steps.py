@@ -59,14 +59,14 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     def find_residuals(
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
-        """Row values, impulses, the residual and its square, at z."""
+        """Row values, impulses, the residual and its square, at z; the last two are nothing for worlds that wait."""
         together.begin_residual(group, nv, iterate.z, problem.inverse_mass, iterate.residual)
         for i in range(most):
             together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.z, shared.three)
             for n in range(lanes):
                 world = group * lanes + n
                 impulse = vec3()
-                if has(i, world, constraints):
+                if shared.waits[n] == 0 and has(i, world, constraints):
                     value = problem.rhs[i, world] + get_three(n, shared)
                     iterate.value[i, world] = value
                     kind = constraints.kind[i, world]
@@ -80,13 +80,13 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def find_slopes(i: int, group: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group):
-        """Slopes of a constraint's impulses in each world, and whether any of them answers to its values."""
+        """Slopes of a constraint's impulses in each world that doesn't wait, and whether any of them answers to its values."""
         first = 9 * lanes * i
         shared.answers[i] = 0
         for n in range(lanes):
             world = group * lanes + n
             own = mat33()
-            if has(i, world, constraints):
+            if shared.waits[n] == 0 and has(i, world, constraints):
                 kind = constraints.kind[i, world]
                 item = constraints.item[i, world]
                 own, follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
@@ -139,6 +139,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         """Start with the velocity before, or without impulses, whichever is nearer."""
         for n in range(lanes):
             shared.moves[n] = 1
+            shared.waits[n] = 0
         together.start_at(group, nv, shared.moves, iterate.step, iterate.z)
         find_residuals(group, most, nv, constraints, problem, iterate, shared)
         undecided = bool(False)

@@ -42,6 +42,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
             left_now: largest velocity that is still missing after it [L].
             coupled: 1 for the worlds whose system isn't symmetric [L].
             moves: 1 for the worlds that go along their step [L].
+            waits: 1 for the worlds that have their solution, and are left as they are [L].
             along: what the slope of kinetic energy along a step begins with, and how fast it grows [2, L].
             lengths: how far along its step each world goes [L].
             mode: COUPLED or SWEPT, see :mod:`warp_kernels.solver.newton.solve` [L].
@@ -71,6 +72,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         left_now: wp.array(dtype=scalar)
         coupled: wp.array(dtype=int)
         moves: wp.array(dtype=int)
+        waits: wp.array(dtype=int)
         along: wp.array(dtype=scalar)
         lengths: wp.array(dtype=scalar)
         mode: wp.array(dtype=int)
