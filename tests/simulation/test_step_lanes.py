@@ -94,7 +94,13 @@ CASES = {
 }
 
 # Coordinates by which bodies are lifted off what they touch.
-RAISED = {"four feet": [2], "pyramids": [2], "MuJoCo's law, four feet": [2], "bodies that touch": [9, 16], "joined": [6, 9]}
+RAISED = {
+    "four feet": [2],
+    "pyramids": [2],
+    "MuJoCo's law, four feet": [2],
+    "bodies that touch": [9, 16],
+    "joined": [6, 9],
+}
 
 
 def run(model: sim.Model, contact: sim.ContactOptions, lanes: int) -> dict[str, np.ndarray]:

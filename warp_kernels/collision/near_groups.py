@@ -7,10 +7,10 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
+from warp_kernels.algebra.lane_code import native_code
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.near import PARALLEL, SLACK, WORD, bounding_functions, rounding_of_places
 from warp_kernels.collision.structs import collision_structs
-from warp_kernels.solver.newton.group.code import native_code
 from warp_kernels.types import CAPSULE, PLANE, kernel_module, lane_types, warp_types
 
 _NEAR_BITS = """

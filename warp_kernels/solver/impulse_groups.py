@@ -12,7 +12,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.solver.newton.group.code import native_code
+from warp_kernels.algebra.lane_code import native_code
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, lane_types
 
@@ -275,7 +275,9 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 damping_here += dt * a.mul(late, loss - a.load(qd_solved, group, k) + a.load(qd, group, k))
                 for d in range(paths.dof_depth[k]):
                     j = paths.ancestor[first + d]
-                    bar = a.mul(late, a.load(damping_loss, group, j)) + a.mul(a.load_bar(damping_weight, group, j), loss)
+                    bar = a.mul(late, a.load(damping_loss, group, j)) + a.mul(
+                        a.load_bar(damping_weight, group, j), loss
+                    )
                     mass_bar[first + d, group] += bar
             mass_bar_diagonal[k, group] = diagonal
             a.store(motion_weight, group, k, -dt * w)

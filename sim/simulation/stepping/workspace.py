@@ -13,15 +13,13 @@ from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
-from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth, shared_memory
+from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_worth, shared_memory
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from sim.simulation.stepping.mujoco.noslip import NoSlipStage
 from sim.simulation.stepping.tendons.stage import TendonStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
-from warp_kernels.solver.mujoco.laws import CONES, RESISTING
-from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_DOFS
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import FREE, SPHERICAL
@@ -54,7 +52,7 @@ MANY_FOR_LANES = 8
 COUPLINGS_PER_CONSTRAINT = 128
 
 
-class Workspace:
+class Workspace(SolverChoice):
     """Arrays that live for one step of some of the worlds of a trajectory.
 
     Args:
@@ -328,11 +326,6 @@ class Workspace:
         self.qd_path = wp.zeros_like(self.qd_next) if bouncing else self.qd_next
 
     @property
-    def bouncing(self) -> bool:
-        """Whether contacts may bounce, so that positions may move along another velocity than the next one."""
-        return self.lag.shape[0] > 0
-
-    @property
     def num_sensors(self) -> int:
         """How many forces are measured."""
         return self.collision.num_sensors
@@ -341,42 +334,6 @@ class Workspace:
     def force_sensors(self) -> Any:
         """The sensors among those that measure them."""
         return self.collision.force_sensors
-
-    @property
-    def newton(self) -> bool:
-        """Whether the problem of a step is solved by Newton's method."""
-        return self.contact_options.solver == "newton"
-
-    @property
-    def together(self) -> bool:
-        """Whether the worlds of a lane group are solved together by Newton's method, as far as that goes."""
-        # Of a contact that resists spinning or rolling two constraints answer together, but for MuJoCo's pyramids.
-        plain = self.newton and (not self.layout.resisting or (self.by_mujoco and self.cone != RESISTING))
-        return plain and self.groups.lanes > 1 and self.model.nv <= MOST_DOFS and self.max_constraints > 0
-
-    @property
-    def back_together(self) -> bool:
-        """Whether the way back through constraints takes the worlds of a lane group together."""
-        plain = self.together and not self.by_mujoco and not self.bouncing
-        plain = plain and self.contact_options.gradient_smoothing == 0.0
-        return plain and self.max_constraints <= MOST_BACK
-
-    @property
-    def factored_together(self) -> bool:
-        """Whether solving with the factors of the mass matrix is left to :mod:`warp_kernels.solver.impulse_groups`."""
-        plain = self.newton and not self.bouncing and not self.contact_options.noslip_iterations
-        return plain and self.groups.lanes > 1
-
-    @property
-    def by_mujoco(self) -> bool:
-        """Whether the law is MuJoCo's."""
-        return self.law is not None
-
-    @property
-    def cone(self) -> str:
-        """Which cone of MuJoCo's law contacts have."""
-        friction = self.contact_options.friction
-        return RESISTING if friction == "cone" and self.layout.resisting else CONES[friction]
 
     @property
     def warm(self) -> bool:

@@ -12,6 +12,12 @@ MOST_CONSTRAINTS = 64
 MOST_BACK = 128
 # Degrees of freedom of a world, one for each bit of a number.
 MOST_DOFS = 64
+# Of one constraint the degrees of freedom that it acts on, and its rows there.
+LIST = """
+    const int size = reinterpret_cast<const int*>(length.data)[constraint];
+    const int* list = reinterpret_cast<const int*>(dofs.data) + constraint * nv;
+    const pack* entries = reinterpret_cast<const pack*>(rows.data) + constraint * nv * 3;
+"""
 
 
 @functools.cache

@@ -13,7 +13,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.newton.group.code import LIST, native_code
+from warp_kernels.algebra.lane_code import native_code
+from warp_kernels.solver.newton.group.structs import LIST
 from warp_kernels.types import warp_types
 
 _GATHER = """
