@@ -167,7 +167,7 @@ def here(case: Case, states: np.ndarray, worlds: int, steps: int, settings: dict
     chosen = np.arange(worlds) % SAMPLE
     state = simulator.state(np.asarray(q)[chosen], np.asarray(qd)[chosen])
     inputs = case.inputs(steps, SAMPLE, seed=1)[:, chosen]
-    control = wp.array(inputs, dtype=case.model.scalar, device="cpu") if case.model.nu else None
+    control: wp.array | None = wp.array(inputs, dtype=case.model.scalar, device="cpu") if case.model.nu else None
     trajectory = simulator.rollout(state, control=control, steps=steps)
     seed = wp.ones_like(state.q)
     trajectory.backward(seed)

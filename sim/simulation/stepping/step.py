@@ -161,12 +161,12 @@ class Step(Workspace):
         kernels, given = reference_kernels(self.scalar), self.device_model.parameter_arrays("solref", "solimp")
         if self.max_contacts:
             threads, pyramidal = self.slot_threads, int(self.contact_options.friction == "pyramid")
-            shared = {"dim": (threads, self.num_worlds), "threads": threads, "tape": True}
-            self._launch(kernels.contact_references, **shared, pyramidal=pyramidal, **given)
+            dim, shared = (threads, self.num_worlds), {"threads": threads}
+            self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal, **shared, **given)
             if self.pyramids_resist:
-                self._launch(resistance_kernels(self.scalar).resistance_references, **shared)
+                self._launch(resistance_kernels(self.scalar).resistance_references, dim, tape=True, **shared)
         names = ("limited_dof", "friction_dof")
-        joints = {name: getattr(self.constrained, name) for name in names}
+        joints: dict[str, Any] = {name: getattr(self.constrained, name) for name in names}
         self._launch_over_dofs(kernels.joint_references, tape=True, **joints, **given)
         if len(self.layout.cones):
             dim = (len(self.layout.cones), self.num_worlds)
