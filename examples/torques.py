@@ -15,6 +15,8 @@ from sim import optimise
 from sim.model.model import Part
 
 PATIENCE = 8  # iterations that may be no better, as throws often are on their way, before it goes back to the best
+JOINING = 5  # searches that begin anew when the first has lost its patience
+SPREAD = 0.01  # of their first torques
 
 # From q [steps + 1, worlds, nq] and qd [steps + 1, worlds, nv] to where the body counts as ending [worlds, k].
 End = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -120,7 +122,7 @@ def reach(
     )  # fmt: skip
     found = resumed_gradient(
         problem, kept, task.tau[:, motors], iterations=iterations, score=distance, goal=task.goal, patience=PATIENCE,
-        progress=bar,
+        joining=JOINING, spread=SPREAD, progress=bar,
     )  # fmt: skip
     tau = task.tau.copy()
     tau[:, motors] = found.controls

@@ -34,6 +34,7 @@ from sim.errors import (
     MJCFWarning,
     ModelError,
     NotFiniteWarning,
+    StabilityWarning,
     URDFWarning,
     USDWarning,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "RayTargets",
     "Simulator",
     "Softness",
+    "StabilityWarning",
     "State",
     "SweepResult",
     "SweepStudy",

@@ -35,3 +35,7 @@ class ContactOverflowWarning(UserWarning):
 
 class NotFiniteWarning(UserWarning):
     """States of a rollout are not finite; the message says in which world and from which step on."""
+
+
+class StabilityWarning(UserWarning):
+    """Something in a model is too stiff for the time step; the message names it and says what to do."""

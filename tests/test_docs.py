@@ -11,6 +11,7 @@ import torch
 import sim
 from bench import results
 from examples.__main__ import find_examples
+from scenes import racecar
 from scenes.physics.suite import hard_scenes, scenes
 from sim.identify import Excitation, Log, robot_base_parameters
 from sim.model.parameters import PARAMETERS
@@ -71,14 +72,14 @@ def test_program_of_optimisation_runs() -> None:
     assert result.history[0] > 100.0 * result.cost
 
 
-def test_programs_of_identification_run(monkeypatch, tmp_path) -> None:
+def test_programs_of_identification_run(monkeypatch, tmp_path, capsys) -> None:
     """What stands for a robot and a pendulum has known parameters; they are found as exactly as is said."""
     pytest.importorskip("matplotlib")
     (tmp_path / "scenes").symlink_to(ROOT / "scenes")
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "identify.md").read_text()
-    arm, table, pendulum = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    names: dict = {"record": record, "swing": swing}
+    arm, table, pendulum, car = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict = {"record": record, "swing": swing, "filmed": filmed}
     exec(arm, names)
     mass, fit = float(names["robot"].mass[-1]) + 1.5, names["fit"]
     assert abs(fit.estimate["mass of link7"] - mass) < 4.0 * fit.estimate.deviation("mass of link7") < 0.1
@@ -90,6 +91,10 @@ def test_programs_of_identification_run(monkeypatch, tmp_path) -> None:
     exec(pendulum, names)
     assert abs(names["fit"].estimate["mass of link1"] - 1.4) < 0.02
     assert names["fit"].estimate.probability > 1e-3
+    exec(car, names)
+    assert f"# {capsys.readouterr().out.split()[-1]};" in car
+    estimate = names["fit"].estimate
+    assert abs(estimate["friction of ground"] - 0.06) < 3.5 * estimate.deviation("friction of ground")
 
 
 def record(path: str, motion: Excitation) -> None:
@@ -112,6 +117,14 @@ def swing(model: sim.Model) -> Log:
     simulator = sim.Simulator(model, 0.002, 1, "cpu", parameters=parameters)
     q = simulator.rollout(simulator.state([2.0, 1.0]), steps=2000).q.numpy()[::5, 0]
     return Log(model, 0.01 * np.arange(len(q)), q + 0.01 * np.random.default_rng(0).standard_normal(q.shape))
+
+
+def filmed(scene: racecar.RacecarScene) -> tuple[np.ndarray, np.ndarray]:
+    """Times [n] and positions [n, 3] of the car of docs/identify.md, which stops on ground of friction 0.06."""
+    friction = np.where(np.arange(scene.model.num_geometries) == scene.ground, 0.06, 1.0)
+    simulator = sim.Simulator(scene.model, scene.dt, 1, "cpu", parameters={"friction": friction})
+    q = simulator.rollout(simulator.state(scene.q0, scene.qd0), steps=scene.steps).q.numpy()[::12, 0, :3]
+    return 12 * scene.dt * np.arange(len(q)), q + 0.005 * np.random.default_rng(0).standard_normal(q.shape)
 
 
 def test_parameter_table_is_complete() -> None:

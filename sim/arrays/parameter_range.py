@@ -18,6 +18,9 @@ def unused_entries(name: str, model: Model) -> np.ndarray:
         return ~np.isin(model.actuator_kind, ACTUATOR_GAINS[gain])
     if name == "actuator_time_constant":
         return ~np.isin(model.actuator_dynamics, (FILTER, EXACT_FILTER))
+    if name in ("actuator_force_axis", "actuator_torque_axis"):
+        on_frames = model.transmissions.actuator[model.transmissions.link >= -1]
+        return ~np.isin(np.arange(count), on_frames)
     return np.zeros(count, dtype=bool)
 
 

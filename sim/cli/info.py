@@ -16,6 +16,7 @@ from sim.model.specs import WORLD
 from warp_kernels import types as codes
 
 WIDTH = 110
+MOST_FRAMES = 40  # whose names are printed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,11 +89,15 @@ def _rest(model: Model) -> list[str]:
         for name, kind in zip(model.actuator_names, model.actuator_kind, strict=True)
     ]
     keyframes = [name for part in model.parts for name in part.keyframes]
+    frames = [frame.name for frame in model.frames if frame.name not in model.link_names]
+    if len(frames) > MOST_FRAMES:
+        frames[MOST_FRAMES:] = [f"{len(frames) - MOST_FRAMES} more"]
     steps = [f"{part.timestep:g} s" for part in model.parts if part.timestep is not None]
     equalities = model.equalities
     rest = (
         ("colliding", ", ".join(f"{count} {kind}" for kind, count in shapes.items())),
         ("drawn only", f"{counted(drawn, 'geometry')}" if drawn else ""),
+        ("frames", ", ".join(frames)),
         ("actuators", ", ".join(drives)),
         ("constraints", ", ".join([*equalities.anchor_names, *equalities.coupling_names])),
         ("keyframes", ", ".join(keyframes)),

@@ -136,6 +136,9 @@ def _has_gain(model: Model, name: str, actuator: int) -> bool:
     """Whether this actuator's kind has a parameter of actuators."""
     if name == "actuator_time_constant":
         return int(model.actuator_dynamics[actuator]) in (FILTER, EXACT_FILTER)
+    if name in ("actuator_force_axis", "actuator_torque_axis"):
+        on_frames = model.transmissions.actuator[model.transmissions.link >= -1]
+        return actuator in on_frames.tolist()
     kinds = ACTUATOR_GAINS.get(name.removeprefix("actuator_"))
     return kinds is None or int(model.actuator_kind[actuator]) in kinds
 

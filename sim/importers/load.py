@@ -35,6 +35,7 @@ def load(
     world_geometry: bool | None = None,
     friction: float | None = None,
     restitution: float | None = None,
+    decompose: bool | float | None = None,
     mimic: Literal["couple", "free"] | None = None,
     drives: Literal["actuators", "springs"] | None = None,
     package_dirs: Sequence[str | os.PathLike[str]] | None = None,
@@ -62,6 +63,7 @@ def load(
         world_geometry: MJCF: read the geometry of bodies that don't move, such as a floor.
         friction: Coulomb friction; in USD of what has no physics material.
         restitution: restitution, likewise.
+        decompose: let meshes that aren't convex collide as convex pieces.
         mimic: URDF: "couple" or "free" joints that mimic another.
         drives: USD: what drives of joints become, "actuators" or "springs".
         package_dirs: URDF: folders to search for ``package://`` meshes.
@@ -85,7 +87,7 @@ def load(
     options = {
         "name": name, "position": position, "orientation": orientation, "floating_base": floating_base,
         "visual": visual, "collision": collision, "self_collision": self_collision, "world_geometry": world_geometry,
-        "friction": friction, "restitution": restitution, "mimic": mimic, "drives": drives,
+        "friction": friction, "restitution": restitution, "decompose": decompose, "mimic": mimic, "drives": drives,
         "package_dirs": package_dirs,
     }  # fmt: skip
     if untrusted:

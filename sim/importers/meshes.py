@@ -47,6 +47,9 @@ class MeshLibrary:
     Args:
         folder: the folder of the robot file, absolute.
         package_dirs: folders to search for packages before all others.
+
+    Attributes:
+        decomposed: the convex pieces of files that have been taken apart, by path and scale.
     """
 
     def __init__(self, folder: Path, package_dirs: Sequence[str | os.PathLike[str]] = ()):
@@ -54,6 +57,7 @@ class MeshLibrary:
         self._package_dirs = [Path(directory) for directory in package_dirs]
         self._pieces: dict[Path, list[Piece]] = {}
         self._hulls: dict[tuple[Path, tuple[float, ...]], Mesh] = {}
+        self.decomposed: dict[tuple[Path, tuple[float, ...]], list[Mesh]] = {}
 
     def find(self, filename: str) -> Path:
         """The path of the mesh that a robot file calls ``filename``.

@@ -18,6 +18,7 @@ from sim.model.model import Frame, Geometry, Keyframe, Mesh, Model, MujocoOption
 from sim.model.sensors.sensor import Sensor
 from sim.model.softness import Softness
 from sim.model.tendons.tendons import Tendons
+from sim.model.transmission.transmissions import Transmissions
 
 CLASSES = {
     each.__name__: each
@@ -36,6 +37,7 @@ CLASSES = {
         Sensor,
         Equalities,
         Tendons,
+        Transmissions,
     )
 }
 DTYPES = {"<f8", "<f4", "<i4", "<i8", "|b1"}

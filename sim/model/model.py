@@ -20,6 +20,7 @@ from sim.model.names import counted
 from sim.model.sensors.sensor import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.tendons.tendons import Tendons
+from sim.model.transmission.transmissions import Transmissions
 from warp_kernels import types as codes
 
 ACTUATOR_KIND_NAMES = {
@@ -84,6 +85,7 @@ class Geometry:
         softness: of its contacts, see :meth:`sim.ModelBuilder.add_geometry`, as of the two that follow.
         softness_mix: its weight beside that of another geometry.
         contact_margin: the distance at which its contacts begin to act [m].
+        contact_gap: how far beyond that contacts count for actuators that pull at them [m].
         weighed_at: the centre of mass of the link that it was added to, before others were welded to that [3], m: its
             inverse mass decides the softness.
         friction_rule, contact_priority: how its friction and that of another geometry become a pair's, see
@@ -107,6 +109,7 @@ class Geometry:
     softness: Softness = DEFAULT_SOFTNESS
     softness_mix: float = 1.0
     contact_margin: float = 0.0
+    contact_gap: float = 0.0
     weighed_at: tuple[float, ...] = (0.0, 0.0, 0.0)
 
 
@@ -138,12 +141,14 @@ class PairSoftness:
         b: index of the other; a < b.
         softness: of their contacts under MuJoCo's law.
         contact_margin: the distance at which these begin to act [m].
+        contact_gap: how far beyond that they count for actuators that pull at them [m].
     """
 
     a: int
     b: int
     softness: Softness
     contact_margin: float
+    contact_gap: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -241,8 +246,8 @@ class Model:
         velocity_limit: largest joint velocity of the file, not enforced [nv].
         actuator_names: [nu].
         actuator_kind: code of each actuator, see :mod:`warp_kernels.types` [nu].
-        actuator_dof: the degree of freedom that it drives [nu], -1 where it drives a tendon.
-        actuator_tendon: the tendon that it drives [nu], -1 where it drives a joint.
+        actuator_dof: the degree of freedom that it drives [nu], -1 where it drives something else.
+        actuator_tendon: the tendon that it drives [nu], -1 likewise.
         actuator_dynamics: how the state of each one follows its input, see :mod:`warp_kernels.types` [nu].
         actuator_early: 1 where its force is that of the state after the step [nu].
         parameters: names of :data:`sim.model.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3]. Those
@@ -255,6 +260,7 @@ class Model:
         friction_softness: of its dry friction, likewise [nv].
         sensors: what :class:`sim.torch.Sensors` reads.
         drag_boxes: what the medium drags, if there is one.
+        transmissions: the actuators of frames and of contacts.
     """
 
     dtype: str
@@ -297,6 +303,7 @@ class Model:
     friction_softness: tuple[Softness, ...] = ()
     sensors: tuple[Sensor, ...] = ()
     drag_boxes: DragBoxes = field(default_factory=DragBoxes)
+    transmissions: Transmissions = field(default_factory=Transmissions)
 
     def __post_init__(self) -> None:
         for name, type in zip(self.joint_names, self.joint_type, strict=True):
@@ -347,7 +354,7 @@ class Model:
         has_state = self.actuator_dynamics != codes.STATELESS
         return np.where(has_state, np.cumsum(has_state) - 1, -1).astype(np.int32)
 
-    @property
+    @cached_property
     def na(self) -> int:
         """Number of states of actuators."""
         return int((self.actuator_dynamics != codes.STATELESS).sum())

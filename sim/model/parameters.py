@@ -106,6 +106,13 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "actuator_gear": ParameterSpec(
         "actuator", (), "-", "joint force per actuator force; actuator motion per joint motion"
     ),
+    "actuator_force_axis": ParameterSpec(
+        "actuator",
+        (3,),
+        "-",
+        "force on a frame per force of its actuator; this and the next only for frames",
+    ),
+    "actuator_torque_axis": ParameterSpec("actuator", (3,), "m", "torque on a frame per force of its actuator"),
     "actuator_kp": ParameterSpec("actuator", (), "N m/rad or N/m", "position gain, integrated implicitly"),
     "actuator_kd": ParameterSpec("actuator", (), "N m s/rad or N s/m", "velocity gain, integrated implicitly"),
     "actuator_gain": ParameterSpec("actuator", (), "N m or N per u", "force per unit of input; affine actuators"),

@@ -102,7 +102,7 @@ def check_geometry(spec: GeometrySpec) -> None:
     if spec.geometry.friction_rule not in FRICTION_RULES:
         known = " or ".join(map(repr, FRICTION_RULES))
         raise ModelError(f"{where}: friction_rule is {spec.geometry.friction_rule!r}; it must be {known}")
-    for label in ("softness_mix", "contact_margin"):
+    for label in ("softness_mix", "contact_margin", "contact_gap"):
         finite_and_not_negative(where, label, getattr(spec.geometry, label))
     if not is_whole(spec.geometry.contact_priority, LEAST_PRIORITY):
         raise ModelError(f"{where}: contact_priority is {spec.geometry.contact_priority!r}; it must be a whole number")

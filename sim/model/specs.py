@@ -118,11 +118,19 @@ class GeometrySpec:
 
 @dataclass(kw_only=True)
 class ActuatorSpec:
-    """An actuator as the user described it, of a joint or a tendon; kind is a code of :mod:`warp_kernels.types`."""
+    """An actuator as the user described it; kind is a code of :mod:`warp_kernels.types`.
+
+    Of ``joint``, ``tendon``, ``frame`` and ``adhesion``, a link, one alone is given.
+    """
 
     name: str
     joint: str | None
     tendon: str | None
+    frame: str | None
+    reference: str | None
+    adhesion: str | None
+    force_axis: np.ndarray
+    torque_axis: np.ndarray
     kind: int
     gear: float
     kp: float
@@ -188,7 +196,7 @@ class WorldSpec:
         excluded_groups: groups of links of which no two touch.
         excluded_geometries: pairs of geometries that never touch.
         pair_frictions: sliding, torsional and rolling friction of pairs of geometries.
-        pair_softness: softness and margin of pairs of geometries.
+        pair_softness: softness, margin and gap of pairs of geometries.
         sensors: by name.
         medium: what all links move through; None for nothing.
         drag_boxes: what it drags.
@@ -211,7 +219,7 @@ class WorldSpec:
     excluded_groups: list[frozenset[str]] = field(default_factory=list)
     excluded_geometries: set[frozenset[str]] = field(default_factory=set)
     pair_frictions: dict[frozenset[str], tuple[float, float, float]] = field(default_factory=dict)
-    pair_softness: dict[frozenset[str], tuple[Softness, float]] = field(default_factory=dict)
+    pair_softness: dict[frozenset[str], tuple[Softness, float, float]] = field(default_factory=dict)
     sensors: dict[str, Sensor] = field(default_factory=dict)
     medium: Medium | None = None
     drag_boxes: list[DragBox] = field(default_factory=list)

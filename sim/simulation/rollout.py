@@ -25,7 +25,7 @@ def run_rollout(
     kept += [] if state.act is None else [state.act]
     require_trajectory_memory(steps, interval, [state.q, state.qd, *kept])
     q, qd = (_begun_with(first, rows) for first in (state.q, state.qd))
-    simulator.spoil_worlds(q[0])
+    simulator.spoil_worlds(q)
     impulses = None
     if state.impulses is not None:
         impulses = Impulses(*(_begun_with(first, rows) for first in (state.impulses.value, state.impulses.key)))

@@ -20,7 +20,7 @@ from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
-from sim.model.parameters import as_numbers, check_parameter, number_of_dims
+from sim.model.parameters import PARAMETERS, as_numbers, check_parameter, number_of_dims
 from sim.model.softness import require_impedance
 from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
@@ -40,6 +40,7 @@ from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.tendons.layout import require_explicit_tendons
+from sim.simulation.stepping.tendons.stability import warn_of_damped_tendons
 from warp_kernels.types import LANES, SPHERICAL
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
@@ -48,6 +49,12 @@ MAX_SHARDS = 64
 # Parameters that are looked at on the host, wherever they are given.
 ON_HOST = (*DECISIVE, "regularisation", "solref", "solimp")
 INTEGRATORS = {"euler": DifferentiableStep, "implicitfast": ImplicitFastStep, "rk4": RungeKuttaStep}
+
+# Why an actuator has no use for a parameter, but for gains, which depend on its kind.
+UNUSED_BECAUSE = {
+    "actuator_time_constant": ", which is no filter",
+    **dict.fromkeys(("actuator_force_axis", "actuator_torque_axis"), ", which acts on no frame"),
+}
 
 
 class Worlds(ABC):
@@ -103,6 +110,7 @@ class Worlds(ABC):
         self._present = self._chosen()
         # Under MuJoCo's law nothing but the armature stands on the mass matrix.
         check_mass_matrix(model, self.parameter_values(), 0.0 if contact.law == "mujoco" else self.dt)
+        warn_of_damped_tendons(model, self.parameter_values(), self.dt)
         self._pool = ShardPool(self.threads)
         self.bad_state: wp.array | None = None
 
@@ -298,10 +306,10 @@ class Worlds(ABC):
         return np.concatenate(parts) if self._per_world(name) else np.sum(parts, axis=0)
 
     def spoil_worlds(self, q: wp.array) -> None:
-        """NaN in place of the coordinates [num_worlds, nq] of worlds whose parameters are out of their range."""
+        """NaN in place of the first coordinates [1 or more, num_worlds, nq] of worlds with parameters out of range."""
         for value in self._values.values():
             if isinstance(value, DeviceValue):
-                value.spoil(q)
+                value.spoil(q[0])
 
     @property
     def keeps_on_device(self) -> bool:
@@ -434,16 +442,8 @@ class Worlds(ABC):
                 "parameter 'stiffness' is not zero on a spherical or free joint; springs act on revolute and prismatic "
                 "joints"
             )
-        if name.startswith("actuator_") and (value[..., unused] != 0.0).any():
-            index = int(np.flatnonzero(unused & (value != 0.0).reshape(-1, self.model.nu).any(axis=0))[0])
-            if name == "actuator_time_constant":
-                owner = self.model.actuator_names[index]
-                raise ModelError(f"parameter '{name}' is not zero for actuator '{owner}', which is no filter")
-            kind = ACTUATOR_KIND_NAMES[int(self.model.actuator_kind[index])]
-            raise ModelError(
-                f"parameter '{name}' is not zero for actuator '{self.model.actuator_names[index]}'; "
-                f"a {kind} actuator doesn't have this gain"
-            )
+        if name.startswith("actuator_"):
+            _require_of_actuators(self.model, name, value, unused)
         if name in CONE_LIMITS:
             others = np.isfinite(value[..., self.model.joint_type != SPHERICAL])
             if others.any():
@@ -474,3 +474,14 @@ def require_integrator(integrator: str, law: str, contact_sensors: Sequence[str 
         )
     if integrator == "rk4" and contact_sensors:
         raise ModelError("Simulator: integrator='rk4' doesn't measure contact forces; use integrator='euler'")
+
+
+def _require_of_actuators(model: Model, name: str, value: np.ndarray, unused: np.ndarray) -> None:
+    """Refuse a parameter that isn't zero for actuators that have no use for it; raises ModelError."""
+    given = (value != 0.0).reshape(-1, model.nu, *PARAMETERS[name].shape)
+    if not given[:, unused].any():
+        return
+    index = int(np.flatnonzero(unused & given.any(axis=(0, *range(2, given.ndim))))[0])
+    kind = ACTUATOR_KIND_NAMES[int(model.actuator_kind[index])]
+    reason = UNUSED_BECAUSE.get(name, f"; a {kind} actuator doesn't have this gain")
+    raise ModelError(f"parameter '{name}' is not zero for actuator '{model.actuator_names[index]}'{reason}")

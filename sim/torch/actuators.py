@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
+from sim.model.model import Model
 from sim.simulation.simulator import Simulator
 from sim.torch.present_robot import present_parameter, present_robot
 from sim.torch.robot.robot import Robot
@@ -54,6 +55,7 @@ def forces_of_actuators(
         tendons: lengths and slopes; may be None where no actuator acts on a tendon.
     """
     simulator.model.require_stateless_actuators("actuator_forces")
+    require_joints_and_tendons(simulator.model, "actuator_forces")
     gear, kp, kd, gain, offset, kp_per_input, kd_per_input, centre, limit, lower, upper = (
         present_parameter(simulator, f"actuator_{name}", q)
         for name in (
@@ -77,6 +79,13 @@ def forces_of_actuators(
     at_end = qd[1:, :, model.actuator_dof.clip(min=0)]
     velocity = torch.where(on_joint & (ahead * damping > 0.0), at_end, velocity)
     return torch.clamp(asked - gear * damping * velocity, centre - limit, centre + limit)
+
+
+def require_joints_and_tendons(model: Model, where: str) -> None:
+    """Raise ModelError where an actuator acts on a frame or on contacts, which isn't followed here."""
+    if len(model.transmissions):
+        name = model.actuator_names[model.transmissions.actuator[0]]
+        raise ModelError(f"{where}: actuator '{name}' acts on a frame or on contacts, whose forces aren't given here")
 
 
 def moved_by_actuators(

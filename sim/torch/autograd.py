@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-import warp as wp
 
 from sim.errors import ModelError
 from sim.model.checks import is_whole
 from sim.model.parameters import PARAMETERS
 from sim.simulation.simulator import Simulator
-from sim.torch.arrays import TORCH_DTYPES
+from sim.torch.arrays import TORCH_DTYPES, warp_device
 from sim.torch.recorded_rollout import Settings, record
 
 
@@ -262,7 +261,7 @@ def _tensor(simulator: Simulator, name: str, value: torch.Tensor, size: int) -> 
     dtype = TORCH_DTYPES[simulator.model.dtype]
     if value.dtype != dtype:
         raise ModelError(f"{name} has dtype {value.dtype}, but the model has {dtype}; convert one of them")
-    if str(wp.device_from_torch(value.device)) != str(simulator.device):
+    if warp_device(value.device) != simulator.device:
         raise ModelError(
             f"{name} is on device {value.device}, but the simulator is on {simulator.device}; move one of them"
         )

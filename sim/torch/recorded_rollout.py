@@ -16,7 +16,7 @@ import warp as wp
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
-from sim.torch.arrays import SCALARS, TORCH_DTYPES, as_array, on_torch_stream
+from sim.torch.arrays import SCALARS, TORCH_DTYPES, as_array, as_tensor, on_torch_stream
 
 NO_SECOND = (
     "a rollout has first derivatives only, and this asks for the derivative of a gradient (create_graph=True, "
@@ -87,7 +87,7 @@ class RecordedRollout(torch.autograd.Function):
             states = [_returned(settings, array) for array in (trajectory.q, trajectory.qd)]
             states += _further(settings, trajectory, states[0])
             if trajectory.impulses is not None:
-                states += [wp.to_torch(array) for array in (trajectory.impulses.value, trajectory.impulses.key)]
+                states += [as_tensor(array) for array in (trajectory.impulses.value, trajectory.impulses.key)]
             return tuple(states)
 
     @staticmethod
@@ -169,7 +169,7 @@ class RolloutGradient(torch.autograd.Function):
         bars = [bar for bar in found if bar is not None]
         like = dict(zip(settings.names, values, strict=False))
         parameters = [_shaped_as(like[name], gradients.parameters[name]) for name in wanted]
-        return *(wp.to_torch(bar) for bar in bars), *parameters
+        return *(as_tensor(bar) for bar in bars), *parameters
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -218,7 +218,7 @@ def _is_differentiated() -> bool:
 
 def _returned(settings: Settings, states: wp.array) -> torch.Tensor:
     """The states that the caller gets: all that are stored, or copies of some."""
-    every = wp.to_torch(states)
+    every = as_tensor(states)
     some = every[settings.returned]
     return every if some.shape == every.shape else some.clone()
 
@@ -228,7 +228,7 @@ def _further(settings: Settings, trajectory: Trajectory, like: torch.Tensor) -> 
     act, force = trajectory.act, trajectory.contact_force
     return [
         like.new_empty(0) if act is None else _returned(settings, act),
-        like.new_empty(0) if force is None else wp.to_torch(force),
+        like.new_empty(0) if force is None else as_tensor(force),
     ]
 
 
@@ -259,11 +259,15 @@ def _warp_or_none(tensor: torch.Tensor | None) -> wp.array | None:
 
 
 def _stream(simulator: Simulator) -> contextlib.AbstractContextManager[object]:
+    if simulator.device.is_cpu:
+        return contextlib.nullcontext()
     return on_torch_stream(torch.device(wp.device_to_torch(simulator.device)))
 
 
 def _parameters(settings: Settings, values: tuple[torch.Tensor, ...]) -> contextlib.AbstractContextManager[None]:
     simulator = settings.simulator
+    if not values:
+        return contextlib.nullcontext()
     given = {name: _given(simulator, value) for name, value in zip(settings.names, values, strict=True)}
     return simulator.with_parameters(given)
 
@@ -278,5 +282,5 @@ def _given(simulator: Simulator, value: torch.Tensor) -> "np.ndarray | wp.array"
 
 def _shaped_as(like: torch.Tensor, gradient: "np.ndarray | wp.array") -> torch.Tensor:
     """The gradient of a parameter as a tensor that is one of a value."""
-    found = wp.to_torch(gradient) if isinstance(gradient, wp.array) else torch.as_tensor(gradient)
+    found = as_tensor(gradient) if isinstance(gradient, wp.array) else torch.as_tensor(gradient)
     return found.to(dtype=like.dtype, device=like.device).reshape(like.shape)

@@ -11,7 +11,7 @@ from sim.model.sensors.kinds import FRAME, LINK, SENSOR_KINDS
 from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 from sim.simulation.simulator import Simulator
-from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints
+from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints, require_joints_and_tendons
 from sim.torch.present_robot import present_parameter
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
@@ -193,6 +193,8 @@ class _Motion:
     def _of_actuator(self, which: int, actuator: str) -> torch.Tensor:
         """Position (0) or velocity (1) of what an actuator acts on, times its gear."""
         number = self.model.actuator_names.index(actuator)
+        if number in self.model.transmissions.actuator:
+            require_joints_and_tendons(self.model, "Sensors")
         make = lambda: torch.stack(moved_by_actuators(self.simulator, self.q, self.qd, self._tendons()))  # noqa: E731
         moved = self._once("moved by actuators", make)
         return self._gear()[..., number, None] * moved[which, ..., number : number + 1]

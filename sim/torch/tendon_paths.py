@@ -2,11 +2,11 @@
 
 import torch
 
-from sim.errors import ModelError
-from sim.model.tendons.tendons import owners_of
+from sim.model.tendons.course import ANY_SIDE
 from sim.simulation.simulator import Simulator
 from sim.torch.present_robot import present_parameter
 from sim.torch.robot.robot import Robot
+from sim.torch.tendon_wraps import Wrapped, touching_places
 
 
 class TendonPaths:
@@ -15,22 +15,15 @@ class TendonPaths:
     Args:
         simulator: points and coefficients of tendons are its present ones, without gradient.
         robot: gives the poses of links; it belongs to the same model.
-
-    Raises:
-        ModelError: naming a tendon that lies around a sphere or a cylinder.
     """
 
     def __init__(self, simulator: Simulator, robot: Robot):
         self._simulator, self._robot = simulator, robot
         model = simulator.model
         tendons = model.tendons
-        if len(tendons.wrap_link):
-            raise ModelError(
-                f"tendon '{owners_of(tendons, 'wrap')[0]}' lies around something, and sensors of forces have straight "
-                "tendons only; leave these sensors out"
-            )
         self._count, self._nv = len(tendons.names), model.nv
-        self._links = [int(link) for link in sorted(set(tendons.point_link.tolist()) - {-1})]
+        used = {*tendons.place_link.tolist(), *tendons.wrap_side_link.tolist()} - {-1, ANY_SIDE}
+        self._links = sorted(int(link) for link in used)
         self._names = [model.link_names[link] for link in self._links]
 
     def __call__(self, q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -59,14 +52,17 @@ class TendonPaths:
                 slopes[tendon] = slopes[tendon] + coefficient[..., None] * unit[dof]
 
     def _add_segments(self, q: torch.Tensor, lengths: list[torch.Tensor], slopes: list[torch.Tensor]) -> None:
-        """What spatial tendons have: straight lines from point to point."""
+        """What spatial tendons have: lines from place to place, straight or on what they lie around."""
         tendons = self._simulator.model.tendons
-        points = self._points(q)
+        places, arcs = self._places(q)
         for tendon in range(self._count):
             for segment in tendons.segments(tendon):
+                share, wrap = float(tendons.segment_share[segment]), int(tendons.segment_wrap[segment])
+                if wrap >= 0:  # its ends move along tangents, which changes nothing
+                    lengths[tendon] = lengths[tendon] + share * arcs[wrap]
+                    continue
                 at, behind = tendons.segment_ends[segment].tolist()
-                share = float(tendons.segment_share[segment])
-                (first, first_rate), (second, second_rate) = points[at], points[behind]
+                (first, first_rate), (second, second_rate) = places[at], places[behind]
                 apart = second - first
                 length = torch.linalg.vector_norm(apart, dim=-1)
                 along = apart / length.clamp(min=torch.finfo(q.dtype).tiny)[..., None]
@@ -74,25 +70,63 @@ class TendonPaths:
                 lengths[tendon] = lengths[tendon] + share * length
                 slopes[tendon] = slopes[tendon] + share * rate
 
-    def _points(self, q: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Where each point is in the world [..., 3], and its velocity per degree of freedom [..., nv, 3]."""
-        links = self._simulator.model.tendons.point_link.tolist()
-        own = present_parameter(self._simulator, "tendon_point", q)
+    def _places(self, q: torch.Tensor) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], list[torch.Tensor]]:
+        """Where each place is in the world [..., 3], with its velocity per degree of freedom [..., nv, 3], and the
+        length on each wrap [...].
+        """
+        tendons, links = self._simulator.model.tendons, _LinkMotions(self, q)
+        names = ("point", "wrap_centre", "wrap_axis", "wrap_radius")
+        points, centres, axes, radii = (present_parameter(self._simulator, f"tendon_{name}", q) for name in names)
+        places = [links.point(int(link), points[..., k, :]) for k, link in enumerate(tendons.point_link)]
+        sides = torch.as_tensor(tendons.wrap_side, dtype=q.dtype, device=q.device)
+        arcs = []
+        for wrap, (link, side_link) in enumerate(zip(tendons.wrap_link, tendons.wrap_side_link, strict=True)):
+            centre, _ = links.point(int(link), centres[..., wrap, :])
+            ends = [places[end][0] - centre for end in tendons.wrap_ends[wrap].tolist()]
+            axis = links.direction(int(link), axes[..., wrap, :]) if tendons.wrap_is_cylinder[wrap] else None
+            side = None if side_link == ANY_SIDE else links.point(int(side_link), sides[wrap])[0] - centre
+            shape = q.shape[:-1]
+            rows = [None if each is None else each.expand(*shape, 3).reshape(-1, 3) for each in (*ends, axis, side)]
+            assert rows[0] is not None
+            assert rows[1] is not None
+            radius = radii[..., wrap].expand(shape).reshape(-1)
+            on, off, arc = touching_places(Wrapped(rows[0], rows[1], rows[2], radius, rows[3]))
+            places += [links.carried(int(link), centre + each.unflatten(0, shape)) for each in (on, off)]
+            arcs.append(arc.unflatten(0, shape))
+        return places, arcs
+
+
+class _LinkMotions:
+    """Poses and Jacobians of the links that tendons touch, for coordinates [..., nq]."""
+
+    def __init__(self, paths: TendonPaths, q: torch.Tensor):
+        self._links, self._still = paths._links, q.new_zeros(paths._nv, 3)
         if self._links:
             flat = q.reshape(-1, q.shape[-1])
-            poses = self._robot.forward_kinematics_matrix(flat, self._names).unflatten(0, q.shape[:-1])
-            jacobians = self._robot.jacobian(flat, self._names).unflatten(0, q.shape[:-1])
-        found = []
-        for number, link in enumerate(links):
-            point = own[..., number, :]
-            if link < 0:
-                found.append((point, q.new_zeros(self._nv, 3)))
-                continue
-            slot = self._links.index(link)
-            pose, jacobian = poses[..., slot, :, :], jacobians[..., slot, :, :]
-            arm = (pose[..., :3, :3] @ point[..., None])[..., 0]
-            found.append((pose[..., :3, 3] + arm, point_jacobian(jacobian, arm)))
-        return found
+            poses = paths._robot.forward_kinematics_matrix(flat, paths._names)
+            self._poses = poses.unflatten(0, q.shape[:-1])
+            self._jacobians = paths._robot.jacobian(flat, paths._names).unflatten(0, q.shape[:-1])
+
+    def point(self, link: int, local: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """A point of a link in the world [..., 3], and its velocity per degree of freedom [..., nv, 3]."""
+        if link < 0:
+            return local, self._still
+        pose = self._poses[..., self._links.index(link), :, :]
+        return self.carried(link, pose[..., :3, 3] + (pose[..., :3, :3] @ local[..., None])[..., 0])
+
+    def direction(self, link: int, local: torch.Tensor) -> torch.Tensor:
+        """A direction in a link, along world axes [..., 3]."""
+        if link < 0:
+            return local
+        return (self._poses[..., self._links.index(link), :3, :3] @ local[..., None])[..., 0]
+
+    def carried(self, link: int, place: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """A place in the world, and its velocity if a link carries it."""
+        if link < 0:
+            return place, self._still
+        slot = self._links.index(link)
+        arm = place - self._poses[..., slot, :3, 3]
+        return place, point_jacobian(self._jacobians[..., slot, :, :], arm)
 
 
 def point_jacobian(jacobian: torch.Tensor, arm: torch.Tensor) -> torch.Tensor:

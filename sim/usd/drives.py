@@ -8,7 +8,8 @@ from pxr import Usd
 
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.specs import DYNAMICS_CODES
-from sim.usd.annotations import UNLIMITED, keep, keep_text, kept, kept_text
+from sim.model.transmission.transmissions import NO_LINK
+from sim.usd.annotations import UNLIMITED, keep, keep_text, keep_texts, kept, kept_text, kept_texts
 from warp_kernels import types as codes
 
 SIDES = ("lower", "upper")
@@ -80,10 +81,25 @@ def stated_drive(damping: float, stiffness: float, rest_position: float, actuato
     return Drive(total_stiffness, total_damping, target, float(max_force))
 
 
+@dataclass(frozen=True)
+class Driven:
+    """What an actuator acts on that isn't a joint: ``kind`` "tendon", "frame" or "adhesion", and names."""
+
+    kind: str
+    target: str
+    reference: str = ""
+    force_axis: tuple[float, ...] = (0.0, 0.0, 0.0)
+    torque_axis: tuple[float, ...] = (0.0, 0.0, 0.0)
+
+
 def actuators_of(model: Model, dof: int) -> list[Actuator]:
     """The actuators of a degree of freedom."""
+    return _actuators(model, np.flatnonzero(model.actuator_dof == dof))
+
+
+def _actuators(model: Model, which: np.ndarray) -> list[Actuator]:
     found = []
-    for k in np.flatnonzero(model.actuator_dof == dof):
+    for k in which:
         lower, upper = (float(model.parameters[f"actuator_control_{side}"][k]) for side in SIDES)
         numbers = {
             name: float(model.parameters[f"actuator_{name}"][k])
@@ -93,6 +109,38 @@ def actuators_of(model: Model, dof: int) -> list[Actuator]:
         options: dict[str, Any] = {**numbers, **_state(model, int(k))}
         found.append(Actuator(name, kind, number=float(k), control_range=(lower, upper), **options))
     return found
+
+
+def keep_further_actuators(prim: Usd.Prim, model: Model) -> None:
+    """Annotate a prim with the actuators that act on no joint."""
+    which = np.flatnonzero(model.actuator_dof < 0)
+    for number, (index, actuator) in enumerate(zip(which.tolist(), _actuators(model, which), strict=True)):
+        keep_actuator(prim, number, actuator)
+        driven = _driven(model, index)
+        keep_texts(prim, f"actuator_{number}:driven", [driven.kind, driven.target, driven.reference])
+        keep(prim, f"actuator_{number}:axes", [*driven.force_axis, *driven.torque_axis])
+
+
+def kept_further_actuators(prim: Usd.Prim) -> list[tuple[Actuator, Driven]]:
+    """The actuators of :func:`keep_further_actuators`."""
+    found = []
+    for number, actuator in enumerate(kept_actuators(prim)):
+        texts, axes = kept_texts(prim, f"actuator_{number}:driven"), kept(prim, f"actuator_{number}:axes", 6)
+        if len(texts) != 3 or axes is None:
+            break  # not written by us
+        found.append((actuator, Driven(*texts, tuple(axes[:3].tolist()), tuple(axes[3:].tolist()))))
+    return found
+
+
+def _driven(model: Model, index: int) -> Driven:
+    if model.actuator_tendon[index] >= 0:
+        return Driven("tendon", model.tendons.names[model.actuator_tendon[index]])
+    found = model.transmissions
+    line = int(np.flatnonzero(found.actuator == index)[0])
+    if found.link[line] == NO_LINK:
+        return Driven("adhesion", found.target[line])
+    axes = (tuple(model.parameters[f"actuator_{name}_axis"][index].tolist()) for name in ("force", "torque"))
+    return Driven("frame", found.target[line], found.reference[line], *axes)
 
 
 def _state(model: Model, k: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from pxr import Sdf, Usd, UsdGeom
 
 from sim.model.model import Model
-from sim.usd.annotations import keep_text
+from sim.usd.annotations import keep, keep_text, keep_texts
 from sim.usd.shapes import child_name, set_pose
 
 RESERVED = ("PhysicsScene", "Static", "Marks", "Materials", "Camera", "Lights", "Joints")
@@ -32,7 +32,14 @@ def link_paths(model: Model) -> list[Sdf.Path]:
 
 
 def add_frames(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
-    """Add named frames fixed to links, including links that were merged into others, as empty Xforms."""
+    """Add named frames fixed to links, including links that were merged into others, as empty Xforms.
+
+    Those of the world are annotations of the default prim.
+    """
+    still = [frame for frame in model.frames if frame.link < 0]
+    keep_texts(stage.GetDefaultPrim(), "world_frames", [frame.name for frame in still])
+    if still:
+        keep(stage.GetDefaultPrim(), "world_frame_poses", [frame.placement for frame in still])
     for frame in model.frames:
         if frame.link >= 0 and frame.name != model.link_names[frame.link]:
             parent = paths[frame.link]

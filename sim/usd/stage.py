@@ -1,17 +1,16 @@
 """The stage of a moving model: visuals, physics and time samples in one file."""
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdLux, UsdPhysics
 
-from sim.errors import ModelError, USDWarning
+from sim.errors import ModelError
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
-from sim.model.names import some
 from sim.render.shapes import sphere
 from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera
 from sim.usd.annotations import keep, keep_parameters, keep_softness, keep_text, keep_texts
+from sim.usd.drives import keep_further_actuators
 from sim.usd.instances import add_instancers
 from sim.usd.layers import layer_errors
 from sim.usd.links import add_frames, link_paths
@@ -28,6 +27,7 @@ from sim.usd.physics import (
 )
 from sim.usd.sensors import keep_sensors
 from sim.usd.shapes import add_collider, add_visual, author_mesh, child_name, identity_pose, set_pose
+from sim.usd.tendons import keep_tendons
 from warp_kernels import types as codes
 
 
@@ -138,13 +138,9 @@ def _add_links(stage: Usd.Stage, model: Model, materials: Materials) -> list[tup
     keep_parts(stage, model, paths, add_joints(stage, model, paths))
     add_constraints(stage, model, paths)
     add_couplings(stage, model)
-    if model.tendons.names:
-        warnings.warn(
-            f"left out: tendons ({some(model.tendons.names)}) and the actuators on them, which USD has no place for",
-            USDWarning,
-            stacklevel=4,
-        )
     exclude_collisions(stage, model, paths)
+    keep_tendons(stage.GetDefaultPrim(), model)
+    keep_further_actuators(stage.GetDefaultPrim(), model)
     keep_sensors(stage.GetDefaultPrim(), model)
     return motions
 
@@ -188,6 +184,7 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
     for label, value, usual in (
         ("softness_mix", geometry.softness_mix, 1.0),
         ("contact_margin", geometry.contact_margin, 0.0),
+        ("contact_gap", geometry.contact_gap, 0.0),
     ):
         if value != usual:
             keep(collider, label, value)
@@ -203,6 +200,8 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
         numbers = [(*pair.softness.solref, *pair.softness.solimp, pair.contact_margin) for pair in soft]
         keep_texts(collider, "pair_softness_with", [model.geometries[pair.b].name for pair in soft])
         keep(collider, "pair_softness", numbers)
+        if any(pair.contact_gap for pair in soft):
+            keep(collider, "pair_gap", [pair.contact_gap for pair in soft])
 
 
 def _add_extras(stage: Usd.Stage, markers: Sequence[Marker], trails: Sequence[Trail], materials: Materials) -> None:

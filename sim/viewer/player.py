@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from viser import GuiApi
 
 FRAMES_PER_SECOND = 30.0
-BACK, FORTH = "Back", "Forth"
+BACK, FORWARD = "Back", "Forward"
 SPEEDS = {"1/100": 0.01, "1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0, "5": 5.0}
 
 
@@ -38,9 +38,9 @@ class Player:
             self._text: Any = gui.add_markdown("")
             self._slider: Any = gui.add_slider("State", 0, 1, 1, 0, hint="number of the state; drag to scrub")
             self._play: Any = gui.add_button("Play")
-            self._step: Any = gui.add_button_group("Step", (BACK, FORTH), hint="to the state before or behind")
+            self._step: Any = gui.add_button_group("Step", (BACK, FORWARD), hint="to the state before or behind")
         self._play.on_click(lambda _: self.play(not self.playing))
-        self._step.on_click(lambda _: self.step(1 if self._step.value == FORTH else -1))
+        self._step.on_click(lambda _: self.step(1 if self._step.value == FORWARD else -1))
         # Without a client, the program itself has set the value.
         self._slider.on_update(lambda event: None if event.client_id is None else self.seek(self._slider.value))
         self._gui = gui

@@ -7,6 +7,7 @@ import pytest
 import sim
 from scenes.mjcf import to_mjcf
 from tests.actuators.worlds import arm
+from tests.importers.mjcf_zoo import load_quietly
 
 DT = 0.002
 STEPS = 500
@@ -68,3 +69,36 @@ def test_nearly_equal_motion_across_the_limits():
     assert np.abs(theirs).max() > 0.5
     difference = np.abs(ours - theirs).max()
     assert 1e-9 < difference < 1e-5 * np.abs(theirs).max()
+
+
+ROTOR = """
+<mujoco>
+  <option timestep="0.005" tolerance="0" iterations="100" integrator="{integrator}"/>
+  <worldbody>
+    <body><joint name="a" axis="0 1 0" damping="0.1" armature="0.01" range="-0.5 0.2" limited="true"/>
+      <geom type="capsule" fromto="0 0 0 0.3 0 0.1" size="0.03"/>
+      <body pos="0.3 0 0.1"><joint name="b" axis="1 1 0" range="-1 0.1" limited="true"/>
+        <geom type="capsule" fromto="0 0 0 0.1 0.2 0" size="0.03"/></body></body>
+  </worldbody>
+  <actuator><motor joint="a" gear="3" armature="0.05" damping="0.2"/>
+    <position joint="b" kp="30" kv="0.5" gear="2" armature="0.02"/> <motor joint="a" gear="0.5" damping="0.7"/>
+  </actuator>
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+def test_armature_and_damping_of_actuators(tmp_path, integrator):
+    """MuJoCo 4 has them as attributes of actuators: times the square of the gear they are their joints'."""
+    path = tmp_path / "rotor.xml"
+    path.write_text(ROTOR.format(integrator=integrator))
+    peer, model = mujoco.MjModel.from_xml_path(str(path)), load_quietly(path)
+    data, start = mujoco.MjData(peer), ((0.21, 0.1), (0.7, -1.3))
+    data.qpos, data.qvel = start
+    data.ctrl = (0.3, -0.2, 0.5)
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model))
+    state = simulator.state(*(np.array(each) for each in start))
+    for _ in range(5):
+        mujoco.mj_step(peer, data)
+        state = simulator.step(state, control=np.array([data.ctrl]))
+    np.testing.assert_allclose(state.qd.numpy()[0], data.qvel, atol=1e-11)

@@ -44,6 +44,20 @@ def test_info(capsys, hopper):
     assert "base" not in said.out
 
 
+def test_info_names_frames_that_are_no_links(capsys, tmp_path):
+    """Links at fixed joints, which kinematics takes by name, and at most so many of them."""
+    assert main(["info", QUADRUPED, "--floating-base"]) == 0
+    assert "frames       fl_foot, " in capsys.readouterr().out
+    links = "".join(f'<link name="part{k}"/><joint name="j{k}" type="fixed"><parent link="base"/>'
+                    f'<child link="part{k}"/></joint>' for k in range(50))  # fmt: skip
+    path = tmp_path / "many.urdf"
+    path.write_text(f'<robot name="many"><link name="base"/>{links}</robot>')
+    assert main(["info", str(path)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "frames base, part0, part1, " in out
+    assert "part38, 11 more gravity" in out
+
+
 def test_info_says_whether_the_base_is_free(capsys, tmp_path):
     def said(*arguments):
         assert main(["info", *arguments]) == 0

@@ -21,6 +21,7 @@ SMALL: dict[str, tuple[list[str], dict[str, float]]] = {
     "parking": ([], {}),
     "origins": (["--poses", "50"], {"STEPS": 2, "RANK_POSES": 12, "NEW_POSES": 20}),
     "jump": ([], {}),
+    "pick": ([], {}),
     "push": ([], {}),
     "reach": (["--proposals", "2"], {"STEPS": 2, "CHECKED": 16, "HELD_OUT": 16}),
     "throw": ([], {}),
@@ -40,8 +41,8 @@ def test_lists_the_examples(monkeypatch, capsys):
     run(monkeypatch)
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.startswith("  "))
     assert set(listed) == {
-        "estimate", "friction", "golf", "inertias", "joint_friction", "jump", "origins", "parking", "payload", "push",
-        "reach", "throw",
+        "estimate", "friction", "golf", "inertias", "joint_friction", "jump", "origins", "parking", "payload", "pick",
+        "push", "reach", "throw",
     }  # fmt: skip
     assert listed["throw"] == "A robot arm learns to throw a ball at a target."
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import sim
-from scenes import box
-from sim.identify import FunctionUnknowns, InertialPrior, Log, LogNormal, Normal, fit_trajectories
+from scenes import box, racecar
+from sim.identify import FunctionUnknowns, InertialPrior, Log, LogNormal, Normal, fit_trajectories, report
 from sim.identify.trajectories.segments import cut
 from sim.identify.trajectories.sensitivity import Worlds
 from sim.identify.trajectories.shooting import Shooting
@@ -65,7 +65,7 @@ def test_derivatives(pendulum, known_start):
     logs = [swing(pendulum, 0.3, seed) for seed in range(2)] + [swing(pendulum, 0.2, 2)]
     priors = {"inertial of link1": InertialPrior(), "mass of link0": LogNormal(1.0, 0.2), "damping of joint1": None}
     unknowns = Unknowns(pendulum, priors)
-    segments = cut(pendulum, logs, DT, {"q": [0.01, 0.02]}, None if known_start else 0.08)
+    segments = cut(pendulum, logs, DT, {"q": [0.01, 0.02]}, None if known_start else 0.08, known_start)
     problem = Shooting(unknowns, Worlds(pendulum, DT, segments.hold, unknowns.parameters), segments, known_start)
     rng = np.random.default_rng(0)
     x = np.append(unknowns.start.numpy() + 0.05 * rng.standard_normal(12), 0.3 * rng.standard_normal(problem.extra))
@@ -83,7 +83,7 @@ def test_derivatives_of_a_free_body_in_contact():
     turned[:, 3:] += 1e-3 * np.random.default_rng(1).standard_normal((len(turned), 4))
     log = Log(model, log.time, turned, log.qd + 0.01, tau=log.tau)
     unknowns = Unknowns(model, ["mass of box", "friction of box"])
-    segments = cut(model, [log], DT, {"q": 0.01, "qd": 0.1}, 0.04)
+    segments = cut(model, [log], DT, {"q": 0.01, "qd": 0.1}, 0.04, False)
     problem = Shooting(unknowns, Worlds(model, DT, segments.hold, unknowns.parameters), segments, False)
     rng = np.random.default_rng(0)
     x = np.append(unknowns.start.numpy(), 0.01 * rng.standard_normal(problem.extra))
@@ -152,6 +152,43 @@ def test_friction_of_a_sliding_box():
     assert prior.estimate.deviation("friction of box") == pytest.approx(0.05, rel=0.02)
 
 
+def test_what_is_not_measured_has_no_effect(pendulum):
+    """Of one joint nothing was seen: whatever stands in the log, and the fit is that of the other joint alone."""
+    log = swing(pendulum, 0.6, damping=np.array([0.03, 0.05]))
+    log = Log(pendulum, log.time, np.vstack([[2.0, 1.0], log.q[1:]]), np.zeros_like(log.q))
+    other = Log(pendulum, log.time, log.q + np.where(log.time > 0.0, 1.0, 0.0)[:, None] * [0.0, 0.3], log.qd)
+    first, second = (
+        fit_trajectories(
+            pendulum, each, ["damping of joint0"], dt=DT, noise={"q": [0.01, np.inf]}, known_start=True
+        )
+        for each in (log, other)
+    )  # fmt: skip
+    assert first.estimate["damping of joint0"] == second.estimate["damping of joint0"]
+    error = first.estimate["damping of joint0"] - 0.03
+    assert abs(error) < 3.5 * first.estimate.deviation("damping of joint0") < 0.02
+    assert first.residual[0, 0] == pytest.approx(1.0, abs=0.3)
+    assert np.isnan(first.residual[0, 1])
+    assert "q of joint0: " in report(first)
+    assert "q of joint1: " not in report(first)
+
+
+def test_friction_of_a_racecar():
+    """It brakes with locked wheels and stops; only where its chassis is was seen, at 50 times the noise of the box."""
+    scene = racecar.build("float64", friction=0.2)
+    friction = np.where(np.arange(scene.model.num_geometries) == scene.ground, 0.06, 1.0)
+    simulator = sim.Simulator(scene.model, scene.dt, 1, "cpu", parameters={"friction": friction})
+    q = simulator.rollout(simulator.state(scene.q0, scene.qd0), steps=scene.steps).q.numpy()[::12, 0]
+    seen = q.copy()
+    seen[1:, :3] += 5e-3 * np.random.default_rng(0).standard_normal((len(q) - 1, 3))
+    log = Log(scene.model, 12 * scene.dt * np.arange(len(q)), seen, qd=np.tile(scene.qd0, (len(q), 1)))
+    noise = np.where(np.arange(scene.model.nv) < 3, 5e-3, np.inf)
+    fit = fit_trajectories(scene.model, log, ["friction of ground"], dt=scene.dt, noise={"q": noise}, known_start=True)
+    deviation = fit.estimate.deviation("friction of ground")
+    assert fit.estimate["friction of ground"] == pytest.approx(0.06, abs=3.5 * deviation)
+    assert deviation < 3e-4
+    np.testing.assert_allclose(fit.residual[0, :3], 1.0, atol=0.3)
+
+
 def test_sampling_agrees_with_laplace_where_the_motion_is_nearly_linear(pendulum):
     simulator = sim.Simulator(pendulum, DT, 1, "cpu", parameters={"damping": np.array([0.03, 0.05])})
     q = simulator.rollout(simulator.state([0.5, 0.2]), steps=400).q.numpy()[::20, 0]
@@ -198,6 +235,8 @@ def one(scene, x):
     [
         (dict(noise={}), "noise: give the standard deviation of 'q'"),
         (dict(noise={"q": -1.0}), "noise of q is -1.0; expected a positive number, or 2 of them"),
+        (dict(noise={"q": np.inf}), "noise of q is inf; expected a positive number"),
+        (dict(noise={"q": [0.1, np.inf]}), "what isn't measured, of infinite noise, needs known_start=True"),
         (dict(noise={"tau": 1.0}), "noise: unknown channel 'tau'"),
         (dict(noise={"q": 0.1, "qd": 1.0}), "there is no qd"),
         (dict(dt=0.003), r"row 1 comes 3.333 steps of 0.003 s after the one before; rows must be 3 steps apart"),

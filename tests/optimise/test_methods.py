@@ -1,5 +1,7 @@
 """Gradient, L-BFGS and CMA-ES on the same problems; constraints; interruptions."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -83,6 +85,36 @@ def test_starts_are_searched_side_by_side():
     np.testing.assert_array_equal(first.unknowns, second.unknowns)
     one, two = (so.cmaes(problem, iterations=3, seed=7) for _ in range(2))
     np.testing.assert_array_equal(one.unknowns, two.unknowns)
+
+
+def test_searches_join_one_that_is_caught():
+    """A mass on a rail that ends in a small valley, beside a deep one: others leave from guesses of their own."""
+
+    def valleys(q, qd, controls):
+        end = q[-1, :, 0]
+        return end**2 + 1.0 - torch.cos(4.0 * np.pi * end)
+
+    problem = so.Problem(sliders(1), 12, [valleys], q0=[0.6])
+    options: dict[str, Any] = {"iterations": 60, "patience": 3, "goal": 1e-6, "spread": 0.5}
+    caught = so.gradient(problem, **options)
+    assert caught.cost > 0.05
+    assert caught.message == "no further improvement"
+    states: list[dict[str, Any]] = []
+    found = so.gradient(problem, joining=4, save=states.append, **options)
+    assert found.message == "goal reached"
+    begun = next(state["joined"] for state in states if state["joined"])
+    assert found.history[:begun] == caught.history[:begun]
+    assert found.rollouts == begun + 5 * (len(found.history) - begun)
+    assert found.starts.shape == (5,)
+    # Interrupted before they join, and after.
+    for stop in (begun - 3, begun + 2):
+        again = so.gradient(problem, joining=4, resume=states[stop], **options)
+        np.testing.assert_array_equal(again.unknowns, found.unknowns)
+        assert again.history == found.history
+    with pytest.raises(sim.ModelError, match="joining is -1; it must be a whole number"):
+        so.gradient(problem, joining=-1)
+    with pytest.raises(sim.ModelError, match="resume lacks 'trust'"):
+        so.gradient(problem, resume={name: each for name, each in states[0].items() if name != "trust"})
 
 
 def test_policy_learns_to_hold_a_pendulum():

@@ -139,6 +139,9 @@ def _entries(case: Case, name: str, rng: np.random.Generator, most: int) -> np.n
         usable &= case.model.dof_q >= 0
     if gain := ACTUATOR_GAINS.get(name.removeprefix("actuator_")):
         usable &= np.isin(case.model.actuator_kind, gain)
+    if name in ("actuator_force_axis", "actuator_torque_axis"):
+        transmissions = case.model.transmissions
+        usable &= np.isin(np.arange(case.model.nu), transmissions.actuator[transmissions.link >= -1])[:, None]
     if name in ONLY_POSITIVE or name == "actuator_time_constant":  # zero where an actuator is no filter
         usable &= value > 0.0
     entries = np.flatnonzero(usable)

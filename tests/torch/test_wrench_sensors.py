@@ -150,3 +150,25 @@ def test_what_is_refused(tmp_path):
         sim.Simulator(model, 0.01, contact_sensors=["g"])
     with pytest.raises(sim.ModelError, match="'h'.*needs a frame or link"):
         builder.add_sensor("h", "torque")
+
+
+def test_they_come_back_from_mjcf(tmp_path):
+    """Also in a file that we have written: the same readings, and MuJoCo's."""
+    path, model, q, qd = scene(tmp_path)
+    sim.exporters.write_mjcf(tmp_path / "again.xml", model)
+    again = load_quietly(tmp_path / "again.xml")
+    measured = {name: kind for name in NAMES for kind in ("force", "torque") if kind in name}
+    assert {each.name: each.kind for each in again.sensors} == measured
+    found = []
+    for each in (model, again):
+        simulator = sim.Simulator(each, **sim.mujoco_settings(each), contact_sensors=NAMES)
+        found.append(readings(simulator, torch.tensor(q), torch.tensor(qd), STEPS)[:, 0].numpy())
+    np.testing.assert_allclose(found[0], found[1], atol=1e-9 * np.abs(found[0]).max())
+    theirs = []
+    for file in (path, tmp_path / "again.xml"):
+        peer = mujoco.MjModel.from_xml_path(str(file))
+        data = mujoco.MjData(peer)
+        data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
+        mujoco.mj_step(peer, data)
+        theirs.append(np.concatenate([data.sensor(name).data for name in NAMES]))
+    np.testing.assert_allclose(theirs[0], theirs[1], atol=1e-9 * np.abs(theirs[0]).max())

@@ -151,7 +151,7 @@ def test_the_page(browser):
         paused = viewer._player.number
         time.sleep(0.1)
         np.testing.assert_array_equal(viewer.q, q[paused])
-        page.click("Forth")
+        page.click("Forward")
         page.wait(lambda: np.array_equal(viewer.q, q[paused + 1]))
         page.type("State", 199)
         page.wait(lambda: np.array_equal(viewer.q, q[199]))

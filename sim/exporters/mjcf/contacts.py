@@ -86,7 +86,9 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
 def _add_pair(contact: ET.Element, model: Model, i: int, j: int, own: Surface, stated: PairSoftness | None) -> None:
     if stated is None:  # MuJoCo would take its defaults
         a, b = model.geometries[i], model.geometries[j]
-        stated = PairSoftness(i, j, pair_softness(a, b), a.contact_margin + b.contact_margin)
+        stated = PairSoftness(
+            i, j, pair_softness(a, b), a.contact_margin + b.contact_margin, a.contact_gap + b.contact_gap
+        )
     pair = ET.SubElement(
         contact, "pair", geom1=model.geometries[i].name, geom2=model.geometries[j].name, condim=str(own.dimension),
         friction=numbers([own.slide, own.slide, own.spin, own.roll, own.roll]),
@@ -94,3 +96,5 @@ def _add_pair(contact: ET.Element, model: Model, i: int, j: int, own: Surface, s
     set_softness(pair, stated.softness)
     if stated.contact_margin:
         pair.set("margin", number(stated.contact_margin))
+    if stated.contact_gap:
+        pair.set("gap", number(stated.contact_gap))

@@ -100,7 +100,7 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
     add_contacts(root, bodies)
     add_tendons(root, bodies, losses)
     add_equalities(root, bodies)
-    add_actuators(root, model)
+    add_actuators(root, bodies, losses)
     add_sensors(root, bodies, losses)
     _add_keyframes(root, model, losses)
     lose_values(model, losses)

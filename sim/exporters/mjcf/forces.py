@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 
 from sim.errors import ModelError
+from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies
 from sim.exporters.mjcf.softness import set_softness
 from sim.exporters.mjcf.tendons import add_tied_lengths
@@ -13,6 +14,7 @@ from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from sim.model.specs import DYNAMICS_CODES
+from sim.model.transmission.transmissions import NO_LINK
 from warp_kernels import types as codes
 
 ACTUATOR_TAGS = {
@@ -47,9 +49,9 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
     add_tied_lengths(equality, bodies)
 
 
-def add_actuators(root: ET.Element, model: Model) -> None:
+def add_actuators(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
     """Add motors, servos, velocity drives and actuators of other affine laws."""
-    actuators = ET.SubElement(root, "actuator")
+    model, actuators, lost = bodies.model, ET.SubElement(root, "actuator"), []
     for index, name in enumerate(model.actuator_names):
         gear, kp, kd, centre, limit, lower, upper = (
             float(model.parameters[f"actuator_{key}"][index])
@@ -57,35 +59,87 @@ def add_actuators(root: ET.Element, model: Model) -> None:
         )
         kind = int(model.actuator_kind[index])
         has_state = model.actuator_dynamics[index] != codes.STATELESS
-        tag = "general" if has_state else ACTUATOR_TAGS[kind]
-        element = ET.SubElement(actuators, tag, name=name, gear=number(gear))
-        if model.actuator_tendon[index] >= 0:
-            element.set("tendon", model.tendons.names[model.actuator_tendon[index]])
-        else:
-            element.set("joint", model.joint_names[model.dof_link[model.actuator_dof[index]]])
+        adheres = _is_adhesion(model, index)
+        tag = "general" if has_state or adheres else ACTUATOR_TAGS[kind]
+        # MuJoCo has no gear there; what has gains of its own can't take it in.
+        factor = gear if adheres and kind == codes.TORQUE else 1.0
+        element = ET.Element(tag, name=name, gear=number(gear))
+        if not _drive(element, bodies, index) or (adheres and gear != factor):
+            lost.append(name)
+            continue
+        actuators.append(element)
         if has_state:
             _add_state(element, model, index)
-        elif kind == codes.POSITION:
+        elif kind == codes.POSITION and not adheres:
             element.set("kp", number(kp))
-        if kind in (codes.POSITION, codes.VELOCITY) and not has_state:
+        if kind in (codes.POSITION, codes.VELOCITY) and tag != "general":
             element.set("kv", number(kd))
-        if kind == codes.AFFINE or has_state:
-            _add_law(element, model, index)
+        if tag == "general":
+            _add_law(element, model, index, factor)
         if limit == 0.0:
             raise ModelError(f"actuator '{name}': its range of forces is empty, which MuJoCo refuses; leave it out")
         if np.isfinite(limit):
-            element.set("forcerange", numbers([centre - limit, centre + limit]))
+            element.set("forcerange", numbers(np.sort(factor * np.array([centre - limit, centre + limit]))))
         if np.isfinite(lower) or np.isfinite(upper):
             element.set("ctrlrange", numbers([max(lower, -MUJOCO_INFINITY), min(upper, MUJOCO_INFINITY)]))
+    losses.changes_motion("actuators on links that are no bodies of their own, or with a gear on an adhesion", lost)
 
 
-def _add_law(element: ET.Element, model: Model, index: int) -> None:
-    """Add the law of an affine actuator: MuJoCo's gain and bias, both linear in length and velocity."""
+def _drive(element: ET.Element, bodies: Bodies, index: int) -> bool:
+    """Say what an actuator acts on; whether the file has it."""
+    model = bodies.model
+    if model.actuator_tendon[index] >= 0:
+        element.set("tendon", model.tendons.names[model.actuator_tendon[index]])
+        return True
+    if model.actuator_dof[index] >= 0:
+        element.set("joint", model.joint_names[model.dof_link[model.actuator_dof[index]]])
+        return True
+    found = model.transmissions
+    line = int(np.flatnonzero(found.actuator == index)[0])
+    links = [int(found.link[line]), int(found.reference_link[line])]
+    if any(link >= 0 and link not in bodies.heads for link in links):
+        return False
+    if links[0] == NO_LINK:
+        return _adhere(element, bodies, line)
+    for key, name, link, placement in (
+        ("site", found.target[line], links[0], found.placement[line]),
+        ("refsite", found.reference[line], links[1], found.reference_placement[line]),
+    ):
+        if link != NO_LINK:
+            element.set(key, bodies.site(f"{name}/site" if name in model.link_names else name, link, placement))
+    gear = float(model.parameters["actuator_gear"][index])
+    axes = [model.parameters[f"actuator_{name}"][index] for name in ("force_axis", "torque_axis")]
+    element.set("gear", numbers(gear * np.concatenate(axes)))
+    return True
+
+
+def _is_adhesion(model: Model, index: int) -> bool:
+    return index in model.transmissions.actuator[model.transmissions.link == NO_LINK]
+
+
+def _adhere(element: ET.Element, bodies: Bodies, line: int) -> bool:
+    """Name the body of an adhesion. MuJoCo has no gear for it, and all geoms of the body take part."""
+    model, found = bodies.model, bodies.model.transmissions
+    geometries = np.flatnonzero(found.adheres[line]).tolist()
+    links = {model.geometries[k].link for k in geometries}
+    every = {k for k, each in enumerate(model.geometries) if each.link in links and each.collides}
+    if len(links) != 1 or not links <= set(bodies.heads) or every - set(geometries):
+        return False
+    element.attrib.pop("gear")
+    element.set("body", str(bodies.elements[links.pop()].get("name")))
+    return True
+
+
+def _add_law(element: ET.Element, model: Model, index: int, factor: float) -> None:
+    """Add the law of an affine actuator: MuJoCo's gain and bias, both linear in length and velocity.
+
+    ``factor`` multiplies the force of a motor.
+    """
     gain, offset, kp, kd, kp_per_input, kd_per_input = (
         float(model.parameters[f"actuator_{key}"][index])
         for key in ("gain", "offset", "kp", "kd", "kp_per_input", "kd_per_input")
     )
-    gain = {codes.TORQUE: 1.0, codes.POSITION: kp, codes.VELOCITY: kd}.get(int(model.actuator_kind[index]), gain)
+    gain = {codes.TORQUE: factor, codes.POSITION: kp, codes.VELOCITY: kd}.get(int(model.actuator_kind[index]), gain)
     element.set("gaintype", "affine")
     element.set("gainprm", numbers([gain, 0.0 - kp_per_input, 0.0 - kd_per_input]))
     element.set("biastype", "affine")

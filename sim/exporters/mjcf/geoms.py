@@ -77,7 +77,8 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
 def _set_softness(geom: ET.Element, geometry: Geometry) -> None:
     set_softness(geom, geometry.softness)
     for key, value, usual in (
-        ("solmix", geometry.softness_mix, 1.0), ("margin", geometry.contact_margin, 0.0)
+        ("solmix", geometry.softness_mix, 1.0), ("margin", geometry.contact_margin, 0.0),
+        ("gap", geometry.contact_gap, 0.0),
     ):  # fmt: skip
         if value != usual:
             geom.set(key, number(value))

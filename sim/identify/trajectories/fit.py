@@ -33,7 +33,7 @@ class TrajectoryFit:
         segments: how the logs were cut into motions that are simulated.
         motion: the motions that fit best, in the rows of the segments.
         residual: root mean square of what remains, in standard deviations, of each channel and degree of freedom
-            [channels, nv]; one where the model and the noise are right.
+            [channels, nv]; one where the model and the noise are right, NaN where nothing was measured.
         residual_before: that of the first guess.
     """
 
@@ -154,7 +154,8 @@ def fit_trajectories(
             :class:`sim.identify.FunctionUnknowns`.
         dt: time step of the simulation [s].
         noise: standard deviation of what was measured, for "q", "qd" or both: a number, or one for each degree of
-            freedom [nv]; of a quaternion that of the rotation about each axis [rad].
+            freedom [nv]; of a quaternion that of the rotation about each axis [rad]. ``np.inf`` says that a degree of
+            freedom wasn't measured, which needs ``known_start``.
         segment: duration of a segment [s]; None for one for each log.
         known_start: whether the first row of each log is the exact state at its start. Otherwise it is measured as all
             rows are, and the initial state is unknown.
@@ -192,7 +193,7 @@ def fit_trajectories(
         raise ModelError("contact: intervals are simulated by themselves; set warm_start=False")
     if known_start and segment is not None:
         raise ModelError("known_start is for whole logs; the states at which segments start are unknown")
-    segments = cut(model, [logs] if isinstance(logs, Log) else list(logs), dt, noise, segment)
+    segments = cut(model, [logs] if isinstance(logs, Log) else list(logs), dt, noise, segment, known_start)
     worlds = Worlds(model, dt, segments.hold, wanted.parameters, contact, device)
     problem = Shooting(wanted, worlds, segments, known_start)
     first = wanted.start.numpy() if guesses is None else problem.best_of(np.asarray(guesses, dtype=np.float64))

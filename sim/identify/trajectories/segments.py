@@ -27,7 +27,7 @@ class Segments:
         qd: of the velocities, or derived from the coordinates [rows, worlds, nv].
         inputs: what drives the motions.
         channels: which of "q" and "qd" count as measured.
-        deviations: of each channel's noise [channels, nv].
+        deviations: of each channel's noise [channels, nv], infinite where nothing was measured.
         weight: one over the deviation where something was measured, zero elsewhere [rows, worlds, channels * nv].
         following: (segment, the one that follows it, the row at which it does).
     """
@@ -61,7 +61,9 @@ class Segments:
         return q, places.get("qd", q / self.interval)
 
 
-def cut(model: Model, logs: Sequence[Log], dt: float, noise: Mapping[str, Any], duration: float | None) -> Segments:
+def cut(
+    model: Model, logs: Sequence[Log], dt: float, noise: Mapping[str, Any], duration: float | None, known_start: bool
+) -> Segments:
     """Cut logs into segments; see :func:`sim.identify.fit_trajectories` for the arguments."""
     if not logs:
         raise ModelError("no logs")
@@ -73,6 +75,8 @@ def cut(model: Model, logs: Sequence[Log], dt: float, noise: Mapping[str, Any], 
     if not channels:
         raise ModelError("noise: give the standard deviation of 'q', of 'qd' or of both")
     deviations = torch.stack([_deviations(model, name, noise[name]) for name in channels])
+    if not (known_start or deviations.isfinite().all()):
+        raise ModelError("noise: what isn't measured, of infinite noise, needs known_start=True")
     length = max(len(log) for log in logs) - 1
     if duration is not None:
         length = min(length, round(duration / interval))
@@ -138,7 +142,7 @@ def _deviations(model: Model, name: str, value: Any) -> torch.Tensor:
         if np.ndim(value) < 2 and np.size(value) in (1, model.nv)
         else np.zeros(1)
     )
-    if not ((found > 0.0) & np.isfinite(found)).all():
+    if not (found > 0.0).all() or np.isinf(found).all():
         raise ModelError(f"noise of {name} is {value}; expected a positive number, or {model.nv} of them")
     return torch.tensor(np.broadcast_to(found, (model.nv,)).copy())
 

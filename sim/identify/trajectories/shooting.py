@@ -97,11 +97,11 @@ class Shooting(Residuals):
         return float(self._misfits(self.motion(x)).square().sum())
 
     def sizes(self, x: np.ndarray) -> np.ndarray:
-        """Root mean squares of what was measured, in standard deviations [channels, nv]."""
+        """Root mean squares of what was measured, in standard deviations [channels, nv]; NaN where nothing was."""
         shape = (len(self.segments.channels), self.worlds.model.nv)
         squares = self._misfits(self.motion(x)).square().flatten(0, 1).sum(0).reshape(shape)
         counts = self.weight.gt(0.0).flatten(0, 1).sum(0).reshape(shape)
-        return (squares / counts.clamp_min(1)).sqrt().numpy()
+        return (squares / counts).sqrt().numpy()
 
     def many(self, thetas: np.ndarray) -> np.ndarray:
         """Sums of squares [n], priors included, for free numbers of the unknowns [n, size], from measured starts."""
@@ -142,7 +142,8 @@ class Shooting(Residuals):
     def _start(self, changes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Initial states [worlds, nq] and [worlds, nv]."""
         nv = self.worlds.model.nv
-        q_scale, qd_scale = self.segments.state_scale
+        # Where they're known, the changes are zeros, and the scale of what isn't measured is infinite.
+        q_scale, qd_scale = self.segments.state_scale if self.extra else (1.0, 1.0)
         q = self.robot.integrate(self.segments.q[0], q_scale * changes[:, :nv])
         return q, self.segments.qd[0] + qd_scale * changes[:, nv:]
 

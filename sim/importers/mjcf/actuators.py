@@ -1,4 +1,4 @@
-"""Actuators of an MJCF file: those with affine force laws on tendons and on joints with one degree of freedom."""
+"""Actuators of an MJCF file: those with affine force laws, on scalar joints, tendons, sites and bodies."""
 
 from typing import Any
 
@@ -12,6 +12,12 @@ from sim.model.model import ACTUATOR_KIND_NAMES
 from sim.model.specs import DYNAMICS_CODES
 from warp_kernels.activation.dynamics import SHORTEST
 
+# What actuators act on, by MuJoCo's name.
+TRANSMISSIONS = {
+    "mjTRN_JOINT": "joint", "mjTRN_JOINTINPARENT": "joint", "mjTRN_TENDON": "tendon", "mjTRN_SITE": "frame",
+    "mjTRN_BODY": "adhesion",
+}  # fmt: skip
+
 
 def add_actuators(reader: Reader) -> dict[str, int]:
     """Add the actuators that have a counterpart; the others go into the reader's notes.
@@ -23,6 +29,7 @@ def add_actuators(reader: Reader) -> dict[str, int]:
         ImportFileError: naming the actuator.
     """
     file = reader.file
+    _add_rotors(reader)
     if file.model.opt.disableflags & int(file.mujoco.mjtDisableBit.mjDSBL_ACTUATION):
         return {}
     inputs: dict[str, int] = {}
@@ -38,20 +45,42 @@ def add_actuators(reader: Reader) -> dict[str, int]:
     return inputs
 
 
+def _add_rotors(reader: Reader) -> None:
+    """Add armature and damping of actuators to those of their joints; what isn't added goes into the reader's notes."""
+    file, model = reader.file, reader.file.model
+    count = int(file.array("nactuator", model.nu))
+    armature, damping = (file.array(f"actuator_{name}", np.zeros(count)) for name in ("armature", "damping"))
+    curved = np.any(file.array("actuator_dampingpoly", np.zeros((count, 1))), axis=1)
+    for actuator in np.flatnonzero((armature != 0.0) | (damping != 0.0) | curved).tolist():
+        label = file.label("actuator", actuator)
+        if TRANSMISSIONS.get(_transmission(reader, actuator)) != "joint":
+            reader.notes.append(f"left out: armature and damping of {label}, which doesn't act on a joint")
+            continue
+        if curved[actuator]:
+            reader.notes.append(f"left out: polynomial damping of {label}; its linear part is kept")
+        joint = reader.builder.joints[reader.joints[int(model.actuator_trnid[actuator, 0])]]
+        output = int(file.array("actuator_outadr", np.arange(count))[actuator])
+        square = float(model.actuator_gear[output, 0]) ** 2
+        joint.armature += square * float(armature[actuator])
+        joint.damping += square * float(damping[actuator])
+
+
 def _law(reader: Reader, actuator: int) -> ForceLaw:
     """The force law; raises NoForceLawError."""
     model, mujoco = reader.file.model, reader.file.mujoco
-    transmission = mujoco.mjtTrn(int(model.actuator_trntype[actuator])).name
-    if transmission not in ("mjTRN_JOINT", "mjTRN_JOINTINPARENT", "mjTRN_TENDON"):
+    transmission = _transmission(reader, actuator)
+    if transmission not in TRANSMISSIONS:
         raise NoForceLawError(
-            f"which acts on a {transmission.removeprefix('mjTRN_').lower()}; only joints and tendons have actuators "
-            "here"
+            f"which acts by a {transmission.removeprefix('mjTRN_').lower()}; only joints, tendons, sites and bodies "
+            "have actuators here"
         )
     driven = int(model.actuator_trnid[actuator, 0])
-    if transmission != "mjTRN_TENDON":
+    if TRANSMISSIONS[transmission] == "joint":
         kind = joint_type(reader, driven)
         if kind not in ("revolute", "prismatic"):
             raise NoForceLawError(f"on a {kind} joint; drive it with joint forces, tau")
+    if transmission == "mjTRN_BODY" and model.body_weldid[driven] == 0:
+        raise NoForceLawError("which pulls at a body that doesn't move")
     _dynamics(reader, actuator)
     if reader.file.array("actuator_delay", np.zeros(actuator + 1))[actuator] > 0.0:
         raise NoForceLawError("which has a delay; delay its input instead")
@@ -72,20 +101,38 @@ def _linear(type: int, numbers: np.ndarray, kinds: Any, name: str) -> tuple[floa
 
 def _add(reader: Reader, actuator: int, law: ForceLaw) -> str:
     model, builder = reader.file.model, reader.builder
-    driven = int(model.actuator_trnid[actuator, 0])
-    of_tendon = _is_of_tendon(reader, actuator)
-    label = reader.tendons[driven] if of_tendon else reader.joints[driven]
+    driven = _driven(reader, actuator)
+    label = next(iter(driven.values()))
     name = reader.name("actuator", actuator, label.removeprefix(reader.prefix), builder.actuators)
     output = int(reader.file.array("actuator_outadr", np.arange(actuator + 1))[actuator])
-    gear = float(model.actuator_gear[output, 0]) * law.factor
+    gears, gear = model.actuator_gear[output], law.factor
+    if "frame" in driven:
+        driven |= {"force_axis": gears[:3], "torque_axis": gears[3:]}
+    elif "adhesion" not in driven:
+        gear *= float(gears[0])
     options: dict[str, Any] = {"gear": gear, **law.gains, "control_range": _control_range(reader, actuator)}
     options["force_limit"] = _force_range(reader, actuator, law.factor, gear)
     options |= _dynamics(reader, actuator)
     with reader.file.located("actuator", actuator, f"actuator '{name}'"):
-        return builder.add_actuator(
-            None if of_tendon else label, ACTUATOR_KIND_NAMES[law.kind], tendon=label if of_tendon else None, name=name,
-            **options,
-        )  # fmt: skip
+        return builder.add_actuator(kind=ACTUATOR_KIND_NAMES[law.kind], name=name, **driven, **options)
+
+
+def _driven(reader: Reader, actuator: int) -> dict[str, Any]:
+    """What an actuator acts on, as the builder is told it."""
+    kind = TRANSMISSIONS[_transmission(reader, actuator)]
+    driven, other = (int(each) for each in reader.file.model.actuator_trnid[actuator])
+    if kind == "joint":
+        return {"joint": reader.joints[driven]}
+    if kind == "tendon":
+        return {"tendon": reader.tendons[driven]}
+    if kind == "adhesion":
+        return {"adhesion": reader.links[driven]}
+    found = {"frame": reader.sites[driven]}
+    return found if other < 0 else {**found, "reference": reader.sites[other]}
+
+
+def _transmission(reader: Reader, actuator: int) -> str:
+    return str(reader.file.mujoco.mjtTrn(int(reader.file.model.actuator_trntype[actuator])).name)
 
 
 def _dynamics(reader: Reader, actuator: int) -> dict[str, Any]:
@@ -106,17 +153,14 @@ def _dynamics(reader: Reader, actuator: int) -> dict[str, Any]:
     return found
 
 
-def _is_of_tendon(reader: Reader, actuator: int) -> bool:
-    return bool(reader.file.model.actuator_trntype[actuator] == int(reader.file.mujoco.mjtTrn.mjTRN_TENDON))
-
-
 def _force_range(reader: Reader, actuator: int, factor: float, gear: float) -> tuple[float, float]:
     """Between what the force here is held: the range of the actuator, and that of its joint within it."""
     model, joint = reader.file.model, int(reader.file.model.actuator_trnid[actuator, 0])
     bounds = np.array([-np.inf, np.inf])
     if model.actuator_forcelimited[actuator]:
         bounds = np.sort(model.actuator_forcerange[actuator] / factor)
-    if not _is_of_tendon(reader, actuator) and model.jnt_actfrclimited[joint] and gear:
+    of_joint = TRANSMISSIONS[_transmission(reader, actuator)] == "joint"
+    if of_joint and model.jnt_actfrclimited[joint] and gear:
         bounds = np.clip(bounds, *np.sort(model.jnt_actfrcrange[joint] / gear))
     return float(bounds[0]), float(bounds[1])
 

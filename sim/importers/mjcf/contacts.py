@@ -6,6 +6,7 @@ give another friction than the file, it is stated for the pair.
 """
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -60,14 +61,14 @@ def read_surfaces(reader: Reader, friction: float | None, restitution: float, se
     )
 
 
-def set_pairs(reader: Reader, surfaces: Surfaces, friction: float | None, names: dict[int, str]) -> None:
+def set_pairs(reader: Reader, surfaces: Surfaces, friction: float | None, names: dict[int, list[str]]) -> None:
     """Exclude the pairs of geoms that don't touch in the file, and state the friction that geoms don't give a pair.
 
     Args:
         reader: of the file. Notes on what differs from it are added to the reader's.
         surfaces: of all geoms.
         friction: replaces the sliding friction of the file.
-        names: of the geoms that collide, by geom. Those of one link, and so of the world, never do.
+        names: of the geometries of geoms that collide, by geom. Those of one link, and so of the world, never do.
     """
     geoms = np.array(list(names), dtype=np.int64)
     links = np.array([reader.places[int(body)][0] for body in reader.file.model.geom_bodyid[geoms]])
@@ -77,7 +78,8 @@ def set_pairs(reader: Reader, surfaces: Surfaces, friction: float | None, names:
         touching = surfaces.touching.of(geom)[later]
         apart = ~touching & (links[number + 1 :] != links[number])
         for other in later[apart].tolist():
-            reader.builder.exclude_geometries(names[geom], names[other])
+            for pair in product(names[geom], names[other]):
+                reader.builder.exclude_geometries(*pair)
         _state_frictions(reader, surfaces, geom, later[touching], listed, names)
     _state_softness(reader, names)
 
@@ -88,7 +90,7 @@ def _state_frictions(
     geom: int,
     others: np.ndarray,
     listed: dict[frozenset[int], np.ndarray],
-    names: dict[int, str],
+    names: dict[int, list[str]],
 ) -> None:
     """State the friction of a geom with those others where the file's is another than theirs give."""
     here = _mixed(surfaces.friction, surfaces.priority, geom, others)
@@ -98,27 +100,28 @@ def _state_frictions(
         there[row] = listed.get(frozenset((geom, other)), there[row])
     differ = (here != there).any(axis=1)
     for other, (slide, spin, roll) in zip(others[differ].tolist(), there[differ].tolist(), strict=True):
-        reader.builder.set_pair_friction(
-            names[geom], names[other], friction=slide, torsional_friction=spin, rolling_friction=roll
-        )
+        for pair in product(names[geom], names[other]):
+            reader.builder.set_pair_friction(*pair, friction=slide, torsional_friction=spin, rolling_friction=roll)
 
 
-def _state_softness(reader: Reader, names: dict[int, str]) -> None:
+def _state_softness(reader: Reader, names: dict[int, list[str]]) -> None:
     """State softness and margin of the pairs that the file lists."""
     model = reader.file.model
     for pair in range(model.npair):
         if np.any(model.pair_solreffriction[pair]):
             reader.notes.append(f"left out: solreffriction of {reader.file.label('pair', pair)}; its solref is used")
-        ends = [names.get(int(geom[pair])) for geom in (model.pair_geom1, model.pair_geom2)]
-        if ends[0] is None or ends[1] is None:
+        ends = [names.get(int(geom[pair]), []) for geom in (model.pair_geom1, model.pair_geom2)]
+        if not (ends[0] and ends[1]):
             continue
-        a, b = (reader.builder.geometries[name].geometry for name in (ends[0], ends[1]))
+        a, b = (reader.builder.geometries[end[0]].geometry for end in ends)
         softness = softness_of(model.pair_solref[pair], model.pair_solimp[pair])
-        margin = float(model.pair_margin[pair])
-        if softness == pair_softness(a, b) and margin == a.contact_margin + b.contact_margin:
+        margin, gap = float(model.pair_margin[pair]), float(model.pair_gap[pair])
+        sums = a.contact_margin + b.contact_margin, a.contact_gap + b.contact_gap
+        if softness == pair_softness(a, b) and (margin, gap) == sums:
             continue
         with reader.file.located("pair", pair, "pair"):
-            reader.builder.set_pair_softness(ends[0], ends[1], softness=softness, contact_margin=margin)
+            for one, other in product(*ends):
+                reader.builder.set_pair_softness(one, other, softness=softness, contact_margin=margin, contact_gap=gap)
 
 
 def _mixed(values: np.ndarray, priority: np.ndarray, geom: int, others: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
+from sim.importers.decomposition import threshold_of
 from sim.importers.mjcf.actuators import add_actuators
 from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
@@ -42,6 +43,7 @@ def add_mjcf(
     world_geometry: bool = True,
     friction: float | None = None,
     restitution: float = 0.0,
+    decompose: bool | float = False,
 ) -> Part:
     """Add the contents of an MJCF file, as MuJoCo's parser and compiler read it. Either all of it is added, or nothing.
 
@@ -56,7 +58,8 @@ def add_mjcf(
     - Geometry of bodies that don't move belongs to the world, and collides with what is hinged to them, as in MuJoCo.
       contype, conaffinity, ``<exclude>`` and ``<pair>`` decide which geometries of the file collide; with anything else
       in the scene all of them do that can collide at all.
-    - A mesh collides as its convex hull. Geoms of groups 3 and above are drawn only where a body has no others.
+    - A mesh collides as its convex hull, or with ``decompose`` as convex pieces. Geoms of groups 3 and above are drawn
+      only where a body has no others.
     - Pairs of the file have MuJoCo's friction: the larger one of the two geoms, that of the one with priority, or that
       of ``<pair>``. With what else is in the scene it is the product.
     - ``solref``, ``solimp`` and ``margin`` of geoms, limits and dry friction are those of the law "mujoco", see
@@ -69,14 +72,14 @@ def add_mjcf(
     - ``density``, ``viscosity`` and ``wind`` become a medium (:meth:`sim.ModelBuilder.set_medium`) that drags the box
       equivalent to each body's inertia.
 
-    Muscles, adhesion and other features without a counterpart here are skipped, with a
+    Muscles and other features without a counterpart here are skipped, with a
     :class:`sim.MJCFWarning` that names them; deformable bodies are an error.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_mjcf`.
     """
     if name is not None and not name:
         raise ModelError("add_mjcf: name is empty; leave it out to use the names of the file")
-    base = check_pose("add_mjcf", position, orientation)
+    base, threshold = check_pose("add_mjcf", position, orientation), threshold_of(decompose)
     file = read_mjcf(Path(path))
     title = str(file.spec.modelname)
     label = name or (file.path.stem if title == NO_TITLE else title)
@@ -90,7 +93,9 @@ def add_mjcf(
         links, joints = add_tree(reader)
         add_medium(reader)
         surfaces = read_surfaces(reader, friction, restitution, self_collision)
-        shapes = add_geometries(reader, surfaces, visual=visual, collision=collision, world=world_geometry)
+        shapes = add_geometries(
+            reader, surfaces, visual=visual, collision=collision, world=world_geometry, threshold=threshold
+        )
         set_pairs(reader, surfaces, friction, shapes)
         add_tendons(reader)
         add_equalities(reader)

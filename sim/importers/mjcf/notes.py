@@ -25,7 +25,7 @@ ZEROED = {
     "mjDSBL_LIMIT": ("jnt_limited", "tendon_limited"),
     "mjDSBL_CONTACT": ("geom_contype", "geom_conaffinity"),
     "mjDSBL_SPRING": ("jnt_stiffness", "tendon_stiffness"),
-    "mjDSBL_DAMPER": ("dof_damping", "tendon_damping"),
+    "mjDSBL_DAMPER": ("dof_damping", "tendon_damping", "actuator_damping"),
     "mjDSBL_CLAMPCTRL": ("actuator_ctrllimited",),
 }
 # Flags that don't affect what is read, or affect only MuJoCo's own solver.

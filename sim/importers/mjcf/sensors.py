@@ -1,6 +1,6 @@
 """Sensors of an MJCF file as those of the builder."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ SHORT = {"jointactuatorfrc": "jointactfrc", "tendonactuatorfrc": "tendonactfrc"}
 KINDS = {SHORT.get(each.mjcf, each.mjcf): kind for kind, each in SENSOR_KINDS.items()}
 
 
-def add_sensors(reader: Reader, shapes: Mapping[int, str]) -> None:
+def add_sensors(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> None:
     """Add the sensors that have a counterpart, after all else; the others are noted by name.
 
     Args:
@@ -49,11 +49,12 @@ def add_sensors(reader: Reader, shapes: Mapping[int, str]) -> None:
         reader.notes.append(f"left out: {', '.join(labels)}: there are no sensors of type {type} for what they look at")
 
 
-def _zone(reader: Reader, number: int, shapes: Mapping[int, str]) -> dict[str, Any]:
+def _zone(reader: Reader, number: int, shapes: Mapping[int, Sequence[str]]) -> dict[str, Any]:
     """The zone of a touch sensor, its site, and the geoms of its body."""
     model, site = reader.file.model, int(reader.file.model.sensor_objid[number])
     zone = reader.file.mujoco.mjtGeom(int(model.site_type[site])).name.removeprefix("mjGEOM_").lower()
-    geoms = [name for geom, name in shapes.items() if model.geom_bodyid[geom] == model.site_bodyid[site]]
+    own = (names for geom, names in shapes.items() if model.geom_bodyid[geom] == model.site_bodyid[site])
+    geoms = [name for names in own for name in names]
     return {"zone": zone, "zone_size": model.site_size[site][: ZONE_SIZES[zone]], "geometries": geoms}
 
 

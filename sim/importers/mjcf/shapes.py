@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.importers.meshes import convex_hull
+from sim.importers.decomposition import convex_pieces
 from sim.importers.mjcf.contacts import Surfaces
 from sim.importers.mjcf.reader import Reader, pose, softness_of
 from sim.model.model import Mesh
@@ -28,11 +28,13 @@ SHOWN_GROUPS = 3
 NO_COLOUR = (0.5, 0.5, 0.5, 1.0)
 
 
-def add_geometries(reader: Reader, surfaces: Surfaces, *, visual: bool, collision: bool, world: bool) -> dict[int, str]:
-    """Add the geoms of all bodies.
+def add_geometries(
+    reader: Reader, surfaces: Surfaces, *, visual: bool, collision: bool, world: bool, threshold: float | None
+) -> dict[int, list[str]]:
+    """Add the geoms of all bodies; ``threshold`` is that of :func:`sim.importers.decomposition.convex_pieces`.
 
     Returns:
-        the names of those that collide, by geom.
+        the names of those that collide, by geom: several for a mesh in pieces.
 
     Raises:
         ImportFileError: naming the geom.
@@ -40,7 +42,7 @@ def add_geometries(reader: Reader, surfaces: Surfaces, *, visual: bool, collisio
     model = reader.file.model
     shown = model.geom_group < SHOWN_GROUPS
     bodies_with_looks = set(model.geom_bodyid[shown].tolist())
-    names: dict[int, str] = {}
+    names: dict[int, list[str]] = {}
     for geom in range(model.ngeom):
         body = int(model.geom_bodyid[geom])
         if not world and model.body_weldid[body] == 0:
@@ -48,13 +50,15 @@ def add_geometries(reader: Reader, surfaces: Surfaces, *, visual: bool, collisio
         visible = bool(shown[geom]) or body not in bodies_with_looks
         collides = collision and bool(surfaces.collides[geom])
         if collides or (visible and visual):
-            name = _add_geom(reader, geom, surfaces, collides, visible and visual)
+            added = _add_geom(reader, geom, surfaces, collides, visible and visual, threshold)
             if collides:
-                names[geom] = name
+                names[geom] = added
     return names
 
 
-def _add_geom(reader: Reader, geom: int, surfaces: Surfaces, collides: bool, visible: bool) -> str:
+def _add_geom(
+    reader: Reader, geom: int, surfaces: Surfaces, collides: bool, visible: bool, threshold: float | None
+) -> list[str]:
     model, builder = reader.file.model, reader.builder
     kind = reader.file.mujoco.mjtGeom(int(model.geom_type[geom])).name
     if kind not in SHAPES:
@@ -77,6 +81,7 @@ def _add_geom(reader: Reader, geom: int, surfaces: Surfaces, collides: bool, vis
         "softness": softness_of(model.geom_solref[geom], model.geom_solimp[geom]),
         "softness_mix": float(model.geom_solmix[geom]),
         "contact_margin": float(model.geom_margin[geom]),
+        "contact_gap": float(model.geom_gap[geom]),
         # 1, as for the ground: a pair's restitution is then that of the body.
         "restitution": 1.0 if static else surfaces.restitution,
     }
@@ -84,15 +89,17 @@ def _add_geom(reader: Reader, geom: int, surfaces: Surfaces, collides: bool, vis
         if code == codes.CONVEX:
             mesh = _mesh(reader, int(model.geom_dataid[geom]))
             options["size"] = looks["size"] = (1.0, 1.0, 1.0)
-            if collides:
-                builder.add_geometry(link, code, name=name, mesh=convex_hull(mesh.vertices), visible=False, **options)
+            pieces = convex_pieces(mesh, threshold) if collides else []
+            names = [name if len(pieces) == 1 else f"{name}/{number}" for number in range(len(pieces))]
+            for own, piece in zip(names, pieces, strict=True):
+                builder.add_geometry(link, code, name=own, mesh=piece, visible=False, **options)
             if visible:
                 shown = f"{name}/visual" if collides else name
                 builder.add_geometry(link, code, name=shown, mesh=mesh, collides=False, **looks)
-            return name
+            return names
         if code == codes.HEIGHTFIELD:
             options |= _heightfield(reader, int(model.geom_dataid[geom]))
-        return builder.add_geometry(link, code, name=name, collides=collides, visible=visible, **options)
+        return [builder.add_geometry(link, code, name=name, collides=collides, visible=visible, **options)]
 
 
 def _mesh(reader: Reader, index: int) -> Mesh:

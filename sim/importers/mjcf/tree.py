@@ -95,8 +95,8 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
     model = reader.file.model
     type, dof = joint_type(reader, joint), int(model.jnt_dofadr[joint])
     properties: dict[str, object] = {
-        "damping": float(model.dof_damping[dof]) + _of_actuator(reader, joint, "damping"),
-        "armature": float(model.dof_armature[dof]) + _of_actuator(reader, joint, "armature"),
+        "damping": float(model.dof_damping[dof]),
+        "armature": float(model.dof_armature[dof]),
         "friction_loss": float(model.dof_frictionloss[dof]),
         "friction_softness": softness_of(model.dof_solref[dof], model.dof_solimp[dof]),
         "limit_softness": softness_of(model.jnt_solref[joint], model.jnt_solimp[joint]),
@@ -128,15 +128,6 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
             name, type, parent=parent, child=child, position=placement[:3], orientation=placement[3:],
             **properties,  # type: ignore[arg-type]
         )  # fmt: skip
-
-
-def _of_actuator(reader: Reader, joint: int, what: str) -> float:
-    """Damping or armature that an actuator adds to its joint, in newer versions of MuJoCo."""
-    actuator = int(reader.file.array("jnt_actuatorid", np.full(reader.file.model.njnt, -1))[joint])
-    if actuator < 0:
-        return 0.0
-    gear = reader.file.model.actuator_gear[int(reader.file.model.actuator_outadr[actuator]), 0]
-    return float(gear**2 * reader.file.array(f"actuator_{what}")[actuator])
 
 
 def _effort(reader: Reader, joint: int) -> float:

@@ -7,16 +7,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ImportFileError, ModelError, URDFWarning
+from sim.importers.decomposition import threshold_of
 from sim.importers.meshes import MeshLibrary
 from sim.importers.transaction import LIBRARY_ERRORS, all_or_nothing, in_words, named_file
 from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_tree
-from sim.importers.urdf.shapes import Shape, collision_shape, named_colours, origin, visual_shapes
+from sim.importers.urdf.shapes import Shape, collision_shapes, named_colours, origin, visual_shapes
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import ModelBuilder
 from sim.model.model import Part
@@ -44,6 +45,7 @@ def add_urdf(
     self_collision: bool = False,
     friction: float = 1.0,
     restitution: float = 0.0,
+    decompose: bool | float = False,
     mimic: Literal["couple", "free"] = "couple",
     package_dirs: Sequence[str | os.PathLike[str]] = (),
 ) -> Part:
@@ -69,7 +71,8 @@ def add_urdf(
       them.
     - An inertia that no physical body has is kept with a warning, since many published robots have one; it is an error
       if the moving body, with everything that is welded to it, has a negative principal moment.
-    - A mesh collides as its convex hull. The unit of a .dae file is applied, its up axis is not, as in ROS.
+    - A mesh collides as its convex hull, or with ``decompose`` as convex pieces. The unit of a .dae file is applied,
+      its up axis is not, as in ROS.
     - Elements with no meaning here (transmissions, Gazebo tags, safety controllers ...) are listed in one warning.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_urdf`.
@@ -78,7 +81,7 @@ def add_urdf(
         raise ModelError(f"add_urdf: mimic is {mimic!r}; it must be 'couple' or 'free'")
     if name is not None and not name:
         raise ModelError("add_urdf: name is empty; leave it out to use the names of the file")
-    base = pose("add_urdf", position, orientation)
+    base, threshold = pose("add_urdf", position, orientation), threshold_of(decompose)
     file = Path(path)
     with named_file(file), all_or_nothing(builder):
         robot = parse_xml(file)
@@ -91,7 +94,7 @@ def add_urdf(
         joints = [reader.base_joint(), *(reader.joint(joint) for joint in tree.joints)]
         reader.mimics()
         meshes = MeshLibrary(file.resolve().parent, package_dirs)
-        reader.geometries(meshes, visual, collision, friction, restitution)
+        reader.geometries(meshes, visual, collision, friction, restitution, threshold)
         if not self_collision:
             builder.exclude_group(links)
         part = builder.add_part(label, links, joints)
@@ -203,7 +206,13 @@ class _Reader:
                 )
 
     def geometries(
-        self, meshes: MeshLibrary, visual: bool, collision: bool, friction: float, restitution: float
+        self,
+        meshes: MeshLibrary,
+        visual: bool,
+        collision: bool,
+        friction: float,
+        restitution: float,
+        threshold: float | None,
     ) -> None:
         """Add the geometry of all links."""
         colours = named_colours(self.robot)
@@ -217,20 +226,15 @@ class _Reader:
                         _add_shape(self.builder, name, f"{name}/visual_{number}", shape, collides=False)
                     number += 1
             for number, item in enumerate(element.all("collision") if collision else []):
-                found = collision_shape(item, meshes)
-                if found is None:
+                found = collision_shapes(item, meshes, threshold)
+                if not found:
                     self.notes.append(f"left out: collision {number} of link '{name}', whose size is zero")
-                    continue
-                with _located(item, f"geometry '{name}/collision_{number}'"):
-                    _add_shape(
-                        self.builder,
-                        name,
-                        f"{name}/collision_{number}",
-                        found,
-                        visible=not visuals,
-                        friction=friction,
-                        restitution=restitution,
-                    )
+                whole = f"{name}/collision_{number}"
+                surface: dict[str, Any] = {"friction": friction, "restitution": restitution, "visible": not visuals}
+                for part, shape in enumerate(found):
+                    with _located(item, f"geometry '{whole}'"):
+                        own = whole if len(found) == 1 else f"{whole}/{part}"
+                        _add_shape(self.builder, name, own, shape, **surface)
 
     def warn(self) -> None:
         """Issue everything noted while reading as warnings, each once for the file."""

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
+from sim.importers.decomposition import convex_pieces
 from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.xmltree import Element
 from sim.model.model import Mesh
@@ -79,8 +80,10 @@ def visual_shapes(visual: Element, meshes: MeshLibrary, colours: dict[str, Colou
         yield Shape(codes.CONVEX, (1.0, 1.0, 1.0), mesh, rgba, position, orientation)
 
 
-def collision_shape(collision: Element, meshes: MeshLibrary) -> Shape | None:
-    """The shape of one ``<collision>``; a mesh becomes its convex hull. None for a size of zero.
+def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float | None) -> list[Shape]:
+    """The shape of one ``<collision>``; a mesh becomes its convex hull, or convex pieces. Nothing for a size of zero.
+
+    ``threshold`` is that of :func:`sim.importers.decomposition.convex_pieces`.
 
     Raises:
         ImportFileError: naming the link.
@@ -89,13 +92,26 @@ def collision_shape(collision: Element, meshes: MeshLibrary) -> Shape | None:
     position, orientation = origin(collision)
     if kind.tag != "mesh":
         code, size = _primitive(kind)
-        return Shape(code, size, None, GREY, position, orientation) if any(size) else None
+        return [Shape(code, size, None, GREY, position, orientation)] if any(size) else []
     filename, scale = _mesh(kind)
     try:
-        hull = meshes.hull(filename, scale)
+        pieces = _pieces(meshes, filename, scale, threshold)
     except ModelError as error:
         raise kind.error(str(error)) from None
-    return Shape(codes.CONVEX, (1.0, 1.0, 1.0), hull, GREY, position, orientation)
+    return [Shape(codes.CONVEX, (1.0, 1.0, 1.0), piece, GREY, position, orientation) for piece in pieces]
+
+
+def _pieces(meshes: MeshLibrary, filename: str, scale: np.ndarray, threshold: float | None) -> list[Mesh]:
+    """The convex pieces of a mesh file, found once; its hull without a threshold."""
+    if threshold is None:
+        return [meshes.hull(filename, scale)]
+    key = (meshes.find(filename), tuple(scale.tolist()))
+    if key not in meshes.decomposed:
+        try:
+            meshes.decomposed[key] = convex_pieces(meshes.surface(filename, scale), threshold)
+        except ModelError as error:
+            raise ModelError(f"mesh '{filename}' ({key[0]}) {error}") from None
+    return meshes.decomposed[key]
 
 
 def _kind(element: Element) -> Element:

@@ -27,6 +27,7 @@ from sim.model.poses import compose, inverse, is_identity
 from sim.model.spec_checks import is_physical
 from sim.model.specs import DYNAMICS_CODES, WORLD
 from sim.usd.annotations import agreed, kept, kept_rows, kept_softness, kept_text, kept_texts
+from sim.usd.drives import Actuator, kept_further_actuators
 from sim.usd.parts import kept_keyframes, kept_mujoco_options, part_label
 from sim.usd.sensors import kept_sensors
 from warp_kernels import types as codes
@@ -134,25 +135,49 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
 def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> None:
     """Add the actuators of all joints, in the order in which they were written."""
     carriers = carrying_joints(trees)
-    found = [
-        (actuator, name, path)
+    found: list[tuple[Actuator, dict[str, Any], Sdf.Path]] = [
+        (actuator, {"joint": name}, path)
         for path, carrier in carriers.items()
         for step, name in zip(carrier.steps, joint_names[carrier.child], strict=True)
         for actuator in actuators(reader, reader.scene.prim(path), step)
     ]
     for actuator, joint, path in mujoco_actuators(reader.scene, carriers):
-        found.append((actuator, joint_names[carriers[joint].child][0], path))
+        found.append((actuator, {"joint": joint_names[carriers[joint].child][0]}, path))
+    found += _further_actuators(reader)
     dynamics = {code: name for name, code in DYNAMICS_CODES.items()}
-    for actuator, name, path in sorted(found, key=lambda item: item[0].number):
+    for actuator, driven, path in sorted(found, key=lambda item: item[0].number):
         reader.add(
-            path, reader.builder.add_actuator, name, ACTUATOR_KIND_NAMES[actuator.kind],
+            path, reader.builder.add_actuator, kind=ACTUATOR_KIND_NAMES[actuator.kind],
             name=reader.unique(actuator.name, path, reader.builder.actuators),
             gear=actuator.gear, kp=actuator.kp, kd=actuator.kd, gain=actuator.gain, offset=actuator.offset,
             kp_per_input=actuator.kp_per_input, kd_per_input=actuator.kd_per_input,
             force_limit=actuator.force_range, control_range=actuator.control_range,
             dynamics=dynamics[actuator.dynamics], time_constant=actuator.time_constant, act_range=actuator.act_range,
-            act_early=actuator.act_early,
+            act_early=actuator.act_early, **driven,
         )  # fmt: skip
+
+
+def _further_actuators(reader: Reader) -> list[tuple[Actuator, dict[str, Any], Sdf.Path]]:
+    """The actuators on tendons, frames and contacts that were written, with what they act on, if that is there."""
+    prim, builder, prefix = reader.scene.stage.GetDefaultPrim(), reader.builder, reader.prefix
+    found = []
+    for actuator, driven in kept_further_actuators(prim) if prim else ():
+        names = [prefix + driven.target, *([prefix + driven.reference] if driven.reference else [])]
+        names = [WORLD if name == prefix + WORLD else name for name in names]
+        known = {
+            "tendon": builder.tendons.keys(),
+            "frame": builder.frames.keys() | builder.links.keys() | {WORLD},
+            "adhesion": builder.links.keys(),
+        }.get(driven.kind, set())
+        if not known >= set(names):
+            reader.scene.notes.append(f"left out: actuator '{actuator.name}', since '{driven.target}' is gone")
+            continue
+        options: dict[str, Any] = {driven.kind: names[0]}
+        if driven.kind == "frame":
+            options |= {"force_axis": driven.force_axis, "torque_axis": driven.torque_axis}
+            options["reference"] = names[1] if len(names) > 1 else None
+        found.append((actuator, options, prim.GetPath()))
+    return found
 
 
 def carrying_joints(trees: Forest) -> dict[Sdf.Path, Joint]:
@@ -215,6 +240,13 @@ def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
 
 def add_frames(reader: Reader) -> None:
     """Add the frames that were written with their names."""
+    top = reader.scene.stage.GetDefaultPrim()
+    names = kept_texts(top, "world_frames") if top else ()
+    poses = kept_rows(top, "world_frame_poses", 7) if names else np.zeros((0, 7))
+    if len(names) == len(poses):
+        for frame, pose in zip(names, poses, strict=True):
+            placed = reader.in_link(None, pose)
+            reader.add(top.GetPath(), reader.builder.add_frame, reader.prefix + frame, WORLD, placed[:3], placed[3:])
     for prim in reader.scene.prims():
         name, body = kept_text(prim, "frame"), reader.scene.body_of(prim.GetPath())
         if name is not None and body is not None:

@@ -71,10 +71,13 @@ def _set_pairs(reader: Reader, names: dict[Sdf.Path, list[str]]) -> None:
         others = kept_texts(prim, "pair_softness_with")
         values = kept(prim, "pair_softness", 8 * len(others))
         if others and values is not None:
-            for other, (time, ratio, *solimp, margin) in zip(others, values.reshape(-1, 8).tolist(), strict=True):
+            gaps = kept(prim, "pair_gap", len(others))
+            gaps = np.zeros(len(others)) if gaps is None else gaps
+            rows = zip(others, values.reshape(-1, 8).tolist(), gaps.tolist(), strict=True)
+            for other, (time, ratio, *solimp, margin), gap in rows:
                 for pair in product(names[path], written.get(other, ())):
                     softness = Softness((time, ratio), tuple(solimp))
-                    reader.builder.set_pair_softness(*pair, softness=softness, contact_margin=margin)
+                    reader.builder.set_pair_softness(*pair, softness=softness, contact_margin=margin, contact_gap=gap)
 
 
 def drawn_prims(reader: Reader) -> list[Usd.Prim]:
@@ -154,7 +157,7 @@ def _contact(
     priority = kept(prim, "contact_priority", 1)
     options["contact_priority"] = 0 if priority is None else int(priority[0])
     options["softness"] = kept_softness(prim, "softness")
-    for name in ("softness_mix", "contact_margin"):
+    for name in ("softness_mix", "contact_margin", "contact_gap"):
         value = kept(prim, name, 1)
         if value is not None:
             options[name] = float(value[0])

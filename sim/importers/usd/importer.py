@@ -11,6 +11,7 @@ import numpy as np
 from pxr import UsdPhysics
 
 from sim.errors import ImportFileError, ModelError, USDWarning
+from sim.importers.decomposition import threshold_of
 from sim.importers.transaction import all_or_nothing
 from sim.importers.usd.bodies import (
     add_actuators,
@@ -33,6 +34,7 @@ from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_numbers, refuse_types
 from sim.importers.usd.shapes import colliders, seen_from
 from sim.importers.usd.stage import Kind, Scene, open_scene
+from sim.importers.usd.tendons import add_tendons
 from sim.model.builder import ModelBuilder
 from sim.model.model import Part
 from sim.model.spec_checks import pose
@@ -51,6 +53,7 @@ def add_usd(
     collision: bool = True,
     friction: float = 1.0,
     restitution: float = 0.0,
+    decompose: bool | float = False,
     drives: Literal["actuators", "springs"] = "actuators",
 ) -> list[Part]:
     """Add what a USD file describes in UsdPhysics. Either all of it is added, or an error is raised and nothing is.
@@ -70,7 +73,8 @@ def add_usd(
     - Friction of a contact is the product of the two dynamic frictions, restitution that of the two restitutions,
       whatever the file's combine modes say.
     - Meshes collide as their convex hull, or as that of each connected piece for "convexDecomposition". A static mesh
-      that is not convex is an error unless one of these is asked for.
+      that is not convex is an error unless one of these is asked for. With ``decompose`` meshes become convex pieces,
+      unless the file asks for their hull.
     - Kinematic bodies don't move. Initial velocities and break forces are ignored.
     - Of the schemas of Newton, MuJoCo and PhysX, armature, dry friction, damping, springs and limits of joints, joints
       that follow others, actuators and constraints are read. A warning names what was skipped.
@@ -83,9 +87,9 @@ def add_usd(
         raise ModelError(f"add_usd: drives is {drives!r}; it must be 'actuators' or 'springs'")
     if name is not None and not name:
         raise ModelError("add_usd: name is empty; leave it out to use the names of the file")
-    base = pose("add_usd", position, orientation)
+    base, threshold = pose("add_usd", position, orientation), threshold_of(decompose)
     scene = open_scene(Path(path))
-    reader = Reader(builder, scene, base, "" if name is None else f"{name}/", drives, friction, restitution)
+    reader = Reader(builder, scene, base, "" if name is None else f"{name}/", drives, friction, restitution, threshold)
     # Results of extreme numbers are checked where they are used; NumPy need not warn before.
     with readable(scene.path), all_or_nothing(builder), np.errstate(over="ignore", invalid="ignore"):
         parts = _read(reader, visual, collision)
@@ -135,7 +139,7 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
         scene.notes.append("contains several physics scenes; they are merged into one world")
     for found in touching:
         path, body = found.primPath, scene.body_of(found.primPath)
-        found_shapes = colliders(scene, scene.prim(path), moves=body is not None)
+        found_shapes = colliders(scene, scene.prim(path), body is not None, reader.threshold)
         reader.shapes[path] = [seen_from(scene, body, shape) for shape in found_shapes]
         if body is not None:
             reader.colliders.setdefault(body, []).append(path)
@@ -145,6 +149,8 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
         add_link(reader, body)
     joint_names = {body: add_joint(reader, body, carrier) for body, carrier in trees.carriers.items()}
     add_medium(reader, trees.carriers)
+    add_frames(reader)
+    add_tendons(reader)
     add_actuators(reader, trees, joint_names)
     add_couplings(reader, trees, joint_names)
     close_loops(reader, trees)
@@ -152,7 +158,6 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
     for pair in filters.bodies:
         reader.builder.exclude_collision(*(reader.names[body] for body in pair))
     add_geometries(reader, touching if collision else [], filters, visual)
-    add_frames(reader)
     add_sensors(reader)
     note_unread(scene)
     return add_parts(reader, trees, joint_names)

@@ -149,7 +149,7 @@ def _read(scene: Scene, ground: float | None) -> StoredMotion:
     refuse_types(scene)
     builder = ModelBuilder()
     instancers = _instancers(scene)
-    reader = Reader(builder, scene, ORIGIN, "", "springs", 1.0, 0.0, instancers=frozenset(instancers))
+    reader = Reader(builder, scene, ORIGIN, "", "springs", 1.0, 0.0, None, instancers=frozenset(instancers))
     prims = drawn_prims(reader)
     if not prims:
         raise ImportFileError(

@@ -31,6 +31,7 @@ class Reader:
         prefix: of all names.
         drives: what drives become, "actuators" or "springs".
         friction, restitution: of colliders without a material.
+        threshold: that of :func:`sim.importers.decomposition.convex_pieces`.
         shapes: of each collider, poses in its body, or in the world of the stage where it has none.
         colliders: paths of the colliders of each body.
         names: of the links, by body.
@@ -45,6 +46,7 @@ class Reader:
     drives: str
     friction: float
     restitution: float
+    threshold: float | None
     shapes: dict[Sdf.Path, list[Shape]] = field(default_factory=dict)
     colliders: dict[Sdf.Path, list[Sdf.Path]] = field(default_factory=dict)
     names: dict[Sdf.Path, str] = field(default_factory=dict)

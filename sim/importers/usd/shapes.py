@@ -11,6 +11,7 @@ from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
+from sim.importers.decomposition import convex_pieces, is_convex
 from sim.importers.meshes import convex_hull
 from sim.importers.usd.stage import Scene
 from sim.model.model import Mesh
@@ -71,8 +72,10 @@ def mesh_of(scene: Scene, prim: Usd.Prim) -> tuple[Mesh, np.ndarray] | None:
     return Mesh(points @ stretch.T, np.ascontiguousarray(faces)), pose
 
 
-def colliders(scene: Scene, prim: Usd.Prim, moves: bool) -> list[Shape]:
+def colliders(scene: Scene, prim: Usd.Prim, moves: bool, threshold: float | None) -> list[Shape]:
     """The shapes of a collider, poses in the world: one, or one for each piece of a mesh that is decomposed.
+
+    ``threshold`` is that of :func:`sim.importers.decomposition.convex_pieces`.
 
     Raises:
         ImportFileError: naming the prim, for a kind that can't collide here, or an invalid mesh.
@@ -90,7 +93,7 @@ def colliders(scene: Scene, prim: Usd.Prim, moves: bool) -> list[Shape]:
     if special is not None:
         return [special]
     try:
-        return _approximated(scene, prim, mesh, pose, moves)
+        return _approximated(scene, prim, mesh, pose, moves, threshold)
     except ModelError as error:
         raise scene.error(prim, str(error)) from None
 
@@ -100,7 +103,9 @@ def seen_from(scene: Scene, body: Sdf.Path | None, shape: Shape) -> Shape:
     return shape if body is None else replace(shape, pose=scene.relative(body, shape.pose))
 
 
-def _approximated(scene: Scene, prim: Usd.Prim, mesh: Mesh, pose: np.ndarray, moves: bool) -> list[Shape]:
+def _approximated(
+    scene: Scene, prim: Usd.Prim, mesh: Mesh, pose: np.ndarray, moves: bool, threshold: float | None
+) -> list[Shape]:
     """The shapes that the approximation of a mesh asks for."""
     api = UsdPhysics.MeshCollisionAPI(prim)
     token = str(api.GetApproximationAttr().Get()) if prim.HasAPI(UsdPhysics.MeshCollisionAPI) else "none"
@@ -112,24 +117,22 @@ def _approximated(scene: Scene, prim: Usd.Prim, mesh: Mesh, pose: np.ndarray, mo
         centre, radius = trimesh.nsphere.minimum_nsphere(mesh.vertices)
         middle = compose(pose, np.concatenate([centre, [0.0, 0.0, 0.0, 1.0]]))
         return [Shape(codes.SPHERE, np.array([radius, 0.0, 0.0]), middle)]
+    if threshold is not None and token != UsdPhysics.Tokens.convexHull:
+        return [Shape(codes.CONVEX, np.ones(3), pose, piece) for piece in convex_pieces(mesh, threshold)]
     whole = trimesh.Trimesh(mesh.vertices, mesh.faces)
     pieces = whole.split(only_watertight=False) if token == UsdPhysics.Tokens.convexDecomposition else [whole]
     hulls = [convex_hull(np.asarray(piece.vertices)) for piece in pieces]
-    hollow = any(not _is_convex(piece, hull) for piece, hull in zip(pieces, hulls, strict=True))
+    parts = [Mesh(np.asarray(piece.vertices), np.asarray(piece.faces)) for piece in pieces]
+    hollow = any(not is_convex(part, hull) for part, hull in zip(parts, hulls, strict=True))
     if hollow and not moves and token not in HULLS:
         raise ModelError(
             f"is a static mesh that is not convex, with approximation '{token}'; meshes collide as convex hulls here. "
-            "Give it approximation 'convexHull', or split it into convex pieces with 'convexDecomposition'"
+            "Read it with decompose=True, give it approximation 'convexHull', or split it into convex pieces with "
+            "'convexDecomposition'"
         )
     if hollow and token != UsdPhysics.Tokens.convexHull:
         scene.notes.append(f"prim '{prim.GetPath()}': approximation '{token}' is read as the convex hull of each piece")
     return [Shape(codes.CONVEX, np.ones(3), pose, hull) for hull in hulls]
-
-
-def _is_convex(piece: trimesh.Trimesh, hull: Mesh) -> bool:
-    volume = abs(float(piece.volume))
-    filled = float(trimesh.Trimesh(hull.vertices, hull.faces, process=False).volume)
-    return abs(volume - filled) <= 1e-3 * volume
 
 
 def _annotated(prim: Usd.Prim, mesh: Mesh, pose: np.ndarray) -> Shape | None:

@@ -4,8 +4,8 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.joint_types import is_scalar
-from sim.model.spec_checks import check_actuator, check_name
-from sim.model.specs import ACTUATOR_CODES, DYNAMICS_CODES, ActuatorSpec, WorldSpec
+from sim.model.spec_checks import check_actuator, check_name, finite
+from sim.model.specs import ACTUATOR_CODES, DYNAMICS_CODES, ActuatorSpec, Vector, WorldSpec
 
 
 class Actuators(WorldSpec):
@@ -17,6 +17,11 @@ class Actuators(WorldSpec):
         kind: str = "torque",
         *,
         tendon: str | None = None,
+        frame: str | None = None,
+        reference: str | None = None,
+        force_axis: Vector = (0.0, 0.0, 0.0),
+        torque_axis: Vector = (0.0, 0.0, 0.0),
+        adhesion: str | None = None,
         name: str | None = None,
         gear: float = 1.0,
         kp: float = 0.0,
@@ -32,7 +37,7 @@ class Actuators(WorldSpec):
         act_range: tuple[float, float] = (-np.inf, np.inf),
         act_early: bool = False,
     ) -> str:
-        """Drive a revolute or prismatic joint, or a tendon; the simulator takes its input u in ``control``.
+        """Drive a joint, a tendon, a frame or contacts; the simulator takes its input u in ``control``.
 
         Through its gear the actuator sees the position g q and the velocity g qd, and its force F acts on the joint as
         g F. With q and qd those at the end of the step (docs/actuators.md):
@@ -42,7 +47,14 @@ class Actuators(WorldSpec):
         - "velocity": F = kd (u - g qd), with the target u [rad/s or m/s].
         - "affine": F = gain u + offset - (kp + kp_per_input u) g q - (kd + kd_per_input u) g qd.
 
-        On a tendon it sees g times the length and pulls with g F, both of the beginning of the step.
+        On a tendon it sees g times the length and pulls with g F, both of the beginning of the step, as in these cases:
+
+        - On a frame, such as a propeller's, it pushes with the force g F ``force_axis`` and the torque g F
+          ``torque_axis``, both along the frame's axes. Its position is zero. With a reference they are along its axes,
+          and act on it the other way round; the position is ``force_axis`` times the displacement from there plus
+          ``torque_axis`` times the rotation vector. Joints that move both have no part in it.
+        - As an adhesion it pulls the contacts of a link together with g F, shared equally. A contact counts where its
+          distance is less than ``contact_margin`` and ``contact_gap`` of both geometries together.
 
         With ``dynamics`` the actuator has a state w, part of :attr:`sim.State.act`, which takes the place of u in F:
 
@@ -54,7 +66,12 @@ class Actuators(WorldSpec):
             joint: name of a joint that was added before.
             kind: "torque", "position", "velocity" or "affine".
             tendon: name of a tendon that was added before, in place of a joint.
-            name: unique name; that of the joint or tendon if left out.
+            frame: name of a frame or a link, in place of a joint.
+            reference: of an actuator on a frame, the frame or link that it counts from, or "world"; None for none.
+            force_axis: of an actuator on a frame, force per F [3].
+            torque_axis: likewise torque per F [3], m.
+            adhesion: name of a link, in place of a joint.
+            name: unique name; that of the joint, tendon, frame or link if left out.
             gear: g; not zero.
             kp: position gain of a "position" or "affine" actuator.
             kd: velocity gain of a "position", "velocity" or "affine" actuator.
@@ -74,23 +91,26 @@ class Actuators(WorldSpec):
             the name.
 
         Raises:
-            ModelError: for a duplicate name, an unknown joint or tendon, both or neither, a joint that is neither
-                revolute nor prismatic, an unknown kind, a gain that the kind doesn't have, a missing gain, values that
-                are negative or not finite, an empty range, and one of forces with a single infinite bound.
+            ModelError: for a duplicate name, an unknown joint or tendon, several or nothing to drive, a joint that is
+                neither revolute nor prismatic, an unknown kind, a gain that the kind doesn't have, a missing gain,
+                values that are negative or not finite, an empty range, and one of forces with a single infinite bound.
         """
-        name = str(joint or tendon) if name is None else name
+        name = str(joint or tendon or frame or adhesion) if name is None else name
         check_name(name, self.actuators, "actuator")
         where = f"actuator '{name}'"
         if dynamics not in DYNAMICS_CODES:
             raise ModelError(f"{where}: unknown dynamics '{dynamics}'; known are {', '.join(DYNAMICS_CODES)}")
-        if (joint is None) == (tendon is None):
-            raise ModelError(f"{where}: give either its joint or its tendon")
+        axes = [
+            finite(f"{where}: {label}", axis, (3,))
+            for label, axis in (("force_axis", force_axis), ("torque_axis", torque_axis))
+        ]
+        _check_driven(where, (joint, tendon, frame, adhesion), reference, axes)
         if kind not in ACTUATOR_CODES:
             raise ModelError(f"{where}: unknown kind '{kind}'; known are {', '.join(ACTUATOR_CODES)}")
         effort = np.inf
         if joint is not None:
             effort = self._effort(where, joint, force_limit is None)
-        elif tendon not in self.tendons:
+        elif tendon is not None and tendon not in self.tendons:
             raise ModelError(f"{where}: unknown tendon '{tendon}'; add the tendon first")
         if force_limit is None:
             force_limit = effort / abs(gear) if gear else np.inf
@@ -99,6 +119,11 @@ class Actuators(WorldSpec):
             name=name,
             joint=joint,
             tendon=tendon,
+            frame=frame,
+            reference=reference,
+            adhesion=adhesion,
+            force_axis=axes[0],
+            torque_axis=axes[1],
             kind=ACTUATOR_CODES[kind],
             gear=float(gear),
             kp=float(kp),
@@ -131,6 +156,17 @@ class Actuators(WorldSpec):
         if needed and driven.effort == 0.0:
             raise ModelError(f"{where}: joint '{joint}' has an effort limit of zero; give force_limit")
         return driven.effort
+
+
+def _check_driven(where: str, driven: tuple[str | None, ...], reference: str | None, axes: list[np.ndarray]) -> None:
+    """Refuse several things to drive or none, and what only an actuator on a frame has."""
+    if sum(each is not None for each in driven) != 1:
+        raise ModelError(f"{where}: give either its joint, its tendon, its frame, or the link of its adhesion")
+    if driven[2] is None:
+        if reference is not None or any(axis.any() for axis in axes):
+            raise ModelError(f"{where}: reference, force_axis and torque_axis are of actuators on a frame")
+    elif not any(axis.any() for axis in axes):
+        raise ModelError(f"{where}: force_axis and torque_axis are zero; it would push nowhere")
 
 
 def _centre_and_limit(where: str, given: float | tuple[float, float]) -> tuple[float, float]:

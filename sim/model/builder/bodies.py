@@ -38,6 +38,7 @@ class Bodies(LinksAndJoints, Shapes):
         softness: Softness = DEFAULT_SOFTNESS,
         softness_mix: float = 1.0,
         contact_margin: float = 0.0,
+        contact_gap: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -64,6 +65,7 @@ class Bodies(LinksAndJoints, Shapes):
             softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow.
             softness_mix: the weight of its softness beside that of another geometry.
             contact_margin: distance at which contacts begin to act [m].
+            contact_gap: how far beyond that they count for actuators that pull at contacts [m].
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -95,6 +97,7 @@ class Bodies(LinksAndJoints, Shapes):
             softness=softness,
             softness_mix=softness_mix,
             contact_margin=contact_margin,
+            contact_gap=contact_gap,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -122,6 +125,7 @@ class Bodies(LinksAndJoints, Shapes):
         softness: Softness = DEFAULT_SOFTNESS,
         softness_mix: float = 1.0,
         contact_margin: float = 0.0,
+        contact_gap: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -157,6 +161,7 @@ class Bodies(LinksAndJoints, Shapes):
             softness=softness,
             softness_mix=softness_mix,
             contact_margin=contact_margin,
+            contact_gap=contact_gap,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -185,6 +190,7 @@ class Bodies(LinksAndJoints, Shapes):
         softness: Softness = DEFAULT_SOFTNESS,
         softness_mix: float = 1.0,
         contact_margin: float = 0.0,
+        contact_gap: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -221,6 +227,7 @@ class Bodies(LinksAndJoints, Shapes):
             softness=softness,
             softness_mix=softness_mix,
             contact_margin=contact_margin,
+            contact_gap=contact_gap,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -249,6 +256,7 @@ class Bodies(LinksAndJoints, Shapes):
         softness: Softness = DEFAULT_SOFTNESS,
         softness_mix: float = 1.0,
         contact_margin: float = 0.0,
+        contact_gap: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -285,6 +293,7 @@ class Bodies(LinksAndJoints, Shapes):
             softness=softness,
             softness_mix=softness_mix,
             contact_margin=contact_margin,
+            contact_gap=contact_gap,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -312,6 +321,7 @@ class Bodies(LinksAndJoints, Shapes):
         softness: Softness = DEFAULT_SOFTNESS,
         softness_mix: float = 1.0,
         contact_margin: float = 0.0,
+        contact_gap: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -347,6 +357,7 @@ class Bodies(LinksAndJoints, Shapes):
             softness=softness,
             softness_mix=softness_mix,
             contact_margin=contact_margin,
+            contact_gap=contact_gap,
             rgba=rgba,
             collides=collides,
             visible=visible,

@@ -25,6 +25,7 @@ class Files(WorldSpec):
         self_collision: bool = False,
         friction: float = 1.0,
         restitution: float = 0.0,
+        decompose: bool | float = False,
         mimic: Literal["couple", "free"] = "couple",
         package_dirs: Sequence[str | os.PathLike[str]] = (),
     ) -> Part:
@@ -45,6 +46,9 @@ class Files(WorldSpec):
             self_collision: let links of the robot collide with each other (never those joined by a joint).
             friction: Coulomb friction of the collision geometry.
             restitution: restitution of the collision geometry.
+            decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
+                ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
+                1 for few.
             mimic: how to read a joint that mimics another: "couple" holds it to the other by a constraint of the
                 solver (:meth:`sim.ModelBuilder.add_joint_coupling`), "free" leaves it independent. Either way it has a
                 coordinate of its own, and kinematics and dynamics without a simulator take it as it is given.
@@ -71,6 +75,7 @@ class Files(WorldSpec):
             self_collision=self_collision,
             friction=friction,
             restitution=restitution,
+            decompose=decompose,
             mimic=mimic,
             package_dirs=package_dirs,
         )
@@ -86,6 +91,7 @@ class Files(WorldSpec):
         collision: bool = True,
         friction: float = 1.0,
         restitution: float = 0.0,
+        decompose: bool | float = False,
         drives: Literal["actuators", "springs"] = "actuators",
     ) -> list[Part]:
         """Add what a USD file describes in UsdPhysics. Either all of it is added, or an error is raised and nothing is.
@@ -101,6 +107,9 @@ class Files(WorldSpec):
             collision: read the colliders.
             friction: of colliders without a physics material.
             restitution: of colliders without a physics material.
+            decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
+                ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
+                1 for few.
             drives: what the drive of a joint becomes: "actuators", a "position" actuator if it has stiffness, otherwise
                 a "velocity" actuator if its force is limited, and damping of the joint if it isn't; "springs", a spring
                 about the target and damping, always.
@@ -123,6 +132,7 @@ class Files(WorldSpec):
             collision=collision,
             friction=friction,
             restitution=restitution,
+            decompose=decompose,
             drives=drives,
         )
 
@@ -139,6 +149,7 @@ class Files(WorldSpec):
         world_geometry: bool = True,
         friction: float | None = None,
         restitution: float = 0.0,
+        decompose: bool | float = False,
     ) -> Part:
         """Add what an MJCF file holds, as MuJoCo's parser and compiler read it. Either all of it is added, or nothing.
 
@@ -155,6 +166,9 @@ class Files(WorldSpec):
             world_geometry: read the geometry of the file's world and of bodies that don't move, such as its floor.
             friction: Coulomb friction of all geometry, instead of the file's.
             restitution: restitution of what moves.
+            decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
+                ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
+                1 for few.
 
         Returns:
             one part with all bodies of the file, named ``name`` or as the model in the file, with its keyframes and
@@ -177,4 +191,5 @@ class Files(WorldSpec):
             world_geometry=world_geometry,
             friction=friction,
             restitution=restitution,
+            decompose=decompose,
         )

@@ -46,6 +46,7 @@ class Shapes(WorldSpec):
         softness: Softness = DEFAULT_SOFTNESS,
         softness_mix: float = 1.0,
         contact_margin: float = 0.0,
+        contact_gap: float = 0.0,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -78,6 +79,7 @@ class Shapes(WorldSpec):
                 that with the higher priority decides, or both by their mix.
             softness_mix: the weight of its softness beside that of another geometry; MuJoCo's ``solmix``.
             contact_margin: distance at which contacts begin to act [m]; a pair uses the sum of the two.
+            contact_gap: how far beyond that they count for actuators that pull at contacts [m]; likewise.
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -119,6 +121,7 @@ class Shapes(WorldSpec):
             softness=softness,
             softness_mix=float(softness_mix),
             contact_margin=float(contact_margin),
+            contact_gap=float(contact_gap),
         )
         spec = GeometrySpec(
             link=link,
@@ -152,6 +155,7 @@ class Shapes(WorldSpec):
         softness: Softness = DEFAULT_SOFTNESS,
         softness_mix: float = 1.0,
         contact_margin: float = 0.0,
+        contact_gap: float = 0.0,
         rgba: Sequence[float] = (0.82, 0.84, 0.86, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -175,6 +179,7 @@ class Shapes(WorldSpec):
             softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow.
             softness_mix: the weight of its softness beside that of another geometry.
             contact_margin: distance at which contacts begin to act [m].
+            contact_gap: how far beyond that they count for actuators that pull at contacts [m].
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -204,6 +209,7 @@ class Shapes(WorldSpec):
             softness=softness,
             softness_mix=softness_mix,
             contact_margin=contact_margin,
+            contact_gap=contact_gap,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -231,6 +237,7 @@ class Shapes(WorldSpec):
         softness: Softness = DEFAULT_SOFTNESS,
         softness_mix: float = 1.0,
         contact_margin: float = 0.0,
+        contact_gap: float = 0.0,
         rgba: Sequence[float] = (0.62, 0.58, 0.5, 1.0),
         collides: bool = True,
         visible: bool = True,
@@ -261,6 +268,7 @@ class Shapes(WorldSpec):
             softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow.
             softness_mix: the weight of its softness beside that of another geometry.
             contact_margin: distance at which contacts begin to act [m].
+            contact_gap: how far beyond that they count for actuators that pull at contacts [m].
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
@@ -302,6 +310,7 @@ class Shapes(WorldSpec):
             softness=softness,
             softness_mix=softness_mix,
             contact_margin=contact_margin,
+            contact_gap=contact_gap,
             rgba=rgba,
             collides=collides,
             visible=visible,
@@ -354,7 +363,13 @@ class Shapes(WorldSpec):
         self.pair_frictions[frozenset((geometry_a, geometry_b))] = (slide, spin, roll)
 
     def set_pair_softness(
-        self, geometry_a: str, geometry_b: str, *, softness: Softness = DEFAULT_SOFTNESS, contact_margin: float = 0.0
+        self,
+        geometry_a: str,
+        geometry_b: str,
+        *,
+        softness: Softness = DEFAULT_SOFTNESS,
+        contact_margin: float = 0.0,
+        contact_gap: float = 0.0,
     ) -> None:
         """Give the contacts of two geometries a softness and a margin that don't follow from theirs.
 
@@ -365,12 +380,14 @@ class Shapes(WorldSpec):
             geometry_b: name of another.
             softness: of their contacts.
             contact_margin: the distance at which these begin to act [m].
+            contact_gap: how far beyond that they count for actuators that pull at contacts [m].
 
         Raises:
-            ModelError: for one geometry twice, and for a negative margin. ``finalize`` refuses unknown names.
+            ModelError: for one geometry twice, and for a negative margin or gap. ``finalize`` refuses unknown names.
         """
         where = f"pair of geometries '{geometry_a}' and '{geometry_b}'"
         if geometry_a == geometry_b:
             raise ModelError(f"{where}: name two geometries")
         finite_and_not_negative(where, "contact_margin", contact_margin)
-        self.pair_softness[frozenset((geometry_a, geometry_b))] = (softness, float(contact_margin))
+        finite_and_not_negative(where, "contact_gap", contact_gap)
+        self.pair_softness[frozenset((geometry_a, geometry_b))] = (softness, float(contact_margin), float(contact_gap))

@@ -20,6 +20,7 @@ from sim.model.compile.exclusions import excluded_pairs, pair_frictions, pair_so
 from sim.model.compile.parameters import collect_parameters
 from sim.model.compile.ranges import check_range
 from sim.model.compile.tendons import lay_out_tendons
+from sim.model.compile.transmissions import lay_out_transmissions
 from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.medium.medium import DragBoxes
@@ -94,6 +95,7 @@ def _model(
     tendons, of_tendons = lay_out_tendons(
         list(world.tendons.values()), list(world.tendon_couplings.values()), home, bodies, layout
     )
+    transmissions, of_transmissions = lay_out_transmissions(world, home)
     dof_of_joint = dict(zip((joint.name for joint in joints), layout.joint_qd_start, strict=True))
     return Model(
         dtype=dtype,
@@ -137,9 +139,14 @@ def _model(
         ),
         actuator_dynamics=np.array([actuator.dynamics for actuator in actuators], dtype=np.int32),
         actuator_early=np.array([actuator.act_early for actuator in actuators], dtype=np.int32),
-        parameters={**collect_parameters(world, bodies, geometries, layout, anchor_a, anchor_b), **of_tendons},
+        parameters={
+            **collect_parameters(world, bodies, geometries, layout, anchor_a, anchor_b),
+            **of_tendons,
+            **of_transmissions,
+        },
         massless_links=massless,
         drag_boxes=_drag_boxes(world, home, layout.link_tail_dof),
+        transmissions=transmissions,
         sensors=_sensors(world, bodies),
     )
 

@@ -87,6 +87,6 @@ def pair_softness(world: WorldSpec) -> tuple[PairSoftness, ...]:
     """The softness of pairs of geometries that have one of their own."""
     index = {name: number for number, name in enumerate(world.geometries)}
     return tuple(
-        PairSoftness(*_pair(index, names, "set_pair_softness"), *values)
-        for names, values in world.pair_softness.items()
+        PairSoftness(*_pair(index, names, "set_pair_softness"), softness, margin, gap)
+        for names, (softness, margin, gap) in world.pair_softness.items()
     )

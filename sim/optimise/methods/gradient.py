@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.optimise.costs import Cost, LeastSquares
 from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
 from sim.optimise.motion import Motion
@@ -52,6 +53,7 @@ class Search:
             first iteration [starts].
         stale: iterations without a better score, since the last return to the best [starts].
         history: the best score of all starts so far, after each iteration.
+        joined: length of the history when more searches joined; 0 before.
         seconds: time taken so far.
     """
 
@@ -63,7 +65,17 @@ class Search:
     trust: np.ndarray
     stale: np.ndarray
     history: np.ndarray
+    joined: int
     seconds: float
+
+    def join(self, guesses: np.ndarray) -> None:
+        """Begin searches from more guesses [more, n], beside those that run."""
+        new, more = _begun(guesses), len(guesses)
+        new.best_residuals = np.zeros((more, *self.best_residuals.shape[1:]))
+        new.best_slopes = np.zeros((more, *self.best_slopes.shape[1:]))
+        for name in ("x", "best", "best_score", "best_residuals", "best_slopes", "trust", "stale"):
+            setattr(self, name, np.concatenate([getattr(self, name), getattr(new, name)]))
+        self.joined = len(self.history)
 
     def arrays(self) -> dict[str, Any]:
         """Copies of all of it, by name."""
@@ -78,6 +90,7 @@ def gradient(
     starts: int = 1,
     spread: float = 0.1,
     seed: int = 0,
+    joining: int = 0,
     score: Score | None = None,
     goal: float = -float("inf"),
     patience: int = 0,
@@ -98,6 +111,8 @@ def gradient(
         starts: searches side by side.
         spread: standard deviation of random guesses about the one given, in units of the unknowns' scale.
         seed: of these.
+        joining: searches from more such guesses that join when every search has lost its patience. The landscape of a
+            motion through contacts has many small valleys, and a search that is caught in one rarely leaves it.
         score: what to judge a motion by; None for its cost.
         goal: a score below this ends the search.
         patience: how many iterations may be no better before a search goes back to its best and steps less far.
@@ -113,9 +128,12 @@ def gradient(
         ModelError: for arguments out of range.
     """
     require_iterations(iterations)
+    if not is_whole(joining, 0):
+        raise ModelError(f"joining is {joining!r}; it must be a whole number, not negative")
     engine = _Engine(problem, score)
     begun = time.perf_counter()
-    x = first_guesses(problem, guess, starts, spread, seed)
+    guesses = first_guesses(problem, guess, starts + joining, spread, seed)
+    x, reserve = guesses[:starts], guesses[starts:]
     search = _resumed(resume) if resume is not None else _begun(x)
     begun -= search.seconds
     message, converged = "iterations used up", False
@@ -136,7 +154,10 @@ def gradient(
                     break
                 if iteration == iterations:
                     break
+                more = reserve[:0] if search.joined or search.stale.min() <= patience else reserve
                 engine.step(search, patience)
+                if len(more):
+                    search.join(more)
                 search.seconds = time.perf_counter() - begun
                 if save is not None:
                     save(search.arrays())
@@ -148,7 +169,8 @@ def gradient(
     if not np.isfinite(search.best_score).any():
         raise ModelError("gradient: the simulation diverges from every first guess; give another guess")
     best = int(np.argmin(search.best_score))
-    rollouts = len(search.history) * len(search.x) * engine.worlds_of_a_start
+    alone = search.joined * joining  # iterations that the searches did without which joined
+    rollouts = (len(search.history) * len(search.x) - alone) * engine.worlds_of_a_start
     return finished(
         problem, "gradient", search.best[best], search.best_score, search.history.tolist(), rollouts, message,
         converged, begun,
@@ -294,20 +316,23 @@ def _begun(x: np.ndarray) -> Search:
     worst = np.full(starts, np.inf)
     return Search(
         x.copy(), x.copy(), worst, np.zeros((0, 0)), np.zeros((0, 0, 0)), np.zeros(starts),
-        np.zeros(starts, dtype=int), np.zeros(0), 0.0,
+        np.zeros(starts, dtype=int), np.zeros(0), 0, 0.0,
     )  # fmt: skip
 
 
 def _resumed(stored: Mapping[str, Any]) -> Search:
-    arrays: dict[str, Any] = {each.name: np.array(stored[each.name]) for each in fields(Search)}
-    arrays["seconds"] = float(arrays["seconds"])
+    names = [each.name for each in fields(Search)]
+    if missing := [name for name in names if name not in stored]:
+        raise ModelError(f"gradient: resume lacks {missing[0]!r}; it must be what this version called save with")
+    arrays: dict[str, Any] = {name: np.array(stored[name]) for name in names}
+    arrays["joined"], arrays["seconds"] = int(arrays["joined"]), float(arrays["seconds"])
     return Search(**arrays)
 
 
 def _settled(search: Search, patience: int, tolerance: float) -> bool:
-    """Whether the last iterations have brought next to nothing."""
+    """Whether the last iterations have brought next to nothing, also from searches that joined."""
     window = patience + 10
-    if len(search.history) <= window:
+    if len(search.history) - search.joined <= window:
         return False
     before, now = search.history[-window - 1], search.history[-1]
     return bool(before - now <= tolerance * max(abs(before), 1e-300))

@@ -90,6 +90,8 @@ class Step(Workspace):
         self._free_dynamics()
         if self.max_constraints:
             run_contacts(self)
+        self.transmissions.push(self)
+        if self.max_constraints:
             self._cones()
             self.tendons.constrain(self, self.law)
             if self.by_mujoco:

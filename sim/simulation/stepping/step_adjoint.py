@@ -49,6 +49,7 @@ class DifferentiableStep(Step):
         super().__init__(*arguments)
         self._adjoint_memory: wp.array | None = None
         self.parameter_gradients: dict[str, wp.array] = {}
+        self._watched: frozenset[str] | None = None
 
     def prepare_backward(self) -> None:
         """Allocate what only the way back needs. Does nothing the second time."""
@@ -118,7 +119,7 @@ class DifferentiableStep(Step):
             self.cone_gap, self.cone_row, self.contact_reference, self.limit_reference, self.loss_reference,
             self.anchor_reference, self.coupling_reference, self.cone_reference, self.resistance_reference,
             self.bias_velocity, self.bias_acceleration, *self.groups.differentiated(), *self.tendons.differentiated,
-            *self.activations.differentiated,
+            *self.transmissions.differentiated, *self.activations.differentiated,
         ]  # fmt: skip
 
     def _gather_gradients(self) -> None:
@@ -177,6 +178,9 @@ class DifferentiableStep(Step):
 
     def watch_parameters(self, names: Iterable[str]) -> None:
         """Choose the parameters whose gradients the next recording of the way back adds to."""
+        names = frozenset(names)
+        if names == self._watched:
+            return
         for name, array in self.device_model.parameters.items():
             if name in names:
                 if name not in self.parameter_gradients:
@@ -184,6 +188,7 @@ class DifferentiableStep(Step):
                 array.grad = self.parameter_gradients[name]
             else:
                 array.grad = None
+        self._watched = names
 
     @property
     def limits_bar(self) -> Any:

@@ -17,6 +17,7 @@ from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from sim.simulation.stepping.mujoco.noslip import NoSlipStage
 from sim.simulation.stepping.tendons.stage import TendonStage
+from sim.simulation.stepping.transmission.stage import TransmissionStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
@@ -107,10 +108,11 @@ class Workspace(SolverChoice):
         self.link_threads = threads_of_world(self.device, self.model.num_links)
         self.dof_threads = threads_of_world(self.device, self.model.nv)
         self.structs = solver_structs(self.scalar)
-        self.sweeps, self.tolerance = options.sweeps, self.scalar(options.tolerance)
-        self.iterations = options.iterations
+        self.sweeps, self.iterations = options.sweeps, options.iterations
+        self.tolerance = self.scalar(options.tolerance)
         self.cone_link, self.cone_kind = (self._integers(column) for column in layout.cones.T)
         self.tendons = TendonStage(device_model, layout.tendons)
+        self.transmissions = TransmissionStage(device_model, collision)
         self.constrained = self._constrained()
         self.paths = fill(
             Paths,
@@ -148,9 +150,8 @@ class Workspace(SolverChoice):
         self.last_bad_step = per_world(wp.int32)
         self.q0: wp.array = wp.array(m.q0, dtype=scalar, device=self.device)
         self.q, self.q_next = (wp.zeros((n, m.nq), dtype=scalar, device=self.device) for _ in range(2))
-        self.qd, self.qd_next, self.tau, self.qdd = (
-            wp.zeros((n, nv), dtype=scalar, device=self.device) for _ in range(4)
-        )
+        velocities = (wp.zeros((n, nv), dtype=scalar, device=self.device) for _ in range(4))
+        self.qd, self.qd_next, self.tau, self.qdd = velocities
         # What goes into the laws of actuators: their inputs, or their states.
         self.control: wp.array = wp.zeros((n, m.nu), dtype=scalar, device=self.device)
         self.activations = Activations(self.device_model, self.control)
@@ -319,8 +320,8 @@ class Workspace(SolverChoice):
         def worlds_last(count: int) -> wp.array:
             return wp.zeros((count if bouncing else 0, self.num_worlds), dtype=self.scalar, device=self.device)
 
-        names = ("before", "free", "late")
-        self.bounces = fill(self.structs.Bounces, **{name: worlds_last(self.max_constraints) for name in names})
+        arrays = {name: worlds_last(self.max_constraints) for name in ("before", "free", "late")}
+        self.bounces = fill(self.structs.Bounces, **arrays)
         self.lag = worlds_last(self.model.nv)
         self.hardening = worlds_last(self.max_constraints if self.newton else 0)
         self.qd_path = wp.zeros_like(self.qd_next) if bouncing else self.qd_next

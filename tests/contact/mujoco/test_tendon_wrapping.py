@@ -6,6 +6,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+import torch
 
 import sim
 from sim.dynamics.tendons import tendon_lengths
@@ -219,12 +220,38 @@ def test_float32(path):
     np.testing.assert_allclose(found[1], found[0], rtol=0, atol=2e-5)
 
 
-def test_forces_of_sensors_are_refused(path):
-    """They would take such a tendon for a straight one."""
+def test_paths_of_tensors(path):
+    """Lengths and slopes are those of the simulator, whichever way a tendon takes, and differentiate as they should."""
     model = load_quietly(path)
-    simulator = sim.Simulator(model, 0.002, 1, "cpu", CONTACT)
-    with pytest.raises(sim.ModelError, match="tendon 'post' lies around something"):
-        TendonPaths(simulator, Robot(model))
+    q, qd = states(model, 200)
+    simulator = sim.Simulator(model, 0.002, 200, "cpu", CONTACT)
+    simulator.step(simulator.state(q, qd))
+    steps = [shard.step.tendons for shard in simulator.shards]
+    ways = np.unique(np.concatenate([step.wrap_way.numpy() for step in steps], axis=-1))
+    assert set(ways) == {STRAIGHT, CLOCKWISE, COUNTER_CLOCKWISE, INSIDE}
+    paths = TendonPaths(simulator, Robot(model))
+    length, slope = paths(torch.tensor(q)[:, None])
+    there = np.concatenate([step.tendon_length.numpy() for step in steps], axis=-1).T
+    np.testing.assert_allclose(length[:, 0].numpy(), there, atol=1e-10)
+    there = np.concatenate([step.tendon_slope.numpy() for step in steps], axis=-1).transpose(2, 0, 1)
+    np.testing.assert_allclose(slope[:, 0].numpy(), there, atol=1e-9)
+    few = torch.tensor(q[::40])[:, None].requires_grad_()
+    weights = torch.tensor(np.random.default_rng(0).normal(size=(len(few), 1, len(model.tendons.names), model.nv)))
+
+    def loss(q):
+        length, slope = paths(q)
+        return (weights[..., 0] * length).sum() + (weights * slope).sum()
+
+    (found,) = torch.autograd.grad(loss(few), few)
+    step, tangent = 1e-6, np.random.default_rng(1).normal(size=(4, len(few), model.nv))
+    for each in tangent:
+        up, down = (
+            torch.tensor(sim.integrate(model, few.detach()[:, 0].numpy(), sign * step * each, 1.0).numpy())[:, None]
+            for sign in (1.0, -1.0)
+        )
+        difference = float(loss(up) - loss(down)) / (2.0 * step)
+        along = float((found * (up - down)).sum()) / (2.0 * step)
+        assert along == pytest.approx(difference, rel=1e-6, abs=1e-6)
 
 
 def test_what_a_tendon_lies_around_may_be_all_that_moves():

@@ -185,12 +185,8 @@ def test_lengths_are_counted_from_the_start_of_the_file(tmp_path):
 
 def test_what_has_no_tendons_says_so(tmp_path):
     from sim.exporters import write_urdf
-    from sim.usd import write_usd
 
     model = load_quietly(written(tmp_path))
-    poses = sim.forward_kinematics(model, model.q0[None])
-    with pytest.warns(sim.USDWarning, match=r"left out: tendons \('sum', 'across'"):
-        write_usd(tmp_path / "scene.usda", model, poses, fps=30)
     with pytest.raises(sim.ModelError, match="describes one robot"):
         write_urdf(tmp_path / "scene.urdf", model)
     with pytest.raises(sim.ModelError, match="implicitfast' has no damping of tendons, which tendon 'sum' has"):

@@ -36,6 +36,7 @@ MJCF = """<mujoco>
 <general name="integrator" joint="a" dyntype="integrator" gainprm="2 0 0" biastype="affine" biasprm="0.1 -2 -0.1" ctrlrange="-1 1" actlimited="true" actrange="-0.3 0.2"/>
 <general name="filter" tendon="sum" dyntype="filterexact" dynprm="0.05" gear="3" actearly="true"/>
 <intvelocity name="drive" joint="b" kp="3" kv="0.2" actrange="-1 1"/>
+<motor name="jet" site="wrist" refsite="anchor" gear="0.1 0 1 0 0 0.3"/><adhesion name="cling" body="lower" gain="4" ctrlrange="0 2"/>
 </actuator>
 <sensor>
 <jointpos name="reading" joint="a" cutoff="3"/><gyro site="wrist"/><framepos objtype="site" objname="wrist" reftype="body" refname="free"/>
@@ -52,7 +53,7 @@ MJCF_NUMBERS = (
     'springlength="0.1 0.2"', 'range="-0.1 0.15"', 'solreflimit="0.05 1"', 'solimpfriction="0.9 0.95 0.001 0.5 2"',
     'frictionloss="0.2"', 'coef="0.7"', 'divisor="2"', 'polycoef="0.1 1 0 0 0"', 'relpose="0 0 0 1 0 0 0"', 'torquescale="1"',
     'anchor="0 0 0.1"', 'polycoef="0.05 0.8 0.3 -0.2 0.1"', 'gainprm="2 0 0"', 'biasprm="0.1 -2 -0.1"', 'actrange="-0.3 0.2"',
-    'dynprm="0.05"', 'gear="3"', 'kv="0.2"', 'cutoff="3"', 'act="0.1 0.2 0.3"', 'mpos="0 1 2"', 'mquat="1 0 0 0"',
+    'dynprm="0.05"', 'gear="3"', 'kv="0.2"', 'gear="0.1 0 1 0 0 0.3"', 'gain="4"', 'ctrlrange="0 2"', 'cutoff="3"', 'act="0.1 0.2 0.3"', 'mpos="0 1 2"', 'mquat="1 0 0 0"',
 )  # fmt: skip
 MJCF_WORDS = (
     'cone="elliptic"', 'integrator="RK4"', 'mocap="true"', 'fluidshape="ellipsoid"', 'dyntype="integrator"',
@@ -65,6 +66,7 @@ MJCF_REFERENCES = {
     'body2="hand"': "free", 'body1="lower"': "free", 'tendon1="sum"': "rope", 'tendon2="rope"': "sum",
     'name="integrator" joint="{a}"': "f", 'tendon="{sum}" dyntype="filterexact"': "rope", 'name="reading" joint="{a}"': "f",
     'objname="wrist"': "free", 'refname="free"': "wrist", '<tendonpos tendon="{sum}"': "rope", 'actuator="filter"': "filter",
+    'name="jet" site="{wrist}"': "anchor", 'refsite="{anchor}"': "wrist", 'name="cling" body="{lower}"': "free",
 }  # fmt: skip
 MJCF_TWICE = (
     "<exclude", "<fixed", "<spatial", "<weld", "<connect", "<jointpos", "<intvelocity", "<key name", "<body name=\"hand\"",

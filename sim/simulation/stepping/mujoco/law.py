@@ -15,6 +15,7 @@ from sim.model.softness import Softness
 from sim.model.tendons.course import tendon_places
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
+from sim.simulation.stepping.transmission.reach import pair_reach
 from warp_kernels.types import FREE, SPHERICAL, warp_types
 
 # MuJoCo's smallest number that isn't zero.
@@ -42,7 +43,7 @@ class MujocoLaw:
         tendon_limit_solref, tendon_limit_solimp: of limits of tendons [num_tendons].
         tendon_loss_solref, tendon_loss_solimp: of their dry friction [num_tendons].
         tendon_coupling_solref, tendon_coupling_solimp: of lengths that are tied.
-        largest_margin: of all pairs [m].
+        largest_margin: of all pairs, with the gap of contacts where actuators pull at some [m].
     """
 
     def __init__(self, model: Model, collision: CollisionModel):
@@ -81,6 +82,8 @@ class MujocoLaw:
         )
         self.pair_margin: wp.array = wp.array(margins, dtype=model.scalar, device=device)
         self.largest_margin = float(margins.max(initial=0.0))
+        if model.transmissions.adheres.any():
+            self.largest_margin = max(self.largest_margin, float(pair_reach(model, collision).max(initial=0.0)))
         self.limit_solref, self.limit_solimp = upload(model.limit_softness)
         self.loss_solref, self.loss_solimp = upload(model.friction_softness)
         self.anchor_solref, self.anchor_solimp = upload(equalities.anchor_softness)
@@ -130,13 +133,16 @@ class InverseWeights:
 
     Args:
         model: in float64.
+
+    Attributes:
+        inverse: the inverse of the mass matrix [nv, nv].
     """
 
     def __init__(self, model: Model):
         q = model.q0[None].copy()
         q[0, model.dof_q[model.equalities.coupling_dof]] = model.equalities.coupling_q0
         self.model = model
-        self._inverse = np.linalg.inv(mass_matrix(model, q).numpy()[0])
+        self.inverse = np.linalg.inv(mass_matrix(model, q).numpy()[0])
         self._poses = forward_kinematics(model, q).numpy()[0]
         self._rows = jacobian(model, q, model.link_names).numpy()[0]
         self._places, _ = tendon_places(model.tendons, model.parameters, self._poses)
@@ -167,7 +173,7 @@ class InverseWeights:
 
     def dofs(self) -> np.ndarray:
         """Of each degree of freedom; of spherical and free joints the means over three [nv]."""
-        found = np.diag(self._inverse).copy()
+        found = np.diag(self.inverse).copy()
         for kind, start in zip(self.model.joint_type, self.model.joint_qd_start, strict=True):
             for first in {SPHERICAL: [start], FREE: [start, start + 3]}.get(int(kind), []):
                 found[first : first + 3] = found[first : first + 3].mean()
@@ -175,8 +181,13 @@ class InverseWeights:
 
     def tendons(self) -> np.ndarray:
         """Of the length of each tendon [num_tendons]."""
-        slopes = np.array([self._slope(tendon) for tendon in range(len(self.model.tendons.names))])
-        return np.einsum("ti,ij,tj->t", slopes, self._inverse, slopes) if len(slopes) else np.zeros(0)
+        slopes = self.slopes()
+        return np.einsum("ti,ij,tj->t", slopes, self.inverse, slopes)
+
+    def slopes(self) -> np.ndarray:
+        """Change of the length of each tendon per degree of freedom [num_tendons, nv]."""
+        count = len(self.model.tendons.names)
+        return np.array([self._slope(tendon) for tendon in range(count)]).reshape(count, self.model.nv)
 
     def _slope(self, tendon: int) -> np.ndarray:
         """Change of a tendon's length per degree of freedom [nv]."""
@@ -203,4 +214,4 @@ class InverseWeights:
         return self._rows[link, 3:] + np.cross(self._rows[link, :3], arm, axisa=0, axisc=0)
 
     def _mean(self, rows: np.ndarray) -> float:
-        return float(np.trace(rows @ self._inverse @ rows.T)) / 3.0
+        return float(np.trace(rows @ self.inverse @ rows.T)) / 3.0

@@ -29,6 +29,14 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray])
             "Simulator: integrator='implicitfast' has no forces of a medium, which the model has; choose "
             "integrator='euler' or 'rk4'"
         )
+    on_frames = model.transmissions.actuator
+    for key in ("actuator_kd", "actuator_kd_per_input"):
+        if len(on_frames) and np.atleast_2d(parameters[key])[:, on_frames].any():
+            index = on_frames[np.atleast_2d(parameters[key])[:, on_frames].any(axis=0)][0]
+            raise ModelError(
+                f"Simulator: integrator='implicitfast' has no velocity gains on frames, which actuator "
+                f"'{model.actuator_names[index]}' has; choose integrator='euler' or 'rk4'"
+            )
     tendons = model.tendons.names
     if not tendons:
         return
@@ -48,7 +56,7 @@ def moving_dofs(model: Model, tendon: int) -> set[int]:
     """The degrees of freedom that a tendon's length may depend on."""
     found = {int(model.tendons.term_dof[term]) for term in model.tendons.terms(tendon)}
     for link in model.tendons.links(tendon):
-        found |= _path(model, int(model.link_tail_dof[link]))
+        found |= dofs_above(model, int(model.link_tail_dof[link]))
     return found
 
 
@@ -58,7 +66,7 @@ def point_moves(model: Model) -> np.ndarray:
     moves = np.zeros((len(links), model.nv), dtype=np.int32)
     for place, link in enumerate(links):
         if link >= 0:
-            moves[place, list(_path(model, int(model.link_tail_dof[link])))] = 1
+            moves[place, list(dofs_above(model, int(model.link_tail_dof[link])))] = 1
     return moves
 
 
@@ -74,7 +82,7 @@ def tendon_paths(model: Model, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
     sides = np.full((len(rows), model.nv), -1, dtype=np.int32)
     for row, (_, tendon, other, _) in enumerate(rows.tolist()):
         dofs = moving_dofs(model, tendon) | (moving_dofs(model, other) if other >= 0 else set())
-        paths = {dof: _path(model, dof) for dof in dofs}
+        paths = {dof: dofs_above(model, dof) for dof in dofs}
         ends = sorted(dof for dof in dofs if not any(dof in paths[below] for below in dofs - {dof}))
         if len(ends) > 2:
             names = ", ".join(f"'{model.joint_names[model.dof_link[end]]}'" for end in ends)
@@ -85,11 +93,12 @@ def tendon_paths(model: Model, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
             )
         tails[row, 2 - len(ends) :] = ends
         for side, end in zip((0, 1)[2 - len(ends) :], ends, strict=True):
-            sides[row, list(_path(model, end))] = side
+            sides[row, list(dofs_above(model, end))] = side
     return tails, sides
 
 
-def _path(model: Model, dof: int) -> set[int]:
+def dofs_above(model: Model, dof: int) -> set[int]:
+    """A degree of freedom and all on the path to its root; none for -1."""
     found = set()
     while dof >= 0:
         found.add(dof)

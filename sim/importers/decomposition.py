@@ -1,0 +1,74 @@
+"""Meshes that aren't convex as several convex pieces, by CoACD.
+
+Wei, Liu, Ling, Su: *Approximate convex decomposition for 3D meshes with collision-aware concavity and tree search*
+(2022).
+"""
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.importers.meshes import convex_hull
+from sim.model.model import Mesh
+
+# CoACD's own: how far, as a share of a mesh's size, pieces may be from convex.
+USUAL_THRESHOLD = 0.05
+LEAST_THRESHOLD, MOST_THRESHOLD = 0.01, 1.0
+# Of its volume, by which a mesh may be less than its hull and still be taken for convex.
+CONVEX_TO = 1e-3
+
+
+def threshold_of(decompose: bool | float) -> float | None:
+    """CoACD's threshold that an option of a reader asks for; None to leave meshes as their hulls.
+
+    Raises:
+        ModelError: for a number outside of 0.01 to 1.
+    """
+    if isinstance(decompose, bool):
+        return USUAL_THRESHOLD if decompose else None
+    if not LEAST_THRESHOLD <= decompose <= MOST_THRESHOLD:
+        raise ModelError(
+            f"decompose is {decompose!r}; it must be True, False, or CoACD's threshold, a number from "
+            f"{LEAST_THRESHOLD:g} to {MOST_THRESHOLD:g}"
+        )
+    return float(decompose)
+
+
+def is_convex(mesh: Mesh, hull: Mesh) -> bool:
+    """Whether a mesh fills its convex hull."""
+    import trimesh
+
+    volume, filled = (
+        abs(float(trimesh.Trimesh(each.vertices, each.faces, process=False).volume)) for each in (mesh, hull)
+    )
+    return abs(volume - filled) <= CONVEX_TO * volume
+
+
+def convex_pieces(mesh: Mesh, threshold: float | None) -> list[Mesh]:
+    """Convex pieces that together are about a mesh; its hull alone where it is convex or without a threshold.
+
+    Args:
+        mesh: in metres.
+        threshold: CoACD's; smaller ones make more pieces. The same mesh always has the same pieces.
+
+    Raises:
+        ModelError: for a flat mesh, one that CoACD can't take apart, and without CoACD.
+    """
+    hull = convex_hull(mesh.vertices)
+    if threshold is None or is_convex(mesh, hull):
+        return [hull]
+    try:
+        import coacd
+    except ImportError:
+        raise ModelError("is to be decomposed, which needs CoACD; install it with backswing[decompose]") from None
+    coacd.set_log_level("error")
+    try:
+        found = coacd.run_coacd(coacd.Mesh(mesh.vertices, mesh.faces), threshold=threshold, seed=0)
+    except RuntimeError as error:
+        raise ModelError(f"can't be decomposed by CoACD: {error}") from None
+    pieces = []
+    for vertices, _ in found:
+        try:
+            pieces.append(convex_hull(np.asarray(vertices, dtype=np.float64)))
+        except ModelError:
+            continue  # a sliver between two cuts
+    return pieces or [hull]

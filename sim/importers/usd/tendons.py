@@ -1,0 +1,75 @@
+"""Tendons that were written, with what ties them; those whose joints or links are gone are noted."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.importers.usd.reader import Reader
+from sim.model.poses import IDENTITY
+from sim.model.specs import WORLD, Vector
+from sim.model.tendons.specs import TendonSpec, TendonWrap
+from sim.usd.tendons import kept_tendons, kept_ties
+
+
+def add_tendons(reader: Reader) -> None:
+    """Add the tendons of a file of ours, and the constraints between them."""
+    prim = reader.scene.stage.GetDefaultPrim()
+    if not prim:
+        return
+    try:
+        for tendon in kept_tendons(prim):
+            _add(reader, tendon)
+        for tie in kept_ties(prim):
+            reader.builder.add_tendon_coupling(
+                reader.prefix + tie.name, reader.prefix + tie.tendon,
+                None if tie.other is None else reader.prefix + tie.other,
+                polynomial=tie.polynomial, reference=tie.reference, softness=tie.softness,
+            )  # fmt: skip
+    except ModelError as error:
+        raise reader.scene.error(prim, str(error)) from None
+
+
+def _add(reader: Reader, tendon: TendonSpec) -> None:
+    builder, prefix = reader.builder, reader.prefix
+    options: dict[str, Any] = {
+        "stiffness": tendon.stiffness, "damping": tendon.damping, "rest_length": tendon.rest,
+        "friction_loss": tendon.friction_loss, "limits": (tendon.lower, tendon.upper),
+        "limit_margin": tendon.limit_margin, "limit_softness": tendon.limit_softness,
+        "friction_softness": tendon.friction_softness,
+    }  # fmt: skip
+    lost = {prefix + joint for joint in tendon.coefficients} - builder.joints.keys()
+    path: list[tuple[str, Vector] | TendonWrap | float] = []
+    for divisor, steps in tendon.branches:
+        path += [divisor, *(_placed(reader, step) for step in steps)]
+    for step in path:
+        named = [] if isinstance(step, float) else [step[0]] if isinstance(step, tuple) else [step.link]
+        lost |= set(named) - builder.links.keys() - {WORLD}
+    if lost:
+        reader.scene.notes.append(f"left out: tendon '{tendon.name}', since '{min(lost)}' is gone")
+    elif tendon.coefficients:
+        joints = {prefix + joint: value for joint, value in tendon.coefficients.items()}
+        builder.add_fixed_tendon(prefix + tendon.name, joints, **options)
+    else:
+        builder.add_spatial_tendon(prefix + tendon.name, path, **options)
+
+
+def _placed(reader: Reader, step: tuple[str, Vector] | TendonWrap) -> tuple[str, Vector] | TendonWrap:
+    """A step with the names of this world; places in the world move with the stage."""
+    if not isinstance(step, TendonWrap):
+        return _point(reader, *step)
+    link, centre = _point(reader, step.link, step.position)
+    axis = step.axis
+    if axis is not None and step.link == WORLD:
+        axis = _moved(reader, np.asarray(step.position) + axis) - np.asarray(centre)
+    side = None if step.side is None else _point(reader, *step.side)
+    return replace(step, link=link, position=centre, axis=axis, side=side)
+
+
+def _point(reader: Reader, link: str, place: Vector) -> tuple[str, Vector]:
+    return (WORLD, _moved(reader, place)) if link == WORLD else (reader.prefix + link, place)
+
+
+def _moved(reader: Reader, place: Vector) -> np.ndarray:
+    return reader.in_link(None, np.concatenate([place, IDENTITY[3:]]))[:3]

@@ -1,0 +1,1 @@
+"""What actuators act on beyond joints and tendons."""

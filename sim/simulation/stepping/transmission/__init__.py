@@ -1,0 +1,1 @@
+"""Actuators on frames and on contacts in a step."""

@@ -1,0 +1,95 @@
+"""The stage of a step that concerns actuators on frames and on contacts: after the contacts, before constraints."""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.device_model import DeviceModel
+from sim.arrays.launch import launch
+from sim.arrays.structs import fill
+from sim.model.model import Model
+from sim.simulation.stepping.collision import CollisionModel
+from sim.simulation.stepping.tendons.layout import dofs_above
+from sim.simulation.stepping.transmission.reach import pair_reach
+from warp_kernels.solver.transmission.forces import transmission_force_kernels
+from warp_kernels.solver.transmission.slopes import slope_kernels
+from warp_kernels.solver.transmission.structs import transmission_structs
+
+# The arrays whose gradients kernels add to.
+DIFFERENTIATED = ("line_length", "line_slope", "line_rate", "line_force", "line_push")
+
+
+class TransmissionStage:
+    """Arrays of these actuators for one step; they have no rows in a model without them.
+
+    Args:
+        device_model: the model's arrays, with parameters of these worlds.
+        collision: the collision arrays.
+    """
+
+    def __init__(self, device_model: DeviceModel, collision: CollisionModel):
+        model, t = device_model.model, device_model.types
+        self._scalar, self._device, self._num_worlds = model.scalar, device_model.device, device_model.num_worlds
+        found = model.transmissions
+        self.num_lines, self._nv = len(found), model.nv
+        self._frames, self._adheres = bool((found.link >= -1).any()), bool(found.adheres.any())
+        self.lines = fill(
+            transmission_structs(model.scalar).Lines,
+            **{name: self._integers(getattr(found, name)) for name in ("actuator", "link", "reference_link")},
+            **{
+                name: wp.array(getattr(found, name), dtype=t.transform, device=self._device)
+                for name in ("placement", "reference_placement")
+            },
+            adheres=self._integers(found.adheres if self._adheres else np.zeros((0, 0))),
+            pair_reach=wp.array(
+                pair_reach(model, collision) if self._adheres else [], dtype=model.scalar, device=self._device
+            ),
+            moved=self._integers(moved_links(model) if self.num_lines else np.zeros((0, 0))),
+        )
+        self.line_length, self.line_rate, self.line_force = (self._worlds_last(self.num_lines) for _ in range(3))
+        self.line_slope = self._worlds_last(self.num_lines, model.nv)
+        self.line_push, self.push_response = (self._worlds_last(model.nv if self.num_lines else 0) for _ in range(2))
+        self.touching: wp.array = wp.zeros((self.num_lines, self._num_worlds), dtype=wp.int32, device=self._device)
+
+    @property
+    def differentiated(self) -> list[wp.array]:
+        """The arrays whose gradients kernels add to."""
+        return [getattr(self, name) for name in DIFFERENTIATED]
+
+    def push(self, step: Any) -> None:
+        """Forces on top of the joint forces, and what comes of them; recorded on an active tape."""
+        if not self.num_lines:
+            return
+        slopes, forces = slope_kernels(self._scalar), transmission_force_kernels(self._scalar)
+        for array in (self.line_slope, self.line_rate, self.line_push):
+            array.zero_()
+        if self._frames:
+            self._launch(step, slopes.frame_lengths, self.num_lines)
+            self._launch(step, slopes.frame_slopes, self.num_lines, self._nv)
+        if self._adheres and step.max_contacts:
+            self._launch(step, slopes.count_touching, self.num_lines, tape=False)
+            self._launch(step, slopes.adhesion_slopes, self.num_lines, self._nv)
+        self._launch(step, forces.line_rates, self.num_lines)
+        self._launch(step, forces.line_forces, self.num_lines)
+        self._launch(step, forces.line_pushes, self._nv)
+        self._launch(step, forces.add_line_pushes, self._nv)
+        self._launch(step, forces.pushed_acceleration, tape=False)
+
+    def _launch(self, step: Any, kernel: wp.Kernel, *dim: int, tape: bool = True) -> None:
+        sources = (self, step, step.device_model, step.parameters, step.collision)
+        launch(kernel, (*dim, self._num_worlds), *sources, device=self._device, record_tape=tape)
+
+    def _worlds_last(self, *counts: int) -> wp.array:
+        return wp.zeros((*counts, self._num_worlds), dtype=self._scalar, device=self._device)
+
+    def _integers(self, values: np.ndarray) -> wp.array:
+        return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=self._device)
+
+
+def moved_links(model: Model) -> np.ndarray:
+    """1 where a degree of freedom moves a link [num_links, nv]."""
+    moved = np.zeros((model.num_links, model.nv), dtype=np.int32)
+    for link, tail in enumerate(model.link_tail_dof.tolist()):
+        moved[link, list(dofs_above(model, tail))] = 1
+    return moved

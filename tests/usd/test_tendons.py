@@ -1,0 +1,85 @@
+"""Tendons, and actuators on tendons, frames and contacts, in a USD file and back: the same steps."""
+
+import numpy as np
+import pytest
+from pxr import Usd
+from scipy.spatial.transform import Rotation
+
+import sim
+from sim.usd import write_usd
+from tests.actuators import test_frames_and_contacts as on_frames
+from tests.contact.mujoco import test_tendon_wrapping as wrapping
+from tests.contact.mujoco import test_tendons as tendons
+from tests.importers.mjcf_zoo import load_quietly
+
+
+def scenes(folder):
+    """Models from MJCF files with a state each."""
+    (folder / "frames").mkdir()
+    wrapped = folder / "wrapped.xml"
+    wrapped.write_text(wrapping.XML)
+    for path, start in (
+        (tendons.written(folder, "wide"), tendons.start),
+        (wrapped, lambda model: [each[3] for each in wrapping.states(model, 5)]),
+        (on_frames.written(folder / "frames"), on_frames.start),
+    ):
+        model = load_quietly(path)
+        yield model, *start(model)
+
+
+def written(model, path):
+    write_usd(path, model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=30.0)
+    return path
+
+
+def test_they_come_back(tmp_path):
+    for number, (model, q, qd) in enumerate(scenes(tmp_path)):
+        again = sim.load(written(model, tmp_path / f"{number}.usda"), dtype="float64")
+        assert again.tendons.names == model.tendons.names
+        assert again.actuator_names == model.actuator_names
+        assert again.transmissions.target == model.transmissions.target
+        assert again.tendons.coupling_names == model.tendons.coupling_names
+        assert again.tendons.limit_softness == model.tendons.limit_softness
+        for name, value in model.parameters.items():
+            if name.startswith(("tendon", "actuator")):
+                np.testing.assert_allclose(again.parameters[name], value, atol=1e-12, err_msg=name)
+        ends = []
+        for each in (model, again):
+            simulator = sim.Simulator(each, 0.002, contact=sim.ContactOptions(law="mujoco"))
+            control = 0.3 * np.cos(np.arange(5 * model.nu)).reshape(5, 1, model.nu)
+            ends.append(simulator.rollout(simulator.state(q, qd), control=control).final_state.qd.numpy())
+        np.testing.assert_allclose(ends[1], ends[0], atol=1e-6 * np.abs(ends[0]).max())
+
+
+def test_a_stage_that_is_moved_takes_its_tendons_along(tmp_path):
+    path = tmp_path / "wrapped.xml"
+    path.write_text(wrapping.XML)
+    model = load_quietly(path)
+    stage = written(model, tmp_path / "scene.usda")
+    builder = sim.ModelBuilder(gravity=(0, 0, 0))
+    turn = Rotation.from_euler("xyz", (0.3, -0.4, 0.5))
+    builder.add_usd(stage, name="moved", position=(1, 2, 3), orientation=turn.as_quat())
+    moved = builder.finalize("float64")
+    assert moved.tendons.names == tuple(f"moved/{name}" for name in model.tendons.names)
+    # Lengths stay what they were.
+    for name in ("rest_lower", "rest_upper"):
+        np.testing.assert_array_equal(moved.parameters[f"tendon_{name}"], model.parameters[f"tendon_{name}"])
+    from sim.dynamics.tendons import tendon_lengths
+
+    np.testing.assert_allclose(tendon_lengths(moved, moved.q0), tendon_lengths(model, model.q0), atol=1e-6)
+
+
+def test_what_is_gone_is_said(tmp_path):
+    model = next(scenes(tmp_path))[0]
+    path = written(model, tmp_path / "scene.usda")
+    stage = Usd.Stage.Open(str(path))
+    top = stage.GetPrimAtPath("/World")
+    top.GetAttribute("backswing:tendon_0").Set(["sum", "gone", "b"])
+    top.GetAttribute("backswing:actuator_0:driven").Set(["tendon", "lost", ""])
+    top.GetAttribute("backswing:tied_tendon_0").Clear()
+    stage.Save()
+    with pytest.warns(sim.USDWarning) as said:
+        sim.load(path)
+    texts = " ".join(str(each.message) for each in said)
+    assert "left out: tendon 'sum', since 'gone' is gone" in texts
+    assert "left out: actuator 'winch', since 'lost' is gone" in texts
