@@ -177,7 +177,7 @@ class Bench:
             named["height"] = wp.zeros((1, 0), dtype=self.model.scalar, device=self.device)
         for family in FAMILIES:
             if self.collision.has_pairs(family):
-                named |= {"pairs": self.collision.pairs[family], "mujoco_pyramids": 0, "threads": shape[0]}
+                named |= {"pairs": self.collision.pairs[family], "mujoco_pyramids": 0}
                 sources = (self.collision, inputs, slots.arrays())
                 kernel = evaluate_kernels(self.model.scalar, family).evaluate
                 launch(kernel, shape, *sources, device=self.device, record_tape=family != ON_PLANE, **named)

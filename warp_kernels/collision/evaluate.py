@@ -24,7 +24,7 @@ VARIANTS = {"evaluate_kernels": [(family,) for family in FAMILIES]}
 
 @functools.cache
 def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
-    """Kernel ``evaluate`` of one precision and family of pairs, over (thread, world)."""
+    """Kernel ``evaluate`` of one precision and family of pairs, launched over (slot, world)."""
     t = warp_types(scalar)
     vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
     touch = touch_functions(scalar)
@@ -78,7 +78,6 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
     @used_arguments_only
     def evaluate(
         # Model
-        threads: int,
         pairs: Pairs,
         geometries: Geometries,
         packed: PackedShapes,
@@ -121,91 +120,83 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         contact_friction: by the pair's rule. contact_restitution: the product of those of both geometries; the contact of an
         inner ball does not bounce (:mod:`warp_kernels.collision.touch.inner_ball`).
         """
-        thread, world = wp.tid()
-        for slot in range(thread, contact_count[world], threads):
-            pair = slot_pair[slot, world]
-            if pair >= pairs.first and pair < pairs.end:
-                a = pairs.a[pair]
-                b = pairs.b[pair]
-                link_a = geometries.link[a]
-                link_b = geometries.link[b]
-                reference = frame.reference_tree(link_a, link_b, geometries.link_tree)
-                pose_a = frame.geometry_pose(
-                    a, link_a, reference, geometries.link_tree, geometry_placement, pose, origin, world
+        slot, world = wp.tid()
+        if slot >= contact_count[world]:
+            return
+        pair = slot_pair[slot, world]
+        if pair < pairs.first or pair >= pairs.end:
+            return
+        a = pairs.a[pair]
+        b = pairs.b[pair]
+        link_a = geometries.link[a]
+        link_b = geometries.link[b]
+        reference = frame.reference_tree(link_a, link_b, geometries.link_tree)
+        pose_a = frame.geometry_pose(
+            a, link_a, reference, geometries.link_tree, geometry_placement, pose, origin, world
+        )
+        pose_b = frame.geometry_pose(
+            b, link_b, reference, geometries.link_tree, geometry_placement, pose, origin, world
+        )
+        row = wp.min(world, geometry_size.shape[0] - 1)
+        size_a = geometry_size[row, a]
+        size_b = geometry_size[row, b]
+        if wp.static(family != ON_PLANE):  # a plane's normal is the same wherever the other is
+            time = scalar(0.0)
+            if slot_time.shape[0] > 0:
+                time = slot_time[slot, world]
+            if time > scalar(0.0):
+                offset_a = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
+                offset_b = frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
+                motion_a = slot_motion_a[slot, world]
+                motion_b = slot_motion_b[slot, world]
+                if time < scalar(1.0):
+                    there_a = touch.moved(pose_a, time * motion_a, offset_a)
+                    there_b = touch.moved(pose_b, time * motion_b, offset_b)
+                    gap, place, direction = contact_in_slot(
+                        slot_lead[slot, world], world, geometries, packed, a, b, there_a, size_a, there_b, size_b,
+                        slot_feature, slot_codes_a, slot_codes_b, slot_witness, height,
+                    )  # fmt: skip
+                    way = touch.way_of(motion_b, pose_b, there_b, place, offset_b)
+                    way -= touch.way_of(motion_a, pose_a, there_a, place, offset_a)
+                    time = time - gap / wp.dot(direction, way)
+                motion_a = time * motion_a
+                motion_b = time * motion_b
+                start_a = pose_a
+                start_b = pose_b
+                pose_a = touch.moved(start_a, motion_a, offset_a)
+                pose_b = touch.moved(start_b, motion_b, offset_b)
+        distance, point, normal = contact_in_slot(
+            slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b, slot_feature, slot_codes_a,
+            slot_codes_b, slot_witness, height,
+        )  # fmt: skip
+        bounce = materials.pair_product(restitution, a, b, world)
+        if wp.static(family == CONVEX_SHAPES):
+            if slot_feature[slot, world] >= INNER_BALL:
+                distance, point = balls.ball_contact(
+                    geometries, packed, a, b, size_a, size_b, pose_a, pose_b, distance, point, normal
                 )
-                pose_b = frame.geometry_pose(
-                    b, link_b, reference, geometries.link_tree, geometry_placement, pose, origin, world
+                bounce = scalar(0.0)
+        apart = vec3()
+        if wp.static(family != ON_PLANE):
+            if time > scalar(0.0):
+                point, apart, distance = touch.taken_back(
+                    point, distance, normal, motion_a, motion_b, start_a, start_b, pose_a, pose_b, offset_a, offset_b
                 )
-                row = wp.min(world, geometry_size.shape[0] - 1)
-                size_a = geometry_size[row, a]
-                size_b = geometry_size[row, b]
-                if wp.static(family != ON_PLANE):  # a plane's normal is the same wherever the other is
-                    time = scalar(0.0)
-                    if slot_time.shape[0] > 0:
-                        time = slot_time[slot, world]
-                    if time > scalar(0.0):
-                        offset_a = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
-                        offset_b = frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
-                        motion_a = slot_motion_a[slot, world]
-                        motion_b = slot_motion_b[slot, world]
-                        if time < scalar(1.0):
-                            there_a = touch.moved(pose_a, time * motion_a, offset_a)
-                            there_b = touch.moved(pose_b, time * motion_b, offset_b)
-                            gap, place, direction = contact_in_slot(
-                                slot_lead[slot, world], world, geometries, packed, a, b, there_a, size_a, there_b, size_b,
-                                slot_feature, slot_codes_a, slot_codes_b, slot_witness, height,
-                            )  # fmt: skip
-                            way = touch.way_of(motion_b, pose_b, there_b, place, offset_b)
-                            way -= touch.way_of(motion_a, pose_a, there_a, place, offset_a)
-                            time = time - gap / wp.dot(direction, way)
-                        motion_a = time * motion_a
-                        motion_b = time * motion_b
-                        start_a = pose_a
-                        start_b = pose_b
-                        pose_a = touch.moved(start_a, motion_a, offset_a)
-                        pose_b = touch.moved(start_b, motion_b, offset_b)
-                distance, point, normal = contact_in_slot(
-                    slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b, slot_feature, slot_codes_a,
-                    slot_codes_b, slot_witness, height,
-                )  # fmt: skip
-                bounce = materials.pair_product(restitution, a, b, world)
-                if wp.static(family == CONVEX_SHAPES):
-                    if slot_feature[slot, world] >= INNER_BALL:
-                        distance, point = balls.ball_contact(
-                            geometries, packed, a, b, size_a, size_b, pose_a, pose_b, distance, point, normal
-                        )
-                        bounce = scalar(0.0)
-                apart = vec3()
-                if wp.static(family != ON_PLANE):
-                    if time > scalar(0.0):
-                        point, apart, distance = touch.taken_back(
-                            point,
-                            distance,
-                            normal,
-                            motion_a,
-                            motion_b,
-                            start_a,
-                            start_b,
-                            pose_a,
-                            pose_b,
-                            offset_a,
-                            offset_b,
-                        )
-                contact_point[slot, world] = point
-                if slot_time.shape[0] > 0:
-                    contact_apart[slot, world] = apart
-                if mujoco_pyramids == 1:
-                    along = vec3()
-                    if geometries.type[a] == PLANE and geometries.type[b] == CAPSULE:
-                        axis = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
-                        along = wp.quat_rotate(wp.transform_get_rotation(pose_b), axis)
-                    contact_frame[slot, world] = frame.pyramid_frame(normal, along)
-                else:
-                    contact_frame[slot, world] = frame.contact_frame(normal)
-                contact_distance[slot, world] = distance
-                contact_friction[slot, world] = materials.pair_friction(
-                    friction, a, b, pair_friction[pair][0], pairs.rule[pair], world
-                )
-                contact_restitution[slot, world] = bounce
+        contact_point[slot, world] = point
+        if slot_time.shape[0] > 0:
+            contact_apart[slot, world] = apart
+        if mujoco_pyramids == 1:
+            along = vec3()
+            if geometries.type[a] == PLANE and geometries.type[b] == CAPSULE:
+                axis = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
+                along = wp.quat_rotate(wp.transform_get_rotation(pose_b), axis)
+            contact_frame[slot, world] = frame.pyramid_frame(normal, along)
+        else:
+            contact_frame[slot, world] = frame.contact_frame(normal)
+        contact_distance[slot, world] = distance
+        contact_friction[slot, world] = materials.pair_friction(
+            friction, a, b, pair_friction[pair][0], pairs.rule[pair], world
+        )
+        contact_restitution[slot, world] = bounce
 
     return SimpleNamespace(evaluate=evaluate)

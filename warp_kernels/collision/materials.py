@@ -61,7 +61,7 @@ def material_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def material_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels ``pair_spring`` and ``pair_resistance`` of one precision, over (thread, world)."""
+    """Kernels ``pair_spring`` and ``pair_resistance`` of one precision, launched over (slot, world)."""
     vec2, vec3 = warp_types(scalar).vec2, warp_types(scalar).vec3
     f = material_functions(scalar)
     module = kernel_module("collision.materials", scalar)
@@ -84,7 +84,6 @@ def material_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module)
     def pair_spring(
         # Model
-        threads: int,
         pair_a: wp.array(dtype=wp.int32),
         pair_b: wp.array(dtype=wp.int32),
         # Parameters
@@ -97,20 +96,20 @@ def material_kernels(scalar: Any) -> SimpleNamespace:
         contact_spring: wp.array2d(dtype=vec2),
     ):
         """Stiffness and damping of each contact. Slots past ``contact_count`` are left alone."""
-        thread, world = wp.tid()
-        for slot in range(thread, contact_count[world], threads):
-            a = pair_a[slot_pair[slot, world]]
-            b = pair_b[slot_pair[slot, world]]
-            k = wp.min(world, contact_stiffness.shape[0] - 1)
-            c = wp.min(world, contact_damping.shape[0] - 1)
-            contact_spring[slot, world] = in_series(
-                contact_stiffness[k, a], contact_damping[c, a], contact_stiffness[k, b], contact_damping[c, b]
-            )
+        slot, world = wp.tid()
+        if slot >= contact_count[world]:
+            return
+        a = pair_a[slot_pair[slot, world]]
+        b = pair_b[slot_pair[slot, world]]
+        k = wp.min(world, contact_stiffness.shape[0] - 1)
+        c = wp.min(world, contact_damping.shape[0] - 1)
+        contact_spring[slot, world] = in_series(
+            contact_stiffness[k, a], contact_damping[c, a], contact_stiffness[k, b], contact_damping[c, b]
+        )
 
     @wp.kernel(module=module)
     def pair_resistance(
         # Model
-        threads: int,
         pair_a: wp.array(dtype=wp.int32),
         pair_b: wp.array(dtype=wp.int32),
         pair_rule: wp.array(dtype=wp.int32),
@@ -125,15 +124,16 @@ def material_kernels(scalar: Any) -> SimpleNamespace:
         contact_resistance: wp.array2d(dtype=vec2),
     ):
         """Torsional and rolling friction of each contact, by the pair's rule. Slots past ``contact_count`` are left alone."""
-        thread, world = wp.tid()
-        for slot in range(thread, contact_count[world], threads):
-            pair = slot_pair[slot, world]
-            a = pair_a[pair]
-            b = pair_b[pair]
-            rule = pair_rule[pair]
-            contact_resistance[slot, world] = vec2(
-                f.pair_resistance(torsional_friction, a, b, pair_friction[pair][1], rule, world),
-                f.pair_resistance(rolling_friction, a, b, pair_friction[pair][2], rule, world),
-            )
+        slot, world = wp.tid()
+        if slot >= contact_count[world]:
+            return
+        pair = slot_pair[slot, world]
+        a = pair_a[pair]
+        b = pair_b[pair]
+        rule = pair_rule[pair]
+        contact_resistance[slot, world] = vec2(
+            f.pair_resistance(torsional_friction, a, b, pair_friction[pair][1], rule, world),
+            f.pair_resistance(rolling_friction, a, b, pair_friction[pair][2], rule, world),
+        )
 
     return SimpleNamespace(module=module, pair_spring=pair_spring, pair_resistance=pair_resistance)

@@ -31,7 +31,7 @@ def run_contacts(step: Workspace) -> None:
         _find_near_pairs(step)
     _detect(step)
     if step.slot_time.shape[0]:
-        _launch_slots(step, slot_motion_kernels(step.scalar).slot_motions)
+        _launch(step, slot_motion_kernels(step.scalar).slot_motions, _slots(step))
     _evaluate(step)
     _combine_materials(step)
 
@@ -41,7 +41,7 @@ def contact_identity(step: Workspace) -> wp.array:
     if not step.collision.has_pairs(CONVEX_SHAPES):
         return step.slot_feature
     kernel = identity_kernels(step.scalar).contact_identity
-    _launch_slots(step, kernel, record_tape=False, pairs=step.collision.pairs[CONVEX_SHAPES])
+    _launch(step, kernel, _slots(step), record_tape=False, pairs=step.collision.pairs[CONVEX_SHAPES])
     return step.slot_identity
 
 
@@ -98,26 +98,24 @@ def _evaluate(step: Workspace) -> None:
         if step.collision.has_pairs(family):
             kernel = evaluate_kernels(step.scalar, family).evaluate
             named = {"pairs": step.collision.pairs[family], "mujoco_pyramids": mujoco_pyramids}
-            _launch_slots(step, kernel, record_tape=family != ON_PLANE, **named)
+            _launch(step, kernel, _slots(step), record_tape=family != ON_PLANE, **named)
             tape = active_tape()
             if tape is not None and family == ON_PLANE:
                 back = on_plane_adjoint_kernels(step.scalar).evaluate_on_plane_adjoint
-                launch_back = functools.partial(_launch_slots, step, back, record_tape=False, **named)
+                launch_back = functools.partial(_launch, step, back, _slots(step), record_tape=False, **named)
                 tape.record_func(launch_back, [step.pose, step.origin, step.contact_point])
 
 
 def _combine_materials(step: Workspace) -> None:
     kernels = material_kernels(step.scalar)
     if step.layout.compliant:
-        _launch_slots(step, kernels.pair_spring)
+        _launch(step, kernels.pair_spring, _slots(step))
     if step.layout.resisting:
-        _launch_slots(step, kernels.pair_resistance)
+        _launch(step, kernels.pair_resistance, _slots(step))
 
 
-def _launch_slots(step: Workspace, kernel: wp.Kernel, record_tape: bool = True, **named: Any) -> None:
-    """Launch a kernel whose threads share out the contacts of a world."""
-    threads = step.slot_threads
-    _launch(step, kernel, (threads, step.num_worlds), record_tape, threads=threads, **named)
+def _slots(step: Workspace) -> tuple[int, int]:
+    return (step.max_contacts, step.num_worlds)
 
 
 def _launch(

@@ -162,11 +162,10 @@ class Step(Workspace):
         """What MuJoCo's law asks of the rows."""
         kernels, given = reference_kernels(self.scalar), self.device_model.parameter_arrays("solref", "solimp")
         if self.max_contacts:
-            threads, pyramidal = self.slot_threads, int(self.contact_options.friction == "pyramid")
-            dim, shared = (threads, self.num_worlds), {"threads": threads}
-            self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal, **shared, **given)
+            dim, pyramidal = (self.max_contacts, self.num_worlds), int(self.contact_options.friction == "pyramid")
+            self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal, **given)
             if self.pyramids_resist:
-                self._launch(resistance_kernels(self.scalar).resistance_references, dim, tape=True, **shared)
+                self._launch(resistance_kernels(self.scalar).resistance_references, dim, tape=True)
         names = ("limited_dof", "friction_dof")
         joints: dict[str, Any] = {name: getattr(self.constrained, name) for name in names}
         self._launch_over_dofs(kernels.joint_references, tape=True, **joints, **given)
@@ -244,10 +243,10 @@ class Step(Workspace):
 
     def _damp(self) -> None:
         """MuJoCo's implicit joint damping, from qd_solved to qd_next."""
-        kernels = damping_kernels(self.scalar)
-        self._launch_over_dofs(kernels.damping_momentum)
+        kernels, dim = damping_kernels(self.scalar), (self.model.nv, self.num_worlds)
+        self._launch(kernels.damping_momentum, dim)
         self.solve_damped(self.damping_push, self.damping_loss)
-        self._launch_over_dofs(kernels.damp_velocity)
+        self._launch(kernels.damp_velocity, dim)
 
     def solve_damped(self, push: wp.array, result: wp.array) -> None:
         """Solve with the mass matrix and the diagonal of joint damping on it, [num_worlds, nv]."""

@@ -104,7 +104,6 @@ class Workspace(SolverChoice):
         self.layout = layout
         self.max_constraints = layout.max_constraints(max_contacts, law is not None)
         self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
-        self.slot_threads = threads_of_world(self.device, max_contacts)
         self.link_threads = threads_of_world(self.device, self.model.num_links)
         self.dof_threads = threads_of_world(self.device, self.model.nv)
         self.structs = solver_structs(self.scalar)

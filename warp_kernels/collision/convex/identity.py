@@ -37,7 +37,6 @@ def identity_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def contact_identity(
         # Model
-        threads: int,
         pairs: Pairs,
         geometries: Geometries,
         # Parameters
@@ -53,26 +52,27 @@ def identity_kernels(scalar: Any) -> SimpleNamespace:
         slot_identity: wp.array2d(dtype=wp.int32),
     ):
         """The octants of both sides for the pairs of the family, the feature for the others."""
-        thread, world = wp.tid()
-        for slot in range(thread, contact_count[world], threads):
-            pair = slot_pair[slot, world]
-            identity = slot_feature[slot, world]
-            if pair >= pairs.first and pair < pairs.end:
-                reference = frame.reference_tree(
-                    geometries.link[pairs.a[pair]], geometries.link[pairs.b[pair]], geometries.link_tree
+        slot, world = wp.tid()
+        if slot >= contact_count[world]:
+            return
+        pair = slot_pair[slot, world]
+        identity = slot_feature[slot, world]
+        if pair >= pairs.first and pair < pairs.end:
+            reference = frame.reference_tree(
+                geometries.link[pairs.a[pair]], geometries.link[pairs.b[pair]], geometries.link_tree
+            )
+            # The contact of an inner ball is no octant's of the others: it is counted beyond all 8 x 8 of them.
+            identity = identity // INNER_BALL
+            for side in range(2):
+                geometry = pairs.a[pair]
+                if side == 1:
+                    geometry = pairs.b[pair]
+                link = geometries.link[geometry]
+                place = frame.geometry_pose(
+                    geometry, link, reference, geometries.link_tree, geometry_placement, pose, origin, world
                 )
-                # The contact of an inner ball is no octant's of the others: it is counted beyond all 8 x 8 of them.
-                identity = identity // INNER_BALL
-                for side in range(2):
-                    geometry = pairs.a[pair]
-                    if side == 1:
-                        geometry = pairs.b[pair]
-                    link = geometries.link[geometry]
-                    place = frame.geometry_pose(
-                        geometry, link, reference, geometries.link_tree, geometry_placement, pose, origin, world
-                    )
-                    point = contact_point[slot, world] - wp.transform_get_translation(place)
-                    identity = 8 * identity + octant(wp.quat_rotate_inv(wp.transform_get_rotation(place), point))
-            slot_identity[slot, world] = identity
+                point = contact_point[slot, world] - wp.transform_get_translation(place)
+                identity = 8 * identity + octant(wp.quat_rotate_inv(wp.transform_get_rotation(place), point))
+        slot_identity[slot, world] = identity
 
     return SimpleNamespace(module=module, contact_identity=contact_identity)

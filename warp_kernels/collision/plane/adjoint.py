@@ -21,7 +21,7 @@ from warp_kernels.types import CAPSULE, SPHERE, kernel_module, warp_types
 
 @functools.cache
 def on_plane_adjoint_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernel ``evaluate_on_plane_adjoint`` of one precision, over (thread, world)."""
+    """Kernel ``evaluate_on_plane_adjoint`` of one precision, launched over (slot, world)."""
     t = warp_types(scalar)
     vec3, quat, mat33, transform = t.vec3, t.quat, t.mat33, t.transform
     frame = geometry_frame_functions(scalar)
@@ -119,7 +119,6 @@ def on_plane_adjoint_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def evaluate_on_plane_adjoint(
         # Model
-        threads: int,
         pairs: Pairs,
         geometries: Geometries,
         pair_friction: wp.array(dtype=vec3),
@@ -153,91 +152,87 @@ def on_plane_adjoint_kernels(scalar: Any) -> SimpleNamespace:
         origin_bar: wp.array2d(dtype=vec3),
     ):
         """Of ``evaluate_on_plane``, whose results are read; slots of other families are left alone."""
-        thread, world = wp.tid()
-        for slot in range(thread, contact_count[world], threads):
-            pair = slot_pair[slot, world]
-            if pair >= pairs.first and pair < pairs.end:
-                a = pairs.a[pair]
-                b = pairs.b[pair]
-                link_a = geometries.link[a]
-                link_b = geometries.link[b]
-                size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), b]
-                radius = on_plane.ball_radius(geometries.type[b], size)
-                normal = contact_frame[slot, world][0]
-                depth = radius + half * contact_distance[slot, world]
-                centre = contact_point[slot, world] + depth * normal
-                point_bar = contact_point_bar[slot, world]
-                distance_bar = contact_distance_bar[slot, world] - half * wp.dot(point_bar, normal)
-                plane_bar = -distance_bar * normal
-                centre_bar = point_bar - plane_bar
-                reference = frame.reference_tree(link_a, link_b, geometries.link_tree)
-                add_origin_bar(link_a, reference, geometries.link_tree, plane_bar, world, origin_bar)
-                add_origin_bar(link_b, reference, geometries.link_tree, centre_bar, world, origin_bar)
-                place = vec3()
-                normal_bar = vec3()
-                turn = vec3()  # of b's axes
-                placed = geometry_placement_bar.shape[0] > 0
-                if mujoco_pyramids == 1:
-                    along = vec3()
-                    if geometries.type[b] == CAPSULE:
-                        q = frame.geometry_orientation(b, link_b, geometry_placement, pose, world)
-                        along = wp.quat_rotate(q, vec3(zero, zero, scalar(1.0)))
-                    normal_bar, along_bar, _frame_bar = wp.grad(pyramid_power)(
-                        normal, along, contact_frame_bar[slot, world]
-                    )
-                    turn = wp.cross(along, along_bar)
-                if link_a >= 0 or placed:
-                    if mujoco_pyramids != 1:
-                        normal_bar, _frame_bar = wp.grad(frame_power)(normal, contact_frame_bar[slot, world])
-                    place = frame.geometry_centre(a, link_a, geometry_placement, pose, world)
-                    offset = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
-                    normal_bar += distance_bar * (centre - place - offset) - depth * point_bar
-                    normal_turn = wp.cross(normal, normal_bar)
-                    if link_a >= 0:
-                        link_pose = pose[link_a, world]
-                        arm = place - wp.transform_get_translation(link_pose)
-                        bar = quaternion_bar(
-                            wp.cross(arm, plane_bar) + normal_turn, wp.transform_get_rotation(link_pose)
-                        )
-                        wp.atomic_add(pose_bar, link_a, world, transform(plane_bar, bar))
-                    if placed:
-                        add_placement_bar(
-                            a, link_a, plane_bar, normal_turn, world, geometry_placement, pose, geometry_placement_bar
-                        )
-                centre -= frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
-                if link_b >= 0:
-                    link_pose = pose[link_b, world]
-                    arm = centre - wp.transform_get_translation(link_pose)
-                    bar = quaternion_bar(wp.cross(arm, centre_bar) + turn, wp.transform_get_rotation(link_pose))
-                    wp.atomic_add(pose_bar, link_b, world, transform(centre_bar, bar))
-                if placed:
-                    arm = centre - frame.geometry_centre(b, link_b, geometry_placement, pose, world)
-                    turn += wp.cross(arm, centre_bar)
-                    add_placement_bar(
-                        b, link_b, centre_bar, turn, world, geometry_placement, pose, geometry_placement_bar
-                    )
-                if geometry_size_bar.shape[0] > 0:
-                    q = frame.geometry_orientation(b, link_b, geometry_placement, pose, world)
-                    local_bar = wp.quat_rotate_inv(q, centre_bar)
-                    radius_bar = -wp.dot(point_bar, normal) - distance_bar
-                    size_bar = wp.cw_mul(on_plane.place_slope(geometries, b, slot_feature[slot, world]), local_bar)
-                    if geometries.type[b] == CAPSULE:
-                        size_bar = vec3(radius_bar, size_bar[2], zero)
-                    elif geometries.type[b] == SPHERE:
-                        size_bar = vec3(radius_bar, zero, zero)
-                    wp.atomic_add(geometry_size_bar, wp.min(world, geometry_size_bar.shape[0] - 1), b, size_bar)
-                add_material_bars(
-                    a,
-                    b,
-                    world,
-                    pair_friction[pair][0],
-                    pairs.rule[pair],
-                    friction,
-                    restitution,
-                    contact_friction_bar[slot, world],
-                    contact_restitution_bar[slot, world],
-                    friction_bar,
-                    restitution_bar,
+        slot, world = wp.tid()
+        if slot >= contact_count[world]:
+            return
+        pair = slot_pair[slot, world]
+        if pair < pairs.first or pair >= pairs.end:
+            return
+        a = pairs.a[pair]
+        b = pairs.b[pair]
+        link_a = geometries.link[a]
+        link_b = geometries.link[b]
+        size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), b]
+        radius = on_plane.ball_radius(geometries.type[b], size)
+        normal = contact_frame[slot, world][0]
+        depth = radius + half * contact_distance[slot, world]
+        centre = contact_point[slot, world] + depth * normal
+        point_bar = contact_point_bar[slot, world]
+        distance_bar = contact_distance_bar[slot, world] - half * wp.dot(point_bar, normal)
+        plane_bar = -distance_bar * normal
+        centre_bar = point_bar - plane_bar
+        reference = frame.reference_tree(link_a, link_b, geometries.link_tree)
+        add_origin_bar(link_a, reference, geometries.link_tree, plane_bar, world, origin_bar)
+        add_origin_bar(link_b, reference, geometries.link_tree, centre_bar, world, origin_bar)
+        place = vec3()
+        normal_bar = vec3()
+        turn = vec3()  # of b's axes
+        placed = geometry_placement_bar.shape[0] > 0
+        if mujoco_pyramids == 1:
+            along = vec3()
+            if geometries.type[b] == CAPSULE:
+                q = frame.geometry_orientation(b, link_b, geometry_placement, pose, world)
+                along = wp.quat_rotate(q, vec3(zero, zero, scalar(1.0)))
+            normal_bar, along_bar, _frame_bar = wp.grad(pyramid_power)(normal, along, contact_frame_bar[slot, world])
+            turn = wp.cross(along, along_bar)
+        if link_a >= 0 or placed:
+            if mujoco_pyramids != 1:
+                normal_bar, _frame_bar = wp.grad(frame_power)(normal, contact_frame_bar[slot, world])
+            place = frame.geometry_centre(a, link_a, geometry_placement, pose, world)
+            offset = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
+            normal_bar += distance_bar * (centre - place - offset) - depth * point_bar
+            normal_turn = wp.cross(normal, normal_bar)
+            if link_a >= 0:
+                link_pose = pose[link_a, world]
+                arm = place - wp.transform_get_translation(link_pose)
+                bar = quaternion_bar(wp.cross(arm, plane_bar) + normal_turn, wp.transform_get_rotation(link_pose))
+                wp.atomic_add(pose_bar, link_a, world, transform(plane_bar, bar))
+            if placed:
+                add_placement_bar(
+                    a, link_a, plane_bar, normal_turn, world, geometry_placement, pose, geometry_placement_bar
                 )
+        centre -= frame.origin_offset(link_b, reference, geometries.link_tree, origin, world)
+        if link_b >= 0:
+            link_pose = pose[link_b, world]
+            arm = centre - wp.transform_get_translation(link_pose)
+            bar = quaternion_bar(wp.cross(arm, centre_bar) + turn, wp.transform_get_rotation(link_pose))
+            wp.atomic_add(pose_bar, link_b, world, transform(centre_bar, bar))
+        if placed:
+            arm = centre - frame.geometry_centre(b, link_b, geometry_placement, pose, world)
+            turn += wp.cross(arm, centre_bar)
+            add_placement_bar(b, link_b, centre_bar, turn, world, geometry_placement, pose, geometry_placement_bar)
+        if geometry_size_bar.shape[0] > 0:
+            q = frame.geometry_orientation(b, link_b, geometry_placement, pose, world)
+            local_bar = wp.quat_rotate_inv(q, centre_bar)
+            radius_bar = -wp.dot(point_bar, normal) - distance_bar
+            size_bar = wp.cw_mul(on_plane.place_slope(geometries, b, slot_feature[slot, world]), local_bar)
+            if geometries.type[b] == CAPSULE:
+                size_bar = vec3(radius_bar, size_bar[2], zero)
+            elif geometries.type[b] == SPHERE:
+                size_bar = vec3(radius_bar, zero, zero)
+            wp.atomic_add(geometry_size_bar, wp.min(world, geometry_size_bar.shape[0] - 1), b, size_bar)
+        add_material_bars(
+            a,
+            b,
+            world,
+            pair_friction[pair][0],
+            pairs.rule[pair],
+            friction,
+            restitution,
+            contact_friction_bar[slot, world],
+            contact_restitution_bar[slot, world],
+            friction_bar,
+            restitution_bar,
+        )
 
     return SimpleNamespace(evaluate_on_plane_adjoint=evaluate_on_plane_adjoint)

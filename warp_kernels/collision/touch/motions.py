@@ -11,7 +11,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def slot_motion_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernel ``slot_motions`` of one precision, over (thread, world); differentiated by Warp's own adjoint."""
+    """Kernel ``slot_motions`` of one precision, launched over (slot, world); differentiated by Warp's own adjoint."""
     t = warp_types(scalar)
     spatial = t.spatial
     module = kernel_module("collision.touch", scalar)
@@ -45,7 +45,6 @@ def slot_motion_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module)
     def slot_motions(
         # Model
-        threads: int,
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
         geometry_link: wp.array(dtype=int),
@@ -67,17 +66,19 @@ def slot_motion_kernels(scalar: Any) -> SimpleNamespace:
         """How the links of each contact move in a step at their present velocities: rotation vector and way of the point
         at the origin of their tree. Slots without a time are left alone.
         """
-        thread, world = wp.tid()
-        for slot in range(thread, contact_count[world], threads):
-            if slot_time[slot, world] != scalar(0.0):
-                pair = slot_pair[slot, world]
-                add_motion(
-                    geometry_link[pair_a[pair]], slot, world, link_tail_dof, dof_depth, dof_row_start, ancestor, subspace, qd,
-                    dt, slot_motion_a,
-                )  # fmt: skip
-                add_motion(
-                    geometry_link[pair_b[pair]], slot, world, link_tail_dof, dof_depth, dof_row_start, ancestor, subspace, qd,
-                    dt, slot_motion_b,
-                )  # fmt: skip
+        slot, world = wp.tid()
+        if slot >= contact_count[world]:
+            return
+        if slot_time[slot, world] == scalar(0.0):
+            return
+        pair = slot_pair[slot, world]
+        add_motion(
+            geometry_link[pair_a[pair]], slot, world, link_tail_dof, dof_depth, dof_row_start, ancestor, subspace, qd,
+            dt, slot_motion_a,
+        )  # fmt: skip
+        add_motion(
+            geometry_link[pair_b[pair]], slot, world, link_tail_dof, dof_depth, dof_row_start, ancestor, subspace, qd,
+            dt, slot_motion_b,
+        )  # fmt: skip
 
     return SimpleNamespace(module=module, slot_motions=slot_motions)

@@ -85,7 +85,6 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module)
     def contact_references(
         # Model
-        threads: int,
         pair_a: wp.array(dtype=wp.int32),
         pair_b: wp.array(dtype=wp.int32),
         geometry_inverse_weight: wp.array(dtype=scalar),
@@ -106,18 +105,19 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         contact_reference: wp.array2d(dtype=vec3),
     ):
         """Of each contact; zero where nothing touches. Slots past ``contact_count`` are left alone."""
-        thread, world = wp.tid()
-        for slot in range(thread, contact_count[world], threads):
-            pair = slot_pair[slot, world]
-            x = contact_distance[slot, world] - pair_margin[pair]
-            result = vec3()
-            if x < zero:
-                weight = geometry_inverse_weight[pair_a[pair]] + geometry_inverse_weight[pair_b[pair]]
-                if pyramidal == 1:
-                    weight = weight * (one + contact_friction[slot, world] * contact_friction[slot, world])
-                softness = solref_of(pair_solref[pair], solref, world)
-                result = reference(softness, solimp_of(pair_solimp[pair], solimp, world), x, weight, dt)
-            contact_reference[slot, world] = result
+        slot, world = wp.tid()
+        if slot >= contact_count[world]:
+            return
+        pair = slot_pair[slot, world]
+        x = contact_distance[slot, world] - pair_margin[pair]
+        result = vec3()
+        if x < zero:
+            weight = geometry_inverse_weight[pair_a[pair]] + geometry_inverse_weight[pair_b[pair]]
+            if pyramidal == 1:
+                weight = weight * (one + contact_friction[slot, world] * contact_friction[slot, world])
+            softness = solref_of(pair_solref[pair], solref, world)
+            result = reference(softness, solimp_of(pair_solimp[pair], solimp, world), x, weight, dt)
+        contact_reference[slot, world] = result
 
     @wp.func
     def limit_reference_of(

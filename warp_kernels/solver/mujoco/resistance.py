@@ -61,8 +61,6 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.kernel(module=module)
     def resistance_references(
-        # Model
-        threads: int,
         # Data in
         contact_count: wp.array(dtype=wp.int32),
         contact_friction: wp.array2d(dtype=scalar),
@@ -71,18 +69,19 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         resistance_reference: wp.array2d(dtype=vec3),
     ):
-        """That of spinning at 2 slot, of rolling at 2 slot + 1; zero without."""
-        thread, world = wp.tid()
-        for slot in range(thread, contact_count[world], threads):
-            own = contact_reference[slot, world]
-            friction = contact_friction[slot, world]
-            coefficients = contact_resistance[slot, world]
-            for part in range(2):
-                result = vec3()
-                if coefficients[part] > zero:
-                    ratio = friction / coefficients[part]
-                    result = vec3(own[0], scalar(2 - part) * own[1] * ratio * ratio, own[2])
-                resistance_reference[2 * slot + part, world] = result
+        """Over (slot, world): that of spinning at 2 slot, of rolling at 2 slot + 1; zero without."""
+        slot, world = wp.tid()
+        if slot >= contact_count[world]:
+            return
+        own = contact_reference[slot, world]
+        friction = contact_friction[slot, world]
+        coefficients = contact_resistance[slot, world]
+        for part in range(2):
+            result = vec3()
+            if coefficients[part] > zero:
+                ratio = friction / coefficients[part]
+                result = vec3(own[0], scalar(2 - part) * own[1] * ratio * ratio, own[2])
+            resistance_reference[2 * slot + part, world] = result
 
     @wp.kernel(module=module, enable_backward=False)
     def resistance_rows(
