@@ -24,11 +24,29 @@ POINTER = np.array([0.2, 0.1, 0.2])  # end of the rod on the tip, in the tip's f
 ROD, BALL = 0.012, 0.035  # radii [m]
 PLATE = (0.2, 0.005)  # radius and half thickness of the plate that an arm stands on [m]
 GAP = 0.2  # between neighbouring arms when they are closest [m]
+LOAD_COLOR = (0.85, 0.62, 0.25, 1.0)
 TINT = 0.6  # how much of its own colour an arm has
 CLEARANCE = 0.3  # between the ground and the space of arms on a wall [m]
 AZIMUTH = -80.0  # azimuth of the camera, which looks across the row [degrees]
 UPRIGHT = Rotation.identity()
 ON_A_WALL = Rotation.from_euler("y", 90.0, degrees=True)  # the base's x axis points down, and the arm to the right
+
+
+@dataclass(frozen=True)
+class Load:
+    """A box that an arm holds.
+
+    Attributes:
+        link: the link that it is fixed to.
+        half_extents: half its sides [3], m.
+        position: of its middle in the link's frame [3], m.
+        axes: its axes in the link's frame, as columns [3, 3].
+    """
+
+    link: str
+    half_extents: np.ndarray
+    position: np.ndarray
+    axes: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -40,12 +58,14 @@ class Arm:
         robot: the arm.
         q: coordinates [frames, nq].
         ball: where its pointer should be, in the frame of its base [frames, 3] [m].
+        load: what it holds, to be drawn.
     """
 
     color: str
     robot: sim.torch.Robot
     q: torch.Tensor
     ball: torch.Tensor
+    load: Load | None = None
 
 
 def pointer(robot: sim.torch.Robot, q: torch.Tensor, tip: str) -> torch.Tensor:
@@ -131,6 +151,12 @@ def _add(builder: sim.ModelBuilder, k: int, arm: Arm, file: Path, tip: str, plac
         f"{name}/{tip}", "capsule", name=f"{name}/pointer", size=(ROD, 0.5 * length, 0.0), position=0.5 * POINTER,
         orientation=along.as_quat(), rgba=color, collides=False,
     )  # fmt: skip
+    if arm.load is not None:
+        load = arm.load
+        builder.add_geometry(
+            f"{name}/{load.link}", "box", name=f"{name}/load", size=load.half_extents, position=load.position,
+            orientation=Rotation.from_matrix(load.axes).as_quat(), rgba=LOAD_COLOR, collides=False,
+        )  # fmt: skip
     ball = builder.add_sphere(name=f"ball{k}", radius=BALL, mass=1.0, rgba=_rgba(RED), collides=False)
     return part, ball
 

@@ -213,12 +213,19 @@ def show(options: argparse.Namespace, actual: sim.torch.Robot, known: dict[str, 
 def follow(
     actual: sim.torch.Robot, known: sim.torch.Robot, q: torch.Tensor, qd: torch.Tensor, qdd: torch.Tensor
 ) -> torch.Tensor:
-    """Simulate the actual arm with a controller that uses the known one. Returns coordinates [samples, nq]."""
+    """Simulate the actual arm with a controller that uses the known one. Returns coordinates [samples, nq].
+
+    Friction is that at the wanted speeds: at the present ones a joint whose damping is known too large would speed up.
+    """
+    smooth = copy.deepcopy(known)
+    smooth.damping.zero_()
+    smooth.friction_loss.zero_()
+    friction = known.inverse_dynamics(q, qd, qdd) - smooth.inverse_dynamics(q, qd, qdd)
     at, speed, result = q[0], qd[0], []
-    for wanted, fast, faster in zip(q, qd, qdd, strict=True):
+    for wanted, fast, faster, lost in zip(q, qd, qdd, friction, strict=True):
         result.append(at)
-        tau = known.inverse_dynamics(at, speed, faster + STIFFNESS * (wanted - at) + DAMPING * (fast - speed))
-        speed = speed + SHOWN_DT * actual.forward_dynamics(at, speed, tau)
+        tau = smooth.inverse_dynamics(at, speed, faster + STIFFNESS * (wanted - at) + DAMPING * (fast - speed))
+        speed = speed + SHOWN_DT * actual.forward_dynamics(at, speed, tau + lost)
         at = at + SHOWN_DT * speed
     return torch.stack(result)
 

@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import warp as wp
 
+from examples.ahead import compile_pictures
 from sim.arrays.kernels import start_warp
 from sim.errors import ModelError
 
@@ -20,6 +22,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
 
     @functools.wraps(main)
     def run() -> None:
+        gc.freeze()  # what was imported stays; looking through it again and again takes half a second
         try:
             main()
         except (ModelError, OSError) as error:
@@ -79,6 +82,8 @@ def parse_example(
     except (ValueError, RuntimeError):
         devices = ", ".join(device.alias for device in wp.get_devices())
         parser.error(f"--device {options.device}: there is no such device; this machine has {devices}")
+    if not options.no_render:
+        compile_pictures(options.device)
     return options
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -92,11 +93,13 @@ def write_result(
     """
     curve, file = options.out / "loss.png", options.out / f"{name}.npz"
     write_arrays(file, **numbers)
-    write_curve(curve, numbers["distances"], goal, title)
-    motion = write_motion(
-        options, name, model, numbers["q"], numbers["dt"], markers=markers, trails=trails, azimuth=azimuth,
-        elevation=elevation,
-    )  # fmt: skip
+    with ThreadPoolExecutor(1) as beside:  # of the pictures, which don't keep all cores busy
+        plotted = beside.submit(write_curve, curve, numbers["distances"], goal, title)
+        motion = write_motion(
+            options, name, model, numbers["q"], numbers["dt"], markers=markers, trails=trails, azimuth=azimuth,
+            elevation=elevation,
+        )  # fmt: skip
+        plotted.result()
     print(f"wrote {', '.join(path.name for path in (curve, file, *motion))} to {options.out}")
 
 

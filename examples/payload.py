@@ -33,7 +33,7 @@ from tqdm import tqdm
 
 import sim
 import sim.torch
-from examples.arms import Arm, pointer, write_arms
+from examples.arms import Arm, Load, pointer, write_arms
 from examples.inertias import follow
 from examples.learning import add_robot_option, load_robot, moving
 from examples.options import command, example_parser, make_folder, parse_example
@@ -54,11 +54,12 @@ SHOWN_SECONDS, SHOWN_DT = 6.0, 0.002  # duration and time step of the motion sho
 NUMBERS = ("noise",)
 
 
-def loaded(robot: sim.torch.Robot, link: str, seed: int, number: int) -> sim.torch.Robot:
+def loaded(robot: sim.torch.Robot, link: str, seed: int, number: int) -> tuple[sim.torch.Robot, Load]:
     """The arm with a payload, a box in any orientation, and with other friction in its joints."""
     rng = np.random.default_rng([seed, number])
     mass, half = rng.uniform(*MASS), rng.uniform(*SIZE, 3)
     axes, _ = np.linalg.qr(rng.standard_normal((3, 3)))
+    axes *= np.linalg.det(axes)  # a rotation
     box = axes @ np.diag(mass / 3.0 * (half @ half - half**2)) @ axes.T
     place = PLACE * rng.uniform(-1.0, 1.0, 3)
     true, k = copy.deepcopy(robot), robot.model.link(link)
@@ -67,7 +68,7 @@ def loaded(robot: sim.torch.Robot, link: str, seed: int, number: int) -> sim.tor
     true.mass[k], true.com[k], true.inertia[k] = from_linear(hand + payload)
     for value, least, most in ((true.damping, 0.2, 1.0), (true.friction_loss, 0.1, 0.5)):
         value.copy_(torch.as_tensor(rng.uniform(least, most, robot.nv)))
-    return true
+    return true, Load(link, half, place, axes)
 
 
 def write_log(
@@ -135,7 +136,7 @@ def main() -> None:
         rows = [] if before is None else list(before["rows"])
         with tqdm(total=options.iterations, initial=len(rows), desc="identifying", unit="payload") as bar:
             for number in range(len(rows), options.iterations):
-                true = loaded(robot, link, options.seed, number)
+                true, _ = loaded(robot, link, options.seed, number)
                 with tempfile.TemporaryDirectory() as folder:
                     file = Path(folder) / log.name
                     offset = write_log(file, true, motion, options.noise, options.seed, number)
@@ -145,11 +146,11 @@ def main() -> None:
                 bar.update()
         kept.done()
         # Made once more where nothing was left to do: files of the last payload.
-        true = loaded(robot, link, options.seed, options.iterations - 1)
+        true, load = loaded(robot, link, options.seed, options.iterations - 1)
         write_log(log, true, motion, options.noise, options.seed, options.iterations - 1)
         fit = identify(robot, link, log)
         report(fit, np.array(rows))
-        files = [log, *write(options, fit, np.array(rows)), *show(options, true, {GREY: robot, BLUE: fit.robot})]
+        files = [log, *write(options, fit, np.array(rows)), *show(options, true, load, {GREY: robot, BLUE: fit.robot})]
         print(f"wrote {', '.join(path.name for path in files)} to {options.out}")
 
 
@@ -184,11 +185,13 @@ def write(options: argparse.Namespace, fit: TorqueFit, rows: np.ndarray) -> list
 
 
 @torch.no_grad()
-def show(options: argparse.Namespace, actual: sim.torch.Robot, known: dict[str, sim.torch.Robot]) -> list[Path]:
+def show(
+    options: argparse.Namespace, actual: sim.torch.Robot, load: Load, known: dict[str, sim.torch.Robot]
+) -> list[Path]:
     """Write an animation in which the arm follows a motion, with different knowledge of its payload, by colour."""
     wanted, tip = moving(actual, SHOWN_SECONDS, options.seed + 4, SHOWN_DT), actual.link_names[-1]
     ball = pointer(actual, wanted[0], tip)
-    arms = [Arm(color, actual, follow(actual, robot, *wanted), ball) for color, robot in known.items()]
+    arms = [Arm(color, actual, follow(actual, robot, *wanted), ball, load) for color, robot in known.items()]
     return write_arms(options, "payload", arms, tip, SHOWN_DT)
 
 

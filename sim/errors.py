@@ -21,6 +21,10 @@ class URDFWarning(UserWarning):
     """Something in a URDF file that was skipped, or read in a way that its author may not expect."""
 
 
+class SDFWarning(UserWarning):
+    """Something in an SDF file that was skipped, or read in a way that its author may not expect."""
+
+
 class USDWarning(UserWarning):
     """Something in a USD file that was skipped, or read in a way that its author may not expect."""
 

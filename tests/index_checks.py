@@ -19,6 +19,7 @@ from warp._src import context  # Warp has no public names for its loaded modules
 
 import warp_kernels.types
 from warp_kernels.array_access import access_functions
+from warp_kernels.lane_arithmetic import lane_functions
 
 # What a module notes: how many faults there were, and of the last one the index, its dimension, how many entries that
 # has, and how many dimensions the array has.
@@ -36,7 +37,9 @@ _CHECK = f"""
         {_FAULT}[4] = values.ndim;
         return *reinterpret_cast<T*>(nowhere);
     }}}}"""
-CHECKED = wp.ModuleBuildOptions(extra_cpu_preamble=f"{_NOTE}\n{access_functions(_CHECK)}")
+CHECKED = wp.ModuleBuildOptions(
+    extra_cpu_preamble=f"{_NOTE}\n{access_functions(_CHECK)}{lane_functions(warp_kernels.types.LANES)}"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,8 +6,6 @@ index. Everything that Warp generates reaches entries through two functions, ``i
 same arguments and a condition that always holds, for which Clang prefers them.
 """
 
-import warp as wp
-
 _ENTRY = """
 template <typename T> inline T& {name}(const array_t<T>& values{arguments}) __attribute__((enable_if(true, "preferred")))
 {{{check}
@@ -36,8 +34,3 @@ def access_functions(check: str = "") -> str:
                 )
             )
     return "namespace wp {\n" + "".join(functions) + "}\n"
-
-
-def build_options() -> wp.ModuleBuildOptions:
-    """The part of the options of every module of kernels that this makes."""
-    return wp.ModuleBuildOptions(extra_cpu_preamble=access_functions())

@@ -10,7 +10,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.array_access import build_options
+from warp_kernels.array_access import access_functions
+from warp_kernels.lane_arithmetic import lane_functions
 
 # Joint types. A continuous joint is a revolute one without limits.
 FIXED = 0
@@ -76,7 +77,8 @@ CONTRACTION = {wp.float32: "on", wp.float64: "fast"}
 # :class:`sim.torch.Robot`, of the free functions of :mod:`sim`, and those of a simulator with many worlds.
 LANES = 8
 
-BUILD_OPTIONS = build_options()
+# What stands before the source of every module of kernels.
+BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions() + lane_functions(LANES))
 
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 

@@ -51,11 +51,34 @@ def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
     """
     modules = list(modules)
     with quiet():
+        ahead = _compiled_ahead(os.getpid())
+        with interruptible():
+            wait([ahead[module.name] for module in modules if module.name in ahead])
         missing = [module for module in modules if not _is_cached(module, device)]
         if missing:
             _compile(missing, device)
         for module in modules:
             wp.load_module(module, device)
+
+
+def compile_ahead(kernels: Iterable[wp.Kernel], device: wp.Device) -> None:
+    """Compile the modules of kernels that a CPU will need, unless they are cached.
+
+    That happens beside whatever the caller does next, without a line of progress; at its default log level Warp names
+    the modules. The first one brings what all share, see :mod:`sim.arrays.headers`. Nothing is raised: what could not
+    be compiled is compiled when it is needed, and that says why not.
+    """
+    ahead = _compiled_ahead(os.getpid())
+    for module in (kernel.module for kernel in kernels):
+        if device.is_cpu and module.name not in ahead and not _is_cached(module, device):
+            with contextlib.suppress(OSError):
+                pool, headers = _compilers(os.getpid())
+                ahead[module.name] = pool.submit(_compile_silently, module, device, headers)
+
+
+def _compile_silently(module: wp.Module, device: wp.Device, headers: Headers) -> None:
+    with contextlib.suppress(Exception), headers.shared():
+        wp.load_module(module, device)
 
 
 @contextlib.contextmanager
@@ -107,6 +130,12 @@ def _compilers(process: int) -> tuple[ThreadPoolExecutor, Headers]:
     """The threads of a process that compile, more than it has cores: some generate code meanwhile; and its headers."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return ThreadPoolExecutor(4 * cores), Headers(cores)
+
+
+@functools.cache
+def _compiled_ahead(process: int) -> dict[str, Future]:
+    """The modules that a process compiles ahead, by name; one that was forked from it has others."""
+    return {}
 
 
 def _shown(futures: list[Future]) -> Iterator[Future]:

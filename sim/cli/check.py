@@ -1,4 +1,7 @@
-"""Check that a file can be read and simulated: exit status 1 if it can't, or with --strict for any warning."""
+"""Check that a file can be read and simulated: exit status 1 if it can't, or with --strict for any warning.
+
+With --overlaps parts that overlap at the start are warnings too, which takes the kernels of a simulation.
+"""
 
 import argparse
 
@@ -6,7 +9,11 @@ import numpy as np
 
 from sim.cli.files import add_file, read_file, read_untrusted_file, say
 from sim.model.model import Model
+from sim.model.specs import WORLD
+from sim.simulation.simulator import Simulator
 from sim.simulation.stepping.collision import candidate_pairs
+
+DEEP = 1e-3  # m; a body that rests on another lies less deep in it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="read the file in a process of its own, so that one that crashes, hangs or takes all memory is an error",
     )
+    parser.add_argument(
+        "--overlaps",
+        action="store_true",
+        help="warn of parts that overlap at the start and collide; compiles kernels the first time",
+    )
     parser.add_argument("--strict", action="store_true", help="exit status 1 for warnings too")
 
 
@@ -26,11 +38,34 @@ def run(given: argparse.Namespace) -> int:
     model, notes = read(given, "float64")
     candidate_pairs(model)  # raises for shapes that may touch and can't
     notes += remarks(model)
+    if given.overlaps and not model.massless_links:
+        notes += overlaps(model)
     say(notes)
     problem = bool(model.massless_links) or (given.strict and bool(notes))
     found = f"{len(notes)} warning{'' if len(notes) == 1 else 's'}"
     print(f"{given.file}: {'not good' if problem else 'good'}, {found}")
     return int(problem)
+
+
+def overlaps(model: Model) -> list[str]:
+    """Which colliding geometries overlap at the start, in a model that can be simulated."""
+    simulator = Simulator(model, 1.0 / 240.0, device="cpu")
+    found = simulator.contacts(simulator.initial_state())
+    deepest: dict[tuple[int, int], float] = {}
+    for a, b, distance in zip(found.geometry_a, found.geometry_b, found.distance, strict=True):
+        deepest[a, b] = min(deepest.get((a, b), 0.0), float(distance))
+    notes = []
+    for (a, b), distance in deepest.items():
+        if distance < -DEEP:
+            first, second = (
+                f"'{geometry.name}' of '{WORLD if geometry.link < 0 else model.link_names[geometry.link]}'"
+                for geometry in (model.geometries[a], model.geometries[b])
+            )
+            notes.append(
+                f"{first} and {second} overlap by {-1000.0 * distance:.3g} mm at the start: they stick where no joint "
+                "can part them; move one, or let them not collide"
+            )
+    return notes
 
 
 def remarks(model: Model) -> list[str]:

@@ -22,7 +22,7 @@ class UsageError(Exception):
 def add_file(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
     """Add the arguments that say which file to read, and how."""
     number = "?" if optional else None
-    parser.add_argument("file", type=Path, nargs=number, metavar="FILE", help="a .urdf, MJCF (.xml) or USD file")
+    parser.add_argument("file", type=Path, nargs=number, metavar="FILE", help="a .urdf, MJCF (.xml), .sdf or USD file")
     parser.add_argument(
         "--floating-base", action="store_true", help="of a URDF: leave its base free instead of fixing it to the world"
     )

@@ -31,7 +31,7 @@ EXAMPLES = """examples:
   backswing view robot.urdf --ground
   backswing warmup robot.urdf --gradients
 
-Files are .urdf, MJCF (.xml, with the extra [mjcf]) and USD (.usd, .usda, .usdc, .usdz).
+Files are .urdf, MJCF (.xml, with the extra [mjcf]), SDF (.sdf, .world) and USD (.usd, .usda, .usdc, .usdz).
 Every command has a --help of its own.
 Exit status: 0 if all is well, 1 if a file has a problem, 2 for wrong arguments.
 """

@@ -1,9 +1,9 @@
-"""Readers of robot files: URDF, MJCF and USD. ``sim.importers.usd`` is imported when it is first used."""
+"""Readers of robot files: URDF, MJCF, SDF and USD. ``sim.importers.usd`` is imported when it is first used."""
 
 import importlib
 from types import ModuleType
 
-_FORMATS = ("mjcf", "urdf", "usd")
+_FORMATS = ("mjcf", "sdf", "urdf", "usd")
 
 
 def __getattr__(name: str) -> ModuleType:

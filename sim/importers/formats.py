@@ -9,11 +9,12 @@ import numpy as np
 
 from sim.importers.mjcf.importer import add_mjcf
 from sim.importers.mjcf.markup import root_tag
+from sim.importers.sdf.importer import add_sdf, read_gravity
 from sim.importers.urdf.importer import add_urdf
 from sim.model.builder.readers import FileReader, reader, reader_by_suffix, register_reader
 
 # By the first element of an .xml file.
-XML_FORMATS = {"mujoco": "mjcf", "robot": "urdf"}
+XML_FORMATS = {"mujoco": "mjcf", "robot": "urdf", "sdf": "sdf"}
 
 
 def _add_usd() -> Callable[..., Any]:
@@ -30,6 +31,7 @@ def _usd_gravity(path: str | os.PathLike[str]) -> np.ndarray:
 
 register_reader("urdf", (".urdf",), lambda: add_urdf)
 register_reader("mjcf", (".xml",), lambda: add_mjcf)
+register_reader("sdf", (".sdf", ".world"), lambda: add_sdf, read_gravity)
 register_reader("usd", (".usd", ".usda", ".usdc", ".usdz"), _add_usd, _usd_gravity)
 
 

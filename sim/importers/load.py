@@ -41,15 +41,16 @@ def load(
     package_dirs: Sequence[str | os.PathLike[str]] | None = None,
     untrusted: bool | Limits = False,
 ) -> Model:
-    """Make a model of a file: of the robot of a URDF, or all that an MJCF or a USD file describes.
+    """Make a model of a file: of the robot of a URDF, or all that an MJCF, an SDF or a USD file describes.
 
     What was read is in ``model.parts``, with the keyframes and the time step of an MJCF file. Everything from ``name``
-    on is an option of the file's format: see :meth:`sim.ModelBuilder.add_urdf`, :meth:`sim.ModelBuilder.add_mjcf` and
-    :meth:`sim.ModelBuilder.add_usd`. None stands for the default of that method.
+    on is an option of the file's format: see :meth:`sim.ModelBuilder.add_urdf`, :meth:`sim.ModelBuilder.add_mjcf`,
+    :meth:`sim.ModelBuilder.add_sdf` and :meth:`sim.ModelBuilder.add_usd`. None stands for the default of that method.
 
     Args:
-        path: a ``.urdf``, ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file; or an ``.xml`` file, which is read as MJCF
-            where its first element is ``<mujoco>`` and as URDF where it is ``<robot>``.
+        path: a ``.urdf``, ``.sdf``, ``.world``, ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file; or an ``.xml`` file,
+            which is read as MJCF where its first element is ``<mujoco>``, as URDF where it is ``<robot>``, and as SDF
+            where it is ``<sdf>``.
         dtype: "float32" or "float64".
         collapse_fixed: see :meth:`sim.ModelBuilder.finalize`.
         gravity: gravity in the world frame [m/s^2]; None for that of the file, or (0, 0, -9.81) where it has none.
@@ -66,7 +67,7 @@ def load(
         decompose: let meshes that aren't convex collide as convex pieces.
         mimic: URDF: "couple" or "free" joints that mimic another.
         drives: USD: what drives of joints become, "actuators" or "springs".
-        package_dirs: URDF: folders to search for ``package://`` meshes.
+        package_dirs: URDF, SDF: folders to search for ``package://`` and ``model://``.
         untrusted: read the file in a process of its own, with limits of time and memory (see
             :class:`sim.importers.untrusted.Limits`; True for its defaults), so that a file that makes a library crash,
             hang or take all memory is an error. Takes some seconds more.

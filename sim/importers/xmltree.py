@@ -22,6 +22,7 @@ class Element:
         line: the line of its start tag.
         parent: the element around it; None for the root.
         children: the elements directly inside it.
+        content: the text directly inside it, without blanks around it.
     """
 
     tag: str
@@ -30,6 +31,7 @@ class Element:
     line: int
     parent: "Element | None" = field(repr=False, default=None)
     children: list["Element"] = field(repr=False, default_factory=list)
+    content: str = field(repr=False, default="")
 
     @property
     def label(self) -> str:
@@ -141,9 +143,18 @@ def parse_xml(path: Path) -> Element:
         element = Element(tag, attributes, path, parser.CurrentLineNumber, parent)
         (roots if parent is None else parent.children).append(element)
         open_elements.append(element)
+        texts.append([])
 
-    parser.StartElementHandler = start
-    parser.EndElementHandler = lambda tag: open_elements.pop()
+    texts: list[list[str]] = []
+
+    def end(tag: str) -> None:
+        open_elements.pop().content = "".join(texts.pop()).strip()
+
+    def text(data: str) -> None:
+        if texts:
+            texts[-1].append(data)
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text
     try:
         parser.Parse(data, True)
     except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: unknown encodings

@@ -103,8 +103,10 @@ def _shared_palette(pictures: np.ndarray) -> list[int]:
     large sky.
     """
     chosen = pictures[np.unique(np.linspace(0, len(pictures) - 1, 12).astype(int))]
-    coarse = (chosen.reshape(-1, 3) >> 2).astype(np.int32)
-    keys, counts = np.unique(coarse @ np.array([4096, 64, 1]), return_counts=True)
+    red, green, blue = np.moveaxis((chosen >> 2).astype(np.int32), -1, 0)
+    counts = np.bincount(((red * 64 + green) * 64 + blue).ravel())
+    keys = counts.nonzero()[0]
+    counts = counts[keys]
     colors = np.stack([keys // 4096, keys // 64 % 64, keys % 64], axis=1).astype(np.uint8) * 4 + 2
     images = _pillow()
     pixels = np.repeat(colors, np.ceil(np.sqrt(counts)).astype(int), axis=0)

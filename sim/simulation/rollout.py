@@ -17,9 +17,15 @@ from sim.simulation.worlds import Worlds
 
 
 def run_rollout(
-    simulator: Worlds, state: State, tau: wp.array | None, control: wp.array | None, steps: int, interval: int
+    simulator: Worlds,
+    state: State,
+    tau: wp.array | None,
+    control: wp.array | None,
+    steps: int,
+    interval: int,
+    gradients: frozenset[str] | None = None,
 ) -> Trajectory:
-    """See :meth:`sim.Simulator.rollout`; shapes have been checked, and there are impulses if they are needed."""
+    """See :meth:`sim.Simulator.run_steps`; shapes have been checked, and there are impulses if they are needed."""
     rows = -(-steps // interval) + 1
     kept = [] if state.impulses is None else [state.impulses.value, state.impulses.key]
     kept += [] if state.act is None else [state.act]
@@ -32,7 +38,7 @@ def run_rollout(
     act = None if state.act is None else _begun_with(state.act, rows)
     with paused_tape():
         for shard in simulator.shards:
-            shard.record_forward()
+            shard.record_forward(gradients)
     bad_state = wp.empty(simulator.num_worlds, dtype=wp.int32, device=simulator.device)
     if not steps:  # the first step writes it
         bad_state.fill_(-1)

@@ -6,6 +6,7 @@ several, and a second derivative finds a node that raises.
 """
 
 import contextlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +83,7 @@ class RecordedRollout(torch.autograd.Function):
                 settings.steps,
                 _warp_or_none(control),
                 settings.checkpoint_interval,
+                _gradients(settings, (q, qd, act, tau, control), values),
             )
             settings.trajectory = trajectory
             states = [_returned(settings, array) for array in (trajectory.q, trajectory.qd)]
@@ -210,6 +212,14 @@ def record(settings: Settings, *inputs: torch.Tensor | None) -> tuple[torch.Tens
     if torch._C._are_functorch_transforms_active():
         return RecordedRollout.apply(settings, *inputs)
     return super(torch.autograd.Function, RecordedRollout).apply(settings, *inputs)
+
+
+def _gradients(
+    settings: Settings, inputs: Iterable[torch.Tensor | None], values: Sequence[torch.Tensor]
+) -> frozenset[str] | None:
+    """The parameters that a way back is needed for, None where there is none."""
+    names = frozenset(name for name, value in zip(settings.names, values, strict=True) if value.requires_grad)
+    return names if names or any(x is not None and x.requires_grad for x in inputs) else None
 
 
 def _is_differentiated() -> bool:

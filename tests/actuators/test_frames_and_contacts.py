@@ -121,6 +121,33 @@ def test_many_worlds_do_what_one_does(tmp_path):
     np.testing.assert_allclose(ends[1], np.tile(ends[0], (16, 1)), atol=1e-9)
 
 
+def test_sensors_of_forces_beside_mujoco(tmp_path):
+    """Of joints that frames are pushed through, and of what adhesion presses; without damping, implicit in MuJoCo."""
+    sensors = """<sensor><force name="tip" site="tip"/><torque name="twist" site="tip"/>
+    <force name="rotor" site="rotor"/><force name="cling" site="pad"/><touch name="touch" site="foot"/></sensor>
+    <actuator>"""
+    text = written(tmp_path).read_text().replace("<actuator>", sensors).replace('damping="0.1"', "")
+    text = text.replace('<geom name="sole"', '<site name="foot" size="0.2"/><geom name="sole"')
+    path = tmp_path / "sensors.xml"
+    path.write_text(text.replace('<geom name="pad"', '<site name="pad" pos="0 0 0.02"/><geom name="pad"'))
+    peer, model = mujoco.MjModel.from_xml_path(str(path)), load_quietly(path)
+    q, qd = start(model)
+    data = mujoco.MjData(peer)
+    data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
+    data.ctrl = CONTROL
+    theirs = []
+    for _ in range(8):
+        mujoco.mj_step(peer, data)
+        theirs.append(data.sensordata.copy())
+    names = [sensor.name for sensor in model.sensors]
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model), contact_sensors=names)
+    rollout = simulator.rollout(simulator.state(q, qd), control=np.tile(CONTROL, (8, 1, 1)))
+    states = [torch.tensor(each.numpy()) for each in (rollout.q, rollout.qd, rollout.contact_force)]
+    found = sim.torch.Sensors(simulator, names)(*states[:2], contact_force=states[2])[:, 0].numpy()
+    assert (np.abs(theirs).max(axis=0)[[0, 3, 8, 11, 12]] > 1.0).all()
+    np.testing.assert_allclose(found, theirs, atol=1e-9 * np.abs(theirs).max())
+
+
 def test_written_again(tmp_path):
     """Read, written and read: in MuJoCo the same steps."""
     path = written(tmp_path)

@@ -22,6 +22,7 @@ import warp as wp
 {before}
 from sim.arrays.device_model import find_device
 from sim.arrays.launch import launch, load_launched
+{ahead}
 
 def kernel_of(name):
     @wp.kernel(module=wp.get_module(name), enable_backward=False)
@@ -51,8 +52,8 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-def start(cache, before="", after=""):
-    code = WORK.format(before=before, after=after)
+def start(cache, before="", after="", ahead=""):
+    code = WORK.format(before=before, after=after, ahead=ahead)
     (cache / "work.py").write_text(code)
     paths = {"WARP_CACHE_PATH": str(cache / "kernels"), "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     return subprocess.run(
@@ -130,6 +131,35 @@ def test_only_the_default_log_level_is_changed(monkeypatch):
         with quiet():
             assert wp.config.log_level == inside
         assert wp.config.log_level == before
+
+
+AHEAD = """
+wp.config.log_level = wp.LOG_WARNING
+compile_ahead = __import__("sim.arrays.kernels").arrays.kernels.compile_ahead
+load_before = load_launched
+def load_launched(work, device):
+    {spoil}
+    compile_ahead(kernels, device)
+    load_before(work, device)"""
+
+
+def test_what_is_compiled_ahead_is_waited_for_in_silence(tmp_path):
+    done = start(tmp_path, after="", before="", ahead=AHEAD.format(spoil="pass"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert len(list((tmp_path / "kernels").rglob("*.o"))) == 2
+
+
+def test_what_cannot_be_compiled_ahead_is_compiled_later(tmp_path):
+    spoil = """
+    from sim.arrays import kernels as module
+    load = wp.load_module
+    def fail_once(*arguments):
+        wp.load_module = load
+        raise RuntimeError("no")
+    wp.load_module = fail_once"""
+    done = start(tmp_path, ahead=AHEAD.format(spoil=spoil))
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"(compiling [12] modules? of kernels\n)?", done.stderr)
 
 
 def test_nothing_is_launched_while_kernels_are_collected(device):

@@ -44,6 +44,21 @@ def test_info(capsys, hopper):
     assert "base" not in said.out
 
 
+def test_check_names_what_overlaps_at_the_start(capsys, tmp_path):
+    """A turning arm 3 cm deep in a block of the world; a ball 0.5 mm deep in a plane rests there."""
+    path = tmp_path / "stuck.xml"
+    path.write_text("""<mujoco><worldbody><geom type="plane" size="1 1 1"/>
+<body name="mount" pos="0 0 0.5"><geom name="block" type="box" size="0.08 0.08 0.05"/>
+<body name="arm" pos="0 0 0.05"><joint name="yaw" axis="0 0 1"/>
+<geom name="rod" type="capsule" fromto="0 0 0 0.3 0 0" size="0.03"/></body></body>
+<body pos="0 1 0.0995"><freejoint/><geom name="ball" type="sphere" size="0.1"/></body></worldbody></mujoco>""")
+    assert main(["check", str(path)]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["check", "--overlaps", "--strict", str(path)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: 'rod' of 'arm' and 'block' of 'world' overlap by 30 mm at the start: they stick")
+
+
 def test_info_names_frames_that_are_no_links(capsys, tmp_path):
     """Links at fixed joints, which kinematics takes by name, and at most so many of them."""
     assert main(["info", QUADRUPED, "--floating-base"]) == 0
@@ -202,7 +217,7 @@ def test_warmup_without_a_file(monkeypatch):
         (["fly"], 2, "invalid choice: 'fly'"),
         (["info"], 2, "the following arguments are required: FILE"),
         (["info", "gone.urdf"], 1, "error: gone.urdf: can't be read: No such file"),
-        (["info", "robot.sdf"], 1, "error: robot.sdf: files of type '.sdf' are not supported; supported are .urdf"),
+        (["info", "robot.step"], 1, "error: robot.step: files of type '.step' are not supported; supported are .urdf"),
         (["check", "HOPPER", "--floating-base"], 2, "--floating-base is for URDF files"),
         (["convert", "HOPPER", "out.stl"], 2, "can't write files of type '.stl'; choose .urdf, .xml, .usda, .usdc"),
         (["convert", "HOPPER", "/gone/out.usda"], 2, "there is no folder /gone"),

@@ -58,6 +58,40 @@ def test_a_known_arm_follows():
 
 
 @torch.no_grad()
+def test_an_arm_comes_to_rest_whose_damping_is_known_too_large():
+    """As one that is known: damping of 5 N m s/rad too much, fed back, made joints speed up until they were NaN."""
+    arm = sim.torch.Robot(MANIPULATOR_URDF, dtype=torch.float64)
+    other = copy.deepcopy(arm)
+    other.damping.add_(5.0)
+    q = torch.tensor([0.35, 0.65, -0.15, 1.25, 0.45, 0.55, 0.15], dtype=torch.float64).repeat(500, 1)
+    q[0] -= 0.05
+    still = torch.zeros_like(q)
+    off, known = (inertias.follow(arm, each, q, still, still) - q for each in (other, arm))
+    torch.testing.assert_close(off, known)
+    assert off[-1].abs().max() < 0.02
+
+
+@torch.no_grad()
+def test_a_load_is_drawn_where_it_is_held(tmp_path, monkeypatch):
+    """A box of the arm's link, in its axes."""
+    seen = {}
+    monkeypatch.setattr(arms, "write_motion", lambda options, name, model, q, dt, **more: seen.update(model=model))
+    arm = sim.torch.Robot(MANIPULATOR_URDF, dtype=torch.float64)
+    q = torch.zeros(2, arm.nq, dtype=torch.float64)
+    turned = Rotation.from_euler("z", 30.0, degrees=True)
+    load = arms.Load("link7", np.array([0.03, 0.02, 0.05]), np.array([0.0, 0.1, 0.05]), turned.as_matrix())
+    ball = arms.pointer(arm, q, "link7")
+    arms.write_arms(argparse.Namespace(robot=MANIPULATOR_URDF), "held", [arms.Arm("#26639e", arm, q, ball, load)],
+                    "link7", 0.01)  # fmt: skip
+    model = seen["model"]
+    box = model.geometries[model.geometry("arm0/load")]
+    assert model.link_names[box.link] == "arm0/link7"
+    np.testing.assert_allclose(box.size, load.half_extents)
+    np.testing.assert_allclose(box.placement, [0.0, 0.1, 0.05, *turned.as_quat()], atol=1e-12)
+    assert not box.collides
+
+
+@torch.no_grad()
 def test_a_known_arm_leads_its_rod_along_a_path():
     arm = sim.torch.Robot(MANIPULATOR_URDF, dtype=torch.float64)
     begin = torch.tensor([0.3, 0.6, -0.2, 1.2, 0.4, 0.5, 0.1], dtype=torch.float64)

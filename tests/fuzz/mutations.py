@@ -12,6 +12,7 @@ from pxr import Sdf, Usd
 
 from tests.importers.hostile import features
 from tests.importers.hostile.corpus import MJCF, URDF, USDA, VALUES
+from tests.importers.hostile.sdf import SDF
 from tests.importers.mjcf_zoo import PART, ZOO
 from tests.importers.usd_scenes import CENTIMETRES_Y_UP
 
@@ -47,7 +48,7 @@ class Seed:
 def seeds() -> tuple[Seed, ...]:
     """The files to begin with, always in the same order."""
     texts = [(".urdf", URDF), (".xml", MJCF), (".xml", ZOO), (".usda", USDA), (".usda", CENTIMETRES_Y_UP)]
-    texts += [(".xml", features.MJCF), (".usda", features.USDA)]
+    texts += [(".xml", features.MJCF), (".usda", features.USDA), (".sdf", SDF)]
     found = [Seed(suffix, text.encode()) for suffix, text in texts]
     found += [Seed(".urdf", path.read_bytes()) for path in sorted(ROBOTS.glob("*.urdf"))]
     with tempfile.TemporaryDirectory() as folder:

@@ -16,7 +16,17 @@ def test_cases_come_again(tmp_path):
     for number in range(40):
         made = [make_case(7, number, tmp_path / folder)[1] for folder in ("a", "b")]
         assert made[0].read_bytes() == made[1].read_bytes()
-    assert {seed.suffix for seed in seeds()} == {".urdf", ".xml", ".usda", ".usdc", ".stl", ".obj", ".dae", ".glb"}
+    assert {seed.suffix for seed in seeds()} == {
+        ".urdf",
+        ".xml",
+        ".sdf",
+        ".usda",
+        ".usdc",
+        ".stl",
+        ".obj",
+        ".dae",
+        ".glb",
+    }
 
 
 class Reader:

@@ -9,11 +9,12 @@ import pytest
 import sim
 from sim.importers.load import read_file
 from sim.importers.mjcf import add_mjcf
+from sim.importers.sdf import add_sdf
 from sim.importers.urdf import add_urdf
 from sim.importers.usd import add_usd
 
 QUADRUPED = Path(__file__).parents[2] / "scenes/robots/quadruped.urdf"
-READERS = {"urdf": add_urdf, "mjcf": add_mjcf, "usd": add_usd}
+READERS = {"urdf": add_urdf, "sdf": add_sdf, "mjcf": add_mjcf, "usd": add_usd}
 INERTIAL = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
 URDF = f"<robot name='r'><link name='a'>{INERTIAL}</link></robot>"
 MJCF = "<mujoco><worldbody><body name='a'><freejoint/><geom size='1'/></body></worldbody></mujoco>"

@@ -417,9 +417,9 @@ def test_nothing_is_silent_about_a_clean_file(write):
 
 def test_load_refuses_other_files(tmp_path):
     with pytest.raises(
-        sim.ModelError, match=r"robot\.sdf: files of type '\.sdf' are not supported; supported are \.urdf"
+        sim.ModelError, match=r"robot\.step: files of type '\.step' are not supported; supported are \.urdf"
     ):
-        sim.load(tmp_path / "robot.sdf")
+        sim.load(tmp_path / "robot.step")
     with pytest.raises(sim.ModelError, match="expand it with xacro first"):
         sim.load(tmp_path / "robot.urdf.xacro")
 

@@ -32,7 +32,8 @@ SIM: dict[str, tuple[str, ...]] = {
 KERNELS: dict[str, tuple[str, ...]] = {
     "warp_kernels": (),
     "array_access": (),
-    "types": ("array_access",),
+    "lane_arithmetic": (),
+    "types": ("array_access", "lane_arithmetic"),
     "variants": (),
     "precision": ("types",),
     "solver.structs": ("types",),

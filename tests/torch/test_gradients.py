@@ -6,6 +6,7 @@ import torch
 
 import sim
 import sim.torch
+from sim.arrays import launch
 from sim.model.parameters import PARAMETERS
 from tests.simulation.worlds import hopper
 from tests.torch.worlds import STEPS, loss, simulator, tensors
@@ -33,6 +34,22 @@ def test_gradcheck_of_a_rollout(device):
         (x.q, x.qd, x.tau, x.friction, x.mass),
         fast_mode=True,  # along random directions; every entry is compared for a step
     )
+
+
+@pytest.mark.parametrize("requires_grad", [True, False])
+def test_kernels_of_the_way_back_are_loaded_with_those_of_the_rollout(requires_grad, monkeypatch, device):
+    loaded: list[set[str]] = []
+
+    def load(kernels, device):
+        loaded.append({kernel.key for kernel in kernels})
+        load_kernels(kernels, device)
+
+    load_kernels = launch.load_kernels
+    monkeypatch.setattr(launch, "load_kernels", load)
+    s = simulator(device)
+    x = tensors(s, 1, requires_grad=requires_grad)
+    sim.torch.rollout(s, x.q, x.qd, x.tau)
+    assert ("rnea_adjoint" in next(keys for keys in loaded if "aba" in keys)) == requires_grad
 
 
 def test_gradcheck_of_a_step(device):

@@ -30,37 +30,48 @@ LOOKED_UP = """
     char* at = reinterpret_cast<char*>(where[0]) + first * step{offsets};
     using pointer = wp::{scalar}*;
 """
-_LOAD = """
+# The last group may have fewer worlds: loops for it stay loops, or most of the code would be theirs. What they index is a
+# vector, which need not lie in memory for it.
+_VECTOR = """
     typedef wp::{scalar} vector __attribute__((ext_vector_type({lanes}), aligned(sizeof(wp::{scalar}))));
-    vector v;
-    if (own >= {lanes})
-        for (int n = 0; n < {lanes}; ++n) v[n] = *pointer(at + n * step);
-    else
-        for (int n = 0; n < {lanes}; ++n) v[n] = *pointer(at + (n < own ? n : own - 1) * step);
+"""
+_ROLLED = "#pragma clang loop unroll(disable) vectorize(disable)"
+_RETURN = """
     wp::vec_t<{lanes}, wp::{scalar}> x;
     *reinterpret_cast<vector*>(x.c) = v;
     return x;
 """
-_LOAD_BAR = """
-    wp::vec_t<{lanes}, wp::{scalar}> x;
-    if (own >= {lanes})
-        for (int n = 0; n < {lanes}; ++n) x.c[n] = *pointer(at + n * step);
+_LOAD = f"""
+    {_VECTOR}
+    vector v;
+    if (own >= {{lanes}})
+        for (int n = 0; n < {{lanes}}; ++n) v[n] = *pointer(at + n * step);
     else
-        for (int n = 0; n < own; ++n) x.c[n] = *pointer(at + n * step);
-    return x;
+        {_ROLLED}
+        for (int n = 0; n < {{lanes}}; ++n) v[n] = *pointer(at + (n < own ? n : own - 1) * step);
+    {_RETURN}
 """
-_STORE = """
-    if (own >= {lanes})
-        for (int n = 0; n < {lanes}; ++n) *pointer(at + n * step) = x.c[n];
+_LOAD_BAR = f"""
+    {_VECTOR}
+    vector v = 0;
+    if (own >= {{lanes}})
+        for (int n = 0; n < {{lanes}}; ++n) v[n] = *pointer(at + n * step);
     else
-        for (int n = 0; n < own; ++n) *pointer(at + n * step) = x.c[n];
+        {_ROLLED}
+        for (int n = 0; n < own; ++n) v[n] = *pointer(at + n * step);
+    {_RETURN}
 """
-_ADD = """
-    if (own >= {lanes})
-        for (int n = 0; n < {lanes}; ++n) *pointer(at + n * step) += x.c[n];
+_CHANGE = f"""
+    {_VECTOR}
+    const vector v = *reinterpret_cast<const vector*>(x.c);
+    if (own >= {{lanes}})
+        for (int n = 0; n < {{lanes}}; ++n) *pointer(at + n * step) {{assign}} v[n];
     else
-        for (int n = 0; n < own; ++n) *pointer(at + n * step) += x.c[n];
+        {_ROLLED}
+        for (int n = 0; n < own; ++n) *pointer(at + n * step) {{assign}} v[n];
 """
+_STORE = _CHANGE.replace("{assign}", "=")
+_ADD = _CHANGE.replace("{assign}", "+=")
 # What the next group reads or writes is on its way to the nearest cache while this one is worked on.
 _FETCH = """
     for (int n = {lanes}; n < (own < 2 * {lanes} ? own : 2 * {lanes}); ++n)

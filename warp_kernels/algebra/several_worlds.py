@@ -7,6 +7,30 @@ import warp as wp
 
 from warp_kernels.types import lane_types, warp_types
 
+_VECTOR = """
+    typedef wp::{scalar} vector __attribute__((ext_vector_type({lanes}), aligned(sizeof(wp::{scalar}))));
+"""
+_RETURN = """
+    wp::vec_t<{lanes}, wp::{scalar}> result;
+    *reinterpret_cast<vector*>(result.c) = y;
+    return result;
+"""
+_OF_LANES = """
+    const vector of = *reinterpret_cast<const vector*>(x.c), none = wp::{scalar}(0), one = wp::{scalar}(1);
+"""
+_SIGN = (
+    _OF_LANES
+    + """
+    const vector y = of > none ? one : of < none ? -one : none;
+"""
+)
+_OVER_ROOT = (
+    _OF_LANES
+    + """
+    const vector y = of == none ? none : one / __builtin_elementwise_sqrt(of);
+"""
+)
+
 
 def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
     """See :mod:`warp_kernels.algebra`; :func:`one_world` has the same functions but ``total``, and sine and cosine."""
@@ -17,12 +41,11 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
     articulated = t.articulated
     one_vec3, one_transform = plain.vec3, plain.transform
 
-    @wp.func
-    def real(x: scalar):
-        y = lane()
-        for i in range(wp.static(lanes)):
-            y[i] = x
-        return y
+    def native(code: str) -> str:
+        return (_VECTOR + code + _RETURN).format(lanes=lanes, scalar=scalar.__name__)
+
+    @wp.func_native(native("const vector y = x;"))
+    def real(x: scalar) -> lane: ...
 
     @wp.func
     def same_vec3(v: one_vec3):
@@ -44,13 +67,9 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
     def div(x: lane, y: lane):
         return wp.cw_div(x, y)
 
-    @wp.func
-    def sign(x: lane):
+    @wp.func_native(native(_SIGN))
+    def sign(x: lane) -> lane:
         """1, -1, or 0 of zero, of which ``wp.sign`` is 1."""
-        y = lane()
-        for i in range(wp.static(lanes)):
-            y[i] = wp.where(x[i] > scalar(0.0), scalar(1.0), wp.where(x[i] < scalar(0.0), scalar(-1.0), scalar(0.0)))
-        return y
 
     @wp.func
     def make_vec3(x: lane, y: lane, z: lane):
@@ -60,14 +79,14 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
     def make_quat(x: lane, y: lane, z: lane, w: lane):
         return quat(wp.matrix_from_rows(x, y, z, w))
 
+    @wp.func_native(native(_OVER_ROOT))
+    def over_root(x: lane) -> lane:
+        """One over the root; of zero zero."""
+
     @wp.func
     def over_length(q: quat):
         """One over the length of a quaternion; of zero zero."""
-        square = wp.cw_mul(q[0], q[0]) + wp.cw_mul(q[1], q[1]) + wp.cw_mul(q[2], q[2]) + wp.cw_mul(q[3], q[3])
-        y = lane()
-        for i in range(wp.static(lanes)):
-            y[i] = wp.where(square[i] == scalar(0.0), scalar(0.0), scalar(1.0) / wp.sqrt(square[i]))
-        return y
+        return over_root(wp.cw_mul(q[0], q[0]) + wp.cw_mul(q[1], q[1]) + wp.cw_mul(q[2], q[2]) + wp.cw_mul(q[3], q[3]))
 
     @wp.func
     def unit(q: quat):

@@ -13,6 +13,31 @@ from warp_kernels.algebra.entries import entry_functions
 from warp_kernels.algebra.whole_frames import frame_entry_functions
 from warp_kernels.types import lane_types, warp_types
 
+# Of parameters that each world has its own of; ``one`` is the first number of those of lane n. These loops stay loops: most
+# models have one value for all worlds, and most of the code would be theirs.
+_OWN = """
+    const int last = values.shape[0] - 1;
+    #pragma clang loop unroll(disable) vectorize(disable)
+    for (int n = 0; n < {lanes}; ++n) {{
+        const int world = group * {lanes} + n;
+        using numbers = wp::{scalar}*;
+"""
+_LOAD_OWN = f"""
+    wp::mat_t<{{rows}}, {{lanes}}, wp::{{scalar}}> x;
+    {_OWN}
+        const numbers one = numbers(&wp::index(values, world < last ? world : last, item));
+        for (int c = 0; c < {{rows}}; ++c) x.data[c][n] = one[c];
+    }}}}
+    return x;
+"""
+_ADD_OWN = f"""
+    {_OWN}
+        if (world > last) return;
+        const numbers one = numbers(&wp::index(values, world, item));
+        for (int c = 0; c < {{rows}}; ++c) one[c] += x.data[c][n];
+    }}}}
+"""
+
 
 def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNamespace:
     """See :mod:`warp_kernels.algebra`; :func:`one_world_arrays` has the same functions. ``a`` has the arithmetic."""
@@ -25,6 +50,27 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
     array2d = wp.array2d(dtype=scalar)
     array_vec3, array_mat33, array_transform = (wp.array2d(dtype=x) for x in (one_vec3, one_mat33, one_transform))
 
+    def native(code: str, rows: int) -> str:
+        return code.format(lanes=lanes, scalar=scalar.__name__, rows=rows)
+
+    @wp.func_native(native(_LOAD_OWN, 3))
+    def own_vec3(values: array_vec3, group: int, item: int) -> vec3: ...
+
+    @wp.func_native(native(_LOAD_OWN, 9))
+    def own_mat33(values: array_mat33, group: int, item: int) -> mat33: ...
+
+    @wp.func_native(native(_LOAD_OWN, 7))
+    def own_transform(values: array_transform, group: int, item: int) -> transform: ...
+
+    @wp.func_native(native(_ADD_OWN, 3))
+    def add_own_vec3(values: array_vec3, group: int, item: int, x: vec3): ...
+
+    @wp.func_native(native(_ADD_OWN, 9))
+    def add_own_mat33(values: array_mat33, group: int, item: int, x: mat33): ...
+
+    @wp.func_native(native(_ADD_OWN, 7))
+    def add_own_transform(values: array_transform, group: int, item: int, x: transform): ...
+
     @wp.func
     def load_param_scalar(values: array2d, group: int, item: int):
         if values.shape[0] == 1:
@@ -35,43 +81,20 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
     def load_param_vec3(values: array_vec3, group: int, item: int):
         if values.shape[0] == 1:
             return a.same_vec3(values[0, item])
-        x = vec3()
-        last = values.shape[0] - 1
-        for i in range(wp.static(lanes)):
-            one = values[wp.min(group * lanes + i, last), item]
-            for c in range(3):
-                x[c, i] = one[c]
-        return x
+        return own_vec3(values, group, item)
 
     @wp.func
     def load_param_mat33(values: array_mat33, group: int, item: int):
         if values.shape[0] == 1:
             m = values[0, item]
             return a.mat_rows(a.same_vec3(m[0]), a.same_vec3(m[1]), a.same_vec3(m[2]))
-        x = mat33()
-        last = values.shape[0] - 1
-        for i in range(wp.static(lanes)):
-            one = values[wp.min(group * lanes + i, last), item]
-            for r in range(3):
-                for c in range(3):
-                    x[3 * r + c, i] = one[r, c]
-        return x
+        return own_mat33(values, group, item)
 
     @wp.func
     def load_param_transform(values: array_transform, group: int, item: int):
         if values.shape[0] == 1:
             return a.same_transform(values[0, item])
-        x = transform()
-        last = values.shape[0] - 1
-        for i in range(wp.static(lanes)):
-            one = values[wp.min(group * lanes + i, last), item]
-            p = wp.transform_get_translation(one)
-            r = wp.transform_get_rotation(one)
-            for c in range(3):
-                x[c, i] = p[c]
-            for c in range(4):
-                x[3 + c, i] = r[c]
-        return x
+        return own_transform(values, group, item)
 
     @wp.func
     def add_scalar(bars: array2d, group: int, item: int, x: lane):
@@ -85,9 +108,7 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
         if bars.shape[0] == 1:
             wp.atomic_add(bars, 0, item, one_vec3(a.total(x[0]), a.total(x[1]), a.total(x[2])))
         else:
-            for i in range(wp.static(lanes)):
-                if group * lanes + i < bars.shape[0]:
-                    bars[group * lanes + i, item] += one_vec3(x[0, i], x[1, i], x[2, i])
+            add_own_vec3(bars, group, item, x)
 
     @wp.func
     def add_mat33(bars: array_mat33, group: int, item: int, x: mat33):
@@ -98,11 +119,7 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
             )  # fmt: skip
             wp.atomic_add(bars, 0, item, whole)
         else:
-            for i in range(wp.static(lanes)):
-                if group * lanes + i < bars.shape[0]:
-                    bars[group * lanes + i, item] += one_mat33(
-                        x[0, i], x[1, i], x[2, i], x[3, i], x[4, i], x[5, i], x[6, i], x[7, i], x[8, i]
-                    )  # fmt: skip
+            add_own_mat33(bars, group, item, x)
 
     @wp.func
     def add_transform(bars: array_transform, group: int, item: int, x: transform):
@@ -113,11 +130,7 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
             )
             wp.atomic_add(bars, 0, item, whole)
         else:
-            for i in range(wp.static(lanes)):
-                if group * lanes + i < bars.shape[0]:
-                    bars[group * lanes + i, item] += one_transform(
-                        one_vec3(x[0, i], x[1, i], x[2, i]), one_quat(x[3, i], x[4, i], x[5, i], x[6, i])
-                    )
+            add_own_transform(bars, group, item, x)
 
     # Scratch [items, groups]. Nothing else adds to it meanwhile: a CPU runs a launch in one thread.
     @wp.func

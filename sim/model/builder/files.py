@@ -136,6 +136,60 @@ class Files(WorldSpec):
             drives=drives,
         )
 
+    def add_sdf(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        visual: bool = True,
+        collision: bool = True,
+        friction: float | None = None,
+        restitution: float = 0.0,
+        decompose: bool | float = False,
+        package_dirs: Sequence[str | os.PathLike[str]] = (),
+    ) -> list[Part]:
+        """Add the models of an SDF file, at its top or in its world. Either all of it is added, or nothing.
+
+        How the file is read is described at :func:`sim.importers.sdf.add_sdf`. Gravity stays as the builder has it.
+
+        Args:
+            path: a ``.sdf`` or ``.world`` file.
+            name: prefix of all names, as "name/"; lets several copies stand in one world.
+            position: of the file's world frame in the world [m].
+            orientation: of that frame, quaternion xyzw.
+            visual: read the visual geometry, with its meshes.
+            collision: read the collision geometry, with its meshes.
+            friction: Coulomb friction of all collision geometry, instead of the file's.
+            restitution: restitution of the collision geometry.
+            decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
+                ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
+                1 for few.
+            package_dirs: folders to search for ``model://`` models and meshes before all others.
+
+        Returns:
+            the parts, one for each model.
+
+        Raises:
+            ImportFileError: naming the file, the element and its line.
+            ModelError: for a wrong argument.
+        """
+        add_sdf = reader("sdf").function()
+        return add_sdf(
+            self,
+            path,
+            name=name,
+            position=position,
+            orientation=orientation,
+            visual=visual,
+            collision=collision,
+            friction=friction,
+            restitution=restitution,
+            decompose=decompose,
+            package_dirs=package_dirs,
+        )
+
     def add_mjcf(
         self,
         path: str | os.PathLike[str],

@@ -44,10 +44,17 @@ class Shard:
         self._forward_reports = [HostWriter(step.largest_residual), HostWriter(step.total_overflow)]
         self._bad_step, self._left = HostWriter(step.last_bad_step), HostWriter(step.adjoint_residual)
 
-    def record_forward(self) -> None:
-        """Capture the forward step, unless that was done. Call it from one thread only."""
+    def record_forward(self, names: frozenset[str] | None = None) -> None:
+        """Capture the forward step, unless that was done. Call it from one thread only.
+
+        Args:
+            names: parameters of the way back that will follow; then its kernels are compiled together with these.
+        """
         if self._forward is None:
-            load_launched(self._forward_step, self.step.device)
+            if names is not None:
+                self.step.prepare_backward()
+                self.step.watch_parameters(names)
+            load_launched(self._forward_step if names is None else self._both_ways, self.step.device)
             self.step.forward()  # loads what is left, which a capture must not do
             self._forward = self._capture(self._forward_step)
 
@@ -170,6 +177,10 @@ class Shard:
         self.step.load()
         self.step.forward()
         self.step.store(**reports)
+
+    def _both_ways(self) -> None:
+        self._forward_step()
+        self.step.backward_step()
 
     def _capture(self, work: Callable[[], None]) -> wp.Graph:
         """Record launches as a graph. The kernels must have been loaded before."""

@@ -12,6 +12,7 @@ import numpy as np
 from pxr import Sdf, Usd
 
 from tests.importers.hostile import features
+from tests.importers.hostile.sdf import sdfs
 
 # Put into every place of a valid file in turn.
 VALUES = (
@@ -105,7 +106,14 @@ def make_corpus(folder: Path) -> list[Path]:
     for name, data in meshes().items():
         (folder / name).write_bytes(data)
     made = []
-    for name, data in (*urdfs(), *mjcfs(), *usds(folder), *features.mjcfs(), *features.usds()):
+    for name, data in (
+        *urdfs(),
+        *sdfs(VALUES, (*meshes(), *PATHS)),
+        *mjcfs(),
+        *usds(folder),
+        *features.mjcfs(),
+        *features.usds(),
+    ):
         path = folder / name
         path.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass"))
         made.append(path)

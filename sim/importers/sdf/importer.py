@@ -1,0 +1,331 @@
+"""SDF: read models and worlds of Gazebo's format into a :class:`sim.ModelBuilder`.
+
+The one parser on PyPI, python-sdformat, has had no release since 2022, and libsdformat has no wheel; meshes, XML with
+lines and messages are those of URDF's reader.
+"""
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from sim.errors import ImportFileError, ModelError, SDFWarning
+from sim.importers.decomposition import threshold_of
+from sim.importers.meshes import MeshLibrary
+from sim.importers.sdf.joints import JointFrame, joint_properties, tree_of
+from sim.importers.sdf.scopes import FlatModel, Library, flat_models, version_of
+from sim.importers.sdf.shapes import shapes
+from sim.importers.sdf.values import flag, number, pose, vector
+from sim.importers.transaction import LIBRARY_ERRORS, all_or_nothing, in_words, named_file
+from sim.importers.xmltree import Element, parse_xml
+from sim.model.builder import ModelBuilder
+from sim.model.model import Part
+from sim.model.names import free_name
+from sim.model.poses import IDENTITY, compose, inverse, is_identity
+from sim.model.spec_checks import is_physical
+from sim.model.spec_checks import pose as check_pose
+from sim.model.specs import IDENTITY_QUATERNION, WORLD, Vector
+
+EARTH = (0.0, 0.0, -9.81)
+# What is read, or says nothing about bodies, by the element around it.
+READ = {
+    "model": {"link", "joint", "frame", "model", "include", "static", "pose", "self_collide"},
+    "link": {"inertial", "collision", "visual", "pose", "gravity"},
+    "joint": {"parent", "child", "axis", "pose", "mimic"},
+    "collision": {"geometry", "pose", "surface"},
+    "visual": {"geometry", "pose", "material"},
+    "world": {"model", "include", "gravity", "light", "scene", "gui", "frame"},
+}
+
+
+def add_sdf(
+    builder: ModelBuilder,
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    position: Vector = (0.0, 0.0, 0.0),
+    orientation: Vector = IDENTITY_QUATERNION,
+    visual: bool = True,
+    collision: bool = True,
+    friction: float | None = None,
+    restitution: float = 0.0,
+    decompose: bool | float = False,
+    package_dirs: Sequence[str | os.PathLike[str]] = (),
+) -> list[Part]:
+    """Add the models of an SDF file, at its top or in its world. Either all of it is added, or nothing.
+
+    - Names of links, joints and frames are those of the file behind that of their model, as "robot/arm", without it
+      where the file has one model; those of nested models keep their "::". ``<include>`` finds models next to the file,
+      in ``package_dirs`` and in the folders that Gazebo's environment variables name.
+    - A link that no joint carries is free, unless its model is static: then all its links are fixed to the world.
+      Poses follow ``relative_to``, ``attached_to`` and ``degrees``. The frame of a link is that of SDF, moved to the
+      origin of the joint that carries it; where that moves it, the frame "<link>/origin" is the one of SDF.
+    - Joints: revolute, continuous, prismatic, ball and fixed, with limits, damping, friction, springs and ``<mimic>``.
+      Others, and joints that close loops, are errors.
+    - A link without ``<inertial>`` has the mass of 1 kg and the inertia that SDF gives it.
+    - Sliding friction is the first one of ``<ode>``; a pair uses the product, so that a ground of 1 leaves it as it is.
+    - Links of a model collide with each other only with ``<self_collide>``, and never where a joint joins them.
+    - What isn't read (plugins, sensors, physics engines' settings ...) is listed in one warning.
+
+    Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_sdf`.
+    """
+    if name is not None and not name:
+        raise ModelError("add_sdf: name is empty; leave it out to use the names of the file")
+    base, threshold = check_pose("add_sdf", position, orientation), threshold_of(decompose)
+    file = Path(path)
+    with named_file(file), all_or_nothing(builder):
+        root = parse_xml(file)
+        top = _top(root)
+        library = Library(file.resolve().parent, package_dirs)
+        models = list(flat_models(top, version_of(root), library))
+        if not models:
+            raise ImportFileError(file, "contains no models; there is nothing to simulate")
+        prefix = "" if name is None else f"{name}/"
+        reader = _Reader(builder, base, friction, restitution, threshold, visual, collision, package_dirs)
+        parts = [reader.add(model, prefix, several=len(models) > 1) for model in models]
+        reader.warn(file, root)
+    return parts
+
+
+def read_gravity(path: str | os.PathLike[str]) -> np.ndarray:
+    """Gravity of the world of an SDF file [m/s^2]; (0, 0, -9.81) where it states none.
+
+    Raises:
+        ImportFileError: if the file can't be read.
+    """
+    top = _top(parse_xml(Path(path)))
+    return vector(top, "gravity", EARTH) if top.tag == "world" else np.array(EARTH)
+
+
+def _top(root: Element) -> Element:
+    """The world of a file, or its root where it has none."""
+    version_of(root)
+    worlds = root.all("world")
+    if len(worlds) > 1:
+        raise worlds[1].error("is a second world; a file must have one")
+    if worlds and root.all("model"):
+        raise root.error("has models beside its world; put them into it")
+    return worlds[0] if worlds else root
+
+
+@dataclass
+class _Reader:
+    """Adds models to the builder."""
+
+    builder: ModelBuilder
+    base: np.ndarray
+    friction: float | None
+    restitution: float
+    threshold: float | None
+    visual: bool
+    collision: bool
+    package_dirs: Sequence[str | os.PathLike[str]]
+    notes: list[str] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    meshes: dict[Path, MeshLibrary] = field(default_factory=dict)
+
+    def add(self, model: FlatModel, prefix: str, several: bool) -> Part:
+        """Add a model as a part."""
+        own = f"{prefix}{model.name}/" if several else prefix
+        carrier = {} if model.static else tree_of(model)
+        frames = {link: self._frame(model, link, carrier.get(link)) for link in model.links}
+        names = {link: f"{own}{link}" if own + link != WORLD else f"{model.name}/{link}" for link in model.links}
+        for link, element in model.links.items():
+            self._link(model, link, element, names[link], frames[link])
+        joints = [self._joint(model, link, names, frames, carrier.get(link), own) for link in model.links]
+        for joint in carrier.values():
+            self._mimic(model, joint, own)
+        self._frames(model, own, names, frames)
+        if not flag(model.element, "self_collide"):
+            self.builder.exclude_group(list(names.values()))
+        self._count(model.element)
+        return self.builder.add_part(own.rstrip("/") or model.name, list(names.values()), joints)
+
+    def _frame(self, model: FlatModel, link: str, joint: JointFrame | None) -> np.ndarray:
+        """Where the frame of a link is in the world [7]: at its joint, turned as in SDF."""
+        there = model.pose_of(link, model.links[link], self.base)
+        if joint is None:
+            return there
+        at = model.pose_of(joint.name, joint.element, self.base)
+        return np.concatenate([at[:3], there[3:]])
+
+    def _link(self, model: FlatModel, link: str, element: Element, name: str, frame: np.ndarray) -> None:
+        local = compose(inverse(frame), model.pose_of(link, element, self.base))
+        mass, com, inertia = _inertial(element)
+        with _located(element, f"link '{name}'"):
+            self.builder.add_link(
+                name, mass=mass, com=_moved(local, com), inertia=_turned(local, inertia), allow_unphysical=True,
+                gravity_compensation=None if flag(element, "gravity", default=True) else 1.0,
+            )  # fmt: skip
+        if not is_physical(inertia):
+            self.notes.append(f"link '{name}': no physical body has its inertia, which is kept as in the file")
+        if not is_identity(local):
+            self.builder.add_frame(f"{name}/origin", name, local[:3], local[3:])
+        self._geometries(element, name, local)
+        self._count(element)
+
+    def _geometries(self, element: Element, name: str, local: np.ndarray) -> None:
+        folder = element.path.resolve().parent
+        meshes = self.meshes.setdefault(folder, MeshLibrary(folder, self.package_dirs))
+        visuals = element.all("visual") if self.visual else []
+        for tag, items in (("visual", visuals), ("collision", element.all("collision") if self.collision else [])):
+            for item in items:
+                label = f"{name}/{item.attributes.get('name') or tag}"
+                found = list(shapes(item, meshes, self.threshold))
+                for number_, shape in enumerate(found):
+                    own = label if len(found) == 1 else f"{label}/{number_}"
+                    own = free_name(own, self.builder.geometries)
+                    placed = compose(local, shape.pose)
+                    surface: dict[str, float] = {}
+                    if tag == "collision":
+                        surface = {"friction": self._friction(item), "restitution": self.restitution}
+                    with _located(item, f"geometry '{own}'"):
+                        self.builder.add_geometry(
+                            name, shape.type, name=own, size=shape.size, mesh=shape.mesh, rgba=shape.rgba,
+                            position=placed[:3], orientation=placed[3:], collides=tag == "collision",
+                            visible=tag == "visual" or not visuals, **surface,  # type: ignore[arg-type]
+                        )  # fmt: skip
+                self._count(item)
+
+    def _friction(self, collision: Element) -> float:
+        found: Element | None = collision
+        for tag in ("surface", "friction", "ode"):
+            found = None if found is None else found.optional(tag)
+        if self.friction is not None or found is None:
+            return 1.0 if self.friction is None else self.friction
+        return number(found, "mu", 1.0)
+
+    def _joint(
+        self,
+        model: FlatModel,
+        link: str,
+        names: dict[str, str],
+        frames: dict[str, np.ndarray],
+        joint: JointFrame | None,
+        own: str,
+    ) -> str:
+        """Add the joint that carries a link: its own, or one to the world."""
+        if joint is None:
+            type = "fixed" if model.static else "free"
+            label = f"{names[link]}_{type}"
+            while label in self.builder.joints or label.removeprefix(own) in model.joints:
+                label += "_base"
+            with _located(model.links[link], f"joint '{label}'"):
+                where = frames[link]
+                return self.builder.add_joint(label, type, child=names[link], position=where[:3], orientation=where[3:])
+        parent = WORLD if joint.parent == WORLD else names[joint.parent]
+        above = IDENTITY if joint.parent == WORLD else frames[joint.parent]
+        where = compose(inverse(above), frames[link])
+        properties = joint_properties(model, joint, frames[link], self.base)
+        self._count(joint.element)
+        with _located(joint.element, f"joint '{own}{joint.name}'"):
+            return self.builder.add_joint(
+                own + joint.name, joint.type, parent=parent, child=names[link], position=where[:3],
+                orientation=where[3:], **properties,  # type: ignore[arg-type]
+            )  # fmt: skip
+
+    def _mimic(self, model: FlatModel, joint: JointFrame, own: str) -> None:
+        axis = joint.element.optional("axis")
+        mimic = None if axis is None else axis.optional("mimic")
+        if mimic is None:
+            return
+        other = joint.prefix + mimic.text("joint")
+        if other not in model.joints:
+            raise mimic.error(f"follows joint '{other}', which doesn't exist")
+        ratio = number(mimic, "multiplier", 1.0)
+        offset = number(mimic, "offset", 0.0) - ratio * number(mimic, "reference", 0.0)
+        with _located(mimic, f"coupling of joint '{own}{joint.name}' with '{own}{other}'"):
+            self.builder.add_joint_coupling(own + joint.name, own + other, ratio=ratio, offset=offset)
+
+    def _frames(self, model: FlatModel, own: str, names: dict[str, str], frames: dict[str, np.ndarray]) -> None:
+        """Add the frames of ``<frame>`` elements to the links that they are attached to."""
+        for frame, placed in model.frames.items():
+            if placed.element.tag != "frame":
+                continue
+            link = _carrier(model, frame)
+            above = self.base if link is None else frames[link]
+            local = compose(inverse(above), model.pose_of(frame, placed.element, self.base))
+            if link is None:
+                local = compose(above, local)
+            with _located(placed.element, f"frame '{own}{frame}'"):
+                self.builder.add_frame(own + frame, WORLD if link is None else names[link], local[:3], local[3:])
+
+    def _count(self, element: Element) -> None:
+        self.ignored.update(f"<{child.tag}>" for child in element.children if child.tag not in READ[element.tag])
+
+    def warn(self, file: Path, root: Element) -> None:
+        """Issue what was noted as one warning."""
+        if (top := _top(root)).tag == "world":
+            self._count(top)
+        if self.ignored:
+            kinds = ", ".join(f"{tag} ({count})" for tag, count in sorted(self.ignored.items()))
+            self.notes.append(f"ignored elements: {kinds}")
+        if self.notes:
+            warnings.warn(f"{file}: {'; '.join(self.notes)}", SDFWarning, stacklevel=4)
+
+
+def _carrier(model: FlatModel, frame: str) -> str | None:
+    """The link that a frame is attached to; None for the world of a static model."""
+    seen = set()
+    while frame in model.frames and frame not in seen:
+        seen.add(frame)
+        if frame in model.links:
+            return frame
+        element = model.frames[frame].element
+        if element.tag == "joint":
+            prefix = frame[: len(frame) - len(element.attributes["name"])]
+            frame = prefix + element.required("child").content
+        elif element.tag == "frame" and element.attributes.get("attached_to"):
+            frame = frame[: len(frame) - len(element.attributes["name"])] + element.attributes["attached_to"]
+        else:  # of a model: its first link, which SDF calls canonical
+            scope = frame.removesuffix("__model__") if frame.endswith("__model__") else ""
+            if element.tag == "frame":
+                scope = frame[: len(frame) - len(element.attributes["name"])]
+            elif element.tag in ("model", "include") and not frame.endswith("__model__"):
+                scope = f"{frame}::"
+            return next((link for link in model.links if link.startswith(scope)), None)
+    return None
+
+
+def _inertial(link: Element) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass [kg], centre of mass [m] and inertia about it in the link's axes [kg m^2]; SDF's where none is stated."""
+    inertial = link.optional("inertial")
+    if inertial is None:
+        return 1.0, np.zeros(3), np.eye(3)
+    if inertial.attributes.get("auto", "false").lower() in ("1", "true"):
+        raise inertial.error("inertia from shapes (auto) is not supported; state mass and inertia")
+    where, element = pose(inertial), inertial.optional("inertia")
+    xx, yy, zz, xy, xz, yz = 1.0, 1.0, 1.0, 0.0, 0.0, 0.0
+    if element is not None:
+        xx, yy, zz = (number(element, key, 1.0) for key in ("ixx", "iyy", "izz"))
+        xy, xz, yz = (number(element, key, 0.0) for key in ("ixy", "ixz", "iyz"))
+    inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return number(inertial, "mass", 1.0), where[:3], _turned(where, inertia)
+
+
+def _moved(where: np.ndarray, point: np.ndarray) -> np.ndarray:
+    return compose(where, np.concatenate([point, IDENTITY[3:]]))[:3]
+
+
+def _turned(where: np.ndarray, inertia: np.ndarray) -> np.ndarray:
+    """An inertia in the axes around a pose."""
+    axes = np.stack([_moved(where, axis) - where[:3] for axis in np.eye(3)], axis=1)
+    return np.asarray(axes @ inertia @ axes.T)
+
+
+@contextmanager
+def _located(element: Element, subject: str) -> Iterator[None]:
+    """Turn an error of the builder into one that names the file and the element."""
+    try:
+        yield
+    except ImportFileError:
+        raise
+    except ModelError as error:
+        raise element.error(str(error).removeprefix(f"{subject}: ")) from None
+    except LIBRARY_ERRORS as error:
+        raise element.error(f"can't be read: {in_words(error)}") from error

@@ -1,0 +1,121 @@
+"""Joints of an SDF file: which link each carries, its axis, limits and springs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.importers.sdf.scopes import FlatModel
+from sim.importers.sdf.values import bound, flag, number, numbers
+from sim.importers.xmltree import Element
+from sim.model.specs import WORLD
+
+TYPES = {
+    "revolute": "revolute",
+    "continuous": "continuous",
+    "prismatic": "prismatic",
+    "ball": "spherical",
+    "fixed": "fixed",
+}
+# SDF's limits where none are stated.
+UNLIMITED = 1e16
+
+
+@dataclass(frozen=True)
+class JointFrame:
+    """A joint that carries a link: its full name, the prefix of names that it uses, its parent link and its type."""
+
+    element: Element
+    name: str
+    prefix: str
+    parent: str
+    type: str
+
+
+def tree_of(model: FlatModel) -> dict[str, JointFrame]:
+    """The joint that carries each link, by the link.
+
+    Raises:
+        ImportFileError: naming a joint of another type, one whose links don't exist, or one that closes a loop.
+    """
+    found: dict[str, JointFrame] = {}
+    for name, (element, prefix) in model.joints.items():
+        type = element.text("type")
+        if type not in TYPES:
+            raise element.error(f"a {type} joint is not supported; types are {', '.join(TYPES)}")
+        parent, child = (_end(model, element, prefix, tag) for tag in ("parent", "child"))
+        if child == WORLD:
+            raise element.error("its child is the world; exchange parent and child")
+        if child in found:
+            raise element.error(f"link '{child}' has a joint already, '{found[child].name}'; loops are not supported")
+        found[child] = JointFrame(element, name, prefix, parent, TYPES[type])
+    for link, joint in found.items():
+        above, seen = joint.parent, {link}
+        while above in found and above not in seen:
+            seen.add(above)
+            above = found[above].parent
+        if above in seen:
+            raise joint.element.error(f"link '{link}' carries itself by a loop of joints")
+    return found
+
+
+def _end(model: FlatModel, element: Element, prefix: str, tag: str) -> str:
+    """The link at one end of a joint, or "world"; a frame stands for the link that it is attached to."""
+    name = element.required(tag).content
+    if name == WORLD:
+        return WORLD
+    seen: set[str] = set()
+    full = prefix + name
+    while full not in model.links and full in model.frames and full not in seen:
+        seen.add(full)
+        inside = model.frames[full].element
+        if inside.tag == "frame" and inside.attributes.get("attached_to"):
+            full = full[: len(full) - len(inside.attributes["name"])] + inside.attributes["attached_to"]
+    if full not in model.links:
+        raise element.error(f"its {tag} '{name}' is no link of model '{model.name}'")
+    return full
+
+
+def joint_properties(model: FlatModel, joint: JointFrame, frame: np.ndarray, base: np.ndarray) -> dict[str, object]:
+    """Arguments of :meth:`sim.ModelBuilder.add_joint`: axis, limits, damping, friction and spring.
+
+    Args:
+        model: the model.
+        joint: the joint.
+        frame: of the link that it carries, in the world [7].
+        base: the pose of the file's world.
+    """
+    element = joint.element
+    if joint.type in ("fixed", "spherical"):
+        return {}
+    axis = element.optional("axis")
+    if axis is None:
+        raise element.error(f"a {joint.type} joint needs an <axis>")
+    limit, dynamics = axis.optional("limit"), axis.optional("dynamics")
+    properties: dict[str, object] = {"axis": _axis(model, joint, axis, frame, base)}
+    effort, velocity = (bound(limit, key, np.inf, UNLIMITED) for key in ("effort", "velocity"))
+    # Negative ones are none.
+    properties |= {"effort": effort if effort >= 0.0 else np.inf, "velocity": velocity if velocity >= 0.0 else np.inf}
+    if joint.type != "continuous":
+        properties["lower"] = bound(limit, "lower", -np.inf, UNLIMITED)
+        properties["upper"] = bound(limit, "upper", np.inf, UNLIMITED)
+    if dynamics is not None:
+        properties |= {
+            "damping": number(dynamics, "damping", 0.0), "friction_loss": number(dynamics, "friction", 0.0),
+            "stiffness": number(dynamics, "spring_stiffness", 0.0),
+            "rest_position": number(dynamics, "spring_reference", 0.0),
+        }  # fmt: skip
+    return properties
+
+
+def _axis(model: FlatModel, joint: JointFrame, axis: Element, frame: np.ndarray, base: np.ndarray) -> np.ndarray:
+    """The axis along those of the link's frame [3]."""
+    stated = axis.optional("xyz")
+    xyz = np.array([0.0, 0.0, 1.0]) if stated is None else numbers(stated, 3)
+    within = joint.name
+    if stated is not None and stated.attributes.get("expressed_in"):
+        within = joint.prefix + stated.attributes["expressed_in"]
+    elif model.version < 1.5 or (model.version < 1.7 and flag(axis, "use_parent_model_frame")):
+        within = f"{joint.prefix}__model__"
+    there = model.pose_of(within, axis, base)
+    return np.asarray(Rotation.from_quat(frame[3:]).inv().apply(Rotation.from_quat(there[3:]).apply(xyz)))

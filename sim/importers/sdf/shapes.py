@@ -1,0 +1,112 @@
+"""Geometry of an SDF file."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ModelError
+from sim.importers.decomposition import convex_pieces
+from sim.importers.meshes import Colour, MeshLibrary
+from sim.importers.sdf.values import number, numbers, pose, vector
+from sim.importers.xmltree import Element
+from sim.model.model import Mesh
+from sim.model.poses import compose
+from warp_kernels import types as codes
+
+GREY: Colour = (0.7, 0.7, 0.7, 1.0)
+UNIT = (1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A shape as :meth:`sim.ModelBuilder.add_geometry` takes it; its pose is in the SDF link [7]."""
+
+    type: int
+    size: tuple[float, float, float]
+    mesh: Mesh | None
+    rgba: Colour
+    pose: np.ndarray
+
+
+def _box(kind: Element) -> tuple[int, tuple[float, float, float]]:
+    x, y, z = (0.5 * vector(kind, "size", UNIT)).tolist()
+    return codes.BOX, (x, y, z)
+
+
+def _ellipsoid(kind: Element) -> tuple[int, tuple[float, float, float]]:
+    x, y, z = vector(kind, "radii", UNIT).tolist()
+    return codes.ELLIPSOID, (x, y, z)
+
+
+PRIMITIVES = {
+    "box": _box,
+    "ellipsoid": _ellipsoid,
+    "sphere": lambda kind: (codes.SPHERE, (number(kind, "radius", 1.0), 0.0, 0.0)),
+    "cylinder": lambda kind: (codes.CYLINDER, (number(kind, "radius", 1.0), 0.5 * number(kind, "length", 1.0), 0.0)),
+    "capsule": lambda kind: (codes.CAPSULE, (number(kind, "radius", 0.5), 0.5 * number(kind, "length", 1.0), 0.0)),
+    "plane": lambda kind: (codes.PLANE, (0.0, 0.0, 0.0)),
+}
+
+
+def shapes(element: Element, meshes: MeshLibrary, threshold: float | None) -> Iterator[Shape]:
+    """The shapes of a ``<collision>`` or a ``<visual>``; a mesh that collides is its hull, or convex pieces.
+
+    Raises:
+        ImportFileError: for a shape that isn't supported.
+    """
+    geometry = element.required("geometry")
+    if len(geometry.children) != 1:
+        tags = ", ".join(f"<{child.tag}>" for child in geometry.children) or "nothing"
+        raise geometry.error(f"contains {tags}; it needs one shape")
+    kind, where, rgba = geometry.children[0], pose(element), _colour(element)
+    if kind.tag in PRIMITIVES:
+        code, size = PRIMITIVES[kind.tag](kind)
+        if code == codes.PLANE:
+            where = compose(where, np.concatenate([np.zeros(3), _turn(kind)]))
+        yield Shape(code, size, None, rgba or GREY, where)
+    elif kind.tag == "mesh":
+        try:
+            for mesh, own in _meshes(kind, meshes, element.tag == "collision", threshold):
+                yield Shape(codes.CONVEX, UNIT, mesh, rgba or own or GREY, where)
+        except ModelError as error:
+            raise kind.error(str(error)) from None
+    else:
+        known = ", ".join((*PRIMITIVES, "mesh"))
+        raise kind.error(f"<{kind.tag}> is not supported; shapes are {known}")
+
+
+def _turn(plane: Element) -> np.ndarray:
+    """The turn that takes z to the normal of a plane, quaternion xyzw."""
+    normal = vector(plane, "normal", (0.0, 0.0, 1.0))
+    if not normal.any():
+        raise plane.error("its normal is zero")
+    return np.asarray(Rotation.align_vectors([normal], [[0.0, 0.0, 1.0]])[0].as_quat())
+
+
+def _meshes(
+    kind: Element, meshes: MeshLibrary, collides: bool, threshold: float | None
+) -> list[tuple[Mesh, Colour | None]]:
+    if kind.all("submesh"):
+        raise kind.error("<submesh> is not supported; give it a mesh file of its own")
+    filename = kind.required("uri").content
+    if filename.startswith("model://"):
+        filename = f"package://{filename.removeprefix('model://')}"
+    scale = vector(kind, "scale", UNIT)
+    if (scale == 0.0).any():
+        raise kind.error(f"scale {scale.tolist()} has a zero, which flattens the mesh")
+    if not collides:
+        return [(piece.mesh, piece.rgba) for piece in meshes.pieces(filename, scale)]
+    if threshold is None:
+        return [(meshes.hull(filename, scale), None)]
+    return [(piece, None) for piece in convex_pieces(meshes.surface(filename, scale), threshold)]
+
+
+def _colour(element: Element) -> Colour | None:
+    material = element.optional("material")
+    found = None if material is None else material.optional("diffuse") or material.optional("ambient")
+    if found is None:
+        return None
+    r, g, b, a = np.clip(numbers(found, 4), 0.0, 1.0).tolist()
+    return r, g, b, a

@@ -1,0 +1,95 @@
+"""Values of SDF: numbers and poses as the text of elements."""
+
+import math
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.importers.xmltree import Element
+from sim.model.poses import IDENTITY
+from sim.model.specs import UNREACHABLE
+
+TRUE, FALSE = ("1", "true"), ("0", "false")
+
+
+def numbers(element: Element, count: int) -> np.ndarray:
+    """The text of an element as so many finite numbers.
+
+    Raises:
+        ImportFileError: naming the element.
+    """
+    words = element.content.split()
+    try:
+        values = np.array([float(word) for word in words])
+    except ValueError:
+        raise element.error(f"is not numeric: '{element.content[:80]}'") from None
+    if len(values) != count:
+        raise element.error(f"has {len(values)} numbers, expected {count}: '{element.content[:80]}'")
+    if not np.isfinite(values).all():
+        raise element.error(f"is not finite: '{element.content[:80]}'")
+    return values
+
+
+def vector(parent: Element, tag: str, default: tuple[float, ...]) -> np.ndarray:
+    """The numbers of a child; the default where there is none."""
+    found = parent.optional(tag)
+    return np.array(default) if found is None else numbers(found, len(default))
+
+
+def number(parent: Element, tag: str, default: float) -> float:
+    """The number of a child, likewise."""
+    return float(vector(parent, tag, (default,))[0])
+
+
+def bound(parent: Element | None, tag: str, default: float, largest: float = UNREACHABLE) -> float:
+    """A limit, infinite where it is left out or at least ``largest``."""
+    found = None if parent is None else parent.optional(tag)
+    if found is None:
+        return default
+    try:
+        value = float(found.content)
+    except ValueError:
+        raise found.error(f"is not a number: '{found.content[:80]}'") from None
+    if math.isnan(value):
+        raise found.error("is not a number")
+    return math.copysign(math.inf, value) if abs(value) >= largest else value
+
+
+def flag(parent: Element, tag: str, default: bool = False) -> bool:
+    """A child that is true or false."""
+    found = parent.optional(tag)
+    if found is None:
+        return default
+    word = found.content.lower()
+    if word not in (*TRUE, *FALSE):
+        raise found.error(f"is '{found.content[:80]}'; it must be true or false")
+    return word in TRUE
+
+
+def pose(parent: Element) -> np.ndarray:
+    """The ``<pose>`` of an element: position and quaternion xyzw [7], the identity without one."""
+    found = parent.optional("pose")
+    if found is None or (not found.content and "relative_to" in found.attributes):
+        return IDENTITY
+    if found.attributes.get("rotation_format", "euler_rpy") == "quat_xyzw":
+        values = numbers(found, 7)
+        if not values[3:].any():
+            raise found.error("its quaternion is zero")
+        return np.concatenate([values[:3], values[3:] / np.linalg.norm(values[3:])])
+    values = numbers(found, 6)
+    degrees = found.attributes.get("degrees", "false").lower() in TRUE
+    return np.concatenate([values[:3], Rotation.from_euler("xyz", values[3:], degrees=degrees).as_quat()])
+
+
+def relative_to(parent: Element) -> str | None:
+    """The frame that a pose is stated in; None for the usual one."""
+    found = parent.optional("pose")
+    return None if found is None else (found.attributes.get("relative_to") or None)
+
+
+def named(element: Element) -> str:
+    """The name that an element must have."""
+    name = element.text("name")
+    if "::" in name:
+        raise element.error(f"its name '{name}' contains '::', which SDF reserves for nested models")
+    return name
