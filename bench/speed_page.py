@@ -7,6 +7,11 @@ from bench.traffic import most_per_second
 
 STANDING = {"newton": "Newton's method", "pgs": "50 sweeps"}
 WORLDS = (1024, 4096, 16384, 65536)
+WORLDS_HEAD = [
+    "| scene | worlds | contacts | forward | with gradient | MuJoCo | MuJoCo, one iteration "
+    "| MuJoCo / forward | gradient / MuJoCo |",
+    "|---|---|---|---|---|---|---|---|---|",
+]
 
 
 def steps(records: Sequence[dict[str, Any]]) -> str:
@@ -34,6 +39,49 @@ def _jacobians(records: Sequence[dict[str, Any]]) -> str:
         f"{processor}, load average {load} beforehand.",
     ]
     return "\n".join(lines)
+
+
+def worlds(record: dict[str, Any]) -> str:
+    """Times over numbers of worlds, in five scenes."""
+    rows = record["rows"]
+    lines = [*WORLDS_HEAD, *map(_worlds_row, rows), ""]
+    lines += ["| 50 sweeps, at 64 worlds | Backswing, hard law | MuJoCo |", "|---|---|---|"]
+    lines += [
+        f"| {row['case']} | {row['pgs_us']:.1f} | {row['mujoco_pgs_us']:.1f} |" for row in rows if "pgs_us" in row
+    ]
+    return "\n".join([*lines, "", *_peers(record), _machine(record)])
+
+
+def worlds_in_short(record: dict[str, Any]) -> str:
+    """The same at a thousand worlds."""
+    rows = [_worlds_row(row) for row in record["rows"] if row["worlds"] == WORLDS[0]]
+    return "\n".join([*WORLDS_HEAD, *rows, "", _machine(record)])
+
+
+def _worlds_row(row: dict[str, Any]) -> str:
+    default, ours, gradient = (row[name] for name in ("mujoco_us", "forward_us", "gradient_us"))
+    times = " | ".join(f"{value:.1f}" for value in (ours, gradient, default, row["mujoco_fast_us"]))
+    cells = f"{row['contacts']:.1f} | {times} | {default / ours:.1f} | {gradient / default:.1f}"
+    return f"| {row['case']} | {row['worlds']} | {cells} |"
+
+
+def _peers(record: dict[str, Any]) -> list[str]:
+    """What other engines take for the ant, where they were measured."""
+    lines = []
+    for row in record.get("mjx", []):
+        lines.append(
+            f"{row['mjx']} takes {row['mjx_us']:.0f} µs for a step of the ant with {row['worlds']} worlds, with one "
+            f"Newton iteration, and\n{row['mjx_gradient_us']:.0f} µs for a step and its gradient."
+        )
+    for row in record.get("mujoco_warp", []):
+        version, count = row["version"], row["worlds"]
+        lines.append(f"mujoco_warp {version} takes {row['forward_us']:.0f} µs on the CPU with {count} worlds.")
+    return [*lines, ""] if lines else []
+
+
+def _machine(record: dict[str, Any]) -> str:
+    processor, load = (record["machine"][name] for name in ("processor", "load"))
+    return f"Measured on one core of {processor}, load average {load} beforehand."
 
 
 def dynamics(records: Sequence[dict[str, Any]]) -> str:

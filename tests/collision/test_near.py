@@ -38,9 +38,12 @@ def bodies(dtype: str = "float64", offset: float = 0.0, each: int = 5) -> sim.Mo
     return builder.finalize(dtype)
 
 
+@pytest.mark.parametrize("several", [True, False])  # worlds at a time, on a CPU
 @pytest.mark.parametrize(("dtype", "offset"), [("float64", 0.0), ("float32", 0.0), ("float32", 300.0)])
-def test_leaves_out_no_contact(dtype, offset, device):
+def test_leaves_out_no_contact(dtype, offset, several, device, monkeypatch):
     """Many worlds with bodies at rest, fast and spinning: contacts as if every pair were looked at, bit for bit."""
+    if not several:
+        monkeypatch.setattr("sim.simulation.stepping.workspace.lanes_worth", lambda lanes, worlds: 1)
     worlds = 60
     model = bodies(dtype, offset)
     rng = np.random.default_rng(8)
@@ -84,3 +87,19 @@ def test_counts_neighbours_and_not_pairs():
         simulator = sim.Simulator(model, DT, 1, "cpu", sim.ContactOptions(margin=margin))
         simulator.step(simulator.initial_state())
         np.testing.assert_array_equal(near_count(simulator.shards[0].step), [expected])
+
+
+@pytest.mark.parametrize("worlds", [1, 16])  # 16 are taken several at a time
+def test_rods_are_near_by_their_segments(worlds):
+    """Parallel rods side by side, whose balls overlap many others."""
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    count = 12
+    for number in range(count):
+        name = builder.add_link(f"rod{number}", mass=1.0, inertia=(0.01, 0.02, 0.015))
+        builder.add_joint(f"free{number}", "free", child=name, position=(0.2 * number, 0.0, 0.0))
+        builder.add_geometry(name, CAPSULE, size=(0.05, 0.5, 0.0))
+    model = builder.finalize("float64")
+    for margin, expected in ((0.0999, 0), (0.101, count - 1), (0.301, 2 * count - 3)):
+        simulator = sim.Simulator(model, DT, worlds, "cpu", sim.ContactOptions(margin=margin), threads=1)
+        simulator.step(simulator.initial_state())
+        np.testing.assert_array_equal(near_count(simulator.shards[0].step), [expected] * worlds)

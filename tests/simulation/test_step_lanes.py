@@ -89,10 +89,18 @@ CASES = {
     "actuators": (leg().finalize("float64"), sim.ContactOptions()),
     "compensated weight": (lifted(), sim.ContactOptions()),
     "MuJoCo's law": (lifted(), MUJOCO),
+    "MuJoCo's law, four feet": (walker(), MUJOCO),
+    "MuJoCo's law, joined, with pyramids": (joined(), sim.ContactOptions(law="mujoco", friction="pyramid")),
 }
 
 # Coordinates by which bodies are lifted off what they touch.
-RAISED = {"four feet": [2], "pyramids": [2], "bodies that touch": [9, 16], "joined": [6, 9]}
+RAISED = {
+    "four feet": [2],
+    "pyramids": [2],
+    "MuJoCo's law, four feet": [2],
+    "bodies that touch": [9, 16],
+    "joined": [6, 9],
+}
 
 
 def run(model: sim.Model, contact: sim.ContactOptions, lanes: int) -> dict[str, np.ndarray]:
@@ -172,8 +180,9 @@ def test_as_near_to_double_precision(build, monkeypatch):
         assert error <= 2.0 * of_one + 1e-4 * size, name
 
 
+@pytest.mark.parametrize("law", ["hard", "mujoco"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_what_stands_beside_a_world_changes_nothing(dtype):
+def test_what_stands_beside_a_world_changes_nothing(dtype, law):
     """Bit for bit, at the same place of its group. Worlds that land or slide take different numbers of Newton steps."""
     model, steps, worlds = walker(dtype), 20, 4 * LANES
     rng = np.random.default_rng(5)
@@ -182,7 +191,7 @@ def test_what_stands_beside_a_world_changes_nothing(dtype):
     # World n of a group goes n groups further.
     moved = np.arange(worlds).reshape(4, LANES)
     moved = np.stack([np.roll(moved[:, n], n) for n in range(LANES)], axis=1).ravel()
-    simulator = sim.Simulator(model, DT, worlds, "cpu")
+    simulator = sim.Simulator(model, DT, worlds, "cpu", sim.ContactOptions(law=law))
     found = []
     for order in (np.arange(worlds), moved):
         state = simulator.state(np.tile(model.q0, (worlds, 1)), qd[order])
@@ -195,14 +204,15 @@ def test_what_stands_beside_a_world_changes_nothing(dtype):
 
 
 @pytest.mark.filterwarnings("ignore::sim.errors.NotFiniteWarning")
-def test_a_bad_world_spoils_no_other():
+@pytest.mark.parametrize("law", ["hard", "mujoco"])
+def test_a_bad_world_spoils_no_other(law):
     """One world whose velocities grow beyond all numbers beside seven others of its group."""
     model, worlds = walker(), 2 * LANES
     qd = np.random.default_rng(6).normal(size=(worlds, model.nv))
     found = []
     for bad in (False, True):
         qd[2, 7] = 1e200 if bad else 0.0
-        simulator = sim.Simulator(model, DT, worlds, "cpu")
+        simulator = sim.Simulator(model, DT, worlds, "cpu", sim.ContactOptions(law=law))
         trajectory = simulator.rollout(simulator.state(np.tile(model.q0, (worlds, 1)), qd), steps=10)
         assert np.isfinite(trajectory.qd.numpy()[-1, 2]).all() != bad
         gradients = trajectory.backward(np.ones((worlds, model.nq)))

@@ -1,5 +1,7 @@
 """Which pairs are near enough to be looked at: one ball around each geometry, one bit for each pair and world.
 
+Of capsules, whose balls overlap much else, the segments are looked at where the balls are near.
+
 Bits of 32 pairs make a word, so that few words have to be read to find a world's near pairs in order. A pair is always
 near where no ball is known around one of its sides.
 """
@@ -13,11 +15,14 @@ import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.frame import geometry_frame_functions
-from warp_kernels.collision.plane.contact import plane_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, PLANE, SPHERE, kernel_module, warp_types
 
 WORD = 32
+# Segments whose squared sine is less than this share count as parallel, and what their squared distance may then be off by, as a share of
+# the square of their half lengths together.
+PARALLEL = 1.0e-6
+SLACK = 1.0e-5
 
 
 @wp.func
@@ -85,17 +90,55 @@ def bounding_functions(scalar: Any) -> SimpleNamespace:
             radius = geometries.hull_radius[geometry] * scale
         return radius
 
-    return SimpleNamespace(bounding_radius=bounding_radius, ball_radius=ball_radius, far_apart=far_apart)
+    @wp.func
+    def axis_length(type: int, size: vec3):
+        """How long the axis of a geometry is that stands for more than its centre: half of a capsule's segment, one of a plane."""
+        if type == CAPSULE:
+            return size[1]
+        if type == PLANE:
+            return scalar(1.0)
+        return scalar(0.0)
+
+    return SimpleNamespace(
+        bounding_radius=bounding_radius, ball_radius=ball_radius, far_apart=far_apart, axis_length=axis_length
+    )
+
+
+def rounding_of_places(scalar: Any) -> Any:
+    """What sums and differences of positions in the world may lose, relative to these."""
+    return scalar(8.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
 
 
 @functools.cache
 def near_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision: which balls are near each other."""
-    t = warp_types(scalar)
-    vec3, transform = t.vec3, t.transform
-    frame = geometry_frame_functions(scalar)
-    plane = plane_functions(scalar)
+    vec3 = warp_types(scalar).vec3
     Geometries = collision_structs(scalar).Geometries
+    zero, one = scalar(0.0), scalar(1.0)
+
+    @wp.func
+    def share(numerator: scalar, denominator: scalar):
+        """A place on a segment, from -1 to 1; the middle of one without length."""
+        if denominator > zero:
+            return wp.clamp(numerator / denominator, -one, one)
+        return zero
+
+    @wp.func
+    def segments_near(delta: vec3, half_a: vec3, half_b: vec3, room: scalar):
+        """Whether two segments, ``delta`` between their middles, come within a distance (Ericson 2005, 5.1.9), or nearly."""
+        aa = wp.length_sq(half_a)
+        bb = wp.length_sq(half_b)
+        ab = wp.dot(half_a, half_b)
+        along_a = wp.dot(half_a, delta)
+        along_b = wp.dot(half_b, delta)
+        square = aa * bb - ab * ab
+        place_a = share(along_a, aa)
+        if square > scalar(PARALLEL) * aa * bb:
+            place_a = share(along_a * bb - ab * along_b, square)
+        place_b = share(place_a * ab - along_b, bb)
+        place_a = share(along_a + place_b * ab, aa)
+        distance = wp.length_sq(delta + place_b * half_b - place_a * half_a)
+        return room > zero and distance <= room * room + scalar(SLACK) * (aa + bb)
 
     @wp.func
     def is_near(
@@ -103,12 +146,11 @@ def near_functions(scalar: Any) -> SimpleNamespace:
         b: int,
         world: int,
         geometries: Geometries,
-        geometry_placement: wp.array2d(dtype=transform),
-        pose: wp.array2d(dtype=transform),
         geometry_centre: wp.array2d(dtype=vec3),
         geometry_ball: wp.array2d(dtype=vec3),
+        geometry_axis: wp.array2d(dtype=vec3),
     ):
-        """Whether two balls, or a plane and a ball, may come closer than the margin. b is seen from a, which may turn."""
+        """Whether two balls or capsules, or a plane and one of them, may come closer than the margin. b is seen from a, which may turn."""
         delta = geometry_centre[b, world] - geometry_centre[a, world]
         ball_a = geometry_ball[a, world]
         ball_b = geometry_ball[b, world]
@@ -119,9 +161,15 @@ def near_functions(scalar: Any) -> SimpleNamespace:
                 # |delta| <= room + turn |delta|
                 straight = wp.max(scalar(1.0) - ball_a[2], scalar(0.0))
                 near = wp.length_sq(delta) * straight * straight <= room * room
+                half_a = geometry_axis[a, world]
+                half_b = geometry_axis[b, world]
+                if near and (wp.length_sq(half_a) > zero or wp.length_sq(half_b) > zero):
+                    room += ball_a[2] * wp.length(delta) - wp.length(half_a) - wp.length(half_b)
+                    near = segments_near(delta, half_a, half_b, room)
             elif geometries.type[a] == PLANE:
-                turn = frame.geometry_orientation(a, geometries.link[a], geometry_placement, pose, world)
-                height = wp.dot(plane.plane_normal(transform(vec3(), turn)), delta)
+                normal = geometry_axis[a, world]
+                half_b = geometry_axis[b, world]
+                height = wp.dot(normal, delta) + wp.length(half_b) - wp.abs(wp.dot(normal, half_b))
                 near = height <= room + ball_a[2] * wp.length(delta)
         return near
 
@@ -139,8 +187,7 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
     Geometries = collision_structs(scalar).Geometries
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     module = kernel_module("collision.near", scalar)
-    # What sums and differences of positions in the world may lose, relative to these.
-    rounding = scalar(8.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
+    rounding = rounding_of_places(scalar)
 
     @wp.kernel(module=module, enable_backward=False)
     def bound_geometries(
@@ -159,11 +206,13 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         geometry_centre: wp.array2d(dtype=vec3),
         geometry_ball: wp.array2d(dtype=vec3),
+        geometry_axis: wp.array2d(dtype=vec3),
     ):
         """Bound the geometries that some pair has.
 
         geometry_centre: in the world. geometry_ball: how far the geometry may reach within dt, half the margin and room
         for rounding included; its radius without these, negative where none is known; the angle by which it may turn.
+        geometry_axis: from the centre to the end of a capsule's segment; of a plane its normal; zero for others.
         """
         item, world = wp.tid()
         g = colliding[item]
@@ -181,6 +230,12 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         reach = wp.max(radius, scalar(0.0)) * (scalar(1.0) + turn) + way + scalar(0.5) * margin
         geometry_centre[g, world] = place
         geometry_ball[g, world] = vec3(reach + rounding * wp.length(place), radius, turn)
+        length = bounds.axis_length(geometries.type[g], size)
+        axis = vec3()
+        if length > scalar(0.0):
+            axes = frame.geometry_orientation(g, link, geometry_placement, pose, world)
+            axis = wp.quat_rotate(axes, vec3(scalar(0.0), scalar(0.0), length))
+        geometry_axis[g, world] = axis
 
     @wp.kernel(module=module, enable_backward=False)
     def near_pairs(
@@ -188,12 +243,10 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
         geometries: Geometries,
-        # Parameters
-        geometry_placement: wp.array2d(dtype=transform),
         # Data in
-        pose: wp.array2d(dtype=transform),
         geometry_centre: wp.array2d(dtype=vec3),
         geometry_ball: wp.array2d(dtype=vec3),
+        geometry_axis: wp.array2d(dtype=vec3),
         # Data out
         near: wp.array2d(dtype=wp.uint32),
     ):
@@ -204,7 +257,7 @@ def near_kernels(scalar: Any) -> SimpleNamespace:
         for pair in range(first, wp.min(first + WORD, pair_a.shape[0])):
             a = pair_a[pair]
             b = pair_b[pair]
-            if near_of.is_near(a, b, world, geometries, geometry_placement, pose, geometry_centre, geometry_ball):
+            if near_of.is_near(a, b, world, geometries, geometry_centre, geometry_ball, geometry_axis):
                 bits = bits | (wp.uint32(1) << wp.uint32(pair - first))
         near[word, world] = bits
 

@@ -2,7 +2,7 @@
 
 Kernels over groups stand for the second half of ``apply_impulses``, for ``velocity_adjoint``, for the second half of ``weight_adjoint``,
 for ``free_step_adjoint`` and for the last part of :mod:`warp_kernels.solver.newton.own_adjoint`, by Newton's method on worlds in which nothing
-bounces. The pushes of constraints differ from world to world, and come first.
+bounces, and under MuJoCo's law. The pushes of constraints differ from world to world, and come first.
 """
 
 import functools
@@ -12,7 +12,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.solver.newton.group.code import native_code
+from warp_kernels.algebra.lane_code import native_code
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, lane_types
 
@@ -223,6 +223,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         paths: Paths,
         dof_q: wp.array(dtype=int),
         dt: scalar,
+        ahead: scalar,
         # Parameters
         damping: array2d,
         stiffness: array2d,
@@ -232,6 +233,9 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         qd: array2d,
         qdd: array2d,
         response: reals,
+        qd_solved: array2d,
+        damping_loss: array2d,
+        damping_weight: array2d,
         # Adjoint in
         weight: reals,
         own_mass_bar: reals,
@@ -249,7 +253,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         stiffness_bar: array2d,
         rest_position_bar: array2d,
     ):
-        """As ``free_step_adjoint``, whose own_mass_bar may be empty."""
+        """As ``free_step_adjoint``, whose own_mass_bar and damping_loss may be empty."""
         group = wp.tid()
         for k in range(paths.dof_depth.shape[0]):
             w = weight[k, group]
@@ -261,27 +265,39 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             )  # fmt: skip
             if own_mass_bar_diagonal.shape[0] > 0:
                 diagonal += own_mass_bar_diagonal[k, group]
+            change = a.load(qdd, group, k)
+            free = a.load(qd, group, k) + ahead * change
+            damping_here = -dt * a.mul(w, free)
+            if damping_loss.shape[0] > 0:
+                late = a.load_bar(damping_weight, group, k)
+                loss = a.load(damping_loss, group, k)
+                diagonal += a.mul(late, loss)
+                damping_here += dt * a.mul(late, loss - a.load(qd_solved, group, k) + a.load(qd, group, k))
+                for d in range(paths.dof_depth[k]):
+                    j = paths.ancestor[first + d]
+                    bar = a.mul(late, a.load(damping_loss, group, j)) + a.mul(
+                        a.load_bar(damping_weight, group, j), loss
+                    )
+                    mass_bar[first + d, group] += bar
             mass_bar_diagonal[k, group] = diagonal
             a.store(motion_weight, group, k, -dt * w)
             if tau_bar.shape[0] > 0:
                 a.add(tau_bar, group, k, dt * w)
             damp = a.load_param_scalar(damping, group, k)
-            change = a.load(qdd, group, k)
-            free = a.load(qd, group, k) + dt * change
             if armature_bar.shape[0] > 0:
                 a.add_scalar(armature_bar, group, k, diagonal - dt * a.mul(w, change))
             if damping_bar.shape[0] > 0:
-                a.add_scalar(damping_bar, group, k, dt * (diagonal - a.mul(w, free)))
+                a.add_scalar(damping_bar, group, k, ahead * diagonal + damping_here)
             speed_bar = a.load_bar(qd_solved_bar, group, k) - dt * a.mul(damp, w)
             if dof_q[k] >= 0:
                 spring = a.load_param_scalar(stiffness, group, k)
                 pull = dt * a.mul(spring, w)
-                speed_bar -= dt * pull
+                speed_bar -= ahead * pull
                 a.add(q_bar, group, dof_q[k], -pull)
                 if stiffness_bar.shape[0] > 0:
                     rest = a.load_param_scalar(rest_position, group, k)
-                    stretch = a.load(q, group, dof_q[k]) - rest + dt * free
-                    a.add_scalar(stiffness_bar, group, k, dt * (dt * diagonal - a.mul(w, stretch)))
+                    stretch = a.load(q, group, dof_q[k]) - rest + ahead * free
+                    a.add_scalar(stiffness_bar, group, k, dt * (ahead * diagonal - a.mul(w, stretch)))
                 if rest_position_bar.shape[0] > 0:
                     a.add_scalar(rest_position_bar, group, k, pull)
             a.add(qd_bar, group, k, speed_bar)

@@ -15,6 +15,7 @@ from warp_kernels.collision.grid.cells import cell_kernels
 from warp_kernels.collision.grid.near import grid_kernels
 from warp_kernels.collision.materials import material_kernels
 from warp_kernels.collision.near import near_kernels
+from warp_kernels.collision.near_groups import near_group_kernels
 from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.touch.motions import slot_motion_kernels
@@ -29,7 +30,7 @@ def run_contacts(step: Workspace) -> None:
     elif step.many_pairs:
         _find_near_pairs(step)
     _detect(step)
-    if step.collision.has_turning_pairs:
+    if step.slot_time.shape[0]:
         _launch(step, slot_motion_kernels(step.scalar).slot_motions, _slots(step))
     _evaluate(step)
     _combine_materials(step)
@@ -45,8 +46,17 @@ def contact_identity(step: Workspace) -> wp.array:
 
 
 def _find_near_pairs(step: Workspace) -> None:
-    _bound_geometries(step)
-    _launch(step, near_kernels(step.scalar).near_pairs, step.near.shape, record_tape=False)
+    groups = step.groups
+    if groups.lanes == 1:
+        _bound_geometries(step)
+        _launch(step, near_kernels(step.scalar).near_pairs, step.near.shape, record_tape=False)
+        return
+    kernels, margin = near_group_kernels(step.scalar, groups.lanes), _margin(step)
+    sources = (groups, step, step.device_model, step.parameters, step.collision)
+    bounded = (step.collision.colliding.shape[0], groups.num_groups)
+    launch(kernels.bound_geometries, bounded, *sources, device=step.device, record_tape=False, **margin)
+    words = (step.near.shape[0], groups.num_groups)
+    launch(kernels.near_pairs, words, *sources, device=step.device, record_tape=False)
 
 
 def _find_near_bodies(step: Workspace) -> None:
@@ -60,14 +70,20 @@ def _find_near_bodies(step: Workspace) -> None:
 
 def _bound_geometries(step: Workspace) -> None:
     dim = (step.collision.colliding.shape[0], step.num_worlds)
-    margin = step.scalar(step.contact_options.margin)
-    _launch(step, near_kernels(step.scalar).bound_geometries, dim, record_tape=False, margin=margin)
+    _launch(step, near_kernels(step.scalar).bound_geometries, dim, record_tape=False, **_margin(step))
+
+
+def _margin(step: Workspace) -> dict[str, Any]:
+    """The distance within which contacts are looked for, and the time in which pairs may come as near.
+
+    Under MuJoCo's law what is within its margin is in contact, and nothing else however fast it approaches.
+    """
+    margin, dt = (step.contact_options.margin, step.dt) if step.law is None else (step.law.largest_margin, 0.0)
+    return {"margin": step.scalar(margin), "dt": step.scalar(dt)}
 
 
 def _detect(step: Workspace) -> None:
-    # Under MuJoCo's law what is within its margin is in contact, and nothing else however fast it approaches.
-    margin, dt = (step.contact_options.margin, step.dt) if step.law is None else (step.law.largest_margin, 0.0)
-    reach = {"margin": step.scalar(margin), "dt": step.scalar(dt)}
+    reach = _margin(step)
     for family in FAMILIES:
         # The first family sets the number of contacts, the others add to it.
         if family == FAMILIES[0] or step.collision.has_pairs(family):

@@ -13,8 +13,12 @@ from sim.arrays.launch import launch
 from sim.arrays.structs import fill
 from sim.dynamics.differentiable_op import WORTH_LANES, active_tape
 from sim.model.model import Model
+from sim.simulation.options import ContactOptions
+from sim.simulation.stepping.constraint_layout import ConstraintLayout
+from sim.simulation.stepping.mujoco.law import MujocoLaw
 from warp_kernels.algebra.lane_copies import lane_copy_kernels
-from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_CONSTRAINTS, group_structs
+from warp_kernels.solver.mujoco.laws import CONES, RESISTING
+from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_CONSTRAINTS, MOST_DOFS, group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.types import lane_types, warp_types
 
@@ -47,6 +51,9 @@ class LaneGroups:
     own_mass_bar: wp.array
     own_mass_bar_diagonal: wp.array
     weight: wp.array
+    geometry_centre: wp.array
+    geometry_ball: wp.array
+    geometry_axis: wp.array
 
     def __init__(
         self, model: Model, num_worlds: int, lanes: int, wrenches: bool, device: wp.Device, links_of_worlds: np.ndarray
@@ -143,6 +150,69 @@ class LaneGroups:
         return wp.zeros((groups.shape[0], self.num_worlds), dtype=dtype, device=self.device)
 
 
+class SolverChoice:
+    """Which solver a step has, and what it takes for the worlds of a lane group together; a part of the workspace."""
+
+    model: Model
+    contact_options: ContactOptions
+    law: MujocoLaw | None
+    layout: ConstraintLayout
+    groups: LaneGroups
+    max_constraints: int
+    lag: wp.array
+
+    @property
+    def newton(self) -> bool:
+        """Whether the problem of a step is solved by Newton's method."""
+        return self.contact_options.solver == "newton"
+
+    @property
+    def by_mujoco(self) -> bool:
+        """Whether the law is MuJoCo's."""
+        return self.law is not None
+
+    @property
+    def cone(self) -> str:
+        """Which cone of MuJoCo's law contacts have."""
+        friction = self.contact_options.friction
+        return RESISTING if friction == "cone" and self.layout.resisting else CONES[friction]
+
+    @property
+    def bouncing(self) -> bool:
+        """Whether contacts may bounce, so that positions may move along another velocity than the next one."""
+        return self.lag.shape[0] > 0
+
+    @property
+    def together(self) -> bool:
+        """Whether the worlds of a lane group are solved together by Newton's method, as far as that goes."""
+        # Of a contact that resists spinning or rolling two constraints answer together, but for MuJoCo's pyramids.
+        plain = self.newton and (not self.layout.resisting or (self.by_mujoco and self.cone != RESISTING))
+        return plain and self.groups.lanes > 1 and self.model.nv <= MOST_DOFS and self.max_constraints > 0
+
+    @property
+    def divided(self) -> bool:
+        """Whether bodies that don't press on each other are solved apart: in worlds too large for lane groups."""
+        many = self.model.num_trees > 1 and self.model.nv > MOST_DOFS
+        return many and self.newton and not self.by_mujoco
+
+    @property
+    def back_together(self) -> bool:
+        """Whether the way back through constraints takes the worlds of a lane group together."""
+        return self.values_together and not self.by_mujoco
+
+    @property
+    def values_together(self) -> bool:
+        """Whether the adjoints of row values are found for the worlds of a lane group together."""
+        plain = self.together and self.factored_together and self.contact_options.gradient_smoothing == 0.0
+        return plain and self.max_constraints <= MOST_BACK
+
+    @property
+    def factored_together(self) -> bool:
+        """Whether solving with the factors of the mass matrix is left to :mod:`warp_kernels.solver.impulse_groups`."""
+        plain = self.newton and not self.bouncing and not self.contact_options.noslip_iterations
+        return plain and self.groups.lanes > 1
+
+
 def lanes_worth(lanes: int, total_worlds: int) -> int:
     """How many worlds of a trajectory are worked on at a time: few worlds one by one, whatever their shards."""
     return lanes if total_worlds >= WORTH_LANES else 1
@@ -180,10 +250,11 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
         three=numbers(3),
         response=numbers(3 * nv),
         slope=numbers(9 * room),
+        along=numbers(2),
         answers=integers(room),
-        **{name: numbers(1) for name in ("scale", "square", "least", "left", "left_now")},
+        **{name: numbers(1) for name in ("scale", "square", "least", "left", "left_now", "lengths")},
         fields=numbers(FIELDS * room),
-        **{name: integers(lanes) for name in ("coupled", "moves", "mode", "failures", "sweeps", "number")},
+        **{name: integers(lanes) for name in ("coupled", "moves", "waits", "mode", "failures", "sweeps", "number")},
     )
 
 

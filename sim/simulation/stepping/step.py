@@ -30,6 +30,7 @@ from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
+from warp_kernels.solver.mujoco.group import mujoco_group_kernels
 from warp_kernels.solver.mujoco.references import reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
@@ -166,7 +167,9 @@ class Step(Workspace):
             self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal, **given)
             if self.pyramids_resist:
                 self._launch(resistance_kernels(self.scalar).resistance_references, dim, tape=True)
-        self._launch(kernels.joint_references, (self.model.nv, self.num_worlds), tape=True, **given)
+        names = ("limited_dof", "friction_dof")
+        joints: dict[str, Any] = {name: getattr(self.constrained, name) for name in names}
+        self._launch_over_dofs(kernels.joint_references, tape=True, **joints, **given)
         if len(self.layout.cones):
             dim = (len(self.layout.cones), self.num_worlds)
             cone_dof = self.constrained.cone_dof
@@ -226,6 +229,10 @@ class Step(Workspace):
         kernels = mujoco_kernels(self.scalar, self.cone)
         impedance_ratio = self.scalar(self.contact_options.impratio)
         self._launch_over_constraints(kernels.soften, impedance_ratio=impedance_ratio)
+        if self.together:
+            groups = self.groups
+            kernel = mujoco_group_kernels(self.scalar, self.cone, groups.lanes).convex_group
+            self._launch(kernel, groups.num_groups)
         self._launch(kernels.convex_solve, self.num_worlds)
         if self.noslip:
             self.noslip.run()
@@ -248,9 +255,9 @@ class Step(Workspace):
 
     def solve_damped(self, push: wp.array, result: wp.array) -> None:
         """Solve with the mass matrix and the diagonal of joint damping on it, [num_worlds, nv]."""
-        self._launch(
-            aba_kernels(self.scalar).solve_mass_matrix,
-            self._trees_of_worlds,
+        self._launch_groups(
+            aba_kernels(self.scalar, self.groups.lanes).solve_mass_matrix,
+            self._trees_of_groups,
             tau=push,
             qdd=result,
             armature=self.damped_armature,
@@ -275,6 +282,11 @@ class Step(Workspace):
     @property
     def _every_constraint(self) -> tuple[int, int]:
         return (self.max_constraints, self.num_worlds)
+
+    def _launch_over_dofs(self, kernel: wp.Kernel, **named: Any) -> None:
+        """Launch a kernel whose threads share out the degrees of freedom of a world."""
+        threads = self.dof_threads
+        self._launch(kernel, (threads, self.num_worlds), threads=threads, **named)
 
     def _launch_over_constraints(self, kernel: wp.Kernel, **named: Any) -> None:
         """Launch a kernel whose threads share out the constraints of a world."""

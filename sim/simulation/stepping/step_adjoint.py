@@ -26,6 +26,7 @@ from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
+from warp_kernels.solver.mujoco.group_adjoint import mujoco_group_adjoint_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
@@ -291,8 +292,9 @@ class DifferentiableStep(Step):
         if self.bouncing:
             self._launch(bounce.bounce_adjoint, self.num_worlds)
         if self.factored_together:
-            if not self.back_together:
+            if not self.values_together:
                 self._launch(kernels.push_weights, self.num_worlds)
+            if not self.back_together:
                 self._launch_groups(along.finish_weights, self.groups.num_groups)
             self._launch_groups(along.free_step_adjoints, self.groups.num_groups)
         else:
@@ -329,6 +331,10 @@ class DifferentiableStep(Step):
         self._launch(impulse_group_kernels(self.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
 
     def _newton_adjoint(self) -> None:
+        if self.values_together:
+            kernels = mujoco_group_adjoint_kernels(self.scalar, self.cone, self.groups.lanes)
+            self._launch(kernels.convex_group_adjoint, self.groups.num_groups)
+            return
         smoothed = self.contact_options.gradient_smoothing > 0.0
         friction = self.contact_options.friction
         solver = newton_adjoint_kernels(self.scalar, self.cone if self.by_mujoco else friction, smoothed)

@@ -13,7 +13,7 @@ from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
-from sim.simulation.stepping.lane_groups import LaneGroups, lanes_worth, shared_memory
+from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_worth, shared_memory
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from sim.simulation.stepping.mujoco.noslip import NoSlipStage
 from sim.simulation.stepping.newton.arrays import NewtonArrays, system_room
@@ -22,8 +22,6 @@ from sim.simulation.stepping.transmission.stage import TransmissionStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
-from warp_kernels.solver.mujoco.laws import CONES, RESISTING
-from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_DOFS
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import FREE, SPHERICAL
@@ -50,11 +48,13 @@ GAINS = {
     "control_upper": "actuator_control_upper",
 }
 
+# Pairs up to which lane groups look at each without a first test.
+MANY_FOR_LANES = 8
 # With several trees: room for the constraints that act on a constraint, itself included, on average over a world.
 COUPLINGS_PER_CONSTRAINT = 128
 
 
-class Workspace:
+class Workspace(SolverChoice):
     """Arrays that live for one step of some of the worlds of a trajectory.
 
     Args:
@@ -75,6 +75,10 @@ class Workspace:
     link_inertia: wp.array
     velocity: wp.array
     common_wrench: wp.array
+    # What bounds geometries; those of the groups have no rows where these have.
+    geometry_centre: wp.array
+    geometry_ball: wp.array
+    geometry_axis: wp.array
 
     def __init__(
         self,
@@ -118,8 +122,6 @@ class Workspace:
             max_depth=self.model.max_depth,
         )
         self.trees = self._tree_dofs()
-        # Of few pairs each is looked at without a first test.
-        self.many_pairs = collision.num_pairs > WORD
         # A constraint touches one tree or two, and where there is one, all of them.
         trees = self.model.num_trees
         self.max_incidences = min(trees, 2) * self.max_constraints
@@ -181,16 +183,20 @@ class Workspace:
         self.factor_d, groups.factor_d = groups.scalars(nv)
         self.factor_l, groups.factor_l = groups.scalars(int(m.dof_depth.sum()))
         self.near = self.collision.near_pairs.near if self.collision.by_grid else self.collision.all_near(n)
-        self.geometry_centre, self.geometry_ball = (
-            worlds_last(m.num_geometries if self.many_pairs else 0, t.vec3) for _ in range(2)
-        )
+        # Of few pairs each is looked at without a first test, which costs less for the worlds of a lane group together.
+        self.many_pairs = self.collision.num_pairs > (WORD if lanes == 1 else MANY_FOR_LANES)
+        singly = self.collision.by_grid or lanes == 1
+        bounded = m.num_geometries if self.many_pairs or self.collision.by_grid else 0
+        for name in ("geometry_centre", "geometry_ball", "geometry_axis"):
+            setattr(self, name, worlds_last(bounded if singly else 0, t.vec3))
+            setattr(groups, name, groups.of_groups(0 if singly else bounded, groups.types.vec3))
         self.slot_pair, self.slot_feature = (worlds_last(self.max_contacts, wp.int32) for _ in range(2))
         convex_slots = self.max_contacts if self.collision.has_pairs(CONVEX_SHAPES) else 0
         self.slot_identity = worlds_last(convex_slots, wp.int32)
         self.slot_codes_a, self.slot_codes_b = (worlds_last(convex_slots, wp.vec3i) for _ in range(2))
         self.slot_witness = worlds_last(convex_slots, t.vec3)
-        # Where and how pairs touch that move.
-        turning_slots = self.max_contacts if self.collision.has_turning_pairs else 0
+        # Where and how pairs touch that move. MuJoCo's law looks no further than the beginning of a step.
+        turning_slots = self.max_contacts if self.collision.has_turning_pairs and not self.by_mujoco else 0
         self.slot_time, self.slot_lead = worlds_last(turning_slots, scalar), worlds_last(turning_slots, wp.int32)
         self.slot_motion_a, self.slot_motion_b = (worlds_last(turning_slots, t.spatial) for _ in range(2))
         self.contact_count, self.contact_overflow, self.constraint_overflow = (per_world(wp.int32) for _ in range(3))
@@ -259,14 +265,18 @@ class Workspace:
             wp.zeros_like(self.damping_loss) for _ in range(3)
         )
         self.servo_damping = worlds_last(0, self.scalar)
-        links = self.model.num_links if self.by_mujoco else 0
+        links, of_groups, of_lanes = (
+            self.model.num_links if self.by_mujoco else 0,
+            self.groups.of_groups,
+            self.groups.types,
+        )
         self.damped_scratch: dict[str, Any] = {
-            "acceleration": worlds_last(links, t.spatial),
-            "bias_force": worlds_last(links, t.spatial),
-            "articulated": worlds_last(links, t.articulated),
-            "factor_u": worlds_last(nv, t.spatial),
-            "factor_d": worlds_last(nv, self.scalar),
-            "innovation": worlds_last(nv, self.scalar),
+            "acceleration": of_groups(links, of_lanes.spatial),
+            "bias_force": of_groups(links, of_lanes.spatial),
+            "articulated": of_groups(links, of_lanes.articulated),
+            "factor_u": of_groups(nv, of_lanes.spatial),
+            "factor_d": of_groups(nv, of_lanes.real),
+            "innovation": of_groups(nv, of_lanes.real),
         }
         self.contact_reference = worlds_last(contacts, t.vec3)
         pyramids = self.contact_options.friction == "pyramid"
@@ -297,11 +307,6 @@ class Workspace:
         self.qd_path = wp.zeros_like(self.qd_next) if bouncing else self.qd_next
 
     @property
-    def bouncing(self) -> bool:
-        """Whether contacts may bounce, so that positions may move along another velocity than the next one."""
-        return self.lag.shape[0] > 0
-
-    @property
     def num_sensors(self) -> int:
         """How many forces are measured."""
         return self.collision.num_sensors
@@ -310,45 +315,6 @@ class Workspace:
     def force_sensors(self) -> Any:
         """The sensors among those that measure them."""
         return self.collision.force_sensors
-
-    @property
-    def newton(self) -> bool:
-        """Whether the problem of a step is solved by Newton's method."""
-        return self.contact_options.solver == "newton"
-
-    @property
-    def together(self) -> bool:
-        """Whether the worlds of a lane group are solved together by Newton's method, as far as that goes."""
-        plain = self.newton and not self.by_mujoco and not self.layout.resisting
-        return plain and self.groups.lanes > 1 and self.model.nv <= MOST_DOFS and self.max_constraints > 0
-
-    @property
-    def divided(self) -> bool:
-        """Whether bodies that don't press on each other are solved apart: in worlds too large for lane groups."""
-        many = self.model.num_trees > 1 and self.model.nv > MOST_DOFS
-        return many and self.newton and not self.by_mujoco
-
-    @property
-    def back_together(self) -> bool:
-        """Whether the way back through constraints takes the worlds of a lane group together."""
-        plain = self.together and not self.bouncing and self.contact_options.gradient_smoothing == 0.0
-        return plain and self.max_constraints <= MOST_BACK
-
-    @property
-    def factored_together(self) -> bool:
-        """Whether solving with the factors of the mass matrix is left to :mod:`warp_kernels.solver.impulse_groups`."""
-        return self.groups.lanes > 1 and self.newton and not self.by_mujoco and not self.bouncing
-
-    @property
-    def by_mujoco(self) -> bool:
-        """Whether the law is MuJoCo's."""
-        return self.law is not None
-
-    @property
-    def cone(self) -> str:
-        """Which cone of MuJoCo's law contacts have."""
-        friction = self.contact_options.friction
-        return RESISTING if friction == "cone" and self.layout.resisting else CONES[friction]
 
     @property
     def warm(self) -> bool:

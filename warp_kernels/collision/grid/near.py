@@ -23,7 +23,7 @@ counts = wp.types.vector(length=MOST_FAMILIES, dtype=wp.int32)
 def grid_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels that find the near pairs, for one precision."""
     t = warp_types(scalar)
-    vec3, transform = t.vec3, t.transform
+    vec3 = t.vec3
     f = cell_functions(scalar)
     near_of = near_functions(scalar)
     structs = grid_structs(scalar)
@@ -180,12 +180,10 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         geometries: Geometries,
         grid: Grid,
         num_families: int,
-        # Parameters
-        geometry_placement: wp.array2d(dtype=transform),
         # Data in
-        pose: wp.array2d(dtype=transform),
         geometry_centre: wp.array2d(dtype=vec3),
         geometry_ball: wp.array2d(dtype=vec3),
+        geometry_axis: wp.array2d(dtype=vec3),
         cells: Cells,
         # Data out
         near_pairs: NearPairs,
@@ -203,7 +201,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
             if not comes_first(g, other, geometries):
                 a = int(other)
                 b = int(g)
-            if near_of.is_near(a, b, world, geometries, geometry_placement, pose, geometry_centre, geometry_ball):
+            if near_of.is_near(a, b, world, geometries, geometry_centre, geometry_ball, geometry_axis):
                 family = grid.family[16 * geometries.type[a] + geometries.type[b]]
                 start = start_of(family, member, world, members, grid, near_pairs)
                 add_pair(

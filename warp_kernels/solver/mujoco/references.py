@@ -119,9 +119,30 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
             result = reference(softness, solimp_of(pair_solimp[pair], solimp, world), x, weight, dt)
         contact_reference[slot, world] = result
 
+    @wp.func
+    def limit_reference_of(
+        gap: scalar,
+        k: int,
+        world: int,
+        dof_inverse_weight: wp.array(dtype=scalar),
+        limit_solref: wp.array(dtype=vec2),
+        limit_solimp: wp.array(dtype=vec5),
+        dt: scalar,
+        solref: wp.array2d(dtype=vec2),
+        solimp: wp.array2d(dtype=vec5),
+    ):
+        """Of a limit that is passed by ``-gap``; zero where it isn't."""
+        if gap >= zero:
+            return vec3()
+        softness = solref_of(limit_solref[k], solref, world)
+        return reference(softness, solimp_of(limit_solimp[k], solimp, world), gap, dof_inverse_weight[k], dt)
+
     @wp.kernel(module=module)
     def joint_references(
         # Model
+        threads: int,
+        limited_dof: wp.array(dtype=int),
+        friction_dof: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
         dof_inverse_weight: wp.array(dtype=scalar),
         limit_solref: wp.array(dtype=vec2),
@@ -139,26 +160,28 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         limit_reference: wp.array2d(dtype=vec3),
         loss_reference: wp.array2d(dtype=vec3),
     ):
-        """Over (dof, world). limit_reference: of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1; zero where the joint is within. loss_reference: of dry friction."""
-        k, world = wp.tid()
-        weight = dof_inverse_weight[k]
-        loss_reference[k, world] = reference(
-            solref_of(loss_solref[k], solref, world), solimp_of(loss_solimp[k], solimp, world), zero, weight, dt
-        )
-        below = vec3()
-        above = vec3()
-        if dof_q[k] >= 0:
-            softness = solref_of(limit_solref[k], solref, world)
-            stiffening = solimp_of(limit_solimp[k], solimp, world)
+        """Of joints that have a limit or dry friction; those of others are left alone.
+
+        limit_reference: of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1; zero where the joint is within.
+        loss_reference: of dry friction.
+        """
+        thread, world = wp.tid()
+        for i in range(thread, limited_dof.shape[0], threads):
+            k = limited_dof[i]
             margin = limits.margin[wp.min(world, limits.margin.shape[0] - 1), k]
-            gap = q[world, dof_q[k]] - limits.lower[wp.min(world, limits.lower.shape[0] - 1), k] - margin
-            if gap < zero:
-                below = reference(softness, stiffening, gap, weight, dt)
-            gap = limits.upper[wp.min(world, limits.upper.shape[0] - 1), k] - q[world, dof_q[k]] - margin
-            if gap < zero:
-                above = reference(softness, stiffening, gap, weight, dt)
-        limit_reference[2 * k, world] = below
-        limit_reference[2 * k + 1, world] = above
+            below = q[world, dof_q[k]] - limits.lower[wp.min(world, limits.lower.shape[0] - 1), k] - margin
+            above = limits.upper[wp.min(world, limits.upper.shape[0] - 1), k] - q[world, dof_q[k]] - margin
+            limit_reference[2 * k, world] = limit_reference_of(
+                below, k, world, dof_inverse_weight, limit_solref, limit_solimp, dt, solref, solimp
+            )
+            limit_reference[2 * k + 1, world] = limit_reference_of(
+                above, k, world, dof_inverse_weight, limit_solref, limit_solimp, dt, solref, solimp
+            )
+        for i in range(thread, friction_dof.shape[0], threads):
+            k = friction_dof[i]
+            softness = solref_of(loss_solref[k], solref, world)
+            stiffening = solimp_of(loss_solimp[k], solimp, world)
+            loss_reference[k, world] = reference(softness, stiffening, zero, dof_inverse_weight[k], dt)
 
     @wp.kernel(module=module)
     def cone_references(

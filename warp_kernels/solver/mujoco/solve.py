@@ -24,6 +24,11 @@ STIFFEST = 0.01
 VARIANTS = {"mujoco_kernels": [(cone,) for cone in ALL_CONES]}
 
 
+def rounding_of_steps(scalar: Any) -> Any:
+    """The square of a step, as a share of the squares at hand, below which it is rounding."""
+    return scalar((100.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)) ** 2)
+
+
 @functools.cache
 def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     """The solver for one precision and cone, one thread per world."""
@@ -36,7 +41,7 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     module = kernel_module(f"mujoco.{cone}", scalar)
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
-    rounding_square = scalar((100.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)) ** 2)
+    rounding_square = rounding_of_steps(scalar)
 
     @wp.kernel(module=module, enable_backward=False)
     def soften(
@@ -75,6 +80,7 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         constraints: Constraints,
         couplings: Couplings,
         problem: Problem,
+        stage: wp.array(dtype=int),
         # Data out
         system: System,
         iterate: Iterate,
@@ -83,9 +89,12 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     ):
         """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
 
-        sweep_count: systems solved.
+        sweep_count: systems solved. stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.mujoco.group`); no rows
+        where none is.
         """
         world = wp.tid()
+        if stage.shape[0] > 0 and stage[world] == 0:
+            return
         count = constraints.count[world]
         residual[world] = zero
         sweep_count[world] = 0

@@ -80,14 +80,17 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
 
     @wp.func
     def slope_along(
-        world: int, count: int, nv: int, length: scalar, constraints: Constraints, problem: Problem, iterate: Iterate
+        world: int,
+        count: int,
+        begins: scalar,
+        grows: scalar,
+        length: scalar,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
     ):
-        """Derivative of the convex function along the step, at a length of it."""
-        total = zero
-        for n in range(nv):
-            k = parts.dof_of(n, world, iterate)
-            s = iterate.step[k, world]
-            total += s * (iterate.z[k, world] + length * s) / problem.inverse_mass[k, world]
+        """Derivative of the convex function along the step, at a length of it; that of kinetic energy grows from what it begins with."""
+        total = begins + length * grows
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             kind = constraints.kind[i, world]
@@ -110,23 +113,20 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         return total
 
     @wp.func
-    def exact_length(
+    def convex_length(
         world: int,
         count: int,
-        nv: int,
-        paths: Paths,
+        begins: scalar,
+        grows: scalar,
         constraints: Constraints,
         problem: Problem,
         iterate: Iterate,
     ):
         """Where along the step the convex function is least: between bounds that close by secants and halves."""
-        for n in range(count):
-            i = parts.constraint_of(n, world, iterate)
-            iterate.slip[i, world] = products.row_product(i, world, paths, constraints, problem.row, iterate.step)
         low = zero
-        low_slope = slope_along(world, count, nv, zero, constraints, problem, iterate)
+        low_slope = slope_along(world, count, begins, grows, zero, constraints, problem, iterate)
         high = one
-        high_slope = slope_along(world, count, nv, one, constraints, problem, iterate)
+        high_slope = slope_along(world, count, begins, grows, one, constraints, problem, iterate)
         goal = scalar(SLOPE) * wp.abs(low_slope)
         if wp.abs(high_slope) <= goal or high_slope < zero:
             return one
@@ -136,7 +136,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
             length = secant
             if search % 3 == 2:
                 length = scalar(0.5) * (low + high)
-            slope = slope_along(world, count, nv, length, constraints, problem, iterate)
+            slope = slope_along(world, count, begins, grows, length, constraints, problem, iterate)
             if wp.abs(slope) <= goal:
                 break
             if slope < zero:
@@ -146,6 +146,29 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
                 high = length
                 high_slope = slope
         return length
+
+    @wp.func
+    def exact_length(
+        world: int,
+        count: int,
+        nv: int,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+    ):
+        """The same, from the step alone."""
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
+            iterate.slip[i, world] = products.row_product(i, world, paths, constraints, problem.row, iterate.step)
+        begins = zero
+        grows = zero
+        for n in range(nv):
+            k = parts.dof_of(n, world, iterate)
+            push = iterate.step[k, world] / problem.inverse_mass[k, world]
+            begins += push * iterate.z[k, world]
+            grows += push * iterate.step[k, world]
+        return convex_length(world, count, begins, grows, constraints, problem, iterate)
 
     @wp.func
     def look_back(
@@ -256,6 +279,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         move=move,
         step_square=step_square,
         velocity_left=velocity_left,
+        convex_length=convex_length,
         exact_length=exact_length,
         look_back=look_back,
         pushes=pushes,

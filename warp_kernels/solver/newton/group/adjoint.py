@@ -8,15 +8,14 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
 from warp_kernels.solver.newton.group import adjoint_system as kept
+from warp_kernels.solver.newton.group.adjoint_solve import adjoint_solve_functions
 from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
 from warp_kernels.solver.newton.group.geometry import group_geometry_functions
-from warp_kernels.solver.newton.group.solve import DONE
 from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
@@ -40,8 +39,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     t, lane = warp_types(scalar), lane_types(scalar, lanes)
     vec3 = t.vec3
     s = group_step_functions(scalar, friction, lanes)
-    together = s.together
-    linear = adjoint_system_functions(scalar, lanes)
+    a, linear = adjoint_solve_functions(scalar, friction, lanes), adjoint_system_functions(scalar, lanes)
     geometry = group_geometry_functions(scalar, lanes)
     f = residual_functions(scalar, friction)
     laws = f.laws
@@ -57,117 +55,6 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     module = kernel_module(f"newton_group_adjoint.{friction}", scalar, lanes)
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
-    eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
-    rounding_square = scalar((1000.0 * eps) ** 2)  # as for one world
-
-    @wp.func
-    def get(i: int, what: int, n: int, shared: Group):
-        """A vector of world n among the fields of constraint i."""
-        at = (i * FIELDS + what) * lanes + n
-        return vec3(shared.fields[at], shared.fields[at + lanes], shared.fields[at + 2 * lanes])
-
-    @wp.func
-    def keep_further(
-        i: int, group: int, constraints: Constraints, further_impulse_bar: wp.array2d(dtype=vec3), shared: Group
-    ):
-        """Keep what reaches the impulses of a constraint other than by the next velocity."""
-        for n in range(lanes):
-            world = group * lanes + n
-            further = vec3()
-            if s.has(i, world, constraints):
-                further = further_impulse_bar[i, world]
-            for r in range(3):
-                shared.fields[(i * FIELDS + kept.FURTHER + r) * lanes + n] = further[r]
-
-    @wp.func
-    def find_residual(
-        group: int,
-        most: int,
-        nv: int,
-        has_further: bool,
-        problem: Problem,
-        weight: wp.array2d(dtype=scalar),
-        shared: Group,
-        iterate: Iterate,
-    ):
-        """What the step leaves of the right-hand side, and its square."""
-        linear.find_adjoint_residual(
-            group, most, nv, has_further, shared.answers, shared.dofs, shared.length, shared.rows, shared.slope,
-            shared.fields, weight, problem.inverse_mass, iterate.step, iterate.residual,
-        )  # fmt: skip
-        together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared.square)
-
-    @wp.func
-    def is_left(shared: Group):
-        """Stops worlds whose residual is no more than rounding. Returns whether any goes on."""
-        goes_on = bool(False)
-        for n in range(lanes):
-            if shared.moves[n] == 1:
-                shared.moves[n] = 0
-                if not shared.square[n] <= rounding_square * shared.left[n]:
-                    shared.moves[n] = 1
-                    goes_on = True
-        return goes_on
-
-    @wp.func
-    def solve(
-        group: int,
-        most: int,
-        nv: int,
-        has_further: bool,
-        constraints: Constraints,
-        problem: Problem,
-        kept_system: System,
-        sweep_count: wp.array(dtype=int),
-        stage: wp.array(dtype=int),
-        weight: wp.array2d(dtype=scalar),
-        shared: Group,
-        iterate: Iterate,
-    ):
-        """x, the step, and the adjoints of row values.
-
-        The factors of the last Newton step serve as for one world. Where they don't, the system is assembled at the solution.
-        """
-        reached = int(0)
-        if has_further:
-            reached = most
-        any_kept = bool(False)
-        for n in range(lanes):
-            shared.moves[n] = 1
-        linear.begin_step(group, nv, shared.moves, iterate.step)
-        # Of no step s is zero but for what reaches impulses otherwise.
-        find_residual(group, reached, nv, has_further, problem, weight, shared, iterate)
-        for n in range(lanes):
-            world = group * lanes + n
-            shared.left[n] = shared.square[n]
-            shared.moves[n] = 0
-            if s.has(0, world, constraints):
-                if stage[world] == DONE and sweep_count[world] > 0:
-                    shared.moves[n] = 1
-                    any_kept = True
-        if any_kept:
-            linear.solve_kept(
-                group, nv, shared.moves, kept_system.first, kept_system.lower, kept_system.upper, shared.velocity,
-                iterate.residual, iterate.step,
-            )  # fmt: skip
-            find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
-        for n in range(lanes):
-            if s.has(0, group * lanes + n, constraints):
-                shared.moves[n] = 1
-        again = is_left(shared)
-        if again:
-            s.factorise_systems(group, most, nv, constraints, problem, iterate, shared)
-            linear.begin_step(group, nv, shared.moves, iterate.step)
-            find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
-        attempt = int(0)
-        while again and attempt < 2:
-            linear.solve_transposed(
-                group, nv, shared.moves, shared.first, shared.lower, shared.upper, shared.velocity, iterate.residual,
-                iterate.step,
-            )  # fmt: skip
-            find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
-            attempt += 1
-            again = is_left(shared)
 
     @wp.func
     def find_bars(
@@ -188,10 +75,10 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         """The adjoints of a constraint's law in one world. Returns that of the squares of its rows."""
         kind = constraints.kind[i, world]
         item = constraints.item[i, world]
-        value_bar = get(i, kept.RHS_BAR, n, shared)
+        value_bar = a.get(i, kept.RHS_BAR, n, shared)
         rhs_bar[i, world] = value_bar
         bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
-        bars = law_adjoint.bound_adjoint(i, kind, item, world, get(i, kept.S, n, shared), bounds, problem, iterate)
+        bars = law_adjoint.bound_adjoint(i, kind, item, world, a.get(i, kept.S, n, shared), bounds, problem, iterate)
         bound_bar[i, world] = bars[0]
         value = iterate.value[i, world]
         spring_bar, hard_bar = law_adjoint.resistance_adjoint(
@@ -288,11 +175,13 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         if most > 0:
             s.gather(group, most, nv, paths, constraints, problem, shared)
             has_further = further_impulse_bar.shape[0] > 0
+            for n in range(lanes):
+                shared.waits[n] = 0
             for i in range(most):
                 s.find_slopes(i, group, constraints, problem, iterate, shared)
                 if has_further:
-                    keep_further(i, group, constraints, further_impulse_bar, shared)
-            solve(
+                    a.keep_further(i, group, constraints, further_impulse_bar, shared)
+            a.solve(
                 group, most, nv, has_further, constraints, problem, system, sweep_count, stage, weight, shared, iterate
             )  # fmt: skip
             for n in range(lanes):

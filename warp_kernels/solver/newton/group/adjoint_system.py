@@ -9,7 +9,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.newton.group.code import LIST, native_code
+from warp_kernels.algebra.lane_code import native_code
+from warp_kernels.solver.newton.group.structs import LIST
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 
 # What the way back keeps of a constraint among the fields of :class:`Group`: s, the adjoints of row values, that of the squares of its

@@ -9,8 +9,8 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra.lane_code import native_code
 from warp_kernels.solver.newton.group.adjoint_system import OWN_BAR, RHS_BAR
-from warp_kernels.solver.newton.group.code import native_code
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.types import CONTACT, ORIENTATION, POINT, lane_types, warp_types
 

@@ -14,6 +14,7 @@ import warp as wp
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, group_structs
+from warp_kernels.solver.newton.group.swept import swept_step_functions
 from warp_kernels.solver.newton.residual import COUPLED
 from warp_kernels.solver.newton.solve import ENOUGH, NEAR, PASSES, ROUNDINGS, SWEEPS, SWEPT
 from warp_kernels.solver.newton.structs import newton_structs
@@ -39,7 +40,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
     """The solver for one precision, friction model and number of worlds in a lane group; none with one lane."""
     if lanes == 1:
         return SimpleNamespace()
-    s = group_step_functions(scalar, friction, lanes)
+    s, swept = group_step_functions(scalar, friction, lanes), swept_step_functions(scalar, friction, lanes)
     together = s.together
     descent = descent_functions(scalar, friction)
     common = row_functions(scalar)
@@ -76,12 +77,14 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         any_swept = bool(False)
         for n in range(lanes):
             shared.moves[n] = 0
+            shared.waits[n] = 1
             shared.left[n] = shared.square[n]
             if n < worlds and stage[group * lanes + n] == MOVING:
                 shared.moves[n] = 1
+                shared.waits[n] = 0
                 any_swept = any_swept or shared.mode[n] == SWEPT
         if any_swept:
-            s.linear_residuals(group, most, nv, constraints, problem, iterate, shared)
+            swept.linear_residuals(group, most, nv, constraints, problem, iterate, shared)
         s.find_steps(group, most, nv, constraints, problem, iterate, shared)
         together.keep_system(
             group, nv, shared.moves, shared.first, shared.lower, shared.upper, system.place, system.first,
@@ -91,10 +94,10 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
             if not shared.least[n] > singular:
                 shared.moves[n] = 0
         if any_swept:
-            s.keep_all_impulses(group, most, nv, constraints, problem, iterate, shared)
+            swept.keep_all_impulses(group, most, nv, constraints, problem, iterate, shared)
         together.move_along(group, nv, one, shared.moves, iterate.step, iterate.z)
         s.find_residuals(group, most, nv, constraints, problem, iterate, shared)
-        s.go_back(group, most, nv, scalar(ENOUGH), constraints, problem, iterate, shared)
+        swept.go_back(group, most, nv, scalar(ENOUGH), constraints, problem, iterate, shared)
 
     @wp.func
     def judge(
@@ -215,9 +218,9 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
                         any_swept = any_swept or shared.number[n] > 0
             if any_swept:
                 if not prepared:
-                    s.prepare_sweeps(group, most, nv, constraints, problem, iterate, shared)
+                    swept.prepare_sweeps(group, most, nv, constraints, problem, iterate, shared)
                     prepared = bool(True)
-                s.sweep_all(group, most, nv, constraints, problem, iterate, shared)
+                swept.sweep_all(group, most, nv, constraints, problem, iterate, shared)
         for n in range(worlds):
             if stage[group * lanes + n] == MOVING:
                 stage[group * lanes + n] = LEFT

@@ -12,6 +12,12 @@ MOST_CONSTRAINTS = 64
 MOST_BACK = 128
 # Degrees of freedom of a world, one for each bit of a number.
 MOST_DOFS = 64
+# Of one constraint the degrees of freedom that it acts on, and its rows there.
+LIST = """
+    const int size = reinterpret_cast<const int*>(length.data)[constraint];
+    const int* list = reinterpret_cast<const int*>(dofs.data) + constraint * nv;
+    const pack* entries = reinterpret_cast<const pack*>(rows.data) + constraint * nv * 3;
+"""
 
 
 @functools.cache
@@ -42,6 +48,9 @@ def group_structs(scalar: Any) -> SimpleNamespace:
             left_now: largest velocity that is still missing after it [L].
             coupled: 1 for the worlds whose system isn't symmetric [L].
             moves: 1 for the worlds that go along their step [L].
+            waits: 1 for the worlds that have their solution, and are left as they are [L].
+            along: what the slope of kinetic energy along a step begins with, and how fast it grows [2, L].
+            lengths: how far along its step each world goes [L].
             mode: COUPLED or SWEPT, see :mod:`warp_kernels.solver.newton.solve` [L].
             failures: how often sweeps have come [L].
             sweeps: of the next time [L].
@@ -69,6 +78,9 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         left_now: wp.array(dtype=scalar)
         coupled: wp.array(dtype=int)
         moves: wp.array(dtype=int)
+        waits: wp.array(dtype=int)
+        along: wp.array(dtype=scalar)
+        lengths: wp.array(dtype=scalar)
         mode: wp.array(dtype=int)
         failures: wp.array(dtype=int)
         sweeps: wp.array(dtype=int)

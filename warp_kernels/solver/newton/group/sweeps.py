@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warp_kernels.solver.newton.group.code import LIST, native_code
+from warp_kernels.algebra.lane_code import native_code
+from warp_kernels.solver.newton.group.structs import LIST
 from warp_kernels.solver.newton.sweeps import EVERY
 
 # What the sweeps keep of a constraint, [constraint, FIELDS, L]: swept impulses, values without impulses, R of the first row and of the

@@ -13,7 +13,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.newton.group.code import LIST, native_code
+from warp_kernels.algebra.lane_code import native_code
+from warp_kernels.solver.newton.group.structs import LIST
 from warp_kernels.types import warp_types
 
 _GATHER = """
@@ -102,22 +103,22 @@ _OUTLINE = """
 """
 _ADD = """
     const pack* s = reinterpret_cast<const pack*>(slope.data) + 9 * constraint;
-    pack* below = reinterpret_cast<pack*>(lower.data);
-    pack* above = reinterpret_cast<pack*>(upper.data);
+    pack answer[64 * 3];
     for (int e = 0; e < size; ++e) {{
-        const int q = nv - 1 - list[e];
         const pack x = entries[3 * e], y = entries[3 * e + 1], z = entries[3 * e + 2];
-        const pack a = s[0] * x + s[1] * y + s[2] * z;
-        const pack b = s[3] * x + s[4] * y + s[5] * z;
-        const pack c = s[6] * x + s[7] * y + s[8] * z;
-        // Places descend along the list.
-        for (int d = 0; d <= e; ++d) {{
-            const int p = nv - 1 - list[d];
-            below[p * (p + 1) / 2 + q] -= entries[3 * d] * a + entries[3 * d + 1] * b + entries[3 * d + 2] * c;
+        for (int r = 0; r < 3; ++r) answer[3 * e + r] = s[3 * r] * x + s[3 * r + 1] * y + s[3 * r + 2] * z;
+    }}
+    // Places descend along the list.
+    for (int d = 0; d < size; ++d) {{
+        const int p = nv - 1 - list[d];
+        const pack x = entries[3 * d], y = entries[3 * d + 1], z = entries[3 * d + 2];
+        pack* below = reinterpret_cast<pack*>(lower.data) + p * (p + 1) / 2 + nv - 1;
+        for (int e = d; e < size; ++e) below[-list[e]] -= x * answer[3 * e] + y * answer[3 * e + 1] + z * answer[3 * e + 2];
+        if (any_coupled) {{
+            pack* above = reinterpret_cast<pack*>(upper.data) + p * (p + 1) / 2 + nv - 1;
+            const pack a = answer[3 * d], b = answer[3 * d + 1], c = answer[3 * d + 2];
+            for (int e = d + 1; e < size; ++e) above[-list[e]] -= entries[3 * e] * a + entries[3 * e + 1] * b + entries[3 * e + 2] * c;
         }}
-        if (any_coupled)
-            for (int d = e + 1; d < size; ++d)
-                above[q * (q + 1) / 2 + nv - 1 - list[d]] -= entries[3 * d] * a + entries[3 * d + 1] * b + entries[3 * d + 2] * c;
     }}
 """
 _FACTORISE = """
@@ -198,6 +199,20 @@ _MOVING = """
 """
 _START = "    for (int k = 0; k < nv; ++k) Z(k) = chosen ? STEP(k) : nothing;"
 _MOVE = "    for (int k = 0; k < nv; ++k) Z(k) += chosen ? length * STEP(k) : nothing;"
+_MOVE_BY = """
+    const pack* length = reinterpret_cast<const pack*>(lengths.data);
+    for (int k = 0; k < nv; ++k) Z(k) += chosen ? *length * STEP(k) : nothing;
+"""
+_ENERGIES = """
+    pack begins = 0, grows = 0;
+    for (int k = 0; k < nv; ++k) {{
+        const pack push = STEP(k) / INVERSE_MASS(k);
+        begins += push * Z(k);
+        grows += push * STEP(k);
+    }}
+    reinterpret_cast<pack*>(along.data)[0] = begins;
+    reinterpret_cast<pack*>(along.data)[1] = grows;
+"""
 _KEEP = """
     const int* begin = reinterpret_cast<const int*>(first.data);
     const pack* below = reinterpret_cast<const pack*>(lower.data);
@@ -361,6 +376,14 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     @wp.func_native(code(_MOVING + _MOVE, "z", "step"))
     def move_along(group: int, nv: int, length: scalar, moves: ints, step: of_worlds, z: of_worlds):
         """Go this far along the step in worlds that move."""
+
+    @wp.func_native(code(_MOVING + _MOVE_BY, "z", "step"))
+    def move_by(group: int, nv: int, moves: ints, lengths: numbers, step: of_worlds, z: of_worlds):
+        """Go along the step in worlds that move, each as far as its length says."""
+
+    @wp.func_native(code(_ENERGIES, "inverse_mass", "z", "step"))
+    def find_energies(group: int, nv: int, inverse_mass: of_worlds, z: of_worlds, step: of_worlds, along: numbers):
+        """The slope of kinetic energy along the step at its beginning, and by how much the whole step changes it."""
 
     @wp.func_native(code(_LEFT, "residual"))
     def velocities_left(group: int, nv: int, lower: numbers, residual: of_worlds, left: numbers):

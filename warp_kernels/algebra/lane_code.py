@@ -14,12 +14,6 @@ _OF_WORLDS = """
     char* {name}_at = reinterpret_cast<char*>({name}.data) + group * wp::int64(sizeof(pack));
 #define {NAME}(k) (*reinterpret_cast<pack*>({name}_at + (k) * {name}_step))
 """
-# Of one constraint the degrees of freedom that it acts on, and its rows there.
-LIST = """
-    const int size = reinterpret_cast<const int*>(length.data)[constraint];
-    const int* list = reinterpret_cast<const int*>(dofs.data) + constraint * nv;
-    const pack* entries = reinterpret_cast<const pack*>(rows.data) + constraint * nv * 3;
-"""
 
 
 def native_code(scalar: Any, lanes: int, body: str, *names: str, **parts: Any) -> str:

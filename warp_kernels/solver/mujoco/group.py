@@ -1,0 +1,183 @@
+"""MuJoCo's law solved on the worlds of a lane group together, in lock-step.
+
+The same start, steps and end as in :mod:`warp_kernels.solver.mujoco.solve`. A world that needs more systems than MOST_STEPS is left to
+that. Worlds that are done wait for the others of their group.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.mujoco.laws import CONES
+from warp_kernels.solver.mujoco.solve import STIFFEST, rounding_of_steps
+from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.group.solve import DONE, LEFT, MOST_STEPS, MOVING
+from warp_kernels.solver.newton.group.steps import group_step_functions
+from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, group_structs
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.types import kernel_module
+
+# Arguments of factories beyond the scalar type, for checks over all kernels.
+VARIANTS = {"mujoco_group_kernels": [(cone,) for cone in CONES.values()]}
+
+
+@functools.cache
+def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) -> SimpleNamespace:
+    """The solver for one precision, cone and number of worlds in a lane group; none with one lane."""
+    if lanes == 1:
+        return SimpleNamespace()
+    s = group_step_functions(scalar, cone, lanes)
+    together = s.together
+    descent = descent_functions(scalar, cone)
+    structs = newton_structs(scalar)
+    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
+    Group = group_structs(scalar).Group
+    module = kernel_module(f"mujoco_group.{cone}", scalar, lanes)
+    wp.set_module_options({"max_unroll": 1}, module)
+    zero = scalar(0.0)
+    precision, sums, singular = descent.precision, descent.sums, descent.singular
+    rounding_square = rounding_of_steps(scalar)
+    epsilon = scalar(STIFFEST)
+
+    @wp.func
+    def has_arrived(
+        n: int,
+        world: int,
+        tolerance: scalar,
+        stepped: bool,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+        shared: Group,
+    ):
+        """Whether what a world's residual leaves, or what its last step has changed, is as little as is asked for, or rounding."""
+        at_hand = descent.square_at_hand(world, constraints.count[world], epsilon, constraints, problem, iterate)
+        relative = wp.max(tolerance, precision)
+        rounding = sums * precision / epsilon
+        arrived = shared.square[n] <= relative * relative * shared.scale[n] + rounding * rounding * at_hand
+        if stepped:
+            arrived = arrived or shared.along[lanes + n] <= rounding_square * at_hand
+        return arrived
+
+    @wp.func
+    def take_steps(
+        group: int,
+        most: int,
+        nv: int,
+        worlds: int,
+        stage: wp.array(dtype=int),
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+        system: System,
+        shared: Group,
+    ):
+        """A step of each world that is on its way; those whose system is singular stay."""
+        for n in range(lanes):
+            shared.moves[n] = 0
+            shared.waits[n] = 1
+            if n < worlds and stage[group * lanes + n] == MOVING:
+                shared.moves[n] = 1
+                shared.waits[n] = 0
+        s.find_steps(group, most, nv, constraints, problem, iterate, shared)
+        together.keep_system(
+            group, nv, shared.moves, shared.first, shared.lower, shared.upper, system.place, system.first,
+            system.lower, system.upper,
+        )  # fmt: skip
+        for i in range(most):
+            together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.step, shared.three)
+            for n in range(lanes):
+                world = group * lanes + n
+                if shared.moves[n] == 1 and s.has(i, world, constraints):
+                    iterate.slip[i, world] = s.get_three(n, shared)
+        together.find_energies(group, nv, problem.inverse_mass, iterate.z, iterate.step, shared.along)
+        for n in range(lanes):
+            world = group * lanes + n
+            if not shared.least[n] > singular:
+                shared.moves[n] = 0
+            shared.lengths[n] = zero
+            if shared.moves[n] == 1:
+                shared.lengths[n] = descent.convex_length(
+                    world, constraints.count[world], shared.along[n], shared.along[lanes + n], constraints, problem,
+                    iterate,
+                )  # fmt: skip
+        together.move_by(group, nv, shared.moves, shared.lengths, iterate.step, iterate.z)
+        s.find_residuals(group, most, nv, constraints, problem, iterate, shared)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def convex_group(
+        # Model
+        paths: Paths,
+        dt: scalar,
+        iterations: int,
+        tolerance: scalar,
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        constraints: Constraints,
+        problem: Problem,
+        # Data out
+        shared: Group,
+        system: System,
+        iterate: Iterate,
+        residual: wp.array(dtype=scalar),
+        sweep_count: wp.array(dtype=int),
+        stage: wp.array(dtype=int),
+    ):
+        """stage: DONE, or LEFT for worlds that need more [world]. residual and sweep_count of the former as for one world."""
+        group = wp.tid()
+        worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
+        nv = paths.dof_depth.shape[0]
+        most = int(0)
+        for n in range(worlds):
+            world = group * lanes + n
+            most = wp.max(most, constraints.count[world])
+            residual[world] = zero
+            sweep_count[world] = 0
+            stage[world] = DONE
+        if most == 0:
+            return
+        if most > MOST_CONSTRAINTS:
+            for n in range(worlds):
+                stage[group * lanes + n] = LEFT
+            return
+        s.gather(group, most, nv, paths, constraints, problem, shared)
+        together.look_back_all(
+            group, nv, dt, paths.dof_depth, paths.dof_row_start, paths.ancestor, qd, qdd, factor_l,
+            problem.inverse_mass, shared.velocity, iterate.step, shared.scale,
+        )  # fmt: skip
+        s.begin_all(group, most, nv, constraints, problem, iterate, shared)
+        moving = int(0)
+        for n in range(worlds):
+            world = group * lanes + n
+            square = shared.square[n]
+            # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
+            if constraints.count[world] > 0 and square != zero and wp.isfinite(square):
+                if not has_arrived(n, world, tolerance, False, constraints, problem, iterate, shared):
+                    stage[world] = MOVING
+                    moving += 1
+        steps = int(0)
+        while moving > 0 and steps < wp.min(iterations, MOST_STEPS):
+            take_steps(group, most, nv, worlds, stage, constraints, problem, iterate, system, shared)
+            together.velocities_left(group, nv, shared.lower, iterate.residual, shared.left_now)
+            moving = int(0)
+            for n in range(worlds):
+                world = group * lanes + n
+                if stage[world] == MOVING:
+                    residual[world] = shared.left_now[n]
+                    stage[world] = DONE
+                    if shared.moves[n] == 1:
+                        sweep_count[world] = steps + 1
+                        if not has_arrived(n, world, tolerance, True, constraints, problem, iterate, shared):
+                            stage[world] = MOVING
+                            moving += 1
+            steps += 1
+        for n in range(worlds):
+            if stage[group * lanes + n] == MOVING:
+                stage[group * lanes + n] = LEFT
+
+    return SimpleNamespace(module=module, convex_group=convex_group)

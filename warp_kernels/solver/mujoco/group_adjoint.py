@@ -1,0 +1,109 @@
+"""Adjoint of the solution under MuJoCo's law for the worlds of a lane group, as :mod:`warp_kernels.solver.newton.adjoint` has it for one."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.mujoco.laws import CONES
+from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
+from warp_kernels.solver.newton.group import adjoint_system as kept
+from warp_kernels.solver.newton.group.adjoint_solve import adjoint_solve_functions
+from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
+from warp_kernels.solver.newton.group.steps import group_step_functions
+from warp_kernels.solver.newton.group.structs import group_structs
+from warp_kernels.solver.newton.residual import COUPLED, residual_functions
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.types import kernel_module, warp_types
+
+# Arguments of factories beyond the scalar type, for checks over all kernels.
+VARIANTS = {"mujoco_group_adjoint_kernels": [(cone,) for cone in CONES.values()]}
+
+
+@functools.cache
+def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) -> SimpleNamespace:
+    """The adjoint for one precision, cone and number of worlds in a lane group; none with one lane."""
+    if lanes == 1:
+        return SimpleNamespace()
+    vec3 = warp_types(scalar).vec3
+    s = group_step_functions(scalar, cone, lanes)
+    a, linear = adjoint_solve_functions(scalar, cone, lanes), adjoint_system_functions(scalar, lanes)
+    f, law_adjoint = residual_functions(scalar, cone), law_adjoint_functions(scalar, cone)
+    structs = newton_structs(scalar)
+    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
+    Group = group_structs(scalar).Group
+    module = kernel_module(f"mujoco_group_adjoint.{cone}", scalar, lanes)
+    wp.set_module_options({"max_unroll": 1}, module)
+    zero = scalar(0.0)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def convex_group_adjoint(
+        # Model
+        paths: Paths,
+        # Data in
+        constraints: Constraints,
+        problem: Problem,
+        softness: wp.array2d(dtype=scalar),
+        system: System,
+        sweep_count: wp.array(dtype=int),
+        stage: wp.array(dtype=int),
+        # Adjoint in
+        further_impulse_bar: wp.array2d(dtype=vec3),
+        # Data out
+        shared: Group,
+        iterate: Iterate,
+        # Adjoint out
+        weight: wp.array2d(dtype=scalar),
+        rhs_bar: wp.array2d(dtype=vec3),
+        bound_bar: wp.array2d(dtype=scalar),
+        softness_bar: wp.array2d(dtype=scalar),
+        adjoint_residual: wp.array(dtype=scalar),
+    ):
+        """weight: D^-1 L'^-1 v+_bar, to which D^-1 times the push of the rows is added. iterate: the solution, whose values are read; all else of it is scratch."""
+        group = wp.tid()
+        worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
+        nv = paths.dof_depth.shape[0]
+        most = int(0)
+        for n in range(worlds):
+            most = wp.max(most, constraints.count[group * lanes + n])
+        if most == 0:
+            return
+        s.gather(group, most, nv, paths, constraints, problem, shared)
+        has_further = further_impulse_bar.shape[0] > 0
+        for n in range(lanes):
+            shared.waits[n] = 0
+        for i in range(most):
+            s.find_slopes(i, group, constraints, problem, iterate, shared)
+            if has_further:
+                a.keep_further(i, group, constraints, further_impulse_bar, shared)
+        a.solve(group, most, nv, has_further, constraints, problem, system, sweep_count, stage, weight, shared, iterate)
+        for n in range(lanes):
+            world = group * lanes + n
+            shared.moves[n] = 0
+            if s.has(0, world, constraints):
+                shared.moves[n] = 1
+                if shared.left[n] > zero:
+                    left = wp.sqrt(shared.square[n] / shared.left[n])
+                    adjoint_residual[world] = wp.max(adjoint_residual[world], left)
+        linear.push_weights(group, nv, shared.moves, problem.inverse_mass, iterate.step, iterate.residual, weight)
+        for i in range(most):
+            for n in range(worlds):
+                world = group * lanes + n
+                if i < constraints.count[world]:
+                    kind = constraints.kind[i, world]
+                    item = constraints.item[i, world]
+                    value_bar = a.get(i, kept.RHS_BAR, n, shared)
+                    rhs_bar[i, world] = value_bar
+                    bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
+                    bars = law_adjoint.bound_adjoint(
+                        i, kind, item, world, a.get(i, kept.S, n, shared), bounds, problem, iterate
+                    )
+                    bound_bar[i, world] = bars[0]
+                    spring_bar, _hard_bar = law_adjoint.resistance_adjoint(
+                        i, kind, world, iterate.value[i, world], value_bar, bounds, problem, softness
+                    )
+                    softness_bar[i, world] = spring_bar
+
+    return SimpleNamespace(module=module, convex_group_adjoint=convex_group_adjoint)
