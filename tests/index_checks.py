@@ -2,10 +2,10 @@
 
     python -m pytest --check-indices tests/contact
 
-``--rehearse`` does so too. Kernels don't look at the signs of indices, see :mod:`warp_kernels.array_access`. Here they
-are compiled with functions that compare every index with the shape of its array. They note one that isn't within it,
-and read or write somewhere else instead. What is compiled has a cache of its own. Native code that goes through memory
-by itself, such as that which loads and stores lane groups, isn't checked.
+``--rehearse`` does so too. Kernels don't look at the signs of indices, see :mod:`warp_kernels.native.array_access`.
+Here they are compiled with functions that compare every index with the shape of its array. They note one that isn't
+within it, and read or write somewhere else instead. What is compiled has a cache of its own. Native code that goes
+through memory by itself, such as that which loads and stores lane groups, isn't checked.
 """
 
 import ctypes
@@ -18,8 +18,8 @@ import warp as wp
 from warp._src import context  # Warp has no public names for its loaded modules
 
 import warp_kernels.types
-from warp_kernels.array_access import access_functions
-from warp_kernels.lane_arithmetic import lane_functions
+from warp_kernels.native.array_access import access_functions
+from warp_kernels.native.lane_arithmetic import lane_functions
 
 # What a module notes: how many faults there were, and of the last one the index, its dimension, how many entries that
 # has, and how many dimensions the array has.

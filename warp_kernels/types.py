@@ -10,8 +10,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.array_access import access_functions
-from warp_kernels.lane_arithmetic import lane_functions
+from warp_kernels.native.array_access import access_functions
+from warp_kernels.native.lane_arithmetic import lane_functions
 
 # Joint types. A continuous joint is a revolute one without limits.
 FIXED = 0

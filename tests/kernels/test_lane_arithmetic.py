@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from warp_kernels import lane_arithmetic
+from warp_kernels.native import lane_arithmetic
 from warp_kernels.types import BUILD_OPTIONS, LANES
 
 ROWS = 3

@@ -31,9 +31,8 @@ SIM: dict[str, tuple[str, ...]] = {
 }
 KERNELS: dict[str, tuple[str, ...]] = {
     "warp_kernels": (),
-    "array_access": (),
-    "lane_arithmetic": (),
-    "types": ("array_access", "lane_arithmetic"),
+    "native": (),
+    "types": ("native",),
     "variants": (),
     "precision": ("types",),
     "denormals": ("types",),

@@ -1,0 +1,1 @@
+"""C++ that stands before the source of every module of kernels, for a CPU."""
