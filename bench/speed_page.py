@@ -8,7 +8,7 @@ from bench.traffic import most_per_second
 STANDING = {"newton": "Newton's method", "pgs": "50 sweeps"}
 WORLDS = (1024, 4096, 16384, 65536)
 WORLDS_HEAD = [
-    "| scene | worlds | contacts | forward | with gradient | MuJoCo | MuJoCo, one iteration "
+    "| scene | worlds | contacts | forward [µs] | with gradient [µs] | MuJoCo [µs] | MuJoCo, one iteration [µs] "
     "| MuJoCo / forward | gradient / MuJoCo |",
     "|---|---|---|---|---|---|---|---|---|",
 ]

@@ -157,7 +157,7 @@ def test_check_gradients_names_tendons():
         (lambda b: b.add_spatial_tendon("t", [("body0", (0, 0, 0)), -1.0]), "a pulley's divisor is -1.0; it must be"),
         (lambda b: b.add_tendon_coupling("c", "t"), "constraint 'c': unknown tendon 't'; add the tendon first"),
         (lambda b: b.add_actuator(tendon="t"), "actuator 't': unknown tendon 't'; add the tendon first"),
-        (lambda b: b.add_actuator("x0", tendon="t"), "actuator 'x0': give either its joint or its tendon"),
+        (lambda b: b.add_actuator("x0", tendon="t"), "actuator 'x0': give either its joint, its tendon, its frame, or"),
     ],
 )  # fmt: skip
 def test_messages(add, message):

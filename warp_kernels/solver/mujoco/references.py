@@ -178,10 +178,10 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
                 above, k, world, dof_inverse_weight, limit_solref, limit_solimp, dt, solref, solimp
             )
         for i in range(thread, friction_dof.shape[0], threads):
-            k = friction_dof[i]
-            softness = solref_of(loss_solref[k], solref, world)
-            stiffening = solimp_of(loss_solimp[k], solimp, world)
-            loss_reference[k, world] = reference(softness, stiffening, zero, dof_inverse_weight[k], dt)
+            rubbing = friction_dof[i]
+            softness = solref_of(loss_solref[rubbing], solref, world)
+            stiffening = solimp_of(loss_solimp[rubbing], solimp, world)
+            loss_reference[rubbing, world] = reference(softness, stiffening, zero, dof_inverse_weight[rubbing], dt)
 
     @wp.kernel(module=module)
     def cone_references(

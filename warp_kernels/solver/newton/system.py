@@ -233,7 +233,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
                 )
 
     @wp.func_native(_PRODUCT.format(scalar=scalar.__name__))
-    def product(
+    def sum_of_products(
         a: wp.array2d(dtype=scalar),
         row_a: int,
         b: wp.array2d(dtype=scalar),
@@ -260,11 +260,11 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
                 row_q = entry(world, q, 0, system)
                 start = wp.max(begin, system.first[q, world])
                 below = system.lower[row_p + q, world]
-                below -= product(system.lower, row_p, system.upper, row_q, start, q, world)
+                below -= sum_of_products(system.lower, row_p, system.upper, row_q, start, q, world)
                 above = below
                 if not symmetric:
                     above = system.upper[row_p + q, world]
-                    above -= product(system.lower, row_q, system.upper, row_p, start, q, world)
+                    above -= sum_of_products(system.lower, row_q, system.upper, row_p, start, q, world)
                 below = below * system.lower[row_q + q, world]
                 system.lower[row_p + q, world] = below
                 system.upper[row_p + q, world] = above

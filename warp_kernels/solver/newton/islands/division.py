@@ -193,7 +193,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return may_connect(kind, impulse)
 
     @wp.func
-    def join(
+    def join_islands(
         world: int,
         before: int,
         number: int,
@@ -241,6 +241,6 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         connect=connect,
         divide=divide,
         go_to=go_to,
-        join=join,
+        join_islands=join_islands,
         note=note,
     )

@@ -103,7 +103,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
                 most = wp.max(most, solved)
                 division.note(world, left, iterate, islands)
             sweep_count[world] = sweep_count[world] + most
-            unsolved = division.join(
+            unsolved = division.join_islands(
                 world, before, number, trees, paths, constraints, couplings, problem, iterate, islands
             )
             before = number
