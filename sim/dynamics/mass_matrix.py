@@ -117,7 +117,7 @@ def mass_matrix_inverse_operation(model: Model) -> DifferentiableOp:
             kernels.load_matrices, dim, device=m.device,
             inverse=inverse, inverse_bar=inverse.grad, rows=rows, rows_bar=rows_bar,
         )  # fmt: skip
-        launch(kernels.product, dim, device=m.device, nv=nv, x=rows_bar, y=rows, z=right)
+        launch(kernels.symmetric_product, dim, device=m.device, nv=nv, x=rows_bar, y=rows, z=right)
         launch(kernels.mass_matrix_bar, dim, m, device=m.device, rows=rows, right=right, mass_matrix_bar=matrix_bar)
         _add_gradient(tape, bodies, matrix_bar)
 

@@ -95,7 +95,7 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             rows_bar[group, i * nv + j] = both * scalar(0.5)
 
     @wp.kernel(module=module, enable_backward=False)
-    def product(
+    def symmetric_product(
         # Model
         nv: int,
         # Data in
@@ -144,6 +144,6 @@ def inverse_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         lower_factor=lower_factor,
         inverse_mass_matrix=inverse_mass_matrix,
         load_matrices=load_matrices,
-        product=product,
+        symmetric_product=symmetric_product,
         mass_matrix_bar=mass_matrix_bar,
     )
