@@ -25,6 +25,7 @@ import sim.arrays.device_model
 import sim.simulation.stepping.workspace
 import sim.simulation.worlds
 from sim.simulation.stepping.shard import Shard
+from warp_kernels.solver.newton.group.structs import MOST_DOFS
 
 # Which thread is next, in C++. Any prime beyond the number of threads makes a permutation.
 ORDERS = {
@@ -46,6 +47,8 @@ COUNTS = {
     "constraints.count": "max_constraints",
     "total_overflow": "max_constraints",
 }
+# What only a large system finds anew in every step.
+PACKED = {"system.row_start", "system.is_packed"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -122,7 +125,7 @@ def _poisoning(record: Any) -> Any:
 def working_arrays(step: Any) -> Iterator[tuple[str, wp.array]]:
     """The arrays that a step writes before it reads them, with those in structs and lists."""
     for name, array in every_array(step):
-        constant = name.partition(".")[0] in CONSTANT
+        constant = name.partition(".")[0] in CONSTANT or (name in PACKED and step.model.nv <= MOST_DOFS)
         if not constant and (name not in COUNTS or getattr(step, COUNTS[name])):
             yield name, array
 
