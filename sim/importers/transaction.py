@@ -1,8 +1,8 @@
 """All or nothing: an import that fails leaves the builder as it was, and says which file it was."""
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from sim.errors import ImportFileError, ModelError
 from sim.model.builder import ModelBuilder
@@ -25,19 +25,29 @@ def all_or_nothing(builder: ModelBuilder) -> Iterator[None]:
 
 
 @contextmanager
-def named_file(path: object) -> Iterator[None]:
-    """Turn what a library raises in the ``with`` block into an ImportFileError that names the file.
+def located(at: Callable[[str], ImportFileError], subject: str | None = None) -> Iterator[None]:
+    """Turn what the builder or a library raises in the ``with`` block into an ImportFileError.
 
-    A ModelError that doesn't name it, since the fault shows only when the model is put together, becomes one too.
+    Args:
+        at: makes it from a message, with the file and the element.
+        subject: what the builder's messages begin with, which is left out: the element says it.
     """
     try:
         yield
     except ImportFileError:
         raise
     except ModelError as error:
-        raise ImportFileError(path, str(error)) from None
+        raise at(str(error) if subject is None else str(error).removeprefix(f"{subject}: ")) from None
     except LIBRARY_ERRORS as error:
-        raise ImportFileError(path, f"can't be read: {in_words(error)}") from error
+        raise at(f"can't be read: {in_words(error)}") from error
+
+
+def named_file(path: object) -> AbstractContextManager[None]:
+    """Turn what a library raises in the ``with`` block into an ImportFileError that names the file.
+
+    A ModelError that doesn't name it, since the fault shows only when the model is put together, becomes one too.
+    """
+    return located(lambda message: ImportFileError(path, message))
 
 
 def in_words(error: BaseException) -> str:

@@ -1,6 +1,7 @@
 """XML elements that know their file and line, so that every error can say where it is."""
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -8,6 +9,7 @@ from xml.parsers import expat
 import numpy as np
 
 from sim.errors import ImportFileError
+from sim.importers.transaction import located
 from sim.model.specs import UNREACHABLE
 
 
@@ -48,6 +50,10 @@ class Element:
     def error(self, message: str) -> ImportFileError:
         """An error that names the file and this element; to be raised by the caller."""
         return ImportFileError(self.path, message, self.label)
+
+    def located(self, subject: str) -> AbstractContextManager[None]:
+        """Turn an error of the builder into one that names the file and this element."""
+        return located(self.error, subject)
 
     def all(self, tag: str) -> list["Element"]:
         """The children with this tag."""

@@ -3,7 +3,7 @@
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +14,7 @@ import numpy as np
 from sim.errors import ImportFileError, ModelError
 from sim.importers.mjcf.markup import root_tag
 from sim.importers.mjcf.sizes import check_spec, check_text, leave_out_pictures
-from sim.importers.transaction import LIBRARY_ERRORS, in_words
+from sim.importers.transaction import located
 
 # The lists of a mujoco.MjSpec that hold the elements of each kind.
 LISTS = {
@@ -65,17 +65,9 @@ class MJCFFile:
         """An error that names the file and an element; to be raised by the caller."""
         return ImportFileError(self.path, message, self.label(kind, index))
 
-    @contextmanager
-    def located(self, kind: str, index: int, subject: str) -> Iterator[None]:
+    def located(self, kind: str, index: int, subject: str) -> AbstractContextManager[None]:
         """Turn an error of the builder into one that names the file and the element."""
-        try:
-            yield
-        except ImportFileError:
-            raise
-        except ModelError as error:
-            raise self.error(kind, index, str(error).removeprefix(f"{subject}: ")) from None
-        except LIBRARY_ERRORS as error:
-            raise self.error(kind, index, f"can't be read: {in_words(error)}") from error
+        return located(lambda message: self.error(kind, index, message), subject)
 
     def array(self, name: str, otherwise: Any = 0.0) -> np.ndarray:
         """An array of the model, or ``otherwise`` in versions of MuJoCo that don't have it."""

@@ -7,8 +7,7 @@ lines and messages are those of URDF's reader.
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from sim.importers.sdf.joints import JointFrame, joint_properties, tree_of
 from sim.importers.sdf.scopes import FlatModel, Library, flat_models, version_of
 from sim.importers.sdf.shapes import shapes
 from sim.importers.sdf.values import flag, number, pose, vector
-from sim.importers.transaction import LIBRARY_ERRORS, all_or_nothing, in_words, named_file
+from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import ModelBuilder
 from sim.model.model import Part
@@ -157,7 +156,7 @@ class _Reader:
     def _link(self, model: FlatModel, link: str, element: Element, name: str, frame: np.ndarray) -> None:
         local = compose(inverse(frame), model.pose_of(link, element, self.base))
         mass, com, inertia = _inertial(element)
-        with _located(element, f"link '{name}'"):
+        with element.located(f"link '{name}'"):
             self.builder.add_link(
                 name, mass=mass, com=_moved(local, com), inertia=_turned(local, inertia), allow_unphysical=True,
                 gravity_compensation=None if flag(element, "gravity", default=True) else 1.0,
@@ -184,7 +183,7 @@ class _Reader:
                     surface: dict[str, float] = {}
                     if tag == "collision":
                         surface = {"friction": self._friction(item), "restitution": self.restitution}
-                    with _located(item, f"geometry '{own}'"):
+                    with item.located(f"geometry '{own}'"):
                         self.builder.add_geometry(
                             name, shape.type, name=own, size=shape.size, mesh=shape.mesh, rgba=shape.rgba,
                             position=placed[:3], orientation=placed[3:], collides=tag == "collision",
@@ -215,7 +214,7 @@ class _Reader:
             label = f"{names[link]}_{type}"
             while label in self.builder.joints or label.removeprefix(own) in model.joints:
                 label += "_base"
-            with _located(model.links[link], f"joint '{label}'"):
+            with model.links[link].located(f"joint '{label}'"):
                 where = frames[link]
                 return self.builder.add_joint(label, type, child=names[link], position=where[:3], orientation=where[3:])
         parent = WORLD if joint.parent == WORLD else names[joint.parent]
@@ -223,7 +222,7 @@ class _Reader:
         where = compose(inverse(above), frames[link])
         properties = joint_properties(model, joint, frames[link], self.base)
         self._count(joint.element)
-        with _located(joint.element, f"joint '{own}{joint.name}'"):
+        with joint.element.located(f"joint '{own}{joint.name}'"):
             return self.builder.add_joint(
                 own + joint.name, joint.type, parent=parent, child=names[link], position=where[:3],
                 orientation=where[3:], **properties,  # type: ignore[arg-type]
@@ -239,7 +238,7 @@ class _Reader:
             raise mimic.error(f"follows joint '{other}', which doesn't exist")
         ratio = number(mimic, "multiplier", 1.0)
         offset = number(mimic, "offset", 0.0) - ratio * number(mimic, "reference", 0.0)
-        with _located(mimic, f"coupling of joint '{own}{joint.name}' with '{own}{other}'"):
+        with mimic.located(f"coupling of joint '{own}{joint.name}' with '{own}{other}'"):
             self.builder.add_joint_coupling(own + joint.name, own + other, ratio=ratio, offset=offset)
 
     def _frames(self, model: FlatModel, own: str, names: dict[str, str], frames: dict[str, np.ndarray]) -> None:
@@ -252,7 +251,7 @@ class _Reader:
             local = compose(inverse(above), model.pose_of(frame, placed.element, self.base))
             if link is None:
                 local = compose(above, local)
-            with _located(placed.element, f"frame '{own}{frame}'"):
+            with placed.element.located(f"frame '{own}{frame}'"):
                 self.builder.add_frame(own + frame, WORLD if link is None else names[link], local[:3], local[3:])
 
     def _count(self, element: Element) -> None:
@@ -316,16 +315,3 @@ def _turned(where: np.ndarray, inertia: np.ndarray) -> np.ndarray:
     """An inertia in the axes around a pose."""
     axes = np.stack([_moved(where, axis) - where[:3] for axis in np.eye(3)], axis=1)
     return np.asarray(axes @ inertia @ axes.T)
-
-
-@contextmanager
-def _located(element: Element, subject: str) -> Iterator[None]:
-    """Turn an error of the builder into one that names the file and the element."""
-    try:
-        yield
-    except ImportFileError:
-        raise
-    except ModelError as error:
-        raise element.error(str(error).removeprefix(f"{subject}: ")) from None
-    except LIBRARY_ERRORS as error:
-        raise element.error(f"can't be read: {in_words(error)}") from error

@@ -3,8 +3,7 @@
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -12,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.errors import ImportFileError, ModelError, URDFWarning
+from sim.errors import ModelError, URDFWarning
 from sim.importers.decomposition import threshold_of
 from sim.importers.meshes import MeshLibrary
-from sim.importers.transaction import LIBRARY_ERRORS, all_or_nothing, in_words, named_file
+from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_tree
 from sim.importers.urdf.shapes import Shape, collision_shapes, named_colours, origin, visual_shapes
 from sim.importers.xmltree import Element, parse_xml
@@ -136,7 +135,7 @@ class _Reader:
         """Add a link with its inertial data."""
         element, name = self.tree.links[link], self.link_name(link)
         inertial = element.optional("inertial")
-        with _located(element, f"link '{name}'"):
+        with element.located(f"link '{name}'"):
             if inertial is None:
                 return self.builder.add_link(name)
             mass, com, inertia = _inertial(inertial)
@@ -151,7 +150,7 @@ class _Reader:
         name = f"{self.prefix}{self.tree.root}_{type}"
         while name.removeprefix(self.prefix) in self.tree.joints:
             name += "_base"
-        with _located(self.robot, f"joint '{name}'"):
+        with self.robot.located(f"joint '{name}'"):
             child = self.link_name(self.tree.root)
             return self.builder.add_joint(name, type, child=child, position=self.base[:3], orientation=self.base[3:])
 
@@ -166,7 +165,7 @@ class _Reader:
                     "floating joints inside a moving robot are not supported"
                 )
             parent, placement = WORLD, compose(self.welded[joint.parent], placement)
-        with _located(joint.element, f"joint '{name}'"):
+        with joint.element.located(f"joint '{name}'"):
             return self.builder.add_joint(
                 name,
                 joint.type,
@@ -197,7 +196,7 @@ class _Reader:
                         f"mimics joint '{followed}', but '{which}' is {self.tree.joints[which].type}; only revolute, "
                         "continuous and prismatic joints can mimic and be mimicked"
                     )
-            with _located(mimic, f"coupling of joint '{self.prefix}{name}' with '{self.prefix}{followed}'"):
+            with mimic.located(f"coupling of joint '{self.prefix}{name}' with '{self.prefix}{followed}'"):
                 self.builder.add_joint_coupling(
                     self.prefix + name,
                     self.prefix + followed,
@@ -222,7 +221,7 @@ class _Reader:
             number = 0
             for item in visuals:
                 for shape in visual_shapes(item, meshes, colours):
-                    with _located(item, f"geometry '{name}/visual_{number}'"):
+                    with item.located(f"geometry '{name}/visual_{number}'"):
                         _add_shape(self.builder, name, f"{name}/visual_{number}", shape, collides=False)
                     number += 1
             for number, item in enumerate(element.all("collision") if collision else []):
@@ -232,7 +231,7 @@ class _Reader:
                 whole = f"{name}/collision_{number}"
                 surface: dict[str, Any] = {"friction": friction, "restitution": restitution, "visible": not visuals}
                 for part, shape in enumerate(found):
-                    with _located(item, f"geometry '{whole}'"):
+                    with item.located(f"geometry '{whole}'"):
                         own = whole if len(found) == 1 else f"{whole}/{part}"
                         _add_shape(self.builder, name, own, shape, **surface)
 
@@ -331,16 +330,3 @@ def _add_shape(builder: ModelBuilder, link: str, name: str, shape: Shape, **opti
         link, shape.type, name=name, size=shape.size, mesh=shape.mesh, rgba=shape.rgba,
         position=shape.position, orientation=shape.orientation, **options,  # type: ignore[arg-type]
     )  # fmt: skip
-
-
-@contextmanager
-def _located(element: Element, subject: str) -> Iterator[None]:
-    """Turn an error of the builder into one that names the file and the element."""
-    try:
-        yield
-    except ImportFileError:
-        raise
-    except ModelError as error:
-        raise element.error(str(error).removeprefix(f"{subject}: ")) from None
-    except LIBRARY_ERRORS as error:
-        raise element.error(f"can't be read: {in_words(error)}") from error
