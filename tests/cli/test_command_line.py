@@ -60,7 +60,7 @@ def test_check_names_what_overlaps_at_the_start(capsys, tmp_path):
 
 
 def test_info_names_frames_that_are_no_links(capsys, tmp_path):
-    """Links at fixed joints, which kinematics takes by name, and at most so many of them."""
+    """Links at fixed joints, which kinematics takes by name; of many the first ones."""
     assert main(["info", QUADRUPED, "--floating-base"]) == 0
     assert "frames       fl_foot, " in capsys.readouterr().out
     links = "".join(f'<link name="part{k}"/><joint name="j{k}" type="fixed"><parent link="base"/>'

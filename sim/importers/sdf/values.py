@@ -13,7 +13,7 @@ TRUE, FALSE = ("1", "true"), ("0", "false")
 
 
 def numbers(element: Element, count: int) -> np.ndarray:
-    """The text of an element as so many finite numbers.
+    """The text of an element as finite numbers [count].
 
     Raises:
         ImportFileError: naming the element.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
+from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_counts
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 from sim.optimise.watching import Iteration, Watch
@@ -49,7 +49,7 @@ def cmaes(
             import cma
     except ImportError:
         raise ModelError("cmaes needs the package cma; pip install cma, or backswing[cma]") from None
-    require_iterations(iterations)
+    require_counts(iterations=iterations)
     if not (np.isfinite(spread) and spread > 0.0):
         raise ModelError(f"spread is {spread!r}; it must be finite and positive")
     begun = time.perf_counter()

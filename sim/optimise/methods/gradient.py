@@ -20,9 +20,8 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole
 from sim.optimise.costs import Cost, LeastSquares
-from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
+from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_counts
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
@@ -127,9 +126,7 @@ def gradient(
     Raises:
         ModelError: for arguments out of range.
     """
-    require_iterations(iterations)
-    if not is_whole(joining, 0):
-        raise ModelError(f"joining is {joining!r}; it must be a whole number, not negative")
+    require_counts(iterations=iterations, joining=joining)
     engine = _Engine(problem, score)
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts + joining, spread, seed)
@@ -154,10 +151,10 @@ def gradient(
                     break
                 if iteration == iterations:
                     break
-                more = reserve[:0] if search.joined or search.stale.min() <= patience else reserve
+                joins = joining > 0 and not search.joined and search.stale.min() > patience
                 engine.step(search, patience)
-                if len(more):
-                    search.join(more)
+                if joins:
+                    search.join(reserve)
                 search.seconds = time.perf_counter() - begun
                 if save is not None:
                     save(search.arrays())

@@ -14,7 +14,7 @@ from sim.errors import ModelError
 from sim.optimise.methods.box_qp import solve_box_qp
 from sim.optimise.methods.dynamics import Dynamics, Law, States
 from sim.optimise.methods.quadratic import Quadratic, Quadratics
-from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
+from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_counts
 from sim.optimise.parametrisations import PerStage
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
@@ -66,7 +66,7 @@ def ilqr(
         ModelError: for another parametrisation, costs that couple stages or have no second derivative, and a guess from
             which the simulation diverges.
     """
-    require_iterations(iterations)
+    require_counts(iterations=iterations)
     require_stages(problem, "ilqr")
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from sim.errors import ModelError
-from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_iterations
+from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_counts
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 from sim.optimise.watching import Iteration, Watch
@@ -47,7 +47,7 @@ def lbfgs(
     Raises:
         ModelError: for arguments out of range, and where the simulation diverges from every first guess.
     """
-    require_iterations(iterations)
+    require_counts(iterations=iterations)
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed)
     scale = problem.parametrisation.scale(problem.space)

@@ -43,10 +43,11 @@ def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed
     return np.clip(given, *problem.parametrisation.bounds(problem.space))
 
 
-def require_iterations(iterations: int) -> None:
-    """Raises ModelError for a number of iterations that isn't whole, or negative."""
-    if not is_whole(iterations, 0):
-        raise ModelError(f"iterations is {iterations!r}; it must be a whole number, not negative")
+def require_counts(**counts: int) -> None:
+    """Raises ModelError for a number, such as that of iterations, that isn't whole, or negative."""
+    for name, count in counts.items():
+        if not is_whole(count, 0):
+            raise ModelError(f"{name} is {count!r}; it must be a whole number, not negative")
 
 
 @contextmanager

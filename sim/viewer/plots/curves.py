@@ -38,7 +38,7 @@ class Curves:
     most: int = MOST_POINTS
 
     def numbers(self, states: int) -> np.ndarray:
-        """The states that are drawn, of so many."""
+        """The numbers of the states that are drawn, at most ``most`` of all ``states``."""
         return np.unique(np.linspace(0, states - 1, min(states, self.most)).round().astype(int))
 
 

@@ -14,7 +14,7 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import FRICTION_LOSS, TORSION, warp_types
 
-# An island is large that has more than one of so many trees.
+# An island is large if it has more than one tree of every LARGE in the world.
 LARGE = 8
 
 
