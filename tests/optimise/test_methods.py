@@ -113,6 +113,9 @@ def test_searches_join_one_that_is_caught():
         assert again.history == found.history
     with pytest.raises(sim.ModelError, match="joining is -1; it must be a whole number"):
         so.gradient(problem, joining=-1)
+    for starts in (0, None):
+        with pytest.raises(sim.ModelError, match=f"starts is {starts}; it must be a whole number"):
+            so.gradient(problem, starts=starts, joining=2)
     with pytest.raises(sim.ModelError, match="resume lacks 'trust'"):
         so.gradient(problem, resume={name: each for name, each in states[0].items() if name != "trust"})
 

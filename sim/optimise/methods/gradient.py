@@ -129,7 +129,7 @@ def gradient(
     require_counts(iterations=iterations, joining=joining)
     engine = _Engine(problem, score)
     begun = time.perf_counter()
-    guesses = first_guesses(problem, guess, starts + joining, spread, seed)
+    guesses = first_guesses(problem, guess, starts, spread, seed, more=joining)
     x, reserve = guesses[:starts], guesses[starts:]
     search = _resumed(resume) if resume is not None else _begun(x)
     begun -= search.seconds

@@ -15,8 +15,8 @@ from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 
 
-def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed: int) -> np.ndarray:
-    """The first unknowns of every start [starts, n].
+def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed: int, more: int = 0) -> np.ndarray:
+    """The first unknowns of every start [starts + more, n].
 
     Args:
         problem: the problem.
@@ -25,6 +25,7 @@ def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed
         spread: standard deviation of what is added to a guess that stands for several starts, but the first; in units
             of the unknowns' scale.
         seed: of these random numbers.
+        more: starts that may join later.
 
     Raises:
         ModelError: for numbers that don't fit.
@@ -34,12 +35,14 @@ def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed
     if not (np.isfinite(spread) and spread >= 0.0):
         raise ModelError(f"spread is {spread!r}; it must be finite and not negative")
     given = problem.parametrisation.guess(problem.space, guess)
-    if len(given) == 1 and starts > 1:
-        noise = np.random.default_rng(seed).standard_normal((starts, given.shape[1]))
+    count = starts + more
+    if len(given) == 1 and count > 1:
+        noise = np.random.default_rng(seed).standard_normal((count, given.shape[1]))
         noise[0] = 0.0
         given = given + spread * problem.parametrisation.scale(problem.space) * noise
-    if starts > 1 and len(given) != starts:
-        raise ModelError(f"guess has {len(given)} starts, but starts is {starts}")
+    if count > 1 and len(given) != count:
+        others = f", and {more} more may join" if more else ""
+        raise ModelError(f"guess has {len(given)} starts, but starts is {starts}{others}")
     return np.clip(given, *problem.parametrisation.bounds(problem.space))
 
 
