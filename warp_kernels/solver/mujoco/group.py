@@ -13,9 +13,8 @@ import warp as wp
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.mujoco.solve import STIFFEST, rounding_of_steps
 from warp_kernels.solver.newton.descent import descent_functions
-from warp_kernels.solver.newton.group.solve import DONE, LEFT, MOST_STEPS, MOVING
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, group_structs
+from warp_kernels.solver.newton.group.structs import DONE, MOST_STEPS, MOVING, group_structs
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import kernel_module
@@ -38,7 +37,7 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
     module = kernel_module(f"mujoco_group.{cone}", scalar, lanes)
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
-    precision, sums, singular = descent.precision, descent.sums, descent.singular
+    singular = descent.singular
     rounding_square = rounding_of_steps(scalar)
     epsilon = scalar(STIFFEST)
 
@@ -55,9 +54,7 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
     ):
         """Whether what a world's residual leaves, or what its last step has changed, is as little as is asked for, or rounding."""
         at_hand = descent.square_at_hand(world, constraints.count[world], epsilon, constraints, problem, iterate)
-        relative = wp.max(tolerance, precision)
-        rounding = sums * precision / epsilon
-        arrived = shared.square[n] <= relative * relative * shared.scale[n] + rounding * rounding * at_hand
+        arrived = shared.square[n] <= s.goal(n, at_hand, epsilon, tolerance, shared)
         if stepped:
             arrived = arrived or shared.along[lanes + n] <= rounding_square * at_hand
         return arrived
@@ -132,25 +129,12 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         group = wp.tid()
         worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
         nv = paths.dof_depth.shape[0]
-        most = int(0)
-        for n in range(worlds):
-            world = group * lanes + n
-            most = wp.max(most, constraints.count[world])
-            residual[world] = zero
-            sweep_count[world] = 0
-            stage[world] = DONE
+        most = s.begin_group(
+            group, worlds, nv, dt, paths, qd, qdd, factor_l, constraints, problem, shared, iterate, residual,
+            sweep_count, stage,
+        )  # fmt: skip
         if most == 0:
             return
-        if most > MOST_CONSTRAINTS:
-            for n in range(worlds):
-                stage[group * lanes + n] = LEFT
-            return
-        s.gather(group, most, nv, paths, constraints, problem, shared)
-        together.look_back_all(
-            group, nv, dt, paths.dof_depth, paths.dof_row_start, paths.ancestor, qd, qdd, factor_l,
-            problem.inverse_mass, shared.velocity, iterate.step, shared.scale,
-        )  # fmt: skip
-        s.begin_all(group, most, nv, constraints, problem, iterate, shared)
         moving = int(0)
         for n in range(worlds):
             world = group * lanes + n
@@ -176,8 +160,6 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
                             stage[world] = MOVING
                             moving += 1
             steps += 1
-        for n in range(worlds):
-            if stage[group * lanes + n] == MOVING:
-                stage[group * lanes + n] = LEFT
+        s.leave_rest(group, worlds, stage)
 
     return SimpleNamespace(module=module, convex_group=convex_group)

@@ -12,9 +12,8 @@ import warp as wp
 
 from warp_kernels.solver.newton.group import adjoint_system as kept
 from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
-from warp_kernels.solver.newton.group.solve import DONE
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import group_structs
+from warp_kernels.solver.newton.group.structs import DONE, group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints

@@ -13,7 +13,7 @@ import warp as wp
 
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, group_structs
+from warp_kernels.solver.newton.group.structs import DONE, LEFT, MOST_STEPS, MOVING, group_structs
 from warp_kernels.solver.newton.group.swept import swept_step_functions
 from warp_kernels.solver.newton.residual import COUPLED
 from warp_kernels.solver.newton.solve import ENOUGH, NEAR, PASSES, ROUNDINGS, SWEEPS, SWEPT
@@ -25,14 +25,6 @@ from warp_kernels.types import kernel_module
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"newton_group_kernels": [(model,) for model in FRICTION_MODELS]}
-
-# Systems after which a world is left to the solver for one.
-MOST_STEPS = 12
-
-# Where a world is: it has its solution, is on its way, or is left to the solver for one.
-DONE = 0
-MOVING = 1
-LEFT = 2
 
 
 @functools.cache
@@ -50,15 +42,8 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
     module = kernel_module(f"newton_group.{friction}", scalar, lanes)
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
-    precision, sums, singular = descent.precision, descent.sums, descent.singular
+    singular = descent.singular
     rounding_square = scalar((ROUNDINGS * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)) ** 2)
-
-    @wp.func
-    def goal(n: int, at_hand: scalar, epsilon: scalar, tolerance: scalar, shared: Group):
-        """The square of a residual that is asked for, or no more than rounding."""
-        relative = wp.max(tolerance, precision)
-        rounding = sums * precision / epsilon
-        return relative * relative * shared.scale[n] + rounding * rounding * at_hand
 
     @wp.func
     def take_steps(
@@ -114,7 +99,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         """What becomes of a world after its step. Returns its stage; where it is to be swept, its ``number`` says how often."""
         at_hand = descent.square_at_hand(world, constraints.count[world], epsilon, constraints, problem, iterate)
         square = shared.square[n]
-        aim = goal(n, at_hand, epsilon, tolerance, shared)
+        aim = s.goal(n, at_hand, epsilon, tolerance, shared)
         moved = shared.moves[n] == 1 and square < scalar(ENOUGH) * shared.left[n]
         if shared.mode[n] == SWEPT:
             moved = shared.failures[n] >= PASSES or not square > scalar(NEAR) * at_hand
@@ -161,25 +146,12 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         group = wp.tid()
         worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
         nv = paths.dof_depth.shape[0]
-        most = int(0)
-        for n in range(worlds):
-            world = group * lanes + n
-            most = wp.max(most, constraints.count[world])
-            residual[world] = zero
-            sweep_count[world] = 0
-            stage[world] = DONE
+        most = s.begin_group(
+            group, worlds, nv, dt, paths, qd, qdd, factor_l, constraints, problem, shared, iterate, residual,
+            sweep_count, stage,
+        )  # fmt: skip
         if most == 0:
             return
-        if most > MOST_CONSTRAINTS:
-            for n in range(worlds):
-                stage[group * lanes + n] = LEFT
-            return
-        s.gather(group, most, nv, paths, constraints, problem, shared)
-        together.look_back_all(
-            group, nv, dt, paths.dof_depth, paths.dof_row_start, paths.ancestor, qd, qdd, factor_l,
-            problem.inverse_mass, shared.velocity, iterate.step, shared.scale,
-        )  # fmt: skip
-        s.begin_all(group, most, nv, constraints, problem, iterate, shared)
         moving = int(0)
         for n in range(worlds):
             world = group * lanes + n
@@ -192,7 +164,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
             # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
             if count > 0 and square != zero and wp.isfinite(square):
                 at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
-                if square > goal(n, at_hand, epsilon, tolerance, shared):
+                if square > s.goal(n, at_hand, epsilon, tolerance, shared):
                     stage[world] = MOVING
                     moving += 1
         steps = int(0)
@@ -221,8 +193,6 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
                     swept.prepare_sweeps(group, most, nv, constraints, problem, iterate, shared)
                     prepared = bool(True)
                 swept.sweep_all(group, most, nv, constraints, problem, iterate, shared)
-        for n in range(worlds):
-            if stage[group * lanes + n] == MOVING:
-                stage[group * lanes + n] = LEFT
+        s.leave_rest(group, worlds, stage)
 
     return SimpleNamespace(module=module, newton_group=newton_group)

@@ -11,7 +11,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.newton.descent import descent_functions
-from warp_kernels.solver.newton.group.structs import group_structs
+from warp_kernels.solver.newton.group.structs import DONE, LEFT, MOST_CONSTRAINTS, MOVING, group_structs
 from warp_kernels.solver.newton.group.system import group_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
@@ -31,6 +31,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     Problem, Iterate = structs.Problem, structs.Iterate
     Group = group_structs(scalar).Group
     zero = scalar(0.0)
+    precision, sums = descent.precision, descent.sums
 
     @wp.func
     def has(i: int, world: int, constraints: Constraints):
@@ -163,6 +164,61 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     shared.moves[n] = 1
                     undecided = True
 
+    @wp.func
+    def begin_group(
+        group: int,
+        worlds: int,
+        nv: int,
+        dt: scalar,
+        paths: Paths,
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        constraints: Constraints,
+        problem: Problem,
+        # Data out
+        shared: Group,
+        iterate: Iterate,
+        residual: wp.array(dtype=scalar),
+        sweep_count: wp.array(dtype=int),
+        stage: wp.array(dtype=int),
+    ):
+        """Bring the worlds of a group together and begin. Returns the most constraints of any of them, zero where there is nothing to solve."""
+        most = int(0)
+        for n in range(worlds):
+            world = group * lanes + n
+            most = wp.max(most, constraints.count[world])
+            residual[world] = zero
+            sweep_count[world] = 0
+            stage[world] = DONE
+        if most > MOST_CONSTRAINTS:
+            for n in range(worlds):
+                stage[group * lanes + n] = LEFT
+            most = int(0)
+        if most > 0:
+            gather(group, most, nv, paths, constraints, problem, shared)
+            together.look_back_all(
+                group, nv, dt, paths.dof_depth, paths.dof_row_start, paths.ancestor, qd, qdd, factor_l,
+                problem.inverse_mass, shared.velocity, iterate.step, shared.scale,
+            )  # fmt: skip
+            begin_all(group, most, nv, constraints, problem, iterate, shared)
+        return most
+
+    @wp.func
+    def leave_rest(group: int, worlds: int, stage: wp.array(dtype=int)):
+        """Leave the worlds that are still on their way to the solver for one."""
+        for n in range(worlds):
+            if stage[group * lanes + n] == MOVING:
+                stage[group * lanes + n] = LEFT
+
+    @wp.func
+    def goal(n: int, at_hand: scalar, epsilon: scalar, tolerance: scalar, shared: Group):
+        """The square of a residual that is asked for, or no more than rounding."""
+        relative = wp.max(tolerance, precision)
+        rounding = sums * precision / epsilon
+        return relative * relative * shared.scale[n] + rounding * rounding * at_hand
+
     return SimpleNamespace(
         together=together,
         has=has,
@@ -173,5 +229,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         find_slopes=find_slopes,
         factorise_systems=factorise_systems,
         find_steps=find_steps,
-        begin_all=begin_all,
+        begin_group=begin_group,
+        leave_rest=leave_rest,
+        goal=goal,
     )

@@ -12,6 +12,13 @@ MOST_CONSTRAINTS = 64
 MOST_BACK = 128
 # Degrees of freedom of a world, one for each bit of a number.
 MOST_DOFS = 64
+# Systems after which a world is left to the solver for one.
+MOST_STEPS = 12
+
+# Where a world is: it has its solution, is on its way, or is left to the solver for one.
+DONE = 0
+MOVING = 1
+LEFT = 2
 # Of one constraint the degrees of freedom that it acts on, and its rows there.
 LIST = """
     const int size = reinterpret_cast<const int*>(length.data)[constraint];
