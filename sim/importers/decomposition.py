@@ -7,7 +7,7 @@ Wei, Liu, Ling, Su: *Approximate convex decomposition for 3D meshes with collisi
 import numpy as np
 
 from sim.errors import ModelError
-from sim.importers.meshes import convex_hull
+from sim.importers.meshes import MeshLibrary, convex_hull
 from sim.model.model import Mesh
 
 # CoACD's own: how far, as a share of a mesh's size, pieces may be from convex.
@@ -72,3 +72,26 @@ def convex_pieces(mesh: Mesh, threshold: float | None) -> list[Mesh]:
         except ModelError:
             continue  # a sliver between two cuts
     return pieces or [hull]
+
+
+def pieces_of_file(meshes: MeshLibrary, filename: str, scale: np.ndarray, threshold: float | None) -> list[Mesh]:
+    """The convex pieces of a mesh file, found once; its hull without a threshold.
+
+    Args:
+        meshes: reads the file.
+        filename: as a robot file calls it.
+        scale: of x, y and z [3].
+        threshold: that of :func:`convex_pieces`.
+
+    Raises:
+        ModelError: naming the mesh.
+    """
+    if threshold is None:
+        return [meshes.hull(filename, scale)]
+    key = (meshes.find(filename), tuple(scale.tolist()))
+    if key not in meshes.decomposed:
+        try:
+            meshes.decomposed[key] = convex_pieces(meshes.surface(filename, scale), threshold)
+        except ModelError as error:
+            raise ModelError(f"mesh '{filename}' ({key[0]}) {error}") from None
+    return meshes.decomposed[key]

@@ -75,6 +75,33 @@ def test_pieces_of_every_format(folder, name):
     assert not len(simulator.contacts(state).distance)
 
 
+SDF = """<sdf version="1.9"><model name="r"><link name="l"><collision name="a"><geometry><mesh><uri>ell.obj</uri></mesh>
+</geometry></collision></link></model></sdf>"""
+TWICE = {
+    "urdf": (URDF, "<collision>", "</collision>"),
+    "xml": (MJCF, '<geom name="ell"', "/>"),
+    "sdf": (SDF, "<collision", "</collision>"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sim.errors.MJCFWarning")
+@pytest.mark.parametrize("kind", TWICE)
+def test_a_mesh_is_taken_apart_once(folder, kind, monkeypatch):
+    """That takes seconds to minutes, and robots use a mesh in several places."""
+    import coacd
+
+    text, begin, end = TWICE[kind]
+    first = text.index(begin)
+    last = text.index(end, first) + len(end)
+    again = text[first:last].replace('name="ell"', 'name="again"').replace('name="a"', 'name="b"')
+    (folder / f"twice.{kind}").write_text(text[:last] + again + text[last:])
+    taken, run = [], coacd.run_coacd
+    monkeypatch.setattr(coacd, "run_coacd", lambda *given, **options: taken.append(given) or run(*given, **options))
+    model = sim.load(folder / f"twice.{kind}", decompose=True)
+    assert sum(each.mesh is not None and each.collides for each in model.geometries) == 4
+    assert len(taken) == 1
+
+
 def test_what_the_file_says_of_pairs_is_of_every_piece(folder):
     with pytest.warns(sim.MJCFWarning):
         model = sim.load(folder / "r.xml", decompose=0.05)

@@ -1,5 +1,7 @@
 """Geoms of an MJCF file: their shapes and colours."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,7 @@ def add_geometries(
     shown = model.geom_group < SHOWN_GROUPS
     bodies_with_looks = set(model.geom_bodyid[shown].tolist())
     names: dict[int, list[str]] = {}
+    pieces_of = functools.cache(lambda mesh: convex_pieces(_mesh(reader, mesh), threshold))
     for geom in range(model.ngeom):
         body = int(model.geom_bodyid[geom])
         if not world and model.body_weldid[body] == 0:
@@ -50,15 +53,21 @@ def add_geometries(
         visible = bool(shown[geom]) or body not in bodies_with_looks
         collides = collision and bool(surfaces.collides[geom])
         if collides or (visible and visual):
-            added = _add_geom(reader, geom, surfaces, collides, visible and visual, threshold)
+            added = _add_geom(reader, geom, surfaces, collides, visible and visual, pieces_of)
             if collides:
                 names[geom] = added
     return names
 
 
 def _add_geom(
-    reader: Reader, geom: int, surfaces: Surfaces, collides: bool, visible: bool, threshold: float | None
+    reader: Reader,
+    geom: int,
+    surfaces: Surfaces,
+    collides: bool,
+    visible: bool,
+    pieces_of: Callable[[int], list[Mesh]],
 ) -> list[str]:
+    """``pieces_of`` a mesh: what it collides as."""
     model, builder = reader.file.model, reader.builder
     kind = reader.file.mujoco.mjtGeom(int(model.geom_type[geom])).name
     if kind not in SHAPES:
@@ -87,15 +96,15 @@ def _add_geom(
     }
     with reader.file.located("geom", geom, f"geometry '{name}'"):
         if code == codes.CONVEX:
-            mesh = _mesh(reader, int(model.geom_dataid[geom]))
+            mesh = int(model.geom_dataid[geom])
             options["size"] = looks["size"] = (1.0, 1.0, 1.0)
-            pieces = convex_pieces(mesh, threshold) if collides else []
+            pieces = pieces_of(mesh) if collides else []
             names = [name if len(pieces) == 1 else f"{name}/{number}" for number in range(len(pieces))]
             for own, piece in zip(names, pieces, strict=True):
                 builder.add_geometry(link, code, name=own, mesh=piece, visible=False, **options)
             if visible:
                 shown = f"{name}/visual" if collides else name
-                builder.add_geometry(link, code, name=shown, mesh=mesh, collides=False, **looks)
+                builder.add_geometry(link, code, name=shown, mesh=_mesh(reader, mesh), collides=False, **looks)
             return names
         if code == codes.HEIGHTFIELD:
             options |= _heightfield(reader, int(model.geom_dataid[geom]))

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.importers.decomposition import convex_pieces
+from sim.importers.decomposition import pieces_of_file
 from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.sdf.values import number, numbers, pose, vector
 from sim.importers.xmltree import Element
@@ -98,9 +98,7 @@ def _meshes(
         raise kind.error(f"scale {scale.tolist()} has a zero, which flattens the mesh")
     if not collides:
         return [(piece.mesh, piece.rgba) for piece in meshes.pieces(filename, scale)]
-    if threshold is None:
-        return [(meshes.hull(filename, scale), None)]
-    return [(piece, None) for piece in convex_pieces(meshes.surface(filename, scale), threshold)]
+    return [(piece, None) for piece in pieces_of_file(meshes, filename, scale, threshold)]
 
 
 def _colour(element: Element) -> Colour | None:

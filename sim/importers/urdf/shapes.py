@@ -7,7 +7,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.importers.decomposition import convex_pieces
+from sim.importers.decomposition import pieces_of_file
 from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.xmltree import Element
 from sim.model.model import Mesh
@@ -95,23 +95,10 @@ def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float |
         return [Shape(code, size, None, GREY, position, orientation)] if any(size) else []
     filename, scale = _mesh(kind)
     try:
-        pieces = _pieces(meshes, filename, scale, threshold)
+        pieces = pieces_of_file(meshes, filename, scale, threshold)
     except ModelError as error:
         raise kind.error(str(error)) from None
     return [Shape(codes.CONVEX, (1.0, 1.0, 1.0), piece, GREY, position, orientation) for piece in pieces]
-
-
-def _pieces(meshes: MeshLibrary, filename: str, scale: np.ndarray, threshold: float | None) -> list[Mesh]:
-    """The convex pieces of a mesh file, found once; its hull without a threshold."""
-    if threshold is None:
-        return [meshes.hull(filename, scale)]
-    key = (meshes.find(filename), tuple(scale.tolist()))
-    if key not in meshes.decomposed:
-        try:
-            meshes.decomposed[key] = convex_pieces(meshes.surface(filename, scale), threshold)
-        except ModelError as error:
-            raise ModelError(f"mesh '{filename}' ({key[0]}) {error}") from None
-    return meshes.decomposed[key]
 
 
 def _kind(element: Element) -> Element:
