@@ -86,6 +86,6 @@ OPERATORS = {"add": "+", "sub": "-", "cw_mul": "*", "cw_div": "/"}
 
 
 def lane_functions(lanes: int) -> str:
-    """C++ source of the functions for lane groups of so many worlds, which stands before that of a module."""
+    """C++ source of the functions for lane groups of ``lanes`` worlds, to stand before that of a module."""
     of_two = (_OF_TWO.format(lanes=lanes, name=name, operator=operator) for name, operator in OPERATORS.items())
     return "namespace wp {\n" + _VECTORS.format(lanes=lanes) + "".join(of_two) + "}\n"

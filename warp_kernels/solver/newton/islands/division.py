@@ -14,7 +14,7 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import FRICTION_LOSS, TORSION, warp_types
 
-# An island is large if it has more than one tree of every LARGE in the world.
+# An island is large if more than one in this many of the trees of its world are in it.
 LARGE = 8
 
 
