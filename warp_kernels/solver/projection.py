@@ -35,6 +35,13 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
             result = scalar(1.0) / value
         return result
 
+    @wp.func
+    def no_longer(length: scalar, least: scalar):
+        """A step length for a mobility of no less than ``least``, which may be zero."""
+        if length * least > scalar(1.0):
+            return scalar(1.0) / least
+        return length
+
     if friction == "cone":
 
         @wp.func
@@ -165,11 +172,18 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
         return wp.dot(loss_update(old, r, scale, limit), g)
 
     @wp.func
-    def scale_power(d: mat33, g: vec3):
-        return wp.dot(step_lengths(d), g)
+    def least_step_lengths(d: mat33, least: scalar):
+        """:func:`step_lengths` for mobilities of no less than ``least``."""
+        lengths = step_lengths(d)
+        return vec3(no_longer(lengths[0], least), no_longer(lengths[1], least), no_longer(lengths[2], least))
+
+    @wp.func
+    def scale_power(d: mat33, least: scalar, g: vec3):
+        return wp.dot(least_step_lengths(d, least), g)
 
     return SimpleNamespace(
         step_lengths=step_lengths,
+        least_step_lengths=least_step_lengths,
         contact_update=contact_update,
         torsion_update=torsion_update,
         torsion_power=torsion_power,

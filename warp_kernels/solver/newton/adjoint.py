@@ -316,12 +316,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             )
             softness_bar[i, world] = spring_bar
             if wp.static(f.coupled):
-                epsilon = common.value_of(regularisation, world, 0)
-                mean = epsilon * hard_bar / laws.row_count(kind)
+                mean = law_adjoint.mobility_adjoint(
+                    i, kind, world, hard_bar, regularisation, constraints, problem, regularisation_bar
+                )
                 own_bar[i, world] = vec3(mean, mean, mean)
-                # 1 / grip is what R is where no spring is softer: a share of epsilon times W.
-                if problem.grip[i, world][1] > zero:
-                    mass_share = problem.grip[i, world][1] * laws.softness_shares(kind)[1]
-                    common.add_at(regularisation_bar, world, 0, hard_bar / (mass_share * epsilon))
 
     return SimpleNamespace(module=module, solution_adjoint=solution_adjoint)

@@ -85,11 +85,9 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
             i, kind, world, value, value_bar, bounds, problem, softness
         )
         softness_bar[i, world] = spring_bar
-        epsilon = common.value_of(regularisation, world, 0)
-        if problem.grip[i, world][1] > zero:
-            mass_share = problem.grip[i, world][1] * laws.softness_shares(kind)[1]
-            common.add_at(regularisation_bar, world, 0, hard_bar / (mass_share * epsilon))
-        return epsilon * hard_bar / laws.row_count(kind)
+        return law_adjoint.mobility_adjoint(
+            i, kind, world, hard_bar, regularisation, constraints, problem, regularisation_bar
+        )
 
     @wp.func
     def keep_response(
