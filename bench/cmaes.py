@@ -197,7 +197,7 @@ def estimate_problem() -> Problem:
     def by_gradients(seed: int) -> Curve:
         found = estimate.fit(scene, seen, seed, estimate.ITERATIONS, "cpu", Progress(None, {}), bar=False)
         # The motions of an iteration, and twice those with derivatives: the whole and once more its intervals.
-        starts = estimate.GUESSES + estimate.STARTS * np.arange(1, len(found.curve) + 1)
+        starts = estimate.GUESSES + estimate.STARTS * np.arange(len(found.curve))
         episodes = (starts + 2 * np.array(found.derivatives)).tolist()
         return Curve([numbers * square for square in found.curve], episodes, found.seconds)
 
@@ -218,7 +218,7 @@ def fit_from(scene: box.BoxScene, seen: box_motion.Observation, x: np.ndarray) -
     def jacobian(x: np.ndarray, which: np.ndarray) -> np.ndarray:
         return sensitivity.jacobian(x[which], seen.of(which))
 
-    search = fitting.begin(residuals, jacobian, x)
+    search = fitting.begin(residuals(x), jacobian, x)
     lower, upper = x[0] - estimate.MARGIN, x[0] + estimate.MARGIN
     for _ in range(2 * estimate.ITERATIONS):
         fitting.iterate(search, residuals, jacobian, lower, upper, estimate.LONGEST_STEP, settled=0.0)

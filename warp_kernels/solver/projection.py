@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.types import COUPLING, FRICTION_LOSS, TORSION, warp_types
 
 # How a contact projects its tangential impulse: on a disc, or on a square.
@@ -22,6 +23,7 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
     """How a contact constraint projects its tangential impulse: on the disc of a "cone" or on the square of a "pyramid"."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    rounding = immovable_functions(scalar).rounding
 
     @wp.func
     def tiny(d: mat33):
@@ -37,8 +39,10 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
 
     @wp.func
     def no_longer(length: scalar, least: scalar):
-        """A step length for a mobility of no less than ``least``, which may be zero."""
+        """The step length of a row for a mobility of no less than ``least``; none if its own is rounding."""
         if length * least > scalar(1.0):
+            if length * (least * rounding) >= scalar(1.0):
+                return scalar(0.0)
             return scalar(1.0) / least
         return length
 

@@ -21,7 +21,6 @@ from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import TORSION, kernel_module, warp_types
 
@@ -37,8 +36,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
     f = residual_functions(scalar, friction, smoothed)
-    laws, linear, products = f.laws, f.linear, f.products
-    common = row_functions(scalar)
+    linear, products = f.linear, f.products
     law_adjoint = law_adjoint_functions(scalar, friction, smoothed)
     cone = resisting_cone_functions(scalar)
     structs = newton_structs(scalar)

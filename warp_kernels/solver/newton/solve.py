@@ -271,10 +271,9 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                         whole = products.whole_entry(i, side, d, world, paths, constraints, row)
                         total += wp.dot(entry, whole) * factor_d[k, world]
             kind = constraints.kind[i, world]
-            mean = total / laws.row_count(kind)
-            if mean > zero:
-                mean = wp.max(mean, immovable.least_mobility(i, world, least_inverse_mass, constraints))
-            hard = common.value_of(regularisation, world, 0) * mean
+            epsilon = common.value_of(regularisation, world, 0)
+            least = epsilon * immovable.least_mobility(i, world, least_inverse_mass, constraints)
+            hard = immovable.bounded(epsilon * total / laws.row_count(kind), least)
             shares = laws.softness_shares(kind)
             first = softness[i, world]
             if kind != ACTUATOR:

@@ -4,7 +4,6 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
@@ -17,8 +16,6 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     vec3, spatial = t.vec3, t.spatial
-    # A lever is at most rounding below this share of what it is the difference of, squared.
-    negligible = scalar((64.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)) ** 2)
 
     @wp.func
     def is_geometric(kind: int):
@@ -26,22 +23,14 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def motion(kind: int, column: spatial, lever: vec3):
-        """Velocity that a unit rate of one degree of freedom gives: of the point, or of the orientation.
-
-        A point on the axis of a hinge has none, not even of rounding.
-        """
-        turn = sp.angular(column)
+        """Velocity that a unit rate of one degree of freedom gives: of the point, or of the orientation."""
         if kind >= ORIENTATION:
-            return turn
-        shift = sp.linear(column)
-        value = sp.point_velocity(column, lever)
-        if wp.dot(value, value) <= negligible * (wp.dot(shift, shift) + wp.dot(turn, turn) * wp.dot(lever, lever)):
-            value = vec3()
-        return value
+            return sp.angular(column)
+        return sp.point_velocity(column, lever)
 
     @wp.func
     def column_adjoint(kind: int, push: vec3, lever: vec3):
-        """Adjoint of the column in ``push . motion(kind, column, lever)``, also where the motion is rounding."""
+        """Adjoint of the column in ``push . motion(kind, column, lever)``."""
         if kind >= ORIENTATION:
             return sp.join(push, vec3())
         return sp.join(wp.cross(lever, push), push)

@@ -23,7 +23,6 @@ from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.references import reference_row_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import CONE_LIMIT, COUPLING, kernel_module, lane_types, warp_types
 
@@ -42,9 +41,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     a, linear = adjoint_solve_functions(scalar, friction, lanes), adjoint_system_functions(scalar, lanes)
     geometry = group_geometry_functions(scalar, lanes)
     f = residual_functions(scalar, friction)
-    laws = f.laws
     law_adjoint = law_adjoint_functions(scalar, friction)
-    common = row_functions(scalar)
     factor = factor_kernels(scalar)
     reference_rows = reference_row_functions(scalar)
     structs = newton_structs(scalar)
