@@ -81,7 +81,7 @@ def test_bodies_without_constraints_are_free(device):
 
 
 def one_step(scene: crowd.Crowd, device: str) -> tuple[np.ndarray, np.ndarray, sim.Simulator]:
-    """A step in which one ball falls and others hardly move: velocities, and derivatives of a mix of them in those before."""
+    """After a step in which one ball falls: velocities, derivatives of a mix of them in those before, the simulator."""
     q = scene.q0.copy()
     q[9] += 5.0
     simulator = sim.Simulator(scene.model, DT, 1, device)
@@ -92,7 +92,7 @@ def one_step(scene: crowd.Crowd, device: str) -> tuple[np.ndarray, np.ndarray, s
 
 
 def test_factors_of_islands_serve_the_way_back(monkeypatch, device):
-    """Those of all islands stand side by side, among them a ball that falls and two that touch. The gradient is right."""
+    """Those of all islands stand side by side, of a falling ball and of two that touch too. The gradient is right."""
     scene = layer(12)
     _, found, simulator = one_step(scene, device)
     step = simulator.shards[0].step
