@@ -181,7 +181,6 @@ def _forces(file: MJCFFile) -> list[str]:
          "their linear part is kept"),
         ("polynomial damping of tendons", "tendon", np.flatnonzero(_rows(file.array("tendon_dampingpoly", []))),
          "its linear part is kept"),
-        ("armature of tendons", "tendon", np.flatnonzero(file.array("tendon_armature", [])), ""),
         ("force limits of tendons", "tendon", np.flatnonzero(file.array("tendon_actfrclimited", [])),
          "give each actuator its own"),
         ("springs of ball and free joints", "joint", np.flatnonzero(~scalar & (model.jnt_stiffness != 0.0)), ""),

@@ -2,14 +2,12 @@
 
 from typing import Any
 
-import numpy as np
 import warp as wp
 
-from sim.model.model import Model
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.tendons.layout import free_bodies
 from warp_kernels.solver.mujoco.servo_damping import servo_damping_kernels
 from warp_kernels.solver.mujoco.spin import spin_kernels
-from warp_kernels.types import FREE
 
 
 class ImplicitFastStep(DifferentiableStep):
@@ -36,10 +34,3 @@ class ImplicitFastStep(DifferentiableStep):
             self._launch(spin_kernels(self.scalar).spin_adjoint, self._spinning)
         if self.model.nu:
             self._launch(servo_damping_kernels(self.scalar).servo_damping_adjoint, self.num_worlds)
-
-
-def free_bodies(model: Model) -> np.ndarray:
-    """The trees whose only joint that moves is a free one, at their root."""
-    first = model.tree_link_start[:-1]
-    dofs = np.diff(np.append(model.joint_qd_start, model.nv)[model.tree_link_start])
-    return np.flatnonzero((model.joint_type[first] == FREE) & (dofs == 6))

@@ -300,6 +300,8 @@ class DifferentiableStep(Step):
         else:
             self._launch(kernels.weight_adjoint, self.num_worlds)
             self._launch(kernels.free_step_adjoint, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
+        if self.tendons.heavy.count:
+            self.tendons.heavy.add_adjoint(self)
         if self.max_constraints:
             self._row_adjoint()
         if self.max_constraints or self.by_mujoco:
