@@ -50,7 +50,7 @@ class JointForces(torch.nn.Module):
         simulator: that makes the rollouts. Its parameters are used as they are at a call, without gradient.
 
     Raises:
-        ModelError: for the integrators "implicitfast" and "rk4", whose steps have other forces, for actuators with
+        ModelError: for integrators other than "euler", whose steps have other forces, for actuators with
             states, for a medium, and for tendons with armature.
 
     Example:

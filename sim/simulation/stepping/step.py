@@ -28,9 +28,9 @@ from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.incidences import incidence_kernels
-from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
 from warp_kernels.solver.mujoco.group import mujoco_group_kernels
+from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
 from warp_kernels.solver.mujoco.references import reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels

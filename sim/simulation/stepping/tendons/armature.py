@@ -36,7 +36,7 @@ class HeavyTendons:
         spatial = any(len(model.tendons.segments(tendon)) for tendon in heavy[:, 0].tolist())
         links = model.num_links if spatial else 0
         self.velocity, self.acceleration = worlds_last(links, t.spatial), worlds_last(links, t.spatial)
-        self.qdd_none = wp.zeros((self.num_worlds, model.nv if links else 0), dtype=scalar, device=self._device)
+        self.no_acceleration = wp.zeros((self.num_worlds, model.nv if links else 0), dtype=scalar, device=self._device)
         self.tendon_curvature = worlds_last(self.count)
         self.armature_scratch, self.damped_d = worlds_last(model.nv), worlds_last(model.nv)
         self.damped_l = worlds_last(int(model.dof_depth.sum()))
@@ -51,7 +51,16 @@ class HeavyTendons:
         self.tendon_curvature.zero_()
         if self.velocity.shape[0]:
             kernel, dim = acceleration_kernels(step.scalar).link_motion, (step.model.num_trees, self.num_worlds)
-            launch(kernel, dim, self, step, step.device_model, device=self._device, record_tape=True, qdd=self.qdd_none)
+            launch(
+                kernel,
+                dim,
+                self,
+                step,
+                step.device_model,
+                device=self._device,
+                record_tape=True,
+                qdd=self.no_acceleration,
+            )
             self._launch(step, self._kernels.tendon_curvatures, self.count, self.num_worlds, tape=True)
 
     def add(self, step: Any) -> None:

@@ -47,11 +47,11 @@ def heavy_tendons(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndar
     return np.array(found, dtype=np.int32).reshape(-1, 2)
 
 
-def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray]) -> None:
-    """Refuse what the integrator "implicitfast" has implicit in MuJoCo and not here; raises ModelError naming it."""
+def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray], integrator: str) -> None:
+    """Refuse what "implicit" and "implicitfast" have implicit in MuJoCo and not here; raises ModelError naming it."""
     if len(model.drag_boxes.link):
         raise ModelError(
-            "Simulator: integrator='implicitfast' has no forces of a medium, which the model has; choose "
+            f"Simulator: integrator='{integrator}' has no forces of a medium, which the model has; choose "
             "integrator='euler' or 'rk4'"
         )
     on_frames = model.transmissions.actuator
@@ -59,7 +59,7 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray])
         if len(on_frames) and np.atleast_2d(parameters[key])[:, on_frames].any():
             index = on_frames[np.atleast_2d(parameters[key])[:, on_frames].any(axis=0)][0]
             raise ModelError(
-                f"Simulator: integrator='implicitfast' has no velocity gains on frames, which actuator "
+                f"Simulator: integrator='{integrator}' has no velocity gains on frames, which actuator "
                 f"'{model.actuator_names[index]}' has; choose integrator='euler' or 'rk4'"
             )
     tendons = model.tendons.names
@@ -67,9 +67,9 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray])
         return
     heavy, free = heavy_tendons(model, parameters), free_bodies(model)
     on_free = heavy[np.isin(model.link_tree[model.dof_link[heavy[:, 1]]], free), 0]
-    if len(on_free):
+    if integrator == "implicitfast" and len(on_free):
         raise ModelError(
-            f"Simulator: integrator='implicitfast' has no armature of tendons on free bodies, which tendon "
+            f"Simulator: integrator='{integrator}' has no armature of tendons on free bodies, which tendon "
             f"'{tendons[on_free[0]]}' has; choose integrator='euler' or 'rk4'"
         )
     damped = [f"tendon '{tendons[t]}'" for t in _any_world(parameters["tendon_damping"] != 0.0)]
@@ -79,7 +79,7 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray])
             damped += [f"actuator '{model.actuator_names[k]}' on a tendon" for k in gains]
     if damped:
         raise ModelError(
-            f"Simulator: integrator='implicitfast' has no damping of tendons, which {damped[0]} has; choose "
+            f"Simulator: integrator='{integrator}' has no damping of tendons, which {damped[0]} has; choose "
             "integrator='euler' or 'rk4'"
         )
 
