@@ -238,6 +238,20 @@ class ActuatorState(_OfStates):
         weight: of the squares of their differences, one or [na].
         at: the states that count; None for all, -1 for the last.
         longest: see :class:`sim.optimise.LeastSquares`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import ActuatorState, Effort, Posture, Problem, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> _ = scene.add_actuator("rail", "torque", dynamics="filter", time_constant=0.05)
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> costs = [Posture([1.0], weight=100.0, at=-1), ActuatorState(weight=10.0, at=-1), Effort(1e-5)]
+        >>> found = ilqr(Problem(simulator, 30, costs), iterations=10)
+        >>> bool(abs(found.q[-1, 0] - 1.0) < 0.05)
+        True
     """
 
     def __init__(
