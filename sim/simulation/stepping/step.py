@@ -31,7 +31,7 @@ from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
 from warp_kernels.solver.mujoco.group import mujoco_group_kernels
-from warp_kernels.solver.mujoco.references import reference_kernels
+from warp_kernels.solver.mujoco.references import contact_reference_kernels, reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
@@ -163,9 +163,11 @@ class Step(Workspace):
         """What MuJoCo's law asks of the rows."""
         kernels, given = reference_kernels(self.scalar), self.device_model.parameter_arrays("solref", "solimp")
         if self.max_contacts:
-            dim, pyramidal = (self.max_contacts, self.num_worlds), int(self.contact_options.friction == "pyramid")
-            self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal, **given)
+            kernel = contact_reference_kernels(self.scalar, self.looping).contact_references
+            pyramidal = int(self.contact_options.friction == "pyramid")
+            self._launch(kernel, self.slots, tape=True, pyramidal=pyramidal, **given)
             if self.pyramids_resist:
+                dim = (self.max_contacts, self.num_worlds)
                 self._launch(resistance_kernels(self.scalar).resistance_references, dim, tape=True)
         names = ("limited_dof", "friction_dof")
         joints: dict[str, Any] = {name: getattr(self.constrained, name) for name in names}

@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import launch, threads_of_world
+from sim.arrays.launch import launch, loops_over_contacts, threads_of_world
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
@@ -105,6 +105,7 @@ class Workspace(SolverChoice):
         self.layout = layout
         self.max_constraints = layout.max_constraints(max_contacts, law is not None)
         self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
+        self.looping = loops_over_contacts(self.device)
         self.link_threads = threads_of_world(self.device, self.model.num_links)
         self.dof_threads = threads_of_world(self.device, self.model.nv)
         self.structs = solver_structs(self.scalar)
@@ -305,6 +306,11 @@ class Workspace(SolverChoice):
         self.lag = worlds_last(self.model.nv)
         self.hardening = worlds_last(self.max_constraints if self.newton else 0)
         self.qd_path = wp.zeros_like(self.qd_next) if bouncing else self.qd_next
+
+    @property
+    def slots(self) -> int | tuple[int, int]:
+        """Threads of kernels over contacts."""
+        return self.num_worlds if self.looping else (self.max_contacts, self.num_worlds)
 
     @property
     def num_sensors(self) -> int:
