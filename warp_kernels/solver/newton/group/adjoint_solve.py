@@ -128,7 +128,11 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
                 shared.moves[n] = 1
         again = is_left(shared)
         if again:
-            s.factorise_systems(group, most, nv, constraints, problem, iterate, shared)
+            for n in range(lanes):
+                shared.coupled[n] = 0
+            for i in range(most):
+                s.find_slopes(i, group, constraints, problem, iterate, shared)
+            s.factorise_slopes(group, most, nv, problem, shared)
             linear.begin_step(group, nv, shared.moves, iterate.step)
             find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
         attempt = int(0)

@@ -1,7 +1,8 @@
 """What a step of Newton's method on the worlds of a lane group is made of.
 
 Each function does for all worlds of a group what its namesake of :mod:`warp_kernels.solver.newton.residual` or
-:mod:`warp_kernels.solver.newton.descent` does for one. The laws of the constraints, which branch, are looked at world by world.
+:mod:`warp_kernels.solver.newton.descent` does for one. The laws of the constraints, which branch, are looked at world by world, but for
+MuJoCo's (:mod:`warp_kernels.solver.mujoco.group_laws`).
 """
 
 import functools
@@ -10,6 +11,8 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.mujoco.group_laws import mujoco_group_law_functions
+from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.group.structs import DONE, LEFT, MOST_CONSTRAINTS, MOVING, group_structs
 from warp_kernels.solver.newton.group.system import group_functions
@@ -32,6 +35,8 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     Group = group_structs(scalar).Group
     zero = scalar(0.0)
     precision, sums = descent.precision, descent.sums
+    by_mujoco = friction in CONES.values()
+    side = mujoco_group_law_functions(scalar, friction, lanes)
 
     @wp.func
     def has(i: int, world: int, constraints: Constraints):
@@ -57,11 +62,10 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             shared.three[r * lanes + n] = x[r]
 
     @wp.func
-    def find_residuals(
+    def answer_one_by_one(
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
-        """Row values, impulses, the residual and its square, at z; the last two are nothing for worlds that wait."""
-        together.begin_residual(group, nv, iterate.z, problem.inverse_mass, iterate.residual)
+        """Row values and impulses at z, whose push is taken away from the residual; nothing for worlds that wait."""
         for i in range(most):
             together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.z, shared.three)
             for n in range(lanes):
@@ -77,6 +81,20 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     iterate.impulse[i, world] = impulse
                 set_three(n, impulse, shared)
             together.take_push(i, group, nv, shared.dofs, shared.length, shared.rows, shared.three, iterate.residual)
+
+    @wp.func
+    def find_residuals(
+        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
+    ):
+        """Row values, impulses, the residual and its square, at z; the last two are nothing for worlds that wait."""
+        together.begin_residual(group, nv, iterate.z, problem.inverse_mass, iterate.residual)
+        if wp.static(by_mujoco):
+            side.find_answers(
+                group, most, nv, shared.waits, shared.dofs, shared.length, shared.rows, shared.fields, iterate.z,
+                iterate.residual,
+            )  # fmt: skip
+        else:
+            answer_one_by_one(group, most, nv, constraints, problem, iterate, shared)
         together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared.square)
 
     @wp.func
@@ -100,14 +118,8 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     shared.slope[first + (3 * r + c) * lanes + n] = own[r, c]
 
     @wp.func
-    def factorise_systems(
-        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
-    ):
-        """Assemble the systems of all worlds and factor them."""
-        for n in range(lanes):
-            shared.coupled[n] = 0
-        for i in range(most):
-            find_slopes(i, group, constraints, problem, iterate, shared)
+    def factorise_slopes(group: int, most: int, nv: int, problem: Problem, shared: Group):
+        """The systems that the slopes make, with their factors."""
         any_coupled = bool(False)
         for n in range(lanes):
             any_coupled = any_coupled or shared.coupled[n] == 1
@@ -124,6 +136,20 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         together.factorise(nv, any_coupled, shared.coupled, shared.first, shared.lower, shared.upper, shared.least)
 
     @wp.func
+    def factorise_systems(
+        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
+    ):
+        """Assemble the systems of all worlds and factor them."""
+        for n in range(lanes):
+            shared.coupled[n] = 0
+        if wp.static(by_mujoco):
+            side.find_slopes(most, shared.waits, shared.fields, shared.slope, shared.answers)
+        else:
+            for i in range(most):
+                find_slopes(i, group, constraints, problem, iterate, shared)
+        factorise_slopes(group, most, nv, problem, shared)
+
+    @wp.func
     def find_steps(
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
@@ -132,6 +158,14 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         together.solve_systems(
             group, nv, shared.first, shared.lower, shared.upper, shared.velocity, iterate.residual, iterate.step
         )
+
+    @wp.func
+    def pushes(n: int, world: int, most: int, constraints: Constraints, iterate: Iterate, shared: Group):
+        """Whether any constraint of a world answers with an impulse."""
+        if wp.static(by_mujoco):
+            return side.pushes(most, n, shared.fields)
+        else:
+            return descent.pushes(world, constraints.count[world], iterate)
 
     @wp.func
     def begin_all(
@@ -149,7 +183,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             shared.left[n] = shared.square[n]
             if world < constraints.count.shape[0]:
                 rests = shared.square[n] <= shared.scale[n]
-                if not rests or not descent.pushes(world, constraints.count[world], iterate):
+                if not rests or not pushes(n, world, most, constraints, iterate, shared):
                     shared.moves[n] = 0
                     undecided = True
         # Once without impulses, then back where that is farther.
@@ -198,6 +232,8 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             most = int(0)
         if most > 0:
             gather(group, most, nv, paths, constraints, problem, shared)
+            if wp.static(by_mujoco):
+                side.gather_laws(group, most, constraints, problem, shared)
             together.look_back_all(
                 group, nv, dt, paths.dof_depth, paths.dof_row_start, paths.ancestor, qd, qdd, factor_l,
                 problem.inverse_mass, shared.velocity, iterate.step, shared.scale,
@@ -221,13 +257,14 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     return SimpleNamespace(
         together=together,
+        side=side,
         has=has,
         get_three=get_three,
         set_three=set_three,
         gather=gather,
         find_residuals=find_residuals,
         find_slopes=find_slopes,
-        factorise_systems=factorise_systems,
+        factorise_slopes=factorise_slopes,
         find_steps=find_steps,
         begin_group=begin_group,
         leave_rest=leave_rest,

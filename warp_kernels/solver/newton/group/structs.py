@@ -51,6 +51,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
             scale: momenta at hand, see :func:`look_back` [L].
             square: of the residual [L].
             least: smallest pivot, as a share of its diagonal entry [L].
+            at_hand: squares at hand, see :func:`square_at_hand` [L].
             left: the square before a step [L].
             left_now: largest velocity that is still missing after it [L].
             coupled: 1 for the worlds whose system isn't symmetric [L].
@@ -81,6 +82,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         scale: wp.array(dtype=scalar)
         square: wp.array(dtype=scalar)
         least: wp.array(dtype=scalar)
+        at_hand: wp.array(dtype=scalar)
         left: wp.array(dtype=scalar)
         left_now: wp.array(dtype=scalar)
         coupled: wp.array(dtype=int)

@@ -108,13 +108,27 @@ _ADD = """
         const pack x = entries[3 * e], y = entries[3 * e + 1], z = entries[3 * e + 2];
         for (int r = 0; r < 3; ++r) answer[3 * e + r] = s[3 * r] * x + s[3 * r + 1] * y + s[3 * r + 2] * z;
     }}
-    // Places descend along the list.
-    for (int d = 0; d < size; ++d) {{
+    // Places descend along the list. Two rows at a time, so that answers are read half as often.
+    auto row_at = [&](int d) {{
         const int p = nv - 1 - list[d];
+        return reinterpret_cast<pack*>(lower.data) + p * (p + 1) / 2 + nv - 1;
+    }};
+    for (int d = 0; d < size; d += 2) {{
         const pack x = entries[3 * d], y = entries[3 * d + 1], z = entries[3 * d + 2];
-        pack* below = reinterpret_cast<pack*>(lower.data) + p * (p + 1) / 2 + nv - 1;
-        for (int e = d; e < size; ++e) below[-list[e]] -= x * answer[3 * e] + y * answer[3 * e + 1] + z * answer[3 * e + 2];
-        if (any_coupled) {{
+        pack* below = row_at(d);
+        below[-list[d]] -= x * answer[3 * d] + y * answer[3 * d + 1] + z * answer[3 * d + 2];
+        if (d + 1 == size) break;
+        const pack u = entries[3 * d + 3], v = entries[3 * d + 4], w = entries[3 * d + 5];
+        pack* next = row_at(d + 1);
+        for (int e = d + 1; e < size; ++e) {{
+            const pack a = answer[3 * e], b = answer[3 * e + 1], c = answer[3 * e + 2];
+            below[-list[e]] -= x * a + y * b + z * c;
+            next[-list[e]] -= u * a + v * b + w * c;
+        }}
+    }}
+    if (any_coupled) {{
+        for (int d = 0; d < size; ++d) {{
+            const int p = nv - 1 - list[d];
             pack* above = reinterpret_cast<pack*>(upper.data) + p * (p + 1) / 2 + nv - 1;
             const pack a = answer[3 * d], b = answer[3 * d + 1], c = answer[3 * d + 2];
             for (int e = d + 1; e < size; ++e) above[-list[e]] -= entries[3 * e] * a + entries[3 * e + 1] * b + entries[3 * e + 2] * c;
