@@ -9,6 +9,7 @@ from typing import Any
 import warp as wp
 
 from sim.dynamics.bodies import run_kinematics
+from sim.dynamics.differentiable_op import active_tape
 from sim.simulation.stepping.contact_stage import contact_identity, run_contacts
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
@@ -234,7 +235,7 @@ class Step(Workspace):
         if self.together:
             groups = self.groups
             kernel = mujoco_group_kernels(self.scalar, self.cone, groups.lanes).convex_group
-            self._launch(kernel, groups.num_groups)
+            self._launch(kernel, groups.num_groups, goes_back=int(active_tape() is not None))
         self._launch(kernels.convex_solve, self.num_worlds)
         if self.noslip:
             self.noslip.run()
@@ -250,10 +251,10 @@ class Step(Workspace):
 
     def _damp(self) -> None:
         """MuJoCo's implicit joint damping, from qd_solved to qd_next."""
-        kernels, dim = damping_kernels(self.scalar), (self.model.nv, self.num_worlds)
-        self._launch(kernels.damping_momentum, dim)
+        kernels = damping_kernels(self.scalar)
+        self._launch_over_dofs(kernels.damping_momentum)
         self.solve_damped(self.damping_push, self.damping_loss)
-        self._launch(kernels.damp_velocity, dim)
+        self._launch_over_dofs(kernels.damp_velocity)
 
     def solve_damped(self, push: wp.array, result: wp.array) -> None:
         """Solve with the mass matrix and the diagonal of joint damping on it, [num_worlds, nv]."""

@@ -312,7 +312,7 @@ class DifferentiableStep(Step):
     def _damping_adjoint(self) -> None:
         """From the adjoint of qd_next to that of qd_solved; damping_weight is kept for what reaches M and D."""
         self.solve_damped(self.qd_next.grad, self.damping_weight)
-        self._launch(damping_kernels(self.scalar).damping_adjoint, (self.model.nv, self.num_worlds))
+        self._launch_over_dofs(damping_kernels(self.scalar).damping_adjoint)
 
     def _group_adjoint(self) -> None:
         """All that has to do with constraints, but for what comes of the right-hand sides and of the rows of joints."""

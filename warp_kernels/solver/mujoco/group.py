@@ -94,6 +94,7 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         dt: scalar,
         iterations: int,
         tolerance: scalar,
+        goes_back: int,
         # Data in
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
@@ -108,7 +109,10 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         sweep_count: wp.array(dtype=int),
         stage: wp.array(dtype=int),
     ):
-        """stage: DONE, or LEFT for worlds that need more [world]. residual and sweep_count of the former as for one world."""
+        """system: the last one of each world, where ``goes_back`` says that the way back will read it.
+
+        stage: DONE, or LEFT for worlds that need more [world]. residual and sweep_count of the former as for one world.
+        """
         group = wp.tid()
         worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
         nv = paths.dof_depth.shape[0]
@@ -148,13 +152,13 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
                         stage[world] = DONE
                         shared.moves[n] = 1
                         ending += 1
-            if ending > 0:
+            if goes_back == 1 and ending > 0:
                 together.keep_system(
                     group, nv, shared.moves, shared.first, shared.lower, shared.upper, system.place, system.first,
                     system.lower, system.upper,
                 )  # fmt: skip
             steps += 1
-        laws.keep_answers(group, most, constraints.count, shared.fields, iterate.value, iterate.impulse)
+        laws.keep_answers(group, most, shared.order, shared.fields, iterate.value, iterate.impulse)
         s.leave_rest(group, worlds, stage)
 
     return SimpleNamespace(module=module, convex_group=convex_group)

@@ -70,6 +70,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
             most = wp.max(most, constraints.count[group * lanes + n])
         if most == 0:
             return
+        s.order.take_in_order(group, most, constraints.count, shared.order)
         s.gather(group, most, nv, paths, constraints, problem, shared)
         has_further = further_impulse_bar.shape[0] > 0
         for n in range(lanes):

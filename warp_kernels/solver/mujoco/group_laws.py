@@ -106,11 +106,12 @@ _RESIDUALS = """
     for (int constraint = 0; constraint < count; ++constraint) {{
         {list}
         pack* law = all_laws + constraint * {FIELDS};
-        pack r[3] = {{law[{RHS}], law[{RHS} + 1], law[{RHS} + 2]}}, answer[3];
+        pack r[3] = {{nothing, nothing, nothing}}, answer[3];
         for (int d = 0; d < size; ++d) {{
             const pack z_here = Z(list[d]);
             for (int c = 0; c < 3; ++c) r[c] += entries[3 * d + c] * z_here;
         }}
+        for (int c = 0; c < 3; ++c) r[c] += law[{RHS} + c];
         respond(law, r, answer);
         for (int c = 0; c < 3; ++c) {{
             law[{VALUE} + c] = chosen ? r[c] : law[{VALUE} + c];
@@ -172,7 +173,8 @@ _LENGTHS = """
     pack low = nothing, high = nothing + 1, way = high;
     pack low_slope = slope_at(low), high_slope = slope_at(high);
     const pack goal = number_type({SLOPE}) * __builtin_elementwise_abs(low_slope);
-    searches &= ~((__builtin_elementwise_abs(high_slope) <= goal) | (high_slope < nothing));
+    // A step that doesn't lead down is rounding.
+    searches &= ~((__builtin_elementwise_abs(high_slope) <= goal) | (high_slope < nothing)) & ~(low_slope >= nothing);
     for (int search = 0; search < 20 && __builtin_reduce_or(searches); ++search) {{
         const pack secant = low - low_slope * (high - low) / (high_slope - low_slope);
         const pack next = search % 3 == 2 ? number_type(0.5) * (low + high) : secant;
@@ -214,10 +216,11 @@ _KEEP = """
     for (int n = 0; n < {lanes}; ++n) {{
         const wp::int64 world = group * {lanes} + n;
         if (world >= value.shape[1]) return;
-        const int own = *reinterpret_cast<const int*>(reinterpret_cast<const char*>(of_world.data) + world * wp::int64(of_world.strides[0]));
-        for (int constraint = 0; constraint < count && constraint < own; ++constraint) {{
-            number_type* values = reinterpret_cast<number_type*>(reinterpret_cast<char*>(value.data) + constraint * wp::int64(value.strides[0]) + world * wp::int64(value.strides[1]));
-            number_type* impulses = reinterpret_cast<number_type*>(reinterpret_cast<char*>(impulse.data) + constraint * wp::int64(impulse.strides[0]) + world * wp::int64(impulse.strides[1]));
+        for (int constraint = 0; constraint < count; ++constraint) {{
+            const int own = reinterpret_cast<const int*>(order.data)[constraint * {lanes} + n];
+            if (own < 0) continue;
+            number_type* values = reinterpret_cast<number_type*>(reinterpret_cast<char*>(value.data) + own * wp::int64(value.strides[0]) + world * wp::int64(value.strides[1]));
+            number_type* impulses = reinterpret_cast<number_type*>(reinterpret_cast<char*>(impulse.data) + own * wp::int64(impulse.strides[0]) + world * wp::int64(impulse.strides[1]));
             for (int c = 0; c < 3; ++c) {{
                 values[c] = all[(constraint * {FIELDS} + {VALUE} + c) * {lanes} + n];
                 impulses[c] = all[(constraint * {FIELDS} + {IMPULSE} + c) * {lanes} + n];
@@ -278,17 +281,17 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
             shared.fields[at] = zero
         for n in range(lanes):
             world = group * lanes + n
-            count = int(0)
-            if world < constraints.count.shape[0]:
-                count = constraints.count[world]
-            for i in range(count):
-                kind = constraints.kind[i, world]
-                rhs = problem.rhs[i, world]
+            for i in range(most):
+                own = shared.order[i * lanes + n]
+                if own < 0:
+                    continue
+                kind = constraints.kind[own, world]
+                rhs = problem.rhs[own, world]
                 for c in range(3):
                     put(i, n, RHS + c, rhs[c], shared)
-                grip = problem.grip[i, world]
-                bound = problem.bound[i, world]
-                size = problem.size[i, world]
+                grip = problem.grip[own, world]
+                bound = problem.bound[own, world]
+                size = problem.size[own, world]
                 put(i, n, GRIP, grip[1], shared)
                 put(i, n, SIZE, size[0], shared)
                 put(i, n, SIZE + 1, size[1], shared)
@@ -354,7 +357,7 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
         """Whether any constraint of world n of the group answers with an impulse."""
 
     @wp.func_native(code(_KEEP))
-    def keep_answers(group: int, count: int, of_world: ints, fields: numbers, value: vectors, impulse: vectors):
+    def keep_answers(group: int, count: int, order: ints, fields: numbers, value: vectors, impulse: vectors):
         """Write values and impulses to where others read them."""
 
     return SimpleNamespace(

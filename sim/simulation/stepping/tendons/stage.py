@@ -102,7 +102,9 @@ class TendonStage:
             self._wrap(step)
             self._launch(step, geometry.tendon_segments, self.segment_wrap.shape[0])
         self._launch(step, geometry.tendon_lengths, self.num_tendons)
-        self._launch(step, geometry.tendon_slopes, self.num_tendons, self.nv)
+        self._launch(step, geometry.term_slopes, self.num_tendons)
+        if self.num_points:
+            self._launch(step, geometry.segment_slopes, self.num_tendons, self.nv)
         self._launch(step, forces.tendon_rates, self.num_tendons)
         self._launch(step, forces.tendon_forces, self.num_tendons)
         if self._actuated:

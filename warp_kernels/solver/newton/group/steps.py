@@ -14,6 +14,7 @@ import warp as wp
 from warp_kernels.solver.mujoco.group_laws import mujoco_group_law_functions
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.group.order import group_order_functions
 from warp_kernels.solver.newton.group.structs import DONE, LEFT, MOST_CONSTRAINTS, MOVING, group_structs
 from warp_kernels.solver.newton.group.system import group_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
@@ -29,7 +30,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     f = residual_functions(scalar, friction)
     laws = f.laws
     descent = descent_functions(scalar, friction)
-    together = group_functions(scalar, lanes)
+    together, order = group_functions(scalar, lanes), group_order_functions(scalar, lanes)
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
     Group = group_structs(scalar).Group
@@ -45,11 +46,11 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def gather(group: int, most: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, shared: Group):
-        """Put the rows of all worlds side by side."""
+        """Put the rows of all worlds side by side, as their order says."""
         for i in range(most):
             together.gather_rows(
                 i, group, nv, paths.max_depth, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.path,
-                constraints.count, constraints.tail, problem.row, shared.dofs, shared.length, shared.rows,
+                shared.order, constraints.tail, problem.row, shared.dofs, shared.length, shared.rows,
             )  # fmt: skip
 
     @wp.func
@@ -199,6 +200,12 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     undecided = True
 
     @wp.func
+    def leave_all(group: int, worlds: int, stage: wp.array(dtype=int)):
+        """Leave all worlds to the solver for one."""
+        for n in range(worlds):
+            stage[group * lanes + n] = LEFT
+
+    @wp.func
     def begin_group(
         group: int,
         worlds: int,
@@ -218,7 +225,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         sweep_count: wp.array(dtype=int),
         stage: wp.array(dtype=int),
     ):
-        """Bring the worlds of a group together and begin. Returns the most constraints of any of them, zero where there is nothing to solve."""
+        """Bring the worlds of a group together and begin. Returns how many constraints they have together, zero where there is nothing to solve."""
         most = int(0)
         for n in range(worlds):
             world = group * lanes + n
@@ -227,9 +234,15 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             sweep_count[world] = 0
             stage[world] = DONE
         if most > MOST_CONSTRAINTS:
-            for n in range(worlds):
-                stage[group * lanes + n] = LEFT
+            leave_all(group, worlds, stage)
             most = int(0)
+        if wp.static(by_mujoco):
+            if most > 0:
+                most = order.align(group, shared.path, constraints.count, constraints.tail, shared.order)
+                if most == 0:
+                    leave_all(group, worlds, stage)
+        else:
+            order.take_in_order(group, most, constraints.count, shared.order)
         if most > 0:
             gather(group, most, nv, paths, constraints, problem, shared)
             if wp.static(by_mujoco):
@@ -262,6 +275,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         get_three=get_three,
         set_three=set_three,
         gather=gather,
+        order=order,
         find_residuals=find_residuals,
         find_slopes=find_slopes,
         factorise_slopes=factorise_slopes,

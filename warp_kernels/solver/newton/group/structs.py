@@ -37,6 +37,8 @@ def group_structs(scalar: Any) -> SimpleNamespace:
 
         Attributes:
             path: degrees of freedom of the path to each one, that one included, as bits [nv].
+            order: number of the constraint that each world has in a place, -1 for none
+                (:mod:`warp_kernels.solver.newton.group.order`) [place, L]. Below, the constraints of a place are one.
             dofs: those that a constraint of any of the worlds acts on, ascending [constraint, nv].
             length: how many these are [constraint].
             rows: a constraint's three rows at each of these, zero for a world whose constraint doesn't act on it
@@ -69,6 +71,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         """
 
         path: wp.array(dtype=wp.uint64)
+        order: wp.array(dtype=int)
         dofs: wp.array(dtype=int)
         length: wp.array(dtype=int)
         rows: wp.array(dtype=scalar)

@@ -25,10 +25,10 @@ _GATHER = """
     wp::uint64 mask = 0;
     for (int n = 0; n < {lanes}; ++n)
         for (int side = 0; side < 2; ++side) {{
-            const int world = group * {lanes} + n;
+            const int own = reinterpret_cast<const int*>(order.data)[constraint * {lanes} + n];
             int t = -1;
-            if (world < tail.shape[1] && constraint < *reinterpret_cast<const int*>(reinterpret_cast<const char*>(count.data) + world * wp::int64(count.strides[0])))
-                t = *reinterpret_cast<const int*>(reinterpret_cast<const char*>(tail.data) + (2 * constraint + side) * wp::int64(tail.strides[0]) + world * wp::int64(tail.strides[1]));
+            if (own >= 0)
+                t = *reinterpret_cast<const int*>(reinterpret_cast<const char*>(tail.data) + (2 * own + side) * wp::int64(tail.strides[0]) + (group * {lanes} + n) * wp::int64(tail.strides[1]));
             tails[2 * n + side] = t;
             if (t >= 0) mask |= masks[t];
         }}
@@ -49,7 +49,8 @@ _GATHER = """
         for (int side = 0; side < 2; ++side) {{
             const int t = tails[2 * n + side];
             if (t < 0) continue;
-            const char* from = reinterpret_cast<const char*>(row.data) + (2 * constraint + side) * max_depth * wp::int64(row.strides[0])
+            const int own = reinterpret_cast<const int*>(order.data)[constraint * {lanes} + n];
+            const char* from = reinterpret_cast<const char*>(row.data) + (2 * own + side) * max_depth * wp::int64(row.strides[0])
                 + (group * {lanes} + n) * wp::int64(row.strides[1]);
             const int depth = depths[t];
             const int* above = ancestors + starts[t];
@@ -299,7 +300,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         dof_row_start: ints,
         ancestor: ints,
         path: wp.array(dtype=wp.uint64),
-        count: ints,
+        order: ints,
         tail: wp.array2d(dtype=int),
         row: wp.array2d(dtype=vec3),
         dofs: ints,
