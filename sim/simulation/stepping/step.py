@@ -253,19 +253,14 @@ class Step(Workspace):
         """MuJoCo's implicit joint damping, from qd_solved to qd_next."""
         kernels = damping_kernels(self.scalar)
         self._launch_over_dofs(kernels.damping_momentum)
-        self.solve_damped(self.damping_push, self.damping_loss)
+        diagonal = {"armature": self.damped_armature, "articulated": self.damped_articulated}
+        kernel = aba_kernels(self.scalar, self.groups.lanes).solve_mass_matrix
+        self._solve_damped(kernel, self.damping_push, self.damping_loss, **diagonal)
         self._launch_over_dofs(kernels.damp_velocity)
 
-    def solve_damped(self, push: wp.array, result: wp.array) -> None:
+    def _solve_damped(self, kernel: wp.Kernel, push: wp.array, result: wp.array, **named: wp.array) -> None:
         """Solve with the mass matrix and the diagonal of joint damping on it, [num_worlds, nv]."""
-        self._launch_groups(
-            aba_kernels(self.scalar, self.groups.lanes).solve_mass_matrix,
-            self._trees_of_groups,
-            tau=push,
-            qdd=result,
-            armature=self.damped_armature,
-            **self.damped_scratch,
-        )
+        self._launch_groups(kernel, self._trees_of_groups, tau=push, qdd=result, **self.damped_scratch, **named)
 
     def _sweep(self) -> None:
         if self.warm:

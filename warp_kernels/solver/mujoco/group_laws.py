@@ -147,6 +147,8 @@ _LENGTHS = """
     lanes_of searches;
     for (int n = 0; n < {lanes}; ++n) searches[n] = reinterpret_cast<const int*>(moves.data)[n] ? -1 : 0;
     const lanes_of chosen = searches;
+    const pack begins = reinterpret_cast<const pack*>(along.data)[0], grows = reinterpret_cast<const pack*>(along.data)[1];
+    pack low_slope = begins;
     for (int constraint = 0; constraint < count; ++constraint) {{
         {list}
         pack* slip = all_laws + constraint * {FIELDS} + {SLIP};
@@ -156,8 +158,9 @@ _LENGTHS = """
             for (int c = 0; c < 3; ++c) r[c] += entries[3 * d + c] * step_here;
         }}
         for (int c = 0; c < 3; ++c) slip[c] = r[c];
+        const pack* impulse = all_laws + constraint * {FIELDS} + {IMPULSE};
+        low_slope -= impulse[0] * slip[0] + impulse[1] * slip[1] + impulse[2] * slip[2];
     }}
-    const pack begins = reinterpret_cast<const pack*>(along.data)[0], grows = reinterpret_cast<const pack*>(along.data)[1];
     auto slope_at = [&](pack way) {{
         pack total = begins + way * grows;
         for (int constraint = 0; constraint < count; ++constraint) {{
@@ -171,7 +174,7 @@ _LENGTHS = """
         return total;
     }};
     pack low = nothing, high = nothing + 1, way = high;
-    pack low_slope = slope_at(low), high_slope = slope_at(high);
+    pack high_slope = slope_at(high);
     const pack goal = number_type({SLOPE}) * __builtin_elementwise_abs(low_slope);
     // A step that doesn't lead down is rounding.
     searches &= ~((__builtin_elementwise_abs(high_slope) <= goal) | (high_slope < nothing)) & ~(low_slope >= nothing);

@@ -57,7 +57,7 @@ _GATHER = """
             for (int d = 0; d <= depth; ++d, from += row.strides[0]) {{
                 number_type* entry = to + place[d < depth ? above[d] : t] * 3 * {lanes} + n;
                 const number_type* three_rows = reinterpret_cast<const number_type*>(from);
-                for (int r = 0; r < 3; ++r) entry[r * {lanes}] += three_rows[r];
+                for (int r = 0; r < 3; ++r) entry[r * {lanes}] = side == 0 ? three_rows[r] : entry[r * {lanes}] + three_rows[r];
             }}
         }}
 """
