@@ -31,7 +31,7 @@ from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
-from warp_kernels.solver.mujoco.group import mujoco_group_kernels
+from warp_kernels.solver.mujoco.group import KEEPS_ALL, KEEPS_HALF, mujoco_group_kernels
 from warp_kernels.solver.mujoco.references import contact_reference_kernels, reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
@@ -235,7 +235,8 @@ class Step(Workspace):
         if self.together:
             groups = self.groups
             kernel = mujoco_group_kernels(self.scalar, self.cone, groups.lanes).convex_group
-            self._launch(kernel, groups.num_groups, goes_back=int(active_tape() is not None))
+            keeps = 0 if active_tape() is None else KEEPS_HALF if self.values_together else KEEPS_ALL
+            self._launch(kernel, groups.num_groups, keeps=keeps)
         self._launch(kernels.convex_solve, self.num_worlds)
         if self.noslip:
             self.noslip.run()

@@ -19,6 +19,8 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import kernel_module
 
+# Whether the way back reads systems: without U, which it doesn't need where it takes the worlds of a group together, or with it.
+KEEPS_HALF, KEEPS_ALL = 1, 2
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"mujoco_group_kernels": [(cone,) for cone in CONES.values()]}
 
@@ -94,7 +96,7 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         dt: scalar,
         iterations: int,
         tolerance: scalar,
-        goes_back: int,
+        keeps: int,
         # Data in
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
@@ -109,7 +111,7 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         sweep_count: wp.array(dtype=int),
         stage: wp.array(dtype=int),
     ):
-        """system: the last one of each world, where ``goes_back`` says that the way back will read it.
+        """system: the last one of each world, where ``keeps`` says that the way back will read it, KEEPS_HALF or KEEPS_ALL.
 
         stage: DONE, or LEFT for worlds that need more [world]. residual and sweep_count of the former as for one world.
         """
@@ -152,9 +154,9 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
                         stage[world] = DONE
                         shared.moves[n] = 1
                         ending += 1
-            if goes_back == 1 and ending > 0:
+            if keeps > 0 and ending > 0:
                 together.keep_system(
-                    group, nv, shared.moves, shared.first, shared.lower, shared.upper, system.place, system.first,
+                    group, nv, shared.moves, keeps == KEEPS_ALL, shared.first, shared.lower, shared.upper, system.place, system.first,
                     system.lower, system.upper,
                 )  # fmt: skip
             steps += 1

@@ -55,9 +55,9 @@ def reference_functions(scalar: Any) -> SimpleNamespace:
         power = wp.max(solimp[4], one)
         rise = zero
         if along <= middle:
-            rise = wp.pow(along, power) / wp.pow(middle, power - one)
+            rise = along * wp.pow(along / middle, power - one)
         else:
-            rise = one - wp.pow(one - along, power) / wp.pow(one - middle, power - one)
+            rise = one - (one - along) * wp.pow((one - along) / (one - middle), power - one)
         return low + rise * (high - low)
 
     @wp.func

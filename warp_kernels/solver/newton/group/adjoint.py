@@ -39,7 +39,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     t, lane = warp_types(scalar), lane_types(scalar, lanes)
     vec3 = t.vec3
     s = group_step_functions(scalar, friction, lanes)
-    a, linear = adjoint_solve_functions(scalar, friction, lanes), adjoint_system_functions(scalar, lanes)
+    a, linear = adjoint_solve_functions(scalar, friction, lanes), adjoint_system_functions(scalar, lanes, False)
     geometry = group_geometry_functions(scalar, lanes)
     f = residual_functions(scalar, friction)
     laws = f.laws

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.group import adjoint_system as kept
 from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
@@ -25,7 +26,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
     """Warp functions for one precision, friction model or cone of MuJoCo's, and number of worlds in a lane group."""
     vec3 = warp_types(scalar).vec3
     s = group_step_functions(scalar, friction, lanes)
-    together, linear = s.together, adjoint_system_functions(scalar, lanes)
+    together, linear = s.together, adjoint_system_functions(scalar, lanes, friction in CONES.values())
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     Group = group_structs(scalar).Group

@@ -244,7 +244,7 @@ _KEEP = """
         const int row = p * (p + 1) / 2;
         for (int q = begin[p]; q < p; ++q) {{
             SYSTEM_LOWER(row + q) = chosen ? below[row + q] : SYSTEM_LOWER(row + q);
-            SYSTEM_UPPER(row + q) = chosen ? above[row + q] : SYSTEM_UPPER(row + q);
+            if (with_upper) SYSTEM_UPPER(row + q) = chosen ? above[row + q] : SYSTEM_UPPER(row + q);
         }}
         SYSTEM_LOWER(row + p) = chosen ? below[row + p] : SYSTEM_LOWER(row + p);
     }}
@@ -409,6 +409,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         group: int,
         nv: int,
         moves: ints,
+        with_upper: bool,
         first: ints,
         lower: numbers,
         upper: numbers,
@@ -417,7 +418,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         system_lower: of_worlds,
         system_upper: of_worlds,
     ):
-        """Write the factors of worlds that move to where the way back reads them."""
+        """Write the factors of worlds that move, L and D and perhaps U, to where the way back reads them."""
 
     @wp.func_native(code(_LOOK_BACK, "factor_l", "inverse_mass", "step"))
     def look_back_all(
