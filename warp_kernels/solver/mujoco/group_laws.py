@@ -99,6 +99,10 @@ _RESPOND = """
     }};
     pack* all_laws = reinterpret_cast<pack*>(fields.data);
 """
+_CLEAR = """
+    const pack nothing = 0;
+    for (int at = 0; at < count * {FIELDS}; ++at) reinterpret_cast<pack*>(fields.data)[at] = nothing;
+"""
 _RESIDUALS = """
     {respond}
     lanes_of chosen;
@@ -277,11 +281,14 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
             put(i, n, CONE, grip[0], shared)
             put(i, n, CONE + 1, friction * friction * grip[0] / grip[1], shared)
 
+    @wp.func_native(code(_CLEAR))
+    def clear_fields(count: int, fields: numbers):
+        """Set what is kept of constraints to zero."""
+
     @wp.func
     def gather_laws(group: int, most: int, constraints: Constraints, problem: Problem, shared: Group):
         """Gather what the laws need of all constraints."""
-        for at in range(most * FIELDS * lanes):
-            shared.fields[at] = zero
+        clear_fields(most, shared.fields)
         for n in range(lanes):
             world = group * lanes + n
             for i in range(most):
