@@ -29,9 +29,9 @@ from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.incidences import incidence_kernels
-from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
 from warp_kernels.solver.mujoco.group import KEEPS_ALL, KEEPS_HALF, mujoco_group_kernels
+from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
 from warp_kernels.solver.mujoco.references import contact_reference_kernels, reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
@@ -147,6 +147,8 @@ class Step(Workspace):
         groups.copy_to_worlds("velocity")
         kernel = factor_kernels(self.scalar, groups.lanes).factor_mass_matrix
         self._launch_groups(kernel, (self.dof_threads, groups.num_groups), threads=self.dof_threads)
+        if self.tendons.heavy.count:
+            self.tendons.heavy.add(self)
 
     def _equalities(self) -> None:
         kernels, counts = equality_kernels(self.scalar), self.model.counts
@@ -254,14 +256,24 @@ class Step(Workspace):
         """MuJoCo's implicit joint damping, from qd_solved to qd_next."""
         kernels = damping_kernels(self.scalar)
         self._launch_over_dofs(kernels.damping_momentum)
-        diagonal = {"armature": self.damped_armature, "articulated": self.damped_articulated}
-        kernel = aba_kernels(self.scalar, self.groups.lanes).solve_mass_matrix
-        self._solve_damped(kernel, self.damping_push, self.damping_loss, **diagonal)
+        self._solve_damped()
         self._launch_over_dofs(kernels.damp_velocity)
 
-    def _solve_damped(self, kernel: wp.Kernel, push: wp.array, result: wp.array, **named: wp.array) -> None:
-        """Solve with the mass matrix and the diagonal of joint damping on it, [num_worlds, nv]."""
-        self._launch_groups(kernel, self._trees_of_groups, tau=push, qdd=result, **self.damped_scratch, **named)
+    def _solve_damped(self) -> None:
+        """From damping_push to damping_loss by the mass matrix with damping on it, whose factors the way back reads."""
+        if self.tendons.heavy.count:
+            self.tendons.heavy.factor_damped(self)
+            self.tendons.heavy.solve_damped(self, self.damping_push, self.damping_loss)
+            return
+        self._launch_groups(
+            aba_kernels(self.scalar, self.groups.lanes).solve_mass_matrix,
+            self._trees_of_groups,
+            tau=self.damping_push,
+            qdd=self.damping_loss,
+            armature=self.damped_armature,
+            articulated=self.damped_articulated,
+            **self.damped_scratch,
+        )
 
     def _sweep(self) -> None:
         if self.warm:

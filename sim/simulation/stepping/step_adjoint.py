@@ -26,8 +26,8 @@ from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
-from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.group_adjoint import mujoco_group_adjoint_kernels
+from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
@@ -301,6 +301,8 @@ class DifferentiableStep(Step):
         else:
             self._launch(kernels.weight_adjoint, self.num_worlds)
             self._launch(kernels.free_step_adjoint, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
+        if self.tendons.heavy.count:
+            self.tendons.heavy.add_adjoint(self)
         if self.max_constraints:
             self._row_adjoint()
         if self.max_constraints or self.by_mujoco:
@@ -312,8 +314,16 @@ class DifferentiableStep(Step):
 
     def _damping_adjoint(self) -> None:
         """From the adjoint of qd_next to that of qd_solved; damping_weight is kept for what reaches M and D."""
-        kernel = aba_kernels(self.scalar, self.groups.lanes).solve_again
-        self._solve_damped(kernel, self.qd_next.grad, self.damping_weight)
+        if self.tendons.heavy.count:
+            self.tendons.heavy.solve_damped(self, self.qd_next.grad, self.damping_weight)
+        else:
+            self._launch_groups(
+                aba_kernels(self.scalar, self.groups.lanes).solve_again,
+                self._trees_of_groups,
+                tau=self.qd_next.grad,
+                qdd=self.damping_weight,
+                **self.damped_scratch,
+            )
         self._launch_over_dofs(damping_kernels(self.scalar).damping_adjoint)
 
     def _group_adjoint(self) -> None:
