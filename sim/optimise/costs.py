@@ -86,7 +86,7 @@ class LeastSquares(Cost):
         return self.function(motion.q, motion.qd, motion.controls)
 
     def columns(self, motion: Motion) -> np.ndarray | None:
-        """Which entry of (2 nv of the state, size of the control) each difference follows one to one [k].
+        """Which entry of (2 nv + na of the state, size of the control) each difference follows one to one [k].
 
         -1 where it depends on more; None where all may. It saves ``ilqr`` their derivatives.
         """

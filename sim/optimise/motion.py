@@ -17,6 +17,7 @@ class Motion:
     Attributes:
         q: coordinates before each stage and after the last [stages + 1, worlds, nq].
         qd: velocities likewise [stages + 1, worlds, nv].
+        act: states of actuators likewise [stages + 1, worlds, na]; na is zero where none has one.
         controls: joint forces of the chosen joints, or inputs of the actuators [stages, worlds, size].
         contact_force: forces on the simulator's contact sensors, averaged over each stage [stages, worlds, sensors, 3],
             N; None without sensors, and where a method doesn't know them.
@@ -26,6 +27,7 @@ class Motion:
 
     q: torch.Tensor
     qd: torch.Tensor
+    act: torch.Tensor
     controls: torch.Tensor
     contact_force: torch.Tensor | None
     robot: Robot
@@ -36,16 +38,23 @@ class Motion:
         """Number of stages."""
         return len(self.controls)
 
+    @property
+    def state_size(self) -> int:
+        """Numbers of a change of the state, 2 nv + na."""
+        return 2 * self.tangent.nv + self.act.shape[-1]
+
     def detached(self) -> Motion:
         """Without history."""
         force = None if self.contact_force is None else self.contact_force.detach()
         return replace(
-            self, q=self.q.detach(), qd=self.qd.detach(), controls=self.controls.detach(), contact_force=force
-        )
+            self, q=self.q.detach(), qd=self.qd.detach(), act=self.act.detach(), controls=self.controls.detach(),
+            contact_force=force,
+        )  # fmt: skip
 
     def moved(self, dx: torch.Tensor, du: torch.Tensor) -> Motion:
-        """States moved by tangents [stages + 1, worlds, 2 nv], controls by [stages, worlds, size]."""
+        """States moved by tangents [stages + 1, worlds, 2 nv + na], controls by [stages, worlds, size]."""
         nv = self.tangent.nv
         return replace(
-            self, q=self.tangent.moved(self.q, dx[..., :nv]), qd=self.qd + dx[..., nv:], controls=self.controls + du
-        )
+            self, q=self.tangent.moved(self.q, dx[..., :nv]), qd=self.qd + dx[..., nv : 2 * nv],
+            act=self.act + dx[..., 2 * nv :], controls=self.controls + du,
+        )  # fmt: skip

@@ -125,12 +125,12 @@ class Policy(Parametrisation):
     Args:
         module: maps observations [worlds, n] to controls [worlds, size]. It must work row by row, as under
             ``torch.func.vmap``; its parameters are the first guess and stay as they are.
-        observe: what it sees of ``q, qd, stage``; None for q and qd side by side.
+        observe: what it sees of ``q, qd, stage``; None for q, qd and the states of actuators side by side.
     """
 
     def __init__(self, module: torch.nn.Module, observe: Observe | None = None):
         self.module = module
-        self.observe = observe or (lambda q, qd, stage: torch.cat([q, qd], dim=-1))
+        self.observe = observe
         self.shapes = {name: value.shape for name, value in module.named_parameters()}
         if not self.shapes:
             raise ModelError("Policy: the module has no parameters")
@@ -157,9 +157,16 @@ class Policy(Parametrisation):
         return rows
 
     def control(
-        self, space: ControlSpace, unknowns: torch.Tensor, q: torch.Tensor, qd: torch.Tensor, stage: int
+        self, space: ControlSpace, unknowns: torch.Tensor, state: tuple[torch.Tensor, ...], stage: int
     ) -> torch.Tensor:
-        """Controls of one stage [worlds, size] with each world's unknowns [worlds, size of the unknowns]."""
+        """Controls of one stage [worlds, size].
+
+        Args:
+            space: what is controlled.
+            unknowns: of each world [worlds, size of the unknowns].
+            state: q [worlds, nq], qd [worlds, nv] and, where there are any, states of actuators [worlds, na].
+            stage: its number.
+        """
         values, first = {}, 0
         for name, shape in self.shapes.items():
             values[name] = unknowns[:, first : first + shape.numel()].reshape(-1, *shape)
@@ -168,9 +175,12 @@ class Policy(Parametrisation):
         def act(parameters: dict[str, torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
             return torch.func.functional_call(self.module, parameters, (seen,))
 
-        found = torch.func.vmap(act)(values, self.observe(q, qd, stage))
-        if found.shape != (len(q), space.size):
-            raise ModelError(f"Policy: the module returned {tuple(found.shape)}; expected ({len(q)}, {space.size})")
+        seen = torch.cat(state, dim=-1) if self.observe is None else self.observe(state[0], state[1], stage)
+        found = torch.func.vmap(act)(values, seen)
+        if found.shape != (len(unknowns), space.size):
+            raise ModelError(
+                f"Policy: the module returned {tuple(found.shape)}; expected ({len(unknowns)}, {space.size})"
+            )
         return space.clamped(found)
 
     def load(self, unknowns: np.ndarray) -> torch.nn.Module:

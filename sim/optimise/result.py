@@ -22,8 +22,10 @@ class Result:
         converged: whether that was because nothing more was to be gained, or the goal was reached.
         starts: the final cost, or score, of each start [starts].
         violation: largest violation of any constraint.
-        gains: of ``ilqr``: the controls' answer to a change of the state in tangent coordinates [stages, size, 2 nv].
+        gains: of ``ilqr``: the controls' answer to a change of the state in tangent coordinates [stages, size,
+            2 nv + na].
         seconds: time taken.
+        act: states of actuators that have one, likewise to q [steps + 1, na]; None where there are none.
     """
 
     method: str
@@ -40,6 +42,7 @@ class Result:
     violation: float = 0.0
     gains: np.ndarray | None = field(default=None, repr=False)
     seconds: float = 0.0
+    act: np.ndarray | None = None
 
     def __str__(self) -> str:
         iterations = max(len(self.history) - 1, 0)

@@ -184,6 +184,42 @@ class Velocity(_OfStates):
         return qd - self._wanted(qd)
 
 
+class ActuatorState(_OfStates):
+    """States of the actuators that have one as wanted.
+
+    Args:
+        target: states [na], or for each of the states of the motion [states, na]; None for zeros.
+        weight: of the squares of their differences, one or [na].
+        at: the states that count; None for all, -1 for the last.
+        longest: see :class:`sim.optimise.LeastSquares`.
+    """
+
+    def __init__(
+        self, target: npt.ArrayLike | None = None, weight: npt.ArrayLike = 1.0, *, at: At = None,
+        longest: float = float("inf"),
+    ):  # fmt: skip
+        super().__init__(0.0 if target is None else target, None, weight, at, longest)
+        self.name = "ActuatorState"
+
+    def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
+        """See :meth:`sim.optimise.Cost.check`."""
+        super().check(model, stages, sensors)
+        if not model.na:
+            raise ModelError(f"cost '{self.name}': no actuator of the model has a state")
+        if self.target.ndim:
+            self._require_target(model.na)
+        _require_weights(self, model.na)
+
+    def columns(self, motion: Motion) -> np.ndarray:
+        """Those of the states of actuators."""
+        return np.arange(2 * motion.tangent.nv, motion.state_size)
+
+    def difference(self, motion: Motion) -> torch.Tensor:
+        """The states less the target [states, worlds, na]."""
+        act = motion.act[self.rows(motion)]
+        return act - self._wanted(act)
+
+
 class Effort(LeastSquares):
     """Small controls, in every stage.
 
@@ -199,7 +235,7 @@ class Effort(LeastSquares):
 
     def columns(self, motion: Motion) -> np.ndarray:
         """The controls'."""
-        return 2 * motion.tangent.nv + np.arange(motion.controls.shape[2])
+        return motion.state_size + np.arange(motion.controls.shape[2])
 
     def rows(self, motion: Motion) -> slice:
         """All stages but the state at the end."""

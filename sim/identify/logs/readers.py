@@ -24,9 +24,9 @@ def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
         path: the file. Fields may be separated by commas, semicolons or tabs.
         model: the model.
         time: name of the column with the time [s].
-        **columns: where ``q``, ``qd``, ``qdd``, ``tau`` and ``control`` are: a pattern such as "q_{joint}", where
-            {joint} stands for each joint in turn (for a control each actuator; ``base[0]``, ``base[1]`` ... for a joint
-            with several numbers), or a list of names in the order of the model. None: not there. Default:
+        **columns: where ``q``, ``qd``, ``qdd``, ``tau``, ``control`` and ``act`` are: a pattern such as "q_{joint}",
+            where {joint} stands for each joint in turn (for a control each actuator; ``base[0]``, ``base[1]`` ... for a
+            joint with several numbers), or a list of names in the order of the model. None: not there. Default:
             "q_{joint}", and "qd_{joint}", "tau_{joint}" and "u_{joint}" if the file has all of their columns.
 
     Raises:
@@ -66,7 +66,8 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
         path: the file.
         model: the model.
         time: name of the array with the time [n], s.
-        **names: names of the arrays with ``q`` [n, nq], ``qd``, ``qdd``, ``tau`` [n, nv] and ``control`` [n, nu].
+        **names: names of the arrays with ``q`` [n, nq], ``qd``, ``qdd``, ``tau`` [n, nv], ``control`` [n, nu] and
+            ``act`` [n, na].
             Default: those names, as far as they are there.
 
     Raises:

@@ -14,13 +14,14 @@ from sim.identify.unknown.blocks import Block, Bodies, Mass, Numbers, Place, Vec
 from sim.identify.unknown.priors import InertialPrior, Prior
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
+from warp_kernels.types import EXACT_FILTER, FILTER
 
 OF_LINKS = ("mass", "com", "inertial")
 OF_GEOMETRIES = (
     "friction", "restitution", "torsional_friction", "rolling_friction", "contact_stiffness", "contact_damping",
 )  # fmt: skip
 OF_JOINTS = ("damping", "friction_loss", "armature", "stiffness", "rest_position", "torque_offset")
-OF_ACTUATORS = ("gear", "kp", "kd", "gain", "offset")
+OF_ACTUATORS = ("gear", "kp", "kd", "gain", "offset", "time_constant")
 QUANTITIES = dict.fromkeys([*OF_LINKS, *OF_JOINTS, *OF_GEOMETRIES, *OF_ACTUATORS])
 # Without a first guess above zero these have no derivative: the simulator leaves their rows out.
 NO_SLOPE_AT_ZERO = ("friction_loss", "torsional_friction", "rolling_friction")
@@ -176,7 +177,9 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
     if quantity in OF_LINKS:
         return [(quantity, {name: [link] for link, name in enumerate(model.link_names)})]
     if quantity in OF_ACTUATORS:
-        return [(f"actuator_{quantity}", {name: [k] for k, name in enumerate(model.actuator_names)})]
+        filters = np.isin(model.actuator_dynamics, (FILTER, EXACT_FILTER)) | (quantity != "time_constant")
+        owners = {name: [k] for k, name in enumerate(model.actuator_names) if filters[k]}
+        return [(f"actuator_{quantity}", owners)]
     joints = {
         name: list(range(part.start, part.stop))
         for name in model.joint_names
