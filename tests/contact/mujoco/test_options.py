@@ -17,7 +17,7 @@ def model(**ball: float) -> sim.Model:
     [
         ({"law": "soft"}, "law is 'soft'; it must be 'hard' or 'mujoco'"),
         ({"law": "mujoco", "solver": "pgs"}, "law='mujoco' is for solver='newton'"),
-        ({"solref": (0.02, 1.0)}, 'solref is for law="mujoco"; the law is "hard"'),
+        ({"law": "hard", "solref": (0.02, 1.0)}, 'solref is for law="mujoco"; the law is "hard"'),
         ({"law": "mujoco", "regularisation": 0.01}, 'regularisation is for law="hard"; the law is "mujoco"'),
         ({"law": "mujoco", "solref": (0.01, -1.0)}, r"solref is \[0.01, -1.0\]; it must be a time constant"),
         (
@@ -30,7 +30,7 @@ def model(**ball: float) -> sim.Model:
         ({"law": "mujoco", "solref": (float("inf"), 1.0)}, r"solref is \[inf, 1.0\].*infinite"),
         ({"law": "mujoco", "noslip_iterations": -1}, "noslip_iterations is -1; it must be a whole number"),
         ({"law": "mujoco", "noslip_tolerance": -1.0}, "noslip_tolerance is -1.0; it must not be negative"),
-        ({"noslip_iterations": 3}, 'noslip_iterations is for law="mujoco"; the law is "hard"'),
+        ({"law": "hard", "noslip_iterations": 3}, 'noslip_iterations is for law="mujoco"; the law is "hard"'),
     ],
 )
 def test_refused_options(options, said):
