@@ -1,5 +1,7 @@
 """What the law "mujoco" takes, and what it refuses."""
 
+import mujoco
+import numpy as np
 import pytest
 
 import sim
@@ -58,3 +60,24 @@ def test_refused_parameters():
         simulator.set_parameter("regularisation", 0.01)
     with pytest.raises(sim.ModelError, match="unknown parameter 'solref'"):
         sim.Simulator(model(), 0.004).set_parameter("solref", [0.02, 1.0])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_body_that_turns_about_its_centre_of_mass(tmp_path, dtype):
+    """Its point that MuJoCo weighs doesn't move, so that its contacts are as hard as numbers can tell."""
+    path = tmp_path / "seesaw.xml"
+    path.write_text(
+        '<mujoco><option timestep="0.002" tolerance="0" iterations="200"/><worldbody><geom type="plane" size="1 1 1"/>'
+        '<body pos="0 0 0.097"><joint axis="0 1 0"/><geom size="0.1" pos="0.3 0 0"/><geom size="0.1" pos="-0.3 0 0"/>'
+        "</body></worldbody></mujoco>"
+    )
+    peer = mujoco.MjModel.from_xml_path(str(path))
+    assert peer.body_invweight0[1, 0] < 1e-15 < peer.body_invweight0[1, 1]
+    model = sim.load(path, dtype=dtype)
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model))
+    data = mujoco.MjData(peer)
+    data.qvel = (0.4,)
+    mujoco.mj_step(peer, data)
+    end = simulator.step(simulator.state(model.q0, [0.4]))
+    # What rounding leaves of rows that are so much stiffer than the body.
+    np.testing.assert_allclose(end.qd.numpy()[0], data.qvel, atol=1e-7 if dtype == "float64" else 5e-3)
