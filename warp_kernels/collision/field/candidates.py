@@ -8,12 +8,13 @@ import warp as wp
 
 from warp_kernels.collision.field.balls import field_ball_functions
 from warp_kernels.collision.field.body import body_functions
-from warp_kernels.collision.field.choice import choice_functions
+from warp_kernels.collision.field.choice import TIE, choice_functions
 from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.cylinders import field_cylinder_functions
 from warp_kernels.collision.field.ellipsoids import field_ellipsoid_functions
 from warp_kernels.collision.field.segments import segment_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
 
@@ -43,6 +44,9 @@ def candidate_functions(scalar: Any, ground: str) -> SimpleNamespace:
             for end in range(2):
                 choice = balls.with_ball(choice, data, field, body, end, contacts.end_of(end, body.pose, body.size))
             choice = segments.with_capsule_segment(choice, data, field, body)
+            if wp.static(ground == TRIANGLES):
+                if choice.stage == 0 and (choice.feature < 0 or choice.score < -scalar(TIE)):
+                    choice = segments.with_pierced(choice, data, field, body)
         elif body.type == CYLINDER:
             choice = cylinders.with_cylinder(choice, data, field, body)
         elif body.type == ELLIPSOID:

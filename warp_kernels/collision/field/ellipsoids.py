@@ -9,7 +9,7 @@ import warp as wp
 from warp_kernels.collision.field.body import body_functions
 from warp_kernels.collision.field.choice import choice_functions
 from warp_kernels.collision.field.contact import PARTS, field_contact_functions
-from warp_kernels.collision.field.grid import KINDS, LOWER_TRIANGLE, POINT, UPPER_TRIANGLE
+from warp_kernels.collision.field.grid import KINDS, POINT, UPPER_TRIANGLE
 from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.types import warp_types
@@ -58,6 +58,17 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
             along = wp.clamp(-wp.dot(start, edge) / wp.dot(edge, edge), scalar(0.0), scalar(1.0))
         return wp.length_sq(start + along * edge) < scalar(1.0)
 
+    @wp.func
+    def in_unit_ball(corners: mat33, body: Body):
+        """A triangle where the ellipsoid is the unit ball about the origin."""
+        q = wp.transform_get_rotation(body.pose)
+        centre = wp.transform_get_translation(body.pose)
+        return wp.matrix_from_rows(
+            wp.cw_div(wp.quat_rotate_inv(q, corners[0] - centre), body.size),
+            wp.cw_div(wp.quat_rotate_inv(q, corners[1] - centre), body.size),
+            wp.cw_div(wp.quat_rotate_inv(q, corners[2] - centre), body.size),
+        )
+
     @wp.struct
     class Found:
         """The best place so far; and, of the triangles where edges and points have come in, that where it is least deep."""
@@ -80,9 +91,9 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def with_ellipsoid_on_element(
-        found: Found, data: Data, field: Field, body: Body, key: wp.vec3i, centre: vec3, least: scalar, triangle: int
+        found: Found, data: Data, field: Field, body: Body, key: wp.vec3i, centre: vec3, least: scalar
     ):
-        """Consider an element; ``triangle``: that of a mesh which an edge or a point belongs to."""
+        """Consider an element."""
         corners = surface.corners_at(data, field, key)
         up = surface.up_at(data, field, key)
         distance, place, normal = contacts.ellipsoid_contact(key[0], corners, up, body.pose, body.size)
@@ -90,14 +101,15 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
             if ellipsoid_touches(data, field, key, corners, centre, least, distance, place, normal):
                 feature = PARTS * surface.number_of(field, key)
                 found.choice = choices.consider(found.choice, body.reach, feature, distance, place, normal)
+            elif wp.static(ground == TRIANGLES):
+                if key[0] <= UPPER_TRIANGLE and found.choice.stage == 0:
+                    if wp.length_sq(surface.nearest_place(in_unit_ball(corners, body), vec3())) < scalar(1.0):
+                        found = with_rescue(found, data, field, body, key)
             elif key[0] > UPPER_TRIANGLE and found.choice.stage == 0 and enters(corners, body):
-                if wp.static(ground == TRIANGLES):
-                    found = with_rescue(found, data, field, body, wp.vec3i(LOWER_TRIANGLE, triangle, 0))
-                else:
-                    for kind in range(UPPER_TRIANGLE + 1):
-                        beside = wp.vec3i(kind, key[1], key[2])
-                        if surface.exists(field, beside):
-                            found = with_rescue(found, data, field, body, beside)
+                for kind in range(UPPER_TRIANGLE + 1):
+                    beside = wp.vec3i(kind, key[1], key[2])
+                    if surface.exists(field, beside):
+                        found = with_rescue(found, data, field, body, beside)
         return found
 
     @wp.func
@@ -131,7 +143,7 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
                 own = field.extent[0] + triangle
                 for k in range(data.owned_start[own], data.owned_start[own + 1]):
                     key = surface.key_at(field, data.owned[k])
-                    found = with_ellipsoid_on_element(found, data, field, body, key, centre, least, triangle)
+                    found = with_ellipsoid_on_element(found, data, field, body, key, centre, least)
         else:
             around = surface.rows_and_columns(field, centre, extent)
             for row in range(around[0], around[1] + 1):
@@ -141,7 +153,7 @@ def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
                     for kind in range(KINDS):
                         key = wp.vec3i(kind, row, column)
                         if surface.exists(field, key):
-                            found = with_ellipsoid_on_element(found, data, field, body, key, centre, least, 0)
+                            found = with_ellipsoid_on_element(found, data, field, body, key, centre, least)
         if found.choice.feature < 0:
             return found.rescue
         return found.choice

@@ -10,6 +10,7 @@ from warp_kernels.collision.field.body import body_functions
 from warp_kernels.collision.field.choice import choice_functions
 from warp_kernels.collision.field.contact import PARTS, SEGMENT, field_contact_functions
 from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT
+from warp_kernels.collision.field.lines import line_functions
 from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.types import warp_types
@@ -21,6 +22,7 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     contacts = field_contact_functions(scalar, ground)
+    lines = line_functions(scalar)
     surface = surface_functions(scalar, ground)
     choices = choice_functions(scalar, ground)
     Data, Field, Body, Choice = surface.Data, surface.Field, body_functions(scalar).Body, choices.Choice
@@ -97,4 +99,30 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
                                 choice = with_segment(choice, data, field, body, SEGMENT, key, corners)
         return choice
 
-    return SimpleNamespace(with_segment=with_segment, with_capsule_segment=with_capsule_segment)
+    @wp.func
+    def with_pierced(choice: Choice, data: Data, field: Field, body: Body):
+        """The choice for a capsule whose axis passes through a mesh: back through the triangle that this is least deep behind."""
+        result = choice
+        if wp.static(ground == TRIANGLES):
+            shallowest = scalar(-1.0e30)
+            centre = wp.transform_get_translation(body.pose)
+            query = wp.bvh_query_aabb(
+                field.bvh, surface.box_low(field, centre, body.extent), surface.box_high(field, centre, body.extent)
+            )
+            triangle = wp.int32(0)
+            while wp.bvh_query_next(query, triangle):
+                key = surface.key_at(field, triangle)
+                corners = surface.corners_at(data, field, key)
+                for end in range(2):
+                    behind = contacts.end_of(end, body.pose, body.size)
+                    if surface.pierced(corners, contacts.end_of(1 - end, body.pose, body.size), behind):
+                        distance, place, normal = lines.ball_contact(key[0], corners, behind, body.size[0])
+                        if distance > shallowest:
+                            shallowest = distance
+                            feature = PARTS * surface.number_of(field, key) + end
+                            result = choices.consider(choice, body.reach, feature, distance, place, normal)
+        return result
+
+    return SimpleNamespace(
+        with_segment=with_segment, with_capsule_segment=with_capsule_segment, with_pierced=with_pierced
+    )

@@ -22,6 +22,7 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
     vec3, mat33 = t.vec3, t.mat33
     grid = grid_functions(scalar)
     sides = side_functions(scalar)
+    angle = sides.angle
     Geometries = collision_structs(scalar).Geometries
     Data = wp.array2d(dtype=scalar)  # the heights of all fields [P, heights]
 
@@ -139,7 +140,7 @@ def heightfield_functions(scalar: Any) -> SimpleNamespace:
         normal = wp.normalize(wp.cross(corners[1] - corners[0], opposite - corners[0]))
         if normal[2] < scalar(0.0):
             normal = -normal
-        return beyond_side(data, field, key, 1, corners, normal) > scalar(sides.angle)
+        return beyond_side(data, field, key, 1, corners, normal) > scalar(angle)
 
     @wp.func
     def above_ground(data: Data, field: Field, place: vec3):

@@ -214,6 +214,20 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
         return -1
 
     @wp.func
+    def pierced(corners: mat33, start: vec3, end: vec3):
+        """Whether a way from outside to inside passes through a triangle."""
+        normal = wp.cross(corners[1] - corners[0], corners[2] - corners[0])
+        above = wp.dot(normal, start - corners[0])
+        below = wp.dot(normal, end - corners[0])
+        if above < zero or below >= zero:
+            return False
+        place = start + (above / (above - below)) * (end - start)
+        for k in range(3):
+            if wp.dot(wp.cross(normal, corners[(k + 1) % 3] - corners[k]), place - corners[k]) < zero:
+                return False
+        return True
+
+    @wp.func
     def folded(data: Data, field: Field, key: wp.vec3i, corners: mat33):
         """Whether an edge is convex: all that are listed are."""
         return True
@@ -227,5 +241,5 @@ def triangle_functions(scalar: Any) -> SimpleNamespace:
         Data=Data, Field=Field, field_of=field_of, number_at=number_at, key_at=key_at, key_of=key_of,
         corners_of=corners_of, corners_at=corners_at, up_of=up_of, up_at=up_at, beyond_side=beyond_side,
         least_beyond_neighbours=least_beyond_neighbours, triangle_at=triangle_at, box_low=box_low, box_high=box_high,
-        folded=folded, above_ground=above_ground,
+        nearest_place=nearest_place, pierced=pierced, folded=folded, above_ground=above_ground,
     )  # fmt: skip

@@ -11,11 +11,12 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.field.choice import choice_functions
+from warp_kernels.collision.field.choice import TIE, choice_functions
 from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, POINT
 from warp_kernels.collision.field.hull.body import hull_body_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.field.hull.edges import hull_edge_functions
+from warp_kernels.collision.field.hull.inside import hull_inside_functions
 from warp_kernels.collision.field.hull.points import hull_point_functions
 from warp_kernels.collision.field.hull.vertices import hull_vertex_functions
 from warp_kernels.collision.field.surface import surface_functions
@@ -38,6 +39,7 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
     corners = hull_vertex_functions(scalar, ground)
     points = hull_point_functions(scalar, ground)
     crossings = hull_edge_functions(scalar, ground)
+    inside = hull_inside_functions(scalar, ground)
     Data, Field, Hull, Bounds = surface.Data, surface.Field, bodies.Hull, bodies.Bounds
     Choice, Drift = choices.Choice, choices.Drift
 
@@ -65,6 +67,8 @@ def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
                         choice = points.with_point(choice, data, field, hull, bounds, packed, key)
                     else:
                         choice = crossings.with_edges(choice, data, field, hull, bounds, packed, key)
+            if choice.stage == 0 and (choice.feature < 0 or choice.score < -scalar(TIE)):
+                choice = inside.way_out(choice, data, field, hull, bounds, packed)
         else:
             for row in range(bounds.around[0], bounds.around[1] + 1):
                 for column in range(bounds.around[2], bounds.around[3] + 1):

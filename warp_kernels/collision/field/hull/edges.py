@@ -12,6 +12,7 @@ import warp as wp
 from warp_kernels.collision.field.choice import choice_functions
 from warp_kernels.collision.field.hull.body import hull_body_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
+from warp_kernels.collision.field.hull.points import hull_point_functions
 from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.collision.structs import collision_structs
@@ -28,6 +29,7 @@ def hull_edge_functions(scalar: Any, ground: str) -> SimpleNamespace:
     choices = choice_functions(scalar, ground)
     hulls = hull_contact_functions(scalar, ground)
     bodies = hull_body_functions(scalar, ground)
+    points = hull_point_functions(scalar, ground)
     Data, Field, Hull, Bounds, Choice = surface.Data, surface.Field, bodies.Hull, bodies.Bounds, choices.Choice
     angle, touching = surface.angle, surface.touching
 
@@ -123,6 +125,12 @@ def hull_edge_functions(scalar: Any, ground: str) -> SimpleNamespace:
             )
             if crosses and distance < bounds.reach:
                 normal = wp.quat_rotate(q, local)
+                if wp.static(ground == TRIANGLES):
+                    # Behind a mesh there is air again: only what is inside of the hull is in its way.
+                    if distance < -scalar(touching):
+                        beyond, _face = points.outermost(hull, packed, start + on_way * way, scalar(touching))
+                        if beyond >= scalar(touching):
+                            continue
                 if surface.convex_within(data, field, key, corners, normal, choice.slack):
                     parts = hulls.number_of_parts(hull.ranges)
                     feature = parts * surface.number_at(field, key) + hulls.edge_part(hull.ranges, k, key[0])

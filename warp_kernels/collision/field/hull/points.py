@@ -171,4 +171,4 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
                 choice = with_edge_over(choice, data, field, hull, bounds, packed, key, point, local)
         return choice
 
-    return SimpleNamespace(with_point=with_point)
+    return SimpleNamespace(with_point=with_point, face_plane=face_plane, outermost=outermost)
