@@ -349,9 +349,9 @@ class Shapes(WorldSpec):
     ) -> str:
         """Add triangles that don't move, such as a scanned room, a tray or a bowl; they need not be convex.
 
-        Bodies are on the side from which the triangles turn counter-clockwise. Behind them it is solid, as deep as half of
-        a body. The mesh may be closed, or open like terrain: bodies roll off its border. Vertices at one place become one,
-        and triangles without area are left out.
+        Bodies are on the side from which the triangles turn counter-clockwise. Behind them it is solid, as deep as half
+        of a body. The mesh may be closed, or open like terrain: bodies roll off its border. Vertices at one place are
+        joined, and triangles without area are left out.
 
         Args:
             vertices: in the mesh's frame [n, 3], m.
