@@ -49,6 +49,13 @@ class MeshBench(FieldBench):
         mesh = self.model.geometries[1].mesh
         return mesh.vertices[mesh.faces] * self.values["geometry_size"][:, 1, None, None]
 
+    def edges(self, point: np.ndarray, kind: np.ndarray) -> np.ndarray:
+        """From start to end of the edges with these numbers [slots, worlds, 3], in the frame of the mesh."""
+        triangles = self.collision.triangles
+        start, end = np.moveaxis(triangles.corner.numpy()[point][..., :2], -1, 0)
+        vertices = triangles.vertices.numpy()
+        return (vertices[end] - vertices[start]) * self.values["geometry_size"][:, 1]
+
     def signed_distance(self, places: np.ndarray) -> np.ndarray:
         """Of places [worlds, 3] in the frame of a closed mesh, negative inside."""
         triangles = self.surface()
