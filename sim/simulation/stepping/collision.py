@@ -292,7 +292,9 @@ def _tree(mesh: Mesh, device: wp.DeviceLike) -> wp.Bvh:
     corners = np.asarray(mesh.vertices)[np.asarray(mesh.faces)]
     low = np.nextafter(corners.min(axis=1).astype(np.float32), np.float32(-np.inf))
     high = np.nextafter(corners.max(axis=1).astype(np.float32), np.float32(np.inf))
-    return wp.Bvh(*(wp.array(bound, dtype=wp.vec3, device=device) for bound in (low, high)))
+    lowers: wp.array = wp.array(low, dtype=wp.vec3, device=device)
+    uppers: wp.array = wp.array(high, dtype=wp.vec3, device=device)
+    return wp.Bvh(lowers, uppers)
 
 
 def _rows(parts: Sequence[np.ndarray], width: int = 3) -> np.ndarray:
