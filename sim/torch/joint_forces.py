@@ -50,8 +50,8 @@ class JointForces(torch.nn.Module):
         simulator: that makes the rollouts. Its parameters are used as they are at a call, without gradient.
 
     Raises:
-        ModelError: for the integrators "implicitfast" and "rk4", whose steps have other forces, for actuators with
-            states, and for a medium.
+        ModelError: for integrators other than "euler", whose steps have other forces, for actuators with
+            states, for a medium, and for tendons with armature.
 
     Example:
         >>> import torch
@@ -78,6 +78,12 @@ class JointForces(torch.nn.Module):
         if len(simulator.model.drag_boxes.link):
             raise ModelError(
                 "JointForces: the model has a medium, whose forces aren't told apart; leave set_medium out"
+            )
+        tendons = simulator.model.tendons.names
+        if tendons and (simulator.parameter("tendon_armature") > 0.0).any():
+            raise ModelError(
+                "JointForces: the model has tendons with armature, whose inertia isn't told apart from constraints; "
+                "give the joints armature in its place"
             )
         self._simulator, self._robot = simulator, Robot(simulator.model)
 

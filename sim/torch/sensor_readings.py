@@ -145,7 +145,7 @@ class _Motion:
             "gyro": lambda sensor: self._seen(sensor.target, self._velocity(sensor.target)[..., :3]),
             "velocimeter": lambda sensor: self._seen(sensor.target, self._velocity(sensor.target)[..., 3:]),
             "potential_energy": lambda sensor: self.robot.potential_energy(self.q)[..., None],
-            "kinetic_energy": lambda sensor: self.robot.kinetic_energy(self.q, self.qd)[..., None],
+            "kinetic_energy": self._kinetic_energy,
             "clock": self._clock,
         }
 
@@ -234,6 +234,15 @@ class _Motion:
         number = self.model.tendons.names.index(sensor.target)
         length, slope = (each[:, :, number] for each in self._tendon_paths())
         return length[..., None], (slope * self.qd).sum(dim=-1, keepdim=True)
+
+    def _kinetic_energy(self, sensor: Sensor) -> torch.Tensor:
+        """Of bodies, of rotors of joints and of tendons."""
+        energy = self.robot.kinetic_energy(self.q, self.qd)
+        if self.model.tendons.names and self.simulator.parameter("tendon_armature").any():
+            armature = present_parameter(self.simulator, "tendon_armature", self.q)
+            rates = (self._tendon_paths()[1] @ self.qd[..., None])[..., 0]
+            energy = energy + 0.5 * (armature * rates**2).sum(dim=-1)
+        return energy[..., None]
 
     def _tendon_limit(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
         return tendon_limit(self.simulator, *self._of_tendon(sensor), sensor.target)

@@ -51,7 +51,7 @@ def load(folder: Path, integrator: str = "Euler", tendon: bool = True) -> sim.Mo
 
 
 @pytest.mark.filterwarnings("ignore::sim.MJCFWarning")
-@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+@pytest.mark.parametrize("integrator", ["Euler", "implicit", "implicitfast", "RK4"])
 def test_motions_are_those_of_mujoco(tmp_path, integrator):
     model = load(tmp_path, integrator)
     assert model.na == 6
@@ -84,7 +84,7 @@ def test_a_filter_follows_its_input_exactly():
 
 
 @pytest.mark.filterwarnings("ignore::sim.MJCFWarning")
-@pytest.mark.parametrize("law", ["hard", "Euler", "implicitfast", "RK4"])
+@pytest.mark.parametrize("law", ["hard", "Euler", "implicit", "implicitfast", "RK4"])
 def test_gradients(tmp_path, law):
     model = load(tmp_path, "Euler" if law == "hard" else law)
     settings = {"dt": 0.005, "integrator": "euler", "contact": sim.ContactOptions()}

@@ -111,7 +111,7 @@ class Workspace(SolverChoice):
         self.sweeps, self.iterations = options.sweeps, options.iterations
         self.tolerance = self.scalar(options.tolerance)
         self.cone_link, self.cone_kind = (self._integers(column) for column in layout.cones.T)
-        self.tendons = TendonStage(device_model, layout.tendons)
+        self.tendons = TendonStage(device_model, layout.tendons, layout.heavy)
         self.transmissions = TransmissionStage(device_model, collision)
         self.constrained = self._constrained()
         self.paths = fill(

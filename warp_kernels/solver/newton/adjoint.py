@@ -18,6 +18,7 @@ import warp as wp
 from warp_kernels.solver.mujoco.laws import ALL_CONES
 from warp_kernels.solver.mujoco.resisting_cone import resisting_cone_functions
 from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
+from warp_kernels.solver.newton.islands.parts import FACTORED
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -208,7 +209,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
                 symmetric = f.assemble(
                     world, count, nv, COUPLED, trees, paths, constraints, couplings, problem, iterate, system
                 )
-                if linear.factorise(world, nv, symmetric, system) == zero:
+                if linear.factorise(world, 0, nv, symmetric, system) == zero:
                     linear.spoil(world, nv, system)
             left = refine(
                 world,
@@ -226,6 +227,13 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             )
             attempt += 1
         return left
+
+    @wp.func
+    def has_factors(world: int, sweep_count: wp.array(dtype=int), iterate: Iterate):
+        """Whether the system holds factors from the last Newton step, of each part where the world is divided."""
+        if iterate.part.shape[0] > 0 and iterate.part[FACTORED, world] == 0:
+            return False
+        return sweep_count[world] > 0
 
     @wp.kernel(module=module, enable_backward=False)
     def solution_adjoint(
@@ -271,7 +279,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             world,
             count,
             nv,
-            not wp.static(smoothed) and sweep_count[world] > 0 and iterate.part.shape[0] == 0,
+            not wp.static(smoothed) and has_factors(world, sweep_count, iterate),
             trees,
             paths,
             constraints,
