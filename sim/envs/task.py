@@ -23,6 +23,13 @@ class TaskState:
         steps: how many environment steps each episode is old [n], int64.
         data: what else a task keeps for each environment, such as a target, [n, ...] by name.
         act: states of actuators that have one [n, na]; None for zeros where episodes begin, and where there are none.
+
+    Example:
+        >>> import sim.envs
+        >>> env = sim.envs.make("CartpoleSwingup", num_envs=4, device="cpu", seed=0)
+        >>> _ = env.reset()
+        >>> env.state.q.shape, env.state.steps.tolist()
+        (torch.Size([4, 2]), [0, 0, 0, 0])
     """
 
     q: torch.Tensor
@@ -77,6 +84,12 @@ class Task(ABC):
         action_low: least action, one number or one for each entry.
         action_high: greatest action, likewise. What an actuator gets is clamped between both.
         dtype: as given.
+
+    Example:
+        >>> import sim.envs
+        >>> task = sim.envs.make_task("CartpoleSwingup")
+        >>> isinstance(task, sim.envs.Task), task.dt, task.frame_skip
+        (True, 0.004166666666666667, 4)
     """
 
     dt: float = 1 / 240

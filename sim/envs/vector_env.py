@@ -68,6 +68,15 @@ class VectorEnv:
 
     Raises:
         ModelError: for options out of range, and by the methods for wrong shapes and a step before a reset.
+
+    Example:
+        >>> import torch
+        >>> import sim.envs
+        >>> env = sim.envs.VectorEnv(sim.envs.make_task("CartpoleSwingup"), num_envs=4, device="cpu", seed=0)
+        >>> observation, info = env.reset()
+        >>> observation, reward, terminated, truncated, info = env.step(torch.zeros(4, env.num_actions))
+        >>> observation.shape == (4, env.num_observations), reward.shape
+        (True, torch.Size([4]))
     """
 
     def __init__(

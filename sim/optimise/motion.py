@@ -23,6 +23,19 @@ class Motion:
             N; None without sensors, and where a method doesn't know them.
         robot: kinematics and dynamics of the model.
         tangent: differences of coordinates.
+
+    Example:
+        >>> import numpy as np
+        >>> import torch
+        >>> import sim
+        >>> from sim.optimise import Effort, Problem
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> motion = Problem(simulator, 20, [Effort(1.0)]).motion(torch.ones(3, 20))  # of three worlds
+        >>> motion.q.shape, motion.controls.shape
+        (torch.Size([21, 3, 1]), torch.Size([20, 3, 1]))
     """
 
     q: torch.Tensor

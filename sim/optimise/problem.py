@@ -33,6 +33,19 @@ class Evaluation:
     Attributes:
         cost: of each world [worlds].
         gradient: of each world's cost [worlds, unknowns].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Problem
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 2, [Effort(1.0)])
+        >>> found = problem.evaluate(np.array([[3.0, 4.0]]))
+        >>> type(found).__name__, found.cost.tolist(), found.gradient.tolist()
+        ('Evaluation', [12.5], [[3.0, 4.0]])
     """
 
     cost: np.ndarray
@@ -71,6 +84,19 @@ class Problem:
 
     Raises:
         ModelError: for what doesn't fit together, naming the argument.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Posture, Problem
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 20, [Posture([1.0], weight=100.0, at=-1), Effort(1e-5)], hold=5)
+        >>> found = problem.evaluate(np.zeros((1, 20)))  # of one world
+        >>> found.cost.tolist(), found.gradient.shape
+        ([50.0], (1, 20))
     """
 
     def __init__(

@@ -22,6 +22,17 @@ class JointForceParts(NamedTuple):
             ``qfrc_passive``.
         constraints: of all else: dry friction, limits, contacts, and equations between joints, links and tendons;
             MuJoCo's ``qfrc_constraint``.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> tau = torch.ones(5, 1, 7)
+        >>> q, qd = sim.torch.rollout(simulator, torch.zeros(1, 7), torch.zeros(1, 7), tau)
+        >>> parts = sim.torch.JointForces(simulator)(q, qd, tau)
+        >>> bool((parts.applied == 1.0).all()), parts.passive.shape
+        (True, torch.Size([5, 1, 7]))
     """
 
     applied: torch.Tensor

@@ -39,6 +39,18 @@ class Sensors(torch.nn.Module):
     Raises:
         ModelError: for an unknown name, and for a sensor of touch or of a limit's force that isn't among the
             simulator's ``contact_sensors``.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_urdf("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> _ = scene.add_sensor("elbow", "joint_position", "joint4")
+        >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu")
+        >>> sensors = sim.torch.Sensors(simulator)
+        >>> q, qd = sim.torch.rollout(simulator, torch.full((1, 7), 0.2), torch.zeros(1, 7), steps=3)
+        >>> sensors.names, sensors(q, qd).shape
+        (('elbow',), torch.Size([3, 1, 1]))
     """
 
     def __init__(self, simulator: Simulator, names: Sequence[str] | None = None):

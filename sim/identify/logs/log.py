@@ -33,6 +33,20 @@ class Log:
 
     Raises:
         ModelError: for a wrong shape, values that aren't finite, a time that doesn't increase, naming the row.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> time = np.linspace(0.0, 5.0, 501)
+        >>> q, qd, qdd = (each[:, None] for each in (np.sin(time), np.cos(time), -np.sin(time)))
+        >>> log = Log(model, time, q).resampled(50.0)
+        >>> len(log.time), log.differentiated(window=0.2).qd.shape
+        (251, (251, 1))
     """
 
     model: Model

@@ -32,6 +32,22 @@ def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
     Raises:
         ImportFileError: for a file that can't be read, a missing column, or a value that is no number, naming the
             column and the line.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import read_csv
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> path = tempfile.mkdtemp() + "/log.csv"
+        >>> with open(path, "w") as file:
+        ...     print("time,q_hinge,torque", "0.0,0.1,1.5", "0.1,0.2,1.4", sep=chr(10), file=file)
+        >>> log = read_csv(path, model, tau=["torque"])
+        >>> log.q.tolist(), log.tau.tolist()
+        ([[0.1], [0.2]], [[1.5], [1.4]])
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
@@ -72,6 +88,20 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
 
     Raises:
         ImportFileError: for a file that can't be read, and for a missing array or one of the wrong shape.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import read_npz
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> path = tempfile.mkdtemp() + "/log.npz"
+        >>> np.savez(path, t=[0.0, 0.1], q=[[0.1], [0.2]])
+        >>> read_npz(path, model, time="t").q.tolist()
+        [[0.1], [0.2]]
     """
     _require_channels(names)
     try:
@@ -91,7 +121,21 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
 
 
 def read_frame(frame: Any, model: Model, *, time: str = "time", **columns: Columns | None) -> Log:
-    """A log from a pandas DataFrame. Arguments as for :func:`read_csv`; ``time`` may name its index."""
+    """A log from a pandas DataFrame. Arguments as for :func:`read_csv`; ``time`` may name its index.
+
+    Example:
+        >>> import numpy as np
+        >>> import pandas
+        >>> import sim
+        >>> from sim.identify import read_frame
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> frame = pandas.DataFrame({"time": [0.0, 0.1], "q_hinge": [0.1, 0.2]})
+        >>> read_frame(frame, model).q.tolist()
+        [[0.1], [0.2]]
+    """
     names = [str(name) for name in frame.columns]
     if time not in names and frame.index.name == time:
         frame = frame.reset_index()

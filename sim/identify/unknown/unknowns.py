@@ -95,6 +95,18 @@ class Unknowns:
     Raises:
         ModelError: for a name that the model lacks, a quantity that doesn't exist, a prior that doesn't fit, and a
             first guess for which there is no derivative.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Unknowns
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> unknowns = Unknowns(model, ["mass of bob", "damping of *"])
+        >>> unknowns.names, unknowns.units
+        (('mass of bob', 'damping of hinge'), ('kg', 'N m s/rad'))
     """
 
     def __init__(self, model: Model, wanted: Mapping[str, Prior | None] | Sequence[str]):
@@ -234,6 +246,23 @@ class FunctionUnknowns:
         lower, upper: bounds [p].
         function: from unknowns [..., p] to whole parameters [..., n, ...] by name, in PyTorch.
         priors: what is known of each before [p]; None for nothing.
+
+    Example:
+        >>> import numpy as np
+        >>> import torch
+        >>> import sim
+        >>> from sim.identify import FunctionUnknowns
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> unknowns = FunctionUnknowns(  # one number for both damping and dry friction
+        ...     names=("wear",), units=("",), start=torch.tensor([0.1], dtype=torch.float64),
+        ...     lower=np.zeros(1), upper=np.ones(1),
+        ...     function=lambda x: {"damping": x, "friction_loss": 0.1 * x},
+        ... )
+        >>> unknowns.names, sorted(unknowns.parameters(unknowns.start))
+        (('wear',), ['damping', 'friction_loss'])
     """
 
     names: tuple[str, ...]

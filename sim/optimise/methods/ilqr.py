@@ -65,6 +65,19 @@ def ilqr(
     Raises:
         ModelError: for another parametrisation, costs that couple stages or have no second derivative, and a guess from
             which the simulation diverges.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Posture, Problem, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 20, [Posture([1.0], weight=100.0, at=-1), Effort(1e-5)], limits=(-60.0, 60.0))
+        >>> found = ilqr(problem, iterations=5)
+        >>> found.gains.shape, bool(np.abs(found.controls).max() <= 60.0)
+        ((20, 1, 2), True)
     """
     require_counts(iterations=iterations)
     require_stages(problem, "ilqr")

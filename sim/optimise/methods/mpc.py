@@ -34,6 +34,23 @@ class MPC:
 
     Raises:
         ModelError: for a problem with another parametrisation than :class:`PerStage`, or with constraints.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import MPC, Effort, Posture, Problem
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 20, [Posture([1.0], weight=100.0), Effort(1e-3)])
+        >>> controller = MPC(problem)
+        >>> state = simulator.initial_state()
+        >>> for _ in range(50):
+        ...     control = controller(state.q.numpy()[0], state.qd.numpy()[0])
+        ...     state = simulator.step(state, control[None])
+        >>> bool(abs(state.q.numpy()[0, 0] - 1.0) < 0.05)
+        True
     """
 
     def __init__(self, problem: Problem, guess: npt.ArrayLike | None = None, *, iterations: int = 1):

@@ -8,6 +8,7 @@ import numpy as np
 from sim.model.model import Model
 from sim.simulation.stepping.collision import candidate_pairs, is_crowd, most_contacts
 from sim.simulation.stepping.tendons.layout import heavy_tendons, tendon_rows
+from warp_kernels.solver.rows.immovable import LEAST_SHARE
 from warp_kernels.types import SPHERICAL, TORQUE
 
 # The parameters that a layout depends on.
@@ -86,6 +87,19 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
             for i, geometry in enumerate(model.geometries)
         ),
     )
+
+
+def least_inverse_masses(model: Model) -> np.ndarray:
+    """By which degree of freedom a point hangs on: the least inverse mass it is taken to have [nv], 1/kg.
+
+    A share of that of all that moves with it, see :mod:`warp_kernels.solver.rows.immovable`; zero for what has no mass.
+    """
+    mass = np.array(model.parameters["mass"], dtype=np.float64)
+    for link in range(model.num_links - 1, -1, -1):
+        if model.link_parent[link] >= 0:
+            mass[model.link_parent[link]] += mass[link]
+    moved = mass[model.dof_link]
+    return np.divide(LEAST_SHARE, moved, out=np.zeros(model.nv), where=moved > 0.0)
 
 
 def _most_resisting(model: Model, resists: np.ndarray) -> int:
