@@ -29,7 +29,8 @@ CONVEX = 4
 CYLINDER = 5
 ELLIPSOID = 6
 HEIGHTFIELD = 7
-NUM_GEOMETRY_TYPES = HEIGHTFIELD + 1
+MESH = 8  # triangles that don't move
+NUM_GEOMETRY_TYPES = MESH + 1
 
 # Kinds of constraint in the contact solver. One row, at least zero: up to TENDON_LIMIT; within a bound on
 # both sides: up to COUPLING. POINT and ORIENTATION: three rows without bounds.

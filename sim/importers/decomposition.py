@@ -9,6 +9,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.importers.meshes import MeshLibrary, convex_hull
 from sim.model.model import Mesh
+from warp_kernels import types as codes
 
 # CoACD's own: how far, as a share of a mesh's size, pieces may be from convex.
 USUAL_THRESHOLD = 0.05
@@ -33,6 +34,17 @@ def threshold_of(decompose: bool | float) -> float | None:
     return float(decompose)
 
 
+def as_triangles(where: str, static_meshes: str) -> bool:
+    """Whether an option of a reader asks for the triangles of meshes that don't move.
+
+    Raises:
+        ModelError: for another word than "hulls" or "triangles".
+    """
+    if static_meshes not in ("hulls", "triangles"):
+        raise ModelError(f"{where}: static_meshes is {static_meshes!r}; it must be 'hulls' or 'triangles'")
+    return static_meshes == "triangles"
+
+
 def is_convex(mesh: Mesh, hull: Mesh) -> bool:
     """Whether a mesh fills its convex hull."""
     import trimesh
@@ -41,6 +53,18 @@ def is_convex(mesh: Mesh, hull: Mesh) -> bool:
         abs(float(trimesh.Trimesh(each.vertices, each.faces, process=False).volume)) for each in (mesh, hull)
     )
     return abs(volume - filled) <= CONVEX_TO * volume
+
+
+def is_convex_solid(mesh: Mesh) -> bool:
+    """Whether a mesh is closed and fills its convex hull."""
+    import trimesh
+
+    if not trimesh.Trimesh(mesh.vertices, mesh.faces).is_watertight:
+        return False
+    try:
+        return is_convex(mesh, convex_hull(mesh.vertices))
+    except ModelError:
+        return False  # flat
 
 
 def convex_pieces(mesh: Mesh, threshold: float | None) -> list[Mesh]:
@@ -72,6 +96,28 @@ def convex_pieces(mesh: Mesh, threshold: float | None) -> list[Mesh]:
         except ModelError:
             continue  # a sliver between two cuts
     return pieces or [hull]
+
+
+def collider_of_file(
+    meshes: MeshLibrary, filename: str, scale: np.ndarray, threshold: float | None, triangles: bool
+) -> list[tuple[int, Mesh]]:
+    """What a mesh file collides as: the code of its geometry and the mesh, or several.
+
+    Args:
+        meshes: reads the file.
+        filename: as a robot file calls it.
+        scale: of x, y and z [3].
+        threshold: that of :func:`convex_pieces`.
+        triangles: leave it as it is where it isn't convex, for one that doesn't move.
+
+    Raises:
+        ModelError: naming the mesh.
+    """
+    if triangles:
+        surface = meshes.surface(filename, scale)
+        if not is_convex_solid(surface):
+            return [(codes.MESH, surface)]
+    return [(codes.CONVEX, piece) for piece in pieces_of_file(meshes, filename, scale, threshold)]
 
 
 def pieces_of_file(meshes: MeshLibrary, filename: str, scale: np.ndarray, threshold: float | None) -> list[Mesh]:

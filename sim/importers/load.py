@@ -36,6 +36,7 @@ def load(
     friction: float | None = None,
     restitution: float | None = None,
     decompose: bool | float | None = None,
+    static_meshes: Literal["hulls", "triangles"] | None = None,
     mimic: Literal["couple", "free"] | None = None,
     drives: Literal["actuators", "springs"] | None = None,
     package_dirs: Sequence[str | os.PathLike[str]] | None = None,
@@ -65,6 +66,7 @@ def load(
         friction: Coulomb friction; in USD of what has no physics material.
         restitution: restitution, likewise.
         decompose: let meshes that aren't convex collide as convex pieces.
+        static_meshes: URDF, SDF, MJCF: "triangles" lets meshes that aren't convex and don't move collide as they are.
         mimic: URDF: "couple" or "free" joints that mimic another.
         drives: USD: what drives of joints become, "actuators" or "springs".
         package_dirs: URDF, SDF: folders to search for ``package://`` and ``model://``.
@@ -88,8 +90,8 @@ def load(
     options = {
         "name": name, "position": position, "orientation": orientation, "floating_base": floating_base,
         "visual": visual, "collision": collision, "self_collision": self_collision, "world_geometry": world_geometry,
-        "friction": friction, "restitution": restitution, "decompose": decompose, "mimic": mimic, "drives": drives,
-        "package_dirs": package_dirs,
+        "friction": friction, "restitution": restitution, "decompose": decompose, "static_meshes": static_meshes,
+        "mimic": mimic, "drives": drives, "package_dirs": package_dirs,
     }  # fmt: skip
     if untrusted:
         limits = Limits() if untrusted is True else untrusted

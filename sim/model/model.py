@@ -35,6 +35,7 @@ GEOMETRY_TYPE_NAMES = {
     codes.CYLINDER: "cylinder",
     codes.ELLIPSOID: "ellipsoid",
     codes.HEIGHTFIELD: "heightfield",
+    codes.MESH: "triangle mesh",
 }
 
 
@@ -74,9 +75,9 @@ class Geometry:
         type: one of the geometry codes of :mod:`warp_kernels.types`.
         placement: pose in the link frame, position and quaternion xyzw [7].
         size: sphere (radius, 0, 0); capsule and cylinder (radius, half length, 0), axis z; box half extents;
-            ellipsoid semi-axes; convex mesh scale; heightfield half extents along x and y and scale of its heights;
-            plane zeros, normal z.
-        mesh: for a convex mesh its hull, for a visual mesh the mesh as read; None for primitives.
+            ellipsoid semi-axes; scale of a convex or triangle mesh; heightfield half extents along x and y and scale of
+            its heights; plane zeros, normal z.
+        mesh: for a convex mesh its hull, for a triangle or visual mesh the mesh as read; None for primitives.
         heights: for a heightfield, heights over its frame's plane z = 0 [rows, columns], rows along y, columns along x.
         rgba: colour.
         collides: whether it takes part in contact.

@@ -27,6 +27,7 @@ GEOMETRY_CODES = {
     "cylinder": codes.CYLINDER,
     "ellipsoid": codes.ELLIPSOID,
     "heightfield": codes.HEIGHTFIELD,
+    "mesh": codes.MESH,
 }
 # How the friction of two geometries becomes a pair's.
 FRICTION_RULES = ("product", "maximum")
@@ -40,6 +41,7 @@ POSITIVE_SIZES = {
     codes.CONVEX: 3,
     codes.ELLIPSOID: 3,
     codes.HEIGHTFIELD: 3,
+    codes.MESH: 3,
 }
 ACTUATOR_CODES = {
     "torque": codes.TORQUE, "position": codes.POSITION, "velocity": codes.VELOCITY, "affine": codes.AFFINE,

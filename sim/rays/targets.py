@@ -77,7 +77,7 @@ class TargetArrays:
         model, device, types = m.model, m.device, m.types
         geometries = [model.geometries[index] for index in selected]
         self.count = len(selected)
-        meshes = [geometry.mesh if geometry.type == codes.CONVEX else None for geometry in geometries]
+        meshes = [geometry.mesh if geometry.type in (codes.CONVEX, codes.MESH) else None for geometry in geometries]
         shapes = _field_shapes(model)
         for geometry, mesh in zip(geometries, meshes, strict=True):
             features = 0 if mesh is None else len(mesh.faces)
@@ -111,7 +111,7 @@ class TargetArrays:
             ray_structs(types.scalar).Targets,
             geometry=numbers(selected),
             link=numbers([geometry.link for geometry in geometries]),
-            type=numbers([geometry.type for geometry in geometries]),
+            type=numbers([_met_as(geometry) for geometry in geometries]),
             field_shape=numbers(np.reshape([shapes[index] for index in selected], (-1, 3)), wp.vec3i),
             centre=wp.array(np.reshape([b[0] for b in balls], (-1, 3)), dtype=types.vec3, device=device),
             radius=wp.array([b[1] for b in balls], dtype=types.scalar, device=device),
@@ -120,6 +120,11 @@ class TargetArrays:
             face_corner=numbers(np.concatenate(faces)),
             vertices=wp.array(np.concatenate(vertices), dtype=types.vec3, device=device),
         )
+
+
+def _met_as(geometry: Geometry) -> int:
+    """The type that rays take a geometry for: to them all meshes are triangles."""
+    return codes.CONVEX if geometry.type == codes.MESH else geometry.type
 
 
 def _field_shapes(model: Model) -> list[tuple[int, int, int]]:

@@ -97,7 +97,7 @@ def add_collider(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry) -> Usd.Pr
         # UsdPhysics has no ellipsoid, and its validation refuses a sphere with unequal scales.
         shape = author_mesh(stage, path, tessellate(geometry), geometry.rgba[:3])
         UsdPhysics.MeshCollisionAPI.Apply(shape.GetPrim()).CreateApproximationAttr(UsdPhysics.Tokens.convexHull)
-    elif geometry.type == codes.HEIGHTFIELD:
+    elif geometry.type in (codes.HEIGHTFIELD, codes.MESH):
         shape = author_mesh(stage, path, tessellate(geometry), geometry.rgba[:3])
         UsdPhysics.MeshCollisionAPI.Apply(shape.GetPrim()).CreateApproximationAttr(UsdPhysics.Tokens.none)
     else:

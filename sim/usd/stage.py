@@ -171,7 +171,7 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
     geometry = model.geometries[index]
     keep_text(collider, "name", geometry.name)
     keep_parameters(collider, model, "geometry", index)
-    if geometry.type in (codes.ELLIPSOID, codes.HEIGHTFIELD):
+    if geometry.type in (codes.ELLIPSOID, codes.HEIGHTFIELD, codes.MESH):
         keep_text(collider, "type", GEOMETRY_TYPE_NAMES[geometry.type])
     if geometry.heights is not None:
         keep(collider, "heights", geometry.heights)

@@ -10,6 +10,7 @@ import sim
 from sim.simulation.stepping.collision import CollisionModel
 from tests.collision.harness import IDENTITY, Bench, pebble, random_quaternions
 from warp_kernels import types as codes
+from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, EDGE_Y
 
 
 @dataclass
@@ -74,6 +75,17 @@ class FieldBench(Bench):
         a, b, c, d = p[:, :-1, :-1], p[:, :-1, 1:], p[:, 1:, 1:], p[:, 1:, :-1]
         lower, upper = np.stack([a, b, c], axis=3), np.stack([a, c, d], axis=3)
         return np.concatenate([lower.reshape(len(p), -1, 3, 3), upper.reshape(len(p), -1, 3, 3)], axis=1)
+
+    def edges(self, point: np.ndarray, kind: np.ndarray) -> np.ndarray:
+        """From start to end of edges of a kind that belong to points [slots, worlds, 3], in the field's frame."""
+        rows, columns = self.grid
+        row, column = np.divmod(point, columns)
+        grid = self.values["height"].reshape(-1, rows, columns) * self.values["geometry_size"][:, 1, 2, None, None]
+        step = 2.0 * self.values["geometry_size"][:, 1, :2] / (columns - 1, rows - 1)
+        dr, dc = np.isin(kind, (EDGE_Y, DIAGONAL)), np.isin(kind, (EDGE_X, DIAGONAL))
+        world = np.arange(self.num_worlds)
+        end = np.minimum(row + dr, rows - 1), np.minimum(column + dc, columns - 1)
+        return np.stack([dc * step[:, 0], dr * step[:, 1], grid[world, *end] - grid[world, row, column]], axis=-1)
 
 
 def random_field_bench(kind: int, num_worlds: int, seed: int, roughness: float = 0.15, **options: object) -> FieldBench:

@@ -10,7 +10,7 @@ from sim.model.model import Mesh
 from tests.collision.field_harness import FieldBench
 from tests.collision.harness import Slots, hull_mesh, pebble
 from warp_kernels.collision.field.contact import FIRST_DISC, FIRST_RIM, PARTS, SEGMENT, SIDE
-from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, EDGE_Y, KINDS, POINT
+from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, KINDS, POINT
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD, SPHERE
 
 MARGIN = 0.1
@@ -134,14 +134,7 @@ def field_edges(bench: FieldBench, slots: Slots) -> np.ndarray:
     kind, _, active = kinds_and_parts(bench, slots)
     vertices, faces, edges = part_counts(bench)
     per_point = KINDS * vertices + faces + 4 * edges if vertices else PARTS * KINDS
-    row, column = np.divmod(np.where(active, slots.feature.numpy() // per_point, 0), bench.grid[1])
-    rows, columns = bench.grid
-    grid = bench.values["height"].reshape(-1, rows, columns) * bench.values["geometry_size"][:, 1, 2, None, None]
-    step = 2.0 * bench.values["geometry_size"][:, 1, :2] / (columns - 1, rows - 1)
-    dr, dc = np.isin(kind, (EDGE_Y, DIAGONAL)), np.isin(kind, (EDGE_X, DIAGONAL))
-    world = np.arange(bench.num_worlds)
-    end = np.minimum(row + dr, rows - 1), np.minimum(column + dc, columns - 1)
-    edge = np.stack([dc * step[:, 0], dr * step[:, 1], grid[world, *end] - grid[world, row, column]], axis=-1)
+    edge = bench.edges(np.where(active, slots.feature.numpy() // per_point, 0), kind)
     with_edge = active & (kind >= EDGE_X) & (kind <= DIAGONAL)
     return np.where(with_edge, 1.0, np.nan)[..., None] * edge / np.linalg.norm(edge, axis=-1)[..., None]
 

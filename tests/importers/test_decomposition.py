@@ -127,5 +127,3 @@ def test_messages(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "coacd", None)
     with pytest.raises(sim.ImportFileError, match=r"r\.urdf: .*mesh 'ell.obj' .* needs CoACD; install it with"):
         sim.load(folder / "r.urdf", decompose=True)
-    with pytest.raises(sim.ImportFileError, match=r"r\.usda: .*ell.* is a static mesh .* Read it with decompose=True"):
-        sim.load(folder / "r.usda")

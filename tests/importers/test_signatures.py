@@ -53,11 +53,13 @@ def test_no_method_of_the_builder_hides_its_arguments():
         assert not kinds & {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}, name
 
 
-@pytest.mark.parametrize("kind", ["sphere", "box", "capsule", "cylinder", "ellipsoid", "ground", "heightfield"])
+@pytest.mark.parametrize(
+    "kind", ["sphere", "box", "capsule", "cylinder", "ellipsoid", "ground", "heightfield", "static_mesh"]
+)
 def test_shapes_have_the_arguments_of_a_geometry(kind):
     """But for what they fix themselves; with the same types, and the same defaults where nothing else is documented."""
-    own = {"ground": {"position", "name"}, "heightfield": {"name"}}.get(kind, {"name"})
-    differ = {"ground": {"restitution", "rgba"}, "heightfield": {"restitution", "rgba"}}.get(kind, set())
+    own = {"position", "name"} if kind == "ground" else {"name"}
+    differ = {"restitution", "rgba"} if kind in ("ground", "heightfield", "static_mesh") else set()
     given = inspect.signature(getattr(sim.ModelBuilder, f"add_{kind}")).parameters
     for name, expected in inspect.signature(sim.ModelBuilder.add_geometry).parameters.items():
         if name in {"self", "link", "type", "size", "mesh", "heights"} | own:

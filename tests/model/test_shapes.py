@@ -169,9 +169,10 @@ class TestBodies:
     def test_names_of_geometry_types(self):
         builder = chain("free")
         for code, name in GEOMETRY_TYPE_NAMES.items():
-            mesh = Mesh(np.eye(3), np.array([[0, 1, 2]])) if code == codes.CONVEX else None
+            mesh = Mesh(np.eye(3), np.array([[0, 1, 2]])) if code in (codes.CONVEX, codes.MESH) else None
             grid = np.zeros((2, 2)) if code == codes.HEIGHTFIELD else None
-            builder.add_geometry("l0", name.split()[0], size=(1.0, 2.0, 3.0), mesh=mesh, heights=grid)
+            word = "mesh" if code == codes.MESH else name.split()[0]
+            builder.add_geometry("l0", word, size=(1.0, 2.0, 3.0), mesh=mesh, heights=grid)
         types = [spec.geometry.type for spec in builder.geometries.values()]
         assert types == list(GEOMETRY_TYPE_NAMES)
 

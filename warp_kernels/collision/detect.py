@@ -17,9 +17,11 @@ from warp_kernels.collision.pairs import (
     CLOSED_FORM,
     CONVEX_SHAPES,
     FAMILIES,
-    HULL_ON_FIELD,
+    HULLS,
     ON_PLANE,
-    ROUND_ON_FIELD,
+    ON_TRIANGLES,
+    ROUND,
+    ground_of,
 )
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
@@ -37,16 +39,16 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     frame = geometry_frame_functions(scalar)
     structs = collision_structs(scalar)
-    Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
+    Geometries, PackedShapes, Triangles = structs.Geometries, structs.PackedShapes, structs.Triangles
     bounds = bounding_functions(scalar)
     closed = closed_form_functions(scalar, family)
     convex = convex_detection_functions(scalar)
     touch = touch_functions(scalar)
     balls = inner_ball_functions(scalar)
-    hulls = field_hull_functions(scalar)
+    hulls = field_hull_functions(scalar, ground_of(family))
     over_field = field_touch_functions(scalar, family)
     module = kernel_module(f"collision.detect_{family}", scalar)
-    on_field = family in (ROUND_ON_FIELD, HULL_ON_FIELD)
+    on_field = family in ROUND or family in HULLS
     if on_field:
         # Unrolled loops over kinds, parts and stages make the code many times as long, and no faster.
         wp.set_module_options({"max_unroll": 1}, module)
@@ -58,6 +60,7 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
         pairs: Pairs,
         geometries: Geometries,
         packed: PackedShapes,
+        triangles: Triangles,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
@@ -116,7 +119,7 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
             size_a = geometry_size[row, a]
             size_b = geometry_size[row, b]
             if wp.static(on_field):
-                if wp.static(family == ROUND_ON_FIELD):
+                if wp.static(family in ROUND):
                     radius = bounds.bounding_radius(geometries.type[a], size_a)
                 else:
                     radius = hulls.radius_of(packed.extent[a], size_a, packed.vertices)
@@ -155,10 +158,16 @@ def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
                     geometries, a, b, pose_a, size_a, pose_b, size_b, reach
                 )
             elif wp.static(on_field):
-                features, nearest, time = over_field.touching_features(
-                    geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, motion_a, motion_b,
-                    offset_a, offset_b, reach, margin,
-                )  # fmt: skip
+                if wp.static(family in ON_TRIANGLES):
+                    features, nearest, time = over_field.touching_features(
+                        geometries, packed, a, b, pose_a, size_a, pose_b, size_b, triangles, world, motion_a, motion_b,
+                        offset_a, offset_b, reach, margin,
+                    )  # fmt: skip
+                else:
+                    features, nearest, time = over_field.touching_features(
+                        geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, motion_a, motion_b,
+                        offset_a, offset_b, reach, margin,
+                    )  # fmt: skip
             else:
                 start_a = pose_a
                 start_b = pose_b

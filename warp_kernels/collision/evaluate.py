@@ -12,7 +12,7 @@ from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.materials import material_functions
-from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD, ON_PLANE, ROUND_ON_FIELD
+from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, HULLS, ON_PLANE, ON_TRIANGLES, ROUND, ground_of
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import touch_functions
@@ -31,12 +31,13 @@ def evaluate_kernels(scalar: Any, family: str, looping: bool) -> SimpleNamespace
     balls = inner_ball_functions(scalar)
     frame = geometry_frame_functions(scalar)
     structs = collision_structs(scalar)
-    Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
+    Geometries, PackedShapes, Triangles = structs.Geometries, structs.PackedShapes, structs.Triangles
     materials = material_functions(scalar)
     closed = closed_form_functions(scalar, family)
     convex = convex_contact_functions(scalar)
-    field = field_contact_functions(scalar)
-    hulls = hull_contact_functions(scalar)
+    field = field_contact_functions(scalar, ground_of(family))
+    hulls = hull_contact_functions(scalar, ground_of(family))
+    Data = Triangles if family in ON_TRIANGLES else wp.array2d(dtype=scalar)
     module = kernel_module(f"collision.evaluate_{family}", scalar, looping=looping)
 
     @wp.func
@@ -55,7 +56,7 @@ def evaluate_kernels(scalar: Any, family: str, looping: bool) -> SimpleNamespace
         slot_codes_a: wp.array2d(dtype=wp.vec3i),
         slot_codes_b: wp.array2d(dtype=wp.vec3i),
         slot_witness: wp.array2d(dtype=vec3),
-        height: wp.array2d(dtype=scalar),
+        data: Data,
     ):
         """Distance, point and normal of the feature in a slot, for the pair at these poses."""
         feature = slot_feature[slot, world]
@@ -64,13 +65,13 @@ def evaluate_kernels(scalar: Any, family: str, looping: bool) -> SimpleNamespace
                 geometries, packed, a, b, feature % INNER_BALL, pose_a, size_a, pose_b, size_b, slot_codes_a[slot, world],
                 slot_codes_b[slot, world], slot_witness[slot, world],
             )  # fmt: skip
-        if wp.static(family == ROUND_ON_FIELD):
+        if wp.static(family in ROUND):
             return field.field_contact(
-                geometries, a, b, feature, pose_a, size_a, pose_b, size_b, height, world
+                geometries, a, b, feature, pose_a, size_a, pose_b, size_b, data, world
             )  # fmt: skip
-        if wp.static(family == HULL_ON_FIELD):
+        if wp.static(family in HULLS):
             return hulls.field_hull_contact(
-                geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, height, world
+                geometries, packed, a, b, feature, pose_a, size_a, pose_b, size_b, data, world
             )  # fmt: skip
         return closed.closed_contact(geometries, a, b, feature, pose_a, size_a, pose_b, size_b)
 
@@ -82,6 +83,7 @@ def evaluate_kernels(scalar: Any, family: str, looping: bool) -> SimpleNamespace
         pairs: Pairs,
         geometries: Geometries,
         packed: PackedShapes,
+        triangles: Triangles,
         pair_friction: wp.array(dtype=vec3),
         mujoco_pyramids: int,
         # Parameters
@@ -153,10 +155,16 @@ def evaluate_kernels(scalar: Any, family: str, looping: bool) -> SimpleNamespace
                 if time < scalar(1.0):
                     there_a = touch.moved(pose_a, time * motion_a, offset_a)
                     there_b = touch.moved(pose_b, time * motion_b, offset_b)
-                    gap, place, direction = contact_in_slot(
-                        slot_lead[slot, world], world, geometries, packed, a, b, there_a, size_a, there_b, size_b,
-                        slot_feature, slot_codes_a, slot_codes_b, slot_witness, height,
-                    )  # fmt: skip
+                    if wp.static(family in ON_TRIANGLES):
+                        gap, place, direction = contact_in_slot(
+                            slot_lead[slot, world], world, geometries, packed, a, b, there_a, size_a, there_b, size_b,
+                            slot_feature, slot_codes_a, slot_codes_b, slot_witness, triangles,
+                        )  # fmt: skip
+                    else:
+                        gap, place, direction = contact_in_slot(
+                            slot_lead[slot, world], world, geometries, packed, a, b, there_a, size_a, there_b, size_b,
+                            slot_feature, slot_codes_a, slot_codes_b, slot_witness, height,
+                        )  # fmt: skip
                     way = touch.way_of(motion_b, pose_b, there_b, place, offset_b)
                     way -= touch.way_of(motion_a, pose_a, there_a, place, offset_a)
                     time = time - gap / wp.dot(direction, way)
@@ -166,10 +174,16 @@ def evaluate_kernels(scalar: Any, family: str, looping: bool) -> SimpleNamespace
                 start_b = pose_b
                 pose_a = touch.moved(start_a, motion_a, offset_a)
                 pose_b = touch.moved(start_b, motion_b, offset_b)
-        distance, point, normal = contact_in_slot(
-            slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b, slot_feature, slot_codes_a,
-            slot_codes_b, slot_witness, height,
-        )  # fmt: skip
+        if wp.static(family in ON_TRIANGLES):
+            distance, point, normal = contact_in_slot(
+                slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b,
+                slot_feature, slot_codes_a, slot_codes_b, slot_witness, triangles,
+            )  # fmt: skip
+        else:
+            distance, point, normal = contact_in_slot(
+                slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b,
+                slot_feature, slot_codes_a, slot_codes_b, slot_witness, height,
+            )  # fmt: skip
         bounce = materials.pair_product(restitution, a, b, world)
         if wp.static(family == CONVEX_SHAPES):
             if slot_feature[slot, world] >= INNER_BALL:

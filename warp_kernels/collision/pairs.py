@@ -5,15 +5,29 @@ A new pair gets an entry in :data:`COLLISION_PAIRS`. One with a closed form gets
 fixed to it has kernels of its own: most contacts of robots are such, and all the other shapes in one kernel make these slow.
 """
 
-from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD, PLANE, SPHERE
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, HEIGHTFIELD, MESH, PLANE, SPHERE
 
 # Families of pairs, in the order in which their kernels run.
 ON_PLANE = "on_plane"  # points and balls fixed to a shape, on a plane: closed.py
 CLOSED_FORM = "closed_form"  # closed.py
 CONVEX_SHAPES = "convex_shapes"  # found by support functions: convex/detect.py and convex/contact.py
 ROUND_ON_FIELD = "round_on_field"  # round bodies on heightfields: field/candidates.py and field/contact.py
-HULL_ON_FIELD = "hull_on_field"  # boxes and convex meshes on heightfields: field/hulls.py and field/hull_contact.py
-FAMILIES = (ON_PLANE, CLOSED_FORM, CONVEX_SHAPES, ROUND_ON_FIELD, HULL_ON_FIELD)
+HULL_ON_FIELD = "hull_on_field"  # boxes and convex meshes on heightfields: field/hull
+ROUND_ON_MESH = "round_on_mesh"  # the same on static triangle meshes
+HULL_ON_MESH = "hull_on_mesh"
+FAMILIES = (ON_PLANE, CLOSED_FORM, CONVEX_SHAPES, ROUND_ON_FIELD, HULL_ON_FIELD, ROUND_ON_MESH, HULL_ON_MESH)
+
+# What a body of the last four families lies on, see field/surface.py.
+FIELD, TRIANGLES = "field", "triangles"
+ON_TRIANGLES = (ROUND_ON_MESH, HULL_ON_MESH)
+ROUND = (ROUND_ON_FIELD, ROUND_ON_MESH)
+HULLS = (HULL_ON_FIELD, HULL_ON_MESH)
+
+
+def ground_of(family: str) -> str:
+    """The kind of ground in pairs of a family that has one."""
+    return TRIANGLES if family in ON_TRIANGLES else FIELD
+
 
 # The family of each pair of types (first <= second) that can touch, and the most contacts that it can have at once, but for that
 # of an inner ball (touch/inner_ball.py).
@@ -31,24 +45,30 @@ COLLISION_PAIRS = {
     (SPHERE, CYLINDER): (CONVEX_SHAPES, 1),
     (SPHERE, ELLIPSOID): (CLOSED_FORM, 1),
     (SPHERE, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
+    (SPHERE, MESH): (ROUND_ON_MESH, 4),
     (CAPSULE, CAPSULE): (CLOSED_FORM, 2),
     (CAPSULE, BOX): (CONVEX_SHAPES, 4),
     (CAPSULE, CONVEX): (CONVEX_SHAPES, 4),
     (CAPSULE, CYLINDER): (CONVEX_SHAPES, 4),
     (CAPSULE, ELLIPSOID): (CONVEX_SHAPES, 1),
     (CAPSULE, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
+    (CAPSULE, MESH): (ROUND_ON_MESH, 4),
     (BOX, BOX): (CONVEX_SHAPES, 4),
     (BOX, CONVEX): (CONVEX_SHAPES, 4),
     (BOX, CYLINDER): (CONVEX_SHAPES, 4),
     (BOX, ELLIPSOID): (CONVEX_SHAPES, 1),
     (BOX, HEIGHTFIELD): (HULL_ON_FIELD, 4),
+    (BOX, MESH): (HULL_ON_MESH, 4),
     (CONVEX, CONVEX): (CONVEX_SHAPES, 4),
     (CONVEX, CYLINDER): (CONVEX_SHAPES, 4),
     (CONVEX, ELLIPSOID): (CONVEX_SHAPES, 1),
     (CONVEX, HEIGHTFIELD): (HULL_ON_FIELD, 4),
+    (CONVEX, MESH): (HULL_ON_MESH, 4),
     (CYLINDER, CYLINDER): (CONVEX_SHAPES, 4),
     (CYLINDER, ELLIPSOID): (CONVEX_SHAPES, 1),
     (CYLINDER, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
+    (CYLINDER, MESH): (ROUND_ON_MESH, 4),
     (ELLIPSOID, ELLIPSOID): (CONVEX_SHAPES, 1),
     (ELLIPSOID, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
+    (ELLIPSOID, MESH): (ROUND_ON_MESH, 4),
 }

@@ -94,4 +94,31 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
         box_centre: wp.array(dtype=vec3)
         box_extents: wp.array(dtype=vec3)
 
-    return SimpleNamespace(Geometries=Geometries, PackedShapes=PackedShapes)
+    @wp.struct
+    class Triangles:
+        """The elements of all static triangle meshes, see :mod:`warp_kernels.collision.field.ground.triangles`.
+
+        Attributes:
+            bvh: the tree of boxes around the triangles of each mesh [num_geometries].
+            extent: first element of each mesh, its numbers of triangles and of edges [num_geometries].
+            vertices: unscaled, in their geometry's frame [vertex], m.
+            corner: vertices of each element; an edge's first stands twice, a point three times [element].
+            outward: mean of the normals around each element, unscaled [element].
+            beside: of an edge the vertex across on either side, -1 at the border; of a point where its neighbours start
+                and end; of a triangle a bit for each edge that is a border, and 0 [element].
+            neighbour: vertices that share an edge with a point [neighbour].
+            owned_start: where the elements that belong to a triangle start in ``owned``, and their end [element + 1].
+            owned: numbers of elements: the triangle's own, then those of edges and points [element].
+        """
+
+        bvh: wp.array(dtype=wp.uint64)
+        extent: wp.array(dtype=wp.vec3i)
+        vertices: wp.array(dtype=vec3)
+        corner: wp.array(dtype=wp.vec3i)
+        outward: wp.array(dtype=vec3)
+        beside: wp.array(dtype=wp.vec2i)
+        neighbour: wp.array(dtype=wp.int32)
+        owned_start: wp.array(dtype=wp.int32)
+        owned: wp.array(dtype=wp.int32)
+
+    return SimpleNamespace(Geometries=Geometries, PackedShapes=PackedShapes, Triangles=Triangles)

@@ -25,6 +25,7 @@ SHAPES = {
     codes.ELLIPSOID: ("ellipsoid", 3),
     codes.HEIGHTFIELD: ("hfield", 0),
     codes.CONVEX: ("mesh", 0),
+    codes.MESH: ("mesh", 0),
 }
 # MuJoCo refuses meshes with fewer.
 FEWEST_POINTS = 4
@@ -43,6 +44,8 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
     for name, geometry in small.items():
         lose = losses.changes_motion if geometry.collides else losses.leaves_out
         lose("meshes of fewer than four points", [name])
+    hollow = [g.name for g in model.geometries if g.type == codes.MESH and g.collides]
+    losses.changes_motion("triangle meshes, except as their convex hulls", hollow)
     for index, geometry in enumerate(model.geometries):
         if geometry.name in small or (meshes is None and not geometry.collides):
             continue

@@ -33,6 +33,8 @@ class ShapeWriter:
         losses.changes_motion("planes and heightfields on a robot", endless)
         curved = [g.name for g in model.geometries if g.type == codes.ELLIPSOID and g.collides]
         losses.changes_motion("ellipsoids, except as meshes", curved)
+        hollow = [g.name for g in model.geometries if g.type == codes.MESH and g.collides and g.name not in scenery]
+        losses.changes_motion("triangle meshes, which readers take for their convex hulls", hollow)
 
     def add(self, element: ET.Element, link: int) -> None:
         """Add all shapes of a link, visible ones first."""

@@ -2,12 +2,13 @@
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.importers.decomposition import threshold_of
+from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.mjcf.actuators import add_actuators
 from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
@@ -52,6 +53,7 @@ def add_mjcf(
     friction: float | None = None,
     restitution: float = 0.0,
     decompose: bool | float = False,
+    static_meshes: Literal["hulls", "triangles"] = "hulls",
 ) -> Part:
     """Add the contents of an MJCF file, as MuJoCo's parser and compiler read it. Either all of it is added, or nothing.
 
@@ -66,8 +68,9 @@ def add_mjcf(
     - Geometry of bodies that don't move belongs to the world, and collides with what is hinged to them, as in MuJoCo.
       contype, conaffinity, ``<exclude>`` and ``<pair>`` decide which geometries of the file collide; with anything else
       in the scene all of them do that can collide at all.
-    - A mesh collides as its convex hull, or with ``decompose`` as convex pieces. Geoms of groups 3 and above are drawn
-      only where a body has no others.
+    - A mesh collides as its convex hull, as in MuJoCo, or with ``decompose`` as convex pieces; with
+      ``static_meshes="triangles"`` as it is, where it isn't convex and its body doesn't move. Geoms of groups 3 and
+      above are drawn only where a body has no others.
     - Pairs of the file have MuJoCo's friction: the larger one of the two geoms, that of the one with priority, or that
       of ``<pair>``. With what else is in the scene it is the product.
     - A model that is wholly from MJCF files is stepped by the law "mujoco" where :class:`sim.ContactOptions` name no
@@ -89,6 +92,7 @@ def add_mjcf(
     if name is not None and not name:
         raise ModelError("add_mjcf: name is empty; leave it out to use the names of the file")
     base, threshold = check_pose("add_mjcf", position, orientation), threshold_of(decompose)
+    triangles = as_triangles("add_mjcf", static_meshes)
     file = read_mjcf(Path(path))
     title = str(file.spec.modelname)
     label = name or (file.path.stem if title == NO_TITLE else title)
@@ -104,8 +108,9 @@ def add_mjcf(
         add_medium(reader)
         surfaces = read_surfaces(reader, friction, restitution, self_collision)
         shapes = add_geometries(
-            reader, surfaces, visual=visual, collision=collision, world=world_geometry, threshold=threshold
-        )
+            reader, surfaces, visual=visual, collision=collision, world=world_geometry, threshold=threshold,
+            triangles=triangles,
+        )  # fmt: skip
         set_pairs(reader, surfaces, friction, shapes)
         add_tendons(reader)
         add_equalities(reader)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.importers.decomposition import convex_pieces
+from sim.importers.decomposition import convex_pieces, is_convex_solid
 from sim.importers.mjcf.contacts import Surfaces
 from sim.importers.mjcf.reader import Reader, pose, softness_of
 from sim.model.model import Mesh
@@ -31,9 +31,19 @@ NO_COLOUR = (0.5, 0.5, 0.5, 1.0)
 
 
 def add_geometries(
-    reader: Reader, surfaces: Surfaces, *, visual: bool, collision: bool, world: bool, threshold: float | None
+    reader: Reader,
+    surfaces: Surfaces,
+    *,
+    visual: bool,
+    collision: bool,
+    world: bool,
+    threshold: float | None,
+    triangles: bool,
 ) -> dict[int, list[str]]:
-    """Add the geoms of all bodies; ``threshold`` is that of :func:`sim.importers.decomposition.convex_pieces`.
+    """Add the geoms of all bodies.
+
+    ``threshold`` is that of :func:`sim.importers.decomposition.convex_pieces`; with ``triangles`` meshes that aren't
+    convex and don't move collide as they are.
 
     Returns:
         the names of those that collide, by geom: several for a mesh in pieces.
@@ -45,7 +55,14 @@ def add_geometries(
     shown = model.geom_group < SHOWN_GROUPS
     bodies_with_looks = set(model.geom_bodyid[shown].tolist())
     names: dict[int, list[str]] = {}
-    pieces_of = functools.cache(lambda mesh: convex_pieces(_mesh(reader, mesh), threshold))
+
+    @functools.cache
+    def pieces_of(index: int, static: bool) -> list[tuple[int, Mesh]]:
+        mesh = _mesh(reader, index)
+        if triangles and static and not is_convex_solid(mesh):
+            return [(codes.MESH, mesh)]
+        return [(codes.CONVEX, piece) for piece in convex_pieces(mesh, threshold)]
+
     for geom in range(model.ngeom):
         body = int(model.geom_bodyid[geom])
         if not world and model.body_weldid[body] == 0:
@@ -65,9 +82,9 @@ def _add_geom(
     surfaces: Surfaces,
     collides: bool,
     visible: bool,
-    pieces_of: Callable[[int], list[Mesh]],
+    pieces_of: Callable[[int, bool], list[tuple[int, Mesh]]],
 ) -> list[str]:
-    """``pieces_of`` a mesh: what it collides as."""
+    """``pieces_of`` a mesh, of a body that moves or not: what it collides as, with codes of geometries."""
     model, builder = reader.file.model, reader.builder
     kind = reader.file.mujoco.mjtGeom(int(model.geom_type[geom])).name
     if kind not in SHAPES:
@@ -98,10 +115,10 @@ def _add_geom(
         if code == codes.CONVEX:
             mesh = int(model.geom_dataid[geom])
             options["size"] = looks["size"] = (1.0, 1.0, 1.0)
-            pieces = pieces_of(mesh) if collides else []
+            pieces = pieces_of(mesh, bool(model.body_weldid[body] == 0)) if collides else []
             names = [name if len(pieces) == 1 else f"{name}/{number}" for number in range(len(pieces))]
-            for own, piece in zip(names, pieces, strict=True):
-                builder.add_geometry(link, code, name=own, mesh=piece, visible=False, **options)
+            for own, (kind_of_piece, piece) in zip(names, pieces, strict=True):
+                builder.add_geometry(link, kind_of_piece, name=own, mesh=piece, visible=False, **options)
             if visible:
                 shown = f"{name}/visual" if collides else name
                 builder.add_geometry(link, code, name=shown, mesh=_mesh(reader, mesh), collides=False, **looks)

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from sim.errors import ImportFileError, ModelError, SDFWarning
-from sim.importers.decomposition import threshold_of
+from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.meshes import MeshLibrary
 from sim.importers.sdf.joints import JointFrame, joint_properties, tree_of
 from sim.importers.sdf.scopes import FlatModel, Library, flat_models, version_of
@@ -54,6 +55,7 @@ def add_sdf(
     friction: float | None = None,
     restitution: float = 0.0,
     decompose: bool | float = False,
+    static_meshes: Literal["hulls", "triangles"] = "hulls",
     package_dirs: Sequence[str | os.PathLike[str]] = (),
 ) -> list[Part]:
     """Add the models of an SDF file, at its top or in its world. Either all of it is added, or nothing.
@@ -68,6 +70,7 @@ def add_sdf(
       Others, and joints that close loops, are errors.
     - A link without ``<inertial>`` has the mass of 1 kg and the inertia that SDF gives it.
     - Sliding friction is the first one of ``<ode>``; a pair uses the product, so that a ground of 1 leaves it as it is.
+    - With ``static_meshes="triangles"`` meshes of static models that aren't convex collide as they are.
     - Links of a model collide with each other only with ``<self_collide>``, and never where a joint joins them.
     - What isn't read (plugins, sensors, physics engines' settings ...) is listed in one warning.
 
@@ -76,6 +79,7 @@ def add_sdf(
     if name is not None and not name:
         raise ModelError("add_sdf: name is empty; leave it out to use the names of the file")
     base, threshold = check_pose("add_sdf", position, orientation), threshold_of(decompose)
+    triangles = as_triangles("add_sdf", static_meshes)
     file = Path(path)
     with named_file(file), all_or_nothing(builder):
         root = parse_xml(file)
@@ -85,7 +89,7 @@ def add_sdf(
         if not models:
             raise ImportFileError(file, "contains no models; there is nothing to simulate")
         prefix = "" if name is None else f"{name}/"
-        reader = _Reader(builder, base, friction, restitution, threshold, visual, collision, package_dirs)
+        reader = _Reader(builder, base, friction, restitution, threshold, triangles, visual, collision, package_dirs)
         parts = [reader.add(model, prefix, several=len(models) > 1) for model in models]
         reader.warn(file, root)
     return parts
@@ -121,6 +125,7 @@ class _Reader:
     friction: float | None
     restitution: float
     threshold: float | None
+    triangles: bool
     visual: bool
     collision: bool
     package_dirs: Sequence[str | os.PathLike[str]]
@@ -165,17 +170,17 @@ class _Reader:
             self.notes.append(f"link '{name}': no physical body has its inertia, which is kept as in the file")
         if not is_identity(local):
             self.builder.add_frame(f"{name}/origin", name, local[:3], local[3:])
-        self._geometries(element, name, local)
+        self._geometries(element, name, local, self.triangles and model.static)
         self._count(element)
 
-    def _geometries(self, element: Element, name: str, local: np.ndarray) -> None:
+    def _geometries(self, element: Element, name: str, local: np.ndarray, triangles: bool) -> None:
         folder = element.path.resolve().parent
         meshes = self.meshes.setdefault(folder, MeshLibrary(folder, self.package_dirs))
         visuals = element.all("visual") if self.visual else []
         for tag, items in (("visual", visuals), ("collision", element.all("collision") if self.collision else [])):
             for item in items:
                 label = f"{name}/{item.attributes.get('name') or tag}"
-                found = list(shapes(item, meshes, self.threshold))
+                found = list(shapes(item, meshes, self.threshold, triangles))
                 for number_, shape in enumerate(found):
                     own = label if len(found) == 1 else f"{label}/{number_}"
                     own = free_name(own, self.builder.geometries)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.importers.decomposition import pieces_of_file
+from sim.importers.decomposition import collider_of_file
 from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.sdf.values import number, numbers, pose, vector
 from sim.importers.xmltree import Element
@@ -50,8 +50,10 @@ PRIMITIVES = {
 }
 
 
-def shapes(element: Element, meshes: MeshLibrary, threshold: float | None) -> Iterator[Shape]:
+def shapes(element: Element, meshes: MeshLibrary, threshold: float | None, triangles: bool) -> Iterator[Shape]:
     """The shapes of a ``<collision>`` or a ``<visual>``; a mesh that collides is its hull, or convex pieces.
+
+    ``threshold`` and ``triangles`` are those of :func:`sim.importers.decomposition.collider_of_file`.
 
     Raises:
         ImportFileError: for a shape that isn't supported.
@@ -68,8 +70,12 @@ def shapes(element: Element, meshes: MeshLibrary, threshold: float | None) -> It
         yield Shape(code, size, None, rgba or GREY, where)
     elif kind.tag == "mesh":
         try:
-            for mesh, own in _meshes(kind, meshes, element.tag == "collision", threshold):
-                yield Shape(codes.CONVEX, UNIT, mesh, rgba or own or GREY, where)
+            if element.tag == "collision":
+                for code, mesh in collider_of_file(meshes, *_file(kind), threshold, triangles):
+                    yield Shape(code, UNIT, mesh, rgba or GREY, where)
+            else:
+                for piece in meshes.pieces(*_file(kind)):
+                    yield Shape(codes.CONVEX, UNIT, piece.mesh, rgba or piece.rgba or GREY, where)
         except ModelError as error:
             raise kind.error(str(error)) from None
     else:
@@ -85,9 +91,8 @@ def _turn(plane: Element) -> np.ndarray:
     return np.asarray(Rotation.align_vectors([normal], [[0.0, 0.0, 1.0]])[0].as_quat())
 
 
-def _meshes(
-    kind: Element, meshes: MeshLibrary, collides: bool, threshold: float | None
-) -> list[tuple[Mesh, Colour | None]]:
+def _file(kind: Element) -> tuple[str, np.ndarray]:
+    """The file of a mesh and its scale [3]."""
     if kind.all("submesh"):
         raise kind.error("<submesh> is not supported; give it a mesh file of its own")
     filename = kind.required("uri").content
@@ -96,9 +101,7 @@ def _meshes(
     scale = vector(kind, "scale", UNIT)
     if (scale == 0.0).any():
         raise kind.error(f"scale {scale.tolist()} has a zero, which flattens the mesh")
-    if not collides:
-        return [(piece.mesh, piece.rgba) for piece in meshes.pieces(filename, scale)]
-    return [(piece, None) for piece in pieces_of_file(meshes, filename, scale, threshold)]
+    return filename, scale
 
 
 def _colour(element: Element) -> Colour | None:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError, URDFWarning
-from sim.importers.decomposition import threshold_of
+from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.meshes import MeshLibrary
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_tree
@@ -45,6 +45,7 @@ def add_urdf(
     friction: float = 1.0,
     restitution: float = 0.0,
     decompose: bool | float = False,
+    static_meshes: Literal["hulls", "triangles"] = "hulls",
     mimic: Literal["couple", "free"] = "couple",
     package_dirs: Sequence[str | os.PathLike[str]] = (),
 ) -> Part:
@@ -70,7 +71,8 @@ def add_urdf(
       them.
     - An inertia that no physical body has is kept with a warning, since many published robots have one; it is an error
       if the moving body, with everything that is welded to it, has a negative principal moment.
-    - A mesh collides as its convex hull, or with ``decompose`` as convex pieces. The unit of a .dae file is applied,
+    - A mesh collides as its convex hull, or with ``decompose`` as convex pieces; with ``static_meshes="triangles"`` as
+      it is, where it isn't convex and its link is welded to the world. The unit of a .dae file is applied,
       its up axis is not, as in ROS.
     - Elements with no meaning here (transmissions, Gazebo tags, safety controllers ...) are listed in one warning.
 
@@ -81,6 +83,7 @@ def add_urdf(
     if name is not None and not name:
         raise ModelError("add_urdf: name is empty; leave it out to use the names of the file")
     base, threshold = pose("add_urdf", position, orientation), threshold_of(decompose)
+    triangles = as_triangles("add_urdf", static_meshes)
     file = Path(path)
     with named_file(file), all_or_nothing(builder):
         robot = parse_xml(file)
@@ -93,7 +96,7 @@ def add_urdf(
         joints = [reader.base_joint(), *(reader.joint(joint) for joint in tree.joints)]
         reader.mimics()
         meshes = MeshLibrary(file.resolve().parent, package_dirs)
-        reader.geometries(meshes, visual, collision, friction, restitution, threshold)
+        reader.geometries(meshes, visual, collision, friction, restitution, threshold, triangles)
         if not self_collision:
             builder.exclude_group(links)
         part = builder.add_part(label, links, joints)
@@ -212,6 +215,7 @@ class _Reader:
         friction: float,
         restitution: float,
         threshold: float | None,
+        triangles: bool,
     ) -> None:
         """Add the geometry of all links."""
         colours = named_colours(self.robot)
@@ -225,7 +229,7 @@ class _Reader:
                         _add_shape(self.builder, name, f"{name}/visual_{number}", shape, collides=False)
                     number += 1
             for number, item in enumerate(element.all("collision") if collision else []):
-                found = collision_shapes(item, meshes, threshold)
+                found = collision_shapes(item, meshes, threshold, triangles and link in self.welded)
                 if not found:
                     self.notes.append(f"left out: collision {number} of link '{name}', whose size is zero")
                 whole = f"{name}/collision_{number}"

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.importers.decomposition import pieces_of_file
+from sim.importers.decomposition import collider_of_file
 from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.xmltree import Element
 from sim.model.model import Mesh
@@ -80,10 +80,10 @@ def visual_shapes(visual: Element, meshes: MeshLibrary, colours: dict[str, Colou
         yield Shape(codes.CONVEX, (1.0, 1.0, 1.0), mesh, rgba, position, orientation)
 
 
-def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float | None) -> list[Shape]:
+def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float | None, triangles: bool) -> list[Shape]:
     """The shape of one ``<collision>``; a mesh becomes its convex hull, or convex pieces. Nothing for a size of zero.
 
-    ``threshold`` is that of :func:`sim.importers.decomposition.convex_pieces`.
+    ``threshold`` and ``triangles`` are those of :func:`sim.importers.decomposition.collider_of_file`.
 
     Raises:
         ImportFileError: naming the link.
@@ -95,10 +95,10 @@ def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float |
         return [Shape(code, size, None, GREY, position, orientation)] if any(size) else []
     filename, scale = _mesh(kind)
     try:
-        pieces = pieces_of_file(meshes, filename, scale, threshold)
+        found = collider_of_file(meshes, filename, scale, threshold, triangles)
     except ModelError as error:
         raise kind.error(str(error)) from None
-    return [Shape(codes.CONVEX, (1.0, 1.0, 1.0), piece, GREY, position, orientation) for piece in pieces]
+    return [Shape(code, (1.0, 1.0, 1.0), mesh, GREY, position, orientation) for code, mesh in found]
 
 
 def _kind(element: Element) -> Element:

@@ -11,10 +11,10 @@ from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.importers.decomposition import convex_pieces, is_convex
+from sim.importers.decomposition import convex_pieces, is_convex, is_convex_solid
 from sim.importers.meshes import convex_hull
 from sim.importers.usd.stage import Scene
-from sim.model.model import Mesh
+from sim.model.model import GEOMETRY_TYPE_NAMES, Mesh
 from sim.model.poses import compose
 from sim.usd.annotations import agreed, kept, kept_text
 from warp_kernels import types as codes
@@ -119,24 +119,22 @@ def _approximated(
         return [Shape(codes.SPHERE, np.array([radius, 0.0, 0.0]), middle)]
     if threshold is not None and token != UsdPhysics.Tokens.convexHull:
         return [Shape(codes.CONVEX, np.ones(3), pose, piece) for piece in convex_pieces(mesh, threshold)]
+    if not moves and token not in HULLS and not is_convex_solid(mesh):
+        return [Shape(codes.MESH, np.ones(3), pose, mesh)]
     whole = trimesh.Trimesh(mesh.vertices, mesh.faces)
     pieces = whole.split(only_watertight=False) if token == UsdPhysics.Tokens.convexDecomposition else [whole]
     hulls = [convex_hull(np.asarray(piece.vertices)) for piece in pieces]
     parts = [Mesh(np.asarray(piece.vertices), np.asarray(piece.faces)) for piece in pieces]
     hollow = any(not is_convex(part, hull) for part, hull in zip(parts, hulls, strict=True))
-    if hollow and not moves and token not in HULLS:
-        raise ModelError(
-            f"is a static mesh that is not convex, with approximation '{token}'; meshes collide as convex hulls here. "
-            "Read it with decompose=True, give it approximation 'convexHull', or split it into convex pieces with "
-            "'convexDecomposition'"
-        )
     if hollow and token != UsdPhysics.Tokens.convexHull:
         scene.notes.append(f"prim '{prim.GetPath()}': approximation '{token}' is read as the convex hull of each piece")
     return [Shape(codes.CONVEX, np.ones(3), pose, hull) for hull in hulls]
 
 
 def _annotated(prim: Usd.Prim, mesh: Mesh, pose: np.ndarray) -> Shape | None:
-    """The ellipsoid or heightfield that a mesh was written for, as long as the mesh still matches it."""
+    """The shape that a mesh was written for, as long as the mesh still matches it."""
+    if kept_text(prim, "type") == GEOMETRY_TYPE_NAMES[codes.MESH]:
+        return Shape(codes.MESH, np.ones(3), pose, mesh)
     type, size = kept_text(prim, "type"), kept(prim, "geometry_size", 3)
     if size is None:
         return None

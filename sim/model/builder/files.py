@@ -26,6 +26,7 @@ class Files(WorldSpec):
         friction: float = 1.0,
         restitution: float = 0.0,
         decompose: bool | float = False,
+        static_meshes: Literal["hulls", "triangles"] = "hulls",
         mimic: Literal["couple", "free"] = "couple",
         package_dirs: Sequence[str | os.PathLike[str]] = (),
     ) -> Part:
@@ -49,6 +50,8 @@ class Files(WorldSpec):
             decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
                 ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
                 1 for few.
+            static_meshes: what meshes that aren't convex collide as where no joint moves them: "hulls", as others do,
+                or "triangles" as they are, see :meth:`sim.ModelBuilder.add_static_mesh`.
             mimic: how to read a joint that mimics another: "couple" holds it to the other by a constraint of the
                 solver (:meth:`sim.ModelBuilder.add_joint_coupling`), "free" leaves it independent. Either way it has a
                 coordinate of its own, and kinematics and dynamics without a simulator take it as it is given.
@@ -76,6 +79,7 @@ class Files(WorldSpec):
             friction=friction,
             restitution=restitution,
             decompose=decompose,
+            static_meshes=static_meshes,
             mimic=mimic,
             package_dirs=package_dirs,
         )
@@ -148,6 +152,7 @@ class Files(WorldSpec):
         friction: float | None = None,
         restitution: float = 0.0,
         decompose: bool | float = False,
+        static_meshes: Literal["hulls", "triangles"] = "hulls",
         package_dirs: Sequence[str | os.PathLike[str]] = (),
     ) -> list[Part]:
         """Add the models of an SDF file, at its top or in its world. Either all of it is added, or nothing.
@@ -166,6 +171,8 @@ class Files(WorldSpec):
             decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
                 ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
                 1 for few.
+            static_meshes: what meshes that aren't convex collide as where no joint moves them: "hulls", as others do,
+                or "triangles" as they are, see :meth:`sim.ModelBuilder.add_static_mesh`.
             package_dirs: folders to search for ``model://`` models and meshes before all others.
 
         Returns:
@@ -187,6 +194,7 @@ class Files(WorldSpec):
             friction=friction,
             restitution=restitution,
             decompose=decompose,
+            static_meshes=static_meshes,
             package_dirs=package_dirs,
         )
 
@@ -204,6 +212,7 @@ class Files(WorldSpec):
         friction: float | None = None,
         restitution: float = 0.0,
         decompose: bool | float = False,
+        static_meshes: Literal["hulls", "triangles"] = "hulls",
     ) -> Part:
         """Add what an MJCF file holds, as MuJoCo's parser and compiler read it. Either all of it is added, or nothing.
 
@@ -223,6 +232,8 @@ class Files(WorldSpec):
             decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
                 ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
                 1 for few.
+            static_meshes: what meshes that aren't convex collide as where no joint moves them: "hulls", as others do,
+                or "triangles" as they are, see :meth:`sim.ModelBuilder.add_static_mesh`.
 
         Returns:
             one part with all bodies of the file, named ``name`` or as the model in the file, with its keyframes and
@@ -246,4 +257,5 @@ class Files(WorldSpec):
             friction=friction,
             restitution=restitution,
             decompose=decompose,
+            static_meshes=static_meshes,
         )

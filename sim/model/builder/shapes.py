@@ -18,6 +18,7 @@ from sim.model.specs import (
     Vector,
     WorldSpec,
 )
+from sim.model.triangles.check import static_mesh
 from warp_kernels import types as codes
 
 
@@ -57,13 +58,13 @@ class Shapes(WorldSpec):
 
         Args:
             link: name of the link, or "world".
-            type: "plane", "sphere", "capsule", "box", "convex", "cylinder", "ellipsoid" or "heightfield", or its code
-                in :mod:`warp_kernels.types`.
+            type: "plane", "sphere", "capsule", "box", "convex", "cylinder", "ellipsoid", "heightfield" or "mesh", or
+                its code in :mod:`warp_kernels.types`.
             name: unique name; made from the link's if left out.
             size: see :class:`sim.model.model.Geometry` [m].
             position: in the link frame [m].
             orientation: in the link frame, quaternion xyzw.
-            mesh: for a convex mesh, its hull.
+            mesh: for a convex mesh, its hull; for a triangle mesh, see :meth:`add_static_mesh`.
             heights: for a heightfield, see :meth:`add_heightfield`.
             friction: Coulomb friction; a pair uses the product of the two, see ``friction_rule``.
             restitution: a pair uses the product of the two.
@@ -102,6 +103,7 @@ class Shapes(WorldSpec):
         if code not in POSITIVE_SIZES:
             raise ModelError(f"{where}: unknown geometry type {type!r}; known are {', '.join(GEOMETRY_CODES)}")
         grid = height_grid(where, heights) if code == codes.HEIGHTFIELD else None
+        mesh = static_mesh(where, mesh) if code == codes.MESH else mesh
         colour = tuple(finite(f"{where}: rgba", rgba, (4,)).tolist())
         geometry = Geometry(
             name=name,
@@ -299,6 +301,98 @@ class Shapes(WorldSpec):
             position=position,
             orientation=orientation,
             heights=heights,
+            friction=friction,
+            restitution=restitution,
+            torsional_friction=torsional_friction,
+            rolling_friction=rolling_friction,
+            contact_stiffness=contact_stiffness,
+            contact_damping=contact_damping,
+            friction_rule=friction_rule,
+            contact_priority=contact_priority,
+            softness=softness,
+            softness_mix=softness_mix,
+            contact_margin=contact_margin,
+            contact_gap=contact_gap,
+            rgba=rgba,
+            collides=collides,
+            visible=visible,
+            group=group,
+            mask=mask,
+        )
+
+    def add_static_mesh(
+        self,
+        vertices: npt.ArrayLike,
+        faces: npt.ArrayLike,
+        *,
+        scale: float | Vector = 1.0,
+        friction: float = 1.0,
+        restitution: float = 1.0,
+        name: str = "mesh",
+        position: Vector = (0.0, 0.0, 0.0),
+        orientation: Vector = IDENTITY_QUATERNION,
+        torsional_friction: float = 0.0,
+        rolling_friction: float = 0.0,
+        contact_stiffness: float = np.inf,
+        contact_damping: float = 0.0,
+        friction_rule: str = "product",
+        contact_priority: int = 0,
+        softness: Softness = DEFAULT_SOFTNESS,
+        softness_mix: float = 1.0,
+        contact_margin: float = 0.0,
+        contact_gap: float = 0.0,
+        rgba: Sequence[float] = (0.62, 0.58, 0.5, 1.0),
+        collides: bool = True,
+        visible: bool = True,
+        group: int = 1,
+        mask: int = -1,
+    ) -> str:
+        """Add triangles that don't move, such as a scanned room, a tray or a bowl; they need not be convex.
+
+        Bodies are on the side from which the triangles turn counter-clockwise. Behind them it is solid, as deep as half
+        of a body. The mesh may be closed, or open like terrain: bodies roll off its border. Vertices at one place are
+        joined, and triangles without area are left out.
+
+        Args:
+            vertices: in the mesh's frame [n, 3], m.
+            faces: vertices of each triangle [m, 3].
+            scale: of the vertices, one or [3], positive.
+            friction: Coulomb friction; a pair uses the product of the two.
+            restitution: restitution; 1 leaves that of a pair to the other body.
+            name: its name.
+            position: origin of the mesh's frame in the world [m].
+            orientation: of that frame, quaternion xyzw.
+            torsional_friction: as for :meth:`add_geometry`, like all that follow.
+            rolling_friction: moment about the tangents per normal force [m].
+            contact_stiffness: stiffness in contact [N/m], infinite for hard.
+            contact_damping: damping in contact [N s/m] of a compliant mesh.
+            friction_rule: "product" or "maximum".
+            contact_priority: of two geometries the one with the higher decides the friction.
+            softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow.
+            softness_mix: the weight of its softness beside that of another geometry.
+            contact_margin: distance at which contacts begin to act [m].
+            contact_gap: how far beyond that they count for actuators that pull at contacts [m].
+            rgba: colour.
+            collides: whether it takes part in contact.
+            visible: whether it is drawn.
+            group: bits of the groups it belongs to.
+            mask: bits of the groups it collides with.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for numbers that aren't finite, faces of unknown vertices, an edge of more than two triangles,
+                triangles beside each other that turn opposite ways, and what :meth:`add_geometry` refuses.
+        """
+        return self.add_geometry(
+            WORLD,
+            codes.MESH,
+            name=name,
+            size=(scale, scale, scale) if np.ndim(scale) == 0 else scale,  # type: ignore[arg-type]
+            position=position,
+            orientation=orientation,
+            mesh=Mesh(np.asarray(vertices), np.asarray(faces)),
             friction=friction,
             restitution=restitution,
             torsional_friction=torsional_friction,

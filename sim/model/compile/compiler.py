@@ -52,7 +52,18 @@ def compile_model(world: WorldSpec, dtype: str, collapse_fixed: bool) -> Model:
     excluded = excluded_pairs(world, geometries)
     model = _model(world, dtype, bodies, home, geometries, frames, excluded, massless)
     check_range(model)
+    _check_meshes(model)
     return model
+
+
+def _check_meshes(model: Model) -> None:
+    """Refuse triangle meshes that a joint moves."""
+    for geometry in model.geometries:
+        if geometry.type == codes.MESH and geometry.collides and not model.is_static(geometry):
+            raise ModelError(
+                f"geometry '{geometry.name}' of link '{model.link_names[geometry.link]}': a triangle mesh can't move; "
+                "give the link convex meshes, or fix it to the world"
+            )
 
 
 def _geometries(world: WorldSpec, home: Homes) -> list[Geometry]:

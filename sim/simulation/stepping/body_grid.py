@@ -24,7 +24,7 @@ from sim.simulation.stepping.pair_friction import friction_rules
 from warp_kernels import types as codes
 from warp_kernels.collision.grid.structs import grid_structs
 from warp_kernels.collision.near import WORD
-from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
+from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULLS
 
 # A geometry this many times as large as the median is compared with every other one, unless there are more than that.
 LARGE = 4.0
@@ -72,9 +72,9 @@ class GridCollision(CollisionModel):
         self._without_plane = any(codes.PLANE not in types for types in families)
         self.grid = self._grid(model, members, pairs, families, radius, margin)
         packed = {kind for types, family in families.items() if family == CONVEX_SHAPES for kind in types}
-        on_fields = [pair for pair in pairs if FAMILIES[family_of(model, *pair)] == HULL_ON_FIELD]
+        on_ground = [pair for pair in pairs if FAMILIES[family_of(model, *pair)] in HULLS]
         shapes = {index for index in members if model.geometries[index].type in packed}
-        self._pack_shapes(model, shapes | {body for body, _ in on_fields}, on_fields)
+        self._pack_shapes(model, shapes | {body for body, _ in on_ground}, on_ground)
 
     def for_worlds(self, num_worlds: int, max_contacts: int) -> "GridCollision":
         """A copy with the working arrays of some worlds.

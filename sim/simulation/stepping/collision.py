@@ -11,18 +11,21 @@ import warp as wp
 from sim.arrays.structs import fill
 from sim.errors import ModelError
 from sim.model.hulls import PackedShapes
-from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Model
+from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
+from sim.model.triangles.elements import MeshElements
 from sim.simulation.stepping.force_sensors import force_sensors
 from sim.simulation.stepping.pair_friction import friction_rules
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull.contact import EDGE_KINDS
 from warp_kernels.collision.near import WORD
-from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD
+from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULLS
 from warp_kernels.collision.structs import Pairs, collision_structs
 
 # Geometries that move, of which all pairs are listed once for a model. Beyond, a grid finds near ones in every step.
 MOST_LISTED = 128
+# Arrays of whole numbers in one row.
+NUMBERED = ("neighbour", "owned_start", "owned")
 
 
 def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +84,7 @@ def is_crowd(model: Model) -> bool:
 
 def radius_of(geometry: Geometry) -> float:
     """About how far a geometry reaches from its frame [m]; infinite for what has no end."""
-    if geometry.type in (codes.PLANE, codes.HEIGHTFIELD):
+    if geometry.type in (codes.PLANE, codes.HEIGHTFIELD, codes.MESH):
         return float("inf")
     corners = _hull(geometry)
     reach = np.abs(corners).max(axis=0) if len(corners) else np.ones(3)
@@ -109,7 +112,7 @@ class CollisionModel:
             :class:`warp_kernels.collision.structs.Pairs`.
         colliding: the geometries that some pair has.
         geometry_link: link of each geometry, -1 for the world [num_geometries].
-        geometries, packed: see :func:`warp_kernels.collision.structs.collision_structs`.
+        geometries, packed, triangles: see :func:`warp_kernels.collision.structs.collision_structs`.
         num_sensors: how many forces are measured: of contacts of geometries, and by sensors.
         sensor: the place of each geometry among those, -1 for the others [num_geometries].
         force_sensors: the sensors, see :class:`warp_kernels.force_sensors.force_sensor_structs`.
@@ -141,11 +144,12 @@ class CollisionModel:
             for family, (first, end) in zip(FAMILIES, itertools.pairwise(starts), strict=True)
         }
         self._without_plane = any(model.geometries[i].type != codes.PLANE for i in pair_a)
-        convex, on_fields = (
-            slice(self.pairs[family].first, self.pairs[family].end) for family in (CONVEX_SHAPES, HULL_ON_FIELD)
+        convex, *grounds = (
+            np.arange(self.pairs[family].first, self.pairs[family].end) for family in (CONVEX_SHAPES, *HULLS)
         )
-        members = {*pair_a[convex], *pair_b[convex], *pair_a[on_fields]}
-        self._pack_shapes(model, members, zip(pair_a[on_fields], pair_b[on_fields], strict=True))
+        on_ground = np.concatenate(grounds)
+        members = {*pair_a[convex], *pair_b[convex], *pair_a[on_ground]}
+        self._pack_shapes(model, members, zip(pair_a[on_ground], pair_b[on_ground], strict=True))
 
     def for_worlds(self, num_worlds: int, max_contacts: int) -> "CollisionModel":
         """The collision arrays of a shard: these, which all shards share."""
@@ -168,11 +172,13 @@ class CollisionModel:
         """The pairs of one family."""
         return fill(Pairs, first=first, end=end, a=self.pair_a, b=self.pair_b, rule=self.pair_rule, **bits)
 
-    def _pack_shapes(self, model: Model, members: set[int], on_fields: Iterable[tuple[int, int]]) -> None:
-        """Pack the shapes of geometries in convex pairs, and of pairs of a body and the heightfield that it is on."""
+    def _pack_shapes(self, model: Model, members: set[int], on_ground: Iterable[tuple[int, int]]) -> None:
+        """Pack the shapes of geometries in convex pairs, and of pairs of a body and the ground that it is on."""
         shapes = _packed_shapes(model, members)
-        _check_features(model, shapes, on_fields)
+        elements = _mesh_elements(model)
+        _check_features(model, shapes, elements, on_ground)
         self.packed = self._pack(model, shapes)
+        self.triangles = self._triangles(model, elements)
 
     def _geometries(self, model: Model) -> Any:
         hulls = [_hull(geometry) for geometry in model.geometries]
@@ -203,6 +209,25 @@ class CollisionModel:
             ball_radius=self._array([bounds.ball_radius for bounds in shapes.bounds], model.scalar),
             box_centre=self._array([bounds.box_centre for bounds in shapes.bounds], vec3),
             box_extents=self._array([bounds.box_extents for bounds in shapes.bounds], vec3),
+        )
+
+    def _triangles(self, model: Model, elements: MeshElements) -> Any:
+        # The trees are kept for as long as kernels look them up by their handles.
+        self._trees = [_tree(mesh, self._device) for mesh in elements.meshes]
+        handles = [self._trees[which].id if which >= 0 else 0 for which in elements.stored]
+        vec3 = codes.warp_types(model.scalar).vec3
+        numbers = {name: np.concatenate([np.zeros(0, dtype=np.int64), *getattr(elements, name)]) for name in NUMBERED}
+        return fill(
+            collision_structs(model.scalar).Triangles,
+            bvh=wp.array(np.array(handles, dtype=np.uint64), dtype=wp.uint64, device=self._device),
+            extent=self._array(elements.extent, wp.vec3i),
+            vertices=self._array(_rows(elements.vertices), vec3),
+            corner=self._array(_rows(elements.corner).astype(np.int32), wp.vec3i),
+            outward=self._array(_rows(elements.outward), vec3),
+            beside=self._array(_rows(elements.beside, 2).astype(np.int32), wp.vec2i),
+            neighbour=self._integers(numbers["neighbour"]),
+            owned_start=self._integers(np.append(numbers["owned_start"], len(numbers["owned"]))),
+            owned=self._integers(numbers["owned"]),
         )
 
     def _integers(self, values: npt.ArrayLike) -> wp.array:
@@ -252,6 +277,30 @@ def _field_shapes(model: Model) -> np.ndarray:
     return shapes
 
 
+def _mesh_elements(model: Model) -> MeshElements:
+    elements = MeshElements()
+    for geometry in model.geometries:
+        if geometry.type == codes.MESH and geometry.collides and geometry.mesh is not None:
+            elements.add(geometry.mesh)
+        else:
+            elements.add_nothing()
+    return elements
+
+
+def _tree(mesh: Mesh, device: wp.DeviceLike) -> wp.Bvh:
+    """Boxes around the triangles of a mesh, rounded outwards."""
+    corners = np.asarray(mesh.vertices)[np.asarray(mesh.faces)]
+    low = np.nextafter(corners.min(axis=1).astype(np.float32), np.float32(-np.inf))
+    high = np.nextafter(corners.max(axis=1).astype(np.float32), np.float32(np.inf))
+    lowers: wp.array = wp.array(low, dtype=wp.vec3, device=device)
+    uppers: wp.array = wp.array(high, dtype=wp.vec3, device=device)
+    return wp.Bvh(lowers, uppers)
+
+
+def _rows(parts: Sequence[np.ndarray], width: int = 3) -> np.ndarray:
+    return np.concatenate([np.zeros((0, width)), *parts])
+
+
 def _packed_shapes(model: Model, members: set[int]) -> PackedShapes:
     shapes = PackedShapes()
     for index, geometry in enumerate(model.geometries):
@@ -292,16 +341,19 @@ def family_of(model: Model, i: int, j: int) -> int:
     return FAMILIES.index(COLLISION_PAIRS[_types(model, i, j)][0])
 
 
-def _check_features(model: Model, shapes: PackedShapes, on_fields: Iterable[tuple[int, int]]) -> None:
-    """That each part of each body on each point of its heightfield has a number of 32 bits."""
-    for body, field in on_fields:
+def _check_features(
+    model: Model, shapes: PackedShapes, elements: MeshElements, on_ground: Iterable[tuple[int, int]]
+) -> None:
+    """That each part of each body on each point of its heightfield, or element of its mesh, has a number of 32 bits."""
+    for body, field in on_ground:
         heights = model.geometries[field].heights
         vertices, faces, edges = shapes.extent[body][1], shapes.extent[body][3], shapes.edge_extent[body][1]
-        points = 0 if heights is None else heights.size
+        points = len(elements.corner[elements.stored[field]]) if heights is None else heights.size
         if points * (KINDS * vertices + faces + EDGE_KINDS * edges) > np.iinfo(np.int32).max:
             raise ModelError(
-                f"{_describe(model, body)} has {vertices} vertices and {_describe(model, field)} has {points} points, "
-                "together too many: thin out the mesh, or divide the heightfield"
+                f"{_describe(model, body)} has {vertices} vertices and {_describe(model, field)} has {points} "
+                f"{'elements' if heights is None else 'points'}, together too many: thin out the mesh, or divide the "
+                f"{'triangle mesh' if heights is None else 'heightfield'}"
             )
 
 

@@ -8,65 +8,68 @@ import warp as wp
 
 from warp_kernels.collision.field.balls import field_ball_functions
 from warp_kernels.collision.field.body import body_functions
-from warp_kernels.collision.field.choice import choice_functions
+from warp_kernels.collision.field.choice import TIE, choice_functions
 from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.cylinders import field_cylinder_functions
 from warp_kernels.collision.field.ellipsoids import field_ellipsoid_functions
 from warp_kernels.collision.field.segments import segment_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
 
 
 @functools.cache
-def candidate_functions(scalar: Any) -> SimpleNamespace:
+def candidate_functions(scalar: Any, ground: str) -> SimpleNamespace:
     """Warp functions of one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     mat33, transform, vec3 = t.mat33, t.transform, t.vec3
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     bodies = body_functions(scalar)
-    contacts = field_contact_functions(scalar)
-    balls = field_ball_functions(scalar)
-    segments = segment_functions(scalar)
-    cylinders = field_cylinder_functions(scalar)
-    ellipsoids = field_ellipsoid_functions(scalar)
-    choices = choice_functions(scalar)
-    surface = surface_functions(scalar)
-    Field, Body, Choice, Drift = surface.Field, bodies.Body, choices.Choice, choices.Drift
+    contacts = field_contact_functions(scalar, ground)
+    balls = field_ball_functions(scalar, ground)
+    segments = segment_functions(scalar, ground)
+    cylinders = field_cylinder_functions(scalar, ground)
+    ellipsoids = field_ellipsoid_functions(scalar, ground)
+    choices = choice_functions(scalar, ground)
+    surface = surface_functions(scalar, ground)
+    Data, Field = surface.Data, surface.Field
+    Body, Choice, Drift = bodies.Body, choices.Choice, choices.Drift
 
     @wp.func
-    def best_place(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body):
+    def best_place(choice: Choice, data: Data, field: Field, body: Body):
         """The best of all places of a body in one stage."""
         if body.type == CAPSULE:
             for end in range(2):
-                choice = balls.with_ball(choice, height, field, body, end, contacts.end_of(end, body.pose, body.size))
-            choice = segments.with_capsule_segment(choice, height, field, body)
+                choice = balls.with_ball(choice, data, field, body, end, contacts.end_of(end, body.pose, body.size))
+            choice = segments.with_capsule_segment(choice, data, field, body)
+            if wp.static(ground == TRIANGLES):
+                if choice.stage == 0 and (choice.feature < 0 or choice.score < -scalar(TIE)):
+                    choice = segments.with_pierced(choice, data, field, body)
         elif body.type == CYLINDER:
-            choice = cylinders.with_cylinder(choice, height, field, body)
+            choice = cylinders.with_cylinder(choice, data, field, body)
         elif body.type == ELLIPSOID:
-            choice = ellipsoids.with_ellipsoid(choice, height, field, body)
+            choice = ellipsoids.with_ellipsoid(choice, data, field, body)
         else:
-            choice = balls.with_ball(choice, height, field, body, 0, wp.transform_get_translation(body.pose))
+            choice = balls.with_ball(choice, data, field, body, 0, wp.transform_get_translation(body.pose))
         return choice
 
     @wp.func
     def soonest(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3,
-        pose_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int, reach: scalar, drift: Drift,
+        pose_b: transform, size_b: vec3, data: Data, world: int, reach: scalar, drift: Drift,
     ):  # fmt: skip
         """The feature within reach that touches first, -1 for none, its distance, and by how much that shrinks in a step."""
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         body = bodies.make_body(geometries.type[a], local, size_a, reach)
-        choice = best_place(
-            choices.soonest(drift), height, surface.field_of(geometries, b, size_b, height, world), body
-        )
+        choice = best_place(choices.soonest(drift), data, surface.field_of(geometries, b, size_b, data, world), body)
         return choice.feature, choice.place[0], choice.place[1]
 
     @wp.func
     def features(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3,
-        height: wp.array2d(dtype=scalar), world: int, reach: scalar, lead: int,
+        data: Data, world: int, reach: scalar, lead: int,
         fast: bool,
     ):  # fmt: skip
         """Up to four features within reach in ascending order, with -1 for those that are missing.
@@ -76,12 +79,12 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
         """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         body = bodies.make_body(geometries.type[a], local, size_a, reach)
-        field = surface.field_of(geometries, b, size_b, height, world)
+        field = surface.field_of(geometries, b, size_b, data, world)
         found = wp.vec4i(-1, -1, -1, -1)
         chosen = mat33()
         deepest = scalar(0.0)
         for stage in range(4):
-            choice = best_place(choices.in_stage(stage, chosen, deepest, fast), height, field, body)
+            choice = best_place(choices.in_stage(stage, chosen, deepest, fast), data, field, body)
             if choice.feature < 0:
                 return choices.with_lead(found, stage, lead)
             found[stage] = choice.feature
@@ -91,4 +94,4 @@ def candidate_functions(scalar: Any) -> SimpleNamespace:
                 chosen[stage] = choice.place
         return choices.with_lead(found, 4, lead)
 
-    return SimpleNamespace(Drift=Drift, soonest=soonest, features=features)
+    return SimpleNamespace(Data=Data, Drift=Drift, soonest=soonest, features=features)

@@ -14,8 +14,9 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.field.ground.sides import side_functions
 from warp_kernels.collision.hulls import hull_functions
+from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.types import warp_types
 
 # Distance for which perpendicular normals of one place stand when places are spread [m], over the root of two.
@@ -36,12 +37,12 @@ NEARLY_FLAT = 0.05
 
 
 @functools.cache
-def choice_functions(scalar: Any) -> SimpleNamespace:
+def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
     """The struct Choice and Warp functions of one precision. Places are in the field's frame."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     hulls = hull_functions(scalar)
-    angle = surface_functions(scalar).angle
+    angle = side_functions(scalar).angle
 
     @wp.struct
     class Drift:
@@ -134,6 +135,8 @@ def choice_functions(scalar: Any) -> SimpleNamespace:
             enough = choice.score + scalar(TIE)
             if choice.stage > 0:
                 up = vec3(scalar(0.0), scalar(0.0), scalar(1.0))
+                if wp.static(ground == TRIANGLES):
+                    up = normal
                 share = scalar(1.0) + (distance - choice.least) / scalar(HALF_AS_GOOD)
                 score = hulls.score(choice.stage, place, choice.chosen, up, scalar(0.0)) / share
                 enough = wp.max(scalar(1.001) * choice.score, scalar(1.0e-12))

@@ -17,9 +17,10 @@ import warp as wp
 
 from warp_kernels.collision.cylinders import RIM_POINTS, cylinder_functions
 from warp_kernels.collision.ellipsoids import ellipsoid_functions
-from warp_kernels.collision.field.grid import KINDS, POINT, UPPER_TRIANGLE, grid_functions
+from warp_kernels.collision.field.grid import KINDS, POINT, UPPER_TRIANGLE
 from warp_kernels.collision.field.lines import line_functions
 from warp_kernels.collision.field.rims import rim_functions
+from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
 
@@ -31,14 +32,15 @@ SIDE = FIRST_RIM + 4
 
 
 @functools.cache
-def field_contact_functions(scalar: Any) -> SimpleNamespace:
+def field_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
     """Warp functions of one precision.
 
     Contact functions return the distance, the contact's place on the field, and the unit normal from there to the body.
     """
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
-    grid = grid_functions(scalar)
+    surface = surface_functions(scalar, ground)
+    Data = surface.Data
     Geometries = collision_structs(scalar).Geometries
     lines = line_functions(scalar)
     rims = rim_functions(scalar)
@@ -56,7 +58,7 @@ def field_contact_functions(scalar: Any) -> SimpleNamespace:
         return wp.transform_get_translation(pose) + (scalar(2 * end - 1) * size[1]) * axis_of(pose)
 
     @wp.func
-    def segment_contact(kind: int, corners: mat33, pose: transform, size: vec3):
+    def segment_contact(kind: int, corners: mat33, up: vec3, pose: transform, size: vec3):
         """The side of a capsule or a cylinder, a radius around its axis, against the line of an edge, or a point."""
         centre = wp.transform_get_translation(pose)
         axis = axis_of(pose)
@@ -64,13 +66,13 @@ def field_contact_functions(scalar: Any) -> SimpleNamespace:
         place = vec3()
         normal = vec3()
         if kind == POINT:
-            distance, place, normal = lines.point_contact(corners[0], centre, axis, size[0])
+            distance, place, normal = lines.point_contact(corners[0], up, centre, axis, size[0])
         else:
-            distance, place, normal = lines.line_contact(corners[0], corners[1] - corners[0], centre, axis, size[0])
+            distance, place, normal = lines.line_contact(corners[0], corners[1] - corners[0], up, centre, axis, size[0])
         return distance, place, normal
 
     @wp.func
-    def ellipsoid_contact(kind: int, corners: mat33, pose: transform, size: vec3):
+    def ellipsoid_contact(kind: int, corners: mat33, up: vec3, pose: transform, size: vec3):
         """An ellipsoid against the plane of a triangle, the line of an edge, or a point."""
         distance = scalar(0.0)
         place = corners[0]
@@ -86,7 +88,7 @@ def field_contact_functions(scalar: Any) -> SimpleNamespace:
             normal = -outward
         else:
             direction = lines.unit(corners[1] - corners[0])
-            side = lines.unit(wp.cross(vec3(scalar(0.0), scalar(0.0), scalar(1.0)), direction))
+            side = lines.unit(wp.cross(up, direction))
             gap, outward = ellipsoids.line_ellipsoid(corners[0], direction, side, pose, size)
             distance = gap
             normal = -outward
@@ -109,7 +111,7 @@ def field_contact_functions(scalar: Any) -> SimpleNamespace:
         return distance, point - distance * normal, normal
 
     @wp.func
-    def rim_contact(number: int, kind: int, corners: mat33, pose: transform, size: vec3):
+    def rim_contact(number: int, kind: int, corners: mat33, up: vec3, pose: transform, size: vec3):
         """A rim, 2 * end + side, against the line of an edge, or a point."""
         centre = end_of(number >> 1, pose, size)
         axis = axis_of(pose)
@@ -117,13 +119,13 @@ def field_contact_functions(scalar: Any) -> SimpleNamespace:
         place = vec3()
         normal = vec3()
         if kind == POINT:
-            distance, place, normal = rims.rim_over_point(corners[0], centre, axis, size[0])
+            distance, place, normal = rims.rim_over_point(corners[0], up, centre, axis, size[0])
         else:
-            distance, place, normal = rims.rim_contact(number & 1, corners, centre, axis, size[0])
+            distance, place, normal = rims.rim_contact(number & 1, corners, up, centre, axis, size[0])
         return distance, place, normal
 
     @wp.func
-    def cylinder_contact(part: int, kind: int, corners: mat33, pose: transform, size: vec3):
+    def cylinder_contact(part: int, kind: int, corners: mat33, up: vec3, pose: transform, size: vec3):
         distance = scalar(0.0)
         place = vec3()
         normal = vec3()
@@ -132,23 +134,23 @@ def field_contact_functions(scalar: Any) -> SimpleNamespace:
         elif part < FIRST_RIM:
             distance, place, normal = disc_contact(part - FIRST_DISC, corners, pose, size)
         elif part < SIDE:
-            distance, place, normal = rim_contact(part - FIRST_RIM, kind, corners, pose, size)
+            distance, place, normal = rim_contact(part - FIRST_RIM, kind, corners, up, pose, size)
         else:
-            distance, place, normal = segment_contact(kind, corners, pose, size)
+            distance, place, normal = segment_contact(kind, corners, up, pose, size)
         return distance, place, normal
 
     @wp.func
-    def part_contact(type: int, part: int, kind: int, corners: mat33, pose: transform, size: vec3):
-        """The contact of a part of a body of this type, at a pose in the field's frame, with an element's corners."""
+    def part_contact(type: int, part: int, kind: int, corners: mat33, up: vec3, pose: transform, size: vec3):
+        """The contact of a part of a body of this type, at a pose in the field's frame, with an element."""
         distance = scalar(0.0)
         place = vec3()
         normal = vec3()
         if type == CYLINDER:
-            distance, place, normal = cylinder_contact(part, kind, corners, pose, size)
+            distance, place, normal = cylinder_contact(part, kind, corners, up, pose, size)
         elif type == ELLIPSOID:
-            distance, place, normal = ellipsoid_contact(kind, corners, pose, size)
+            distance, place, normal = ellipsoid_contact(kind, corners, up, pose, size)
         elif type == CAPSULE and part == SEGMENT:
-            distance, place, normal = segment_contact(kind, corners, pose, size)
+            distance, place, normal = segment_contact(kind, corners, up, pose, size)
         else:
             centre = wp.transform_get_translation(pose)
             if type == CAPSULE:
@@ -159,15 +161,16 @@ def field_contact_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def field_contact(
         geometries: Geometries, a: int, b: int, feature: int, pose_a: transform, size_a: vec3, pose_b: transform,
-        size_b: vec3, height: wp.array2d(dtype=scalar), world: int,
+        size_b: vec3, data: Data, world: int,
     ):  # fmt: skip
         """Distance, point midway between the surfaces and normal of a feature of a body and a field at these poses."""
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         element = feature // PARTS
-        height_row = wp.min(world, height.shape[0] - 1)
-        corners = grid.element_corners(height, height_row, geometries.field_shape[b], size_b, element)
+        field = surface.field_of(geometries, b, size_b, data, world)
+        corners = surface.corners_of(data, field, element)
+        up = surface.up_of(data, field, element)
         type = geometries.type[a]
-        distance, place, upward = part_contact(type, feature % PARTS, element % KINDS, corners, local, size_a)
+        distance, place, upward = part_contact(type, feature % PARTS, element % KINDS, corners, up, local, size_a)
         normal = -wp.quat_rotate(wp.transform_get_rotation(pose_b), upward)
         return distance, wp.transform_point(pose_b, place + (scalar(0.5) * distance) * upward), normal
 

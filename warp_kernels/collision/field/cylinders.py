@@ -14,24 +14,24 @@ from warp_kernels.collision.cylinders import RIM_POINTS, cylinder_functions
 from warp_kernels.collision.field.body import body_functions
 from warp_kernels.collision.field.choice import TIE, choice_functions
 from warp_kernels.collision.field.contact import FIRST_DISC, FIRST_RIM, PARTS, SIDE, field_contact_functions
-from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT, UPPER_TRIANGLE, grid_functions
+from warp_kernels.collision.field.grid import EDGE_X, KINDS, LOWER_TRIANGLE, POINT, UPPER_TRIANGLE
 from warp_kernels.collision.field.segments import segment_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.types import warp_types
 
 
 @functools.cache
-def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
+def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
     """Warp functions of one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
-    grid = grid_functions(scalar)
-    contacts = field_contact_functions(scalar)
-    surface = surface_functions(scalar)
-    segments = segment_functions(scalar)
-    choices = choice_functions(scalar)
+    contacts = field_contact_functions(scalar, ground)
+    surface = surface_functions(scalar, ground)
+    segments = segment_functions(scalar, ground)
+    choices = choice_functions(scalar, ground)
     rims = cylinder_functions(scalar)
-    Field, Body, Choice = surface.Field, body_functions(scalar).Body, choices.Choice
+    Data, Field, Body, Choice = surface.Data, surface.Field, body_functions(scalar).Body, choices.Choice
     angle, touching = surface.angle, surface.touching
 
     @wp.func
@@ -46,25 +46,26 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def stands_on(
-        height: wp.array2d(dtype=scalar), field: Field, body: Body, element: int, corners: mat33, point: vec3,
+        data: Data, field: Field, body: Body, element: int, corners: mat33, point: vec3,
         distance: scalar, place: vec3,
     ):  # fmt: skip
-        """Whether a triangle bears a point: it is right under or above it, or has the place nearest to it, where the
-        cylinder is if the point is below.
+        """Whether a triangle bears a point: it is right under or above it on a heightfield, or has the place nearest to it,
+        where the cylinder is if the point is below.
         """
-        if grid.triangle_below(field.shape, field.size, point[0], point[1]) == element:
-            return surface.nearest_on_triangle(height, field, corners, point, distance, place)
+        if wp.static(ground != TRIANGLES):
+            if surface.triangle_at(data, field, point, scalar(0.0)) == element:
+                return surface.nearest_on_triangle(data, field, corners, point, distance, place)
         if not surface.beside_triangle(corners, point):
             return False
         return distance >= scalar(0.0) or inside(body, place, scalar(angle))
 
     @wp.func
     def with_rims_on_triangle(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, kind: int, row: int, column: int,
+        choice: Choice, data: Data, field: Field, body: Body, key: wp.vec3i,
         corners: mat33,
     ):  # fmt: skip
         """Consider those points of the rims that would bear the cylinder on the triangle's plane."""
-        element = KINDS * (row * field.shape[2] + column) + kind
+        element = surface.number_of(field, key)
         normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
         local = rims.local_normal(body.pose, normal)
         for part in range(RIM_POINTS):
@@ -72,39 +73,39 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
                 distance, place, _normal = contacts.rim_point_contact(part, corners, body.pose, body.size)
                 if distance < body.reach:
                     point = place + distance * normal
-                    if stands_on(height, field, body, element, corners, point, distance, place):
+                    if stands_on(data, field, body, element, corners, point, distance, place):
                         choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
         return choice
 
     @wp.func
     def disc_touches(
-        height: wp.array2d(dtype=scalar), field: Field, body: Body, end: int, row: int, column: int, distance: scalar,
+        data: Data, field: Field, body: Body, end: int, key: wp.vec3i, distance: scalar,
         place: vec3, normal: vec3, slack: scalar,
     ):  # fmt: skip
-        if normal[2] <= scalar(angle) or distance < scalar(-2.0) * body.size[1]:
+        flat = wp.dot(normal, surface.up_at(data, field, key)) <= scalar(angle)
+        if flat or distance < scalar(-2.0) * body.size[1]:
             return False
         across = wp.cross(place - contacts.end_of(end, body.pose, body.size), normal)
         if wp.length(across) > body.size[0] + surface.slack_at(distance, body.size[0]):
             return False
-        return surface.least_beyond_neighbours(height, field, row, column, place, normal) >= -slack
+        return surface.least_beyond_neighbours(data, field, key, place, normal) >= -slack
 
     @wp.func
     def with_discs(
         choice: Choice,
-        height: wp.array2d(dtype=scalar),
+        data: Data,
         field: Field,
         body: Body,
-        row: int,
-        column: int,
+        key: wp.vec3i,
         corners: mat33,
     ):
         """Consider the disc that looks down, on a point."""
-        element = KINDS * (row * field.shape[2] + column) + POINT
-        end = wp.where(contacts.axis_of(body.pose)[2] < scalar(0.0), 1, 0)
+        element = surface.number_of(field, key)
+        end = wp.where(wp.dot(contacts.axis_of(body.pose), surface.up_at(data, field, key)) < scalar(0.0), 1, 0)
         part = FIRST_DISC + end
         distance, place, normal = contacts.disc_contact(end, corners, body.pose, body.size)
         if distance < body.reach:
-            if disc_touches(height, field, body, end, row, column, distance, place, normal, choice.slack):
+            if disc_touches(data, field, body, end, key, distance, place, normal, choice.slack):
                 choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
         return choice
 
@@ -117,16 +118,16 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def rim_touches(
-        height: wp.array2d(dtype=scalar), field: Field, body: Body, end: int, kind: int, row: int, column: int,
+        data: Data, field: Field, body: Body, end: int, key: wp.vec3i,
         corners: mat33, distance: scalar, place: vec3, normal: vec3, slack: scalar,
     ):  # fmt: skip
         """Whether a rim touches a convex edge: the normal lies between those of disc and side, and of the triangles.
 
         It may miss them by the slack, a sine, where it misses the disc's by no more: a disc that lies nearly flat.
         """
-        if normal[2] <= scalar(angle) or not surface.between_ends(
-            corners, place, surface.slack_at(distance, body.size[0])
-        ):
+        if wp.dot(normal, surface.up_at(data, field, key)) <= scalar(angle):
+            return False
+        if not surface.between_ends(corners, place, surface.slack_at(distance, body.size[0])):
             return False
         axis = contacts.axis_of(body.pose)
         outward = place + distance * normal - contacts.end_of(end, body.pose, body.size)
@@ -143,15 +144,16 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
             return False
         if distance < -scalar(touching) and not inside(body, place, limit):
             return False
-        return surface.convex_within(height, field, kind, row, column, corners, normal, limit)
+        return surface.convex_within(data, field, key, corners, normal, limit)
 
     @wp.func
     def with_rims_on_edge(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, kind: int, row: int, column: int,
+        choice: Choice, data: Data, field: Field, body: Body, key: wp.vec3i,
         corners: mat33,
     ):  # fmt: skip
         """Consider both rims, each on either side, unless the edge's line is too far from all of their disc."""
-        element = KINDS * (row * field.shape[2] + column) + kind
+        element = surface.number_of(field, key)
+        up = surface.up_at(data, field, key)
         edge = corners[1] - corners[0]
         far = (body.size[0] + wp.max(body.reach, scalar(0.0))) * wp.length(edge)
         for end in range(2):
@@ -160,56 +162,53 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
                 continue
             for side in range(2):
                 part = FIRST_RIM + 2 * end + side
-                distance, place, normal = contacts.rim_contact(part - FIRST_RIM, kind, corners, body.pose, body.size)
+                distance, place, normal = contacts.rim_contact(
+                    part - FIRST_RIM, key[0], corners, up, body.pose, body.size
+                )
                 if distance < body.reach:
-                    if rim_touches(
-                        height, field, body, end, kind, row, column, corners, distance, place, normal, choice.slack
-                    ):
+                    if rim_touches(data, field, body, end, key, corners, distance, place, normal, choice.slack):
                         choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
         return choice
 
     @wp.func
     def with_rims_on_point(
         choice: Choice,
-        height: wp.array2d(dtype=scalar),
+        data: Data,
         field: Field,
         body: Body,
-        row: int,
-        column: int,
+        key: wp.vec3i,
         corners: mat33,
     ):
         """Consider both rims where they are apart from a point; touching it, disc or side does."""
-        element = KINDS * (row * field.shape[2] + column) + POINT
+        element = surface.number_of(field, key)
+        up = surface.up_at(data, field, key)
         limit = scalar(angle)
         across = wp.cross(corners[0] - wp.transform_get_translation(body.pose), contacts.axis_of(body.pose))
         if wp.length(across) < (scalar(1.0) - limit) * body.size[0]:
             return choice
         for end in range(2):
             part = FIRST_RIM + 2 * end
-            distance, place, normal = contacts.rim_contact(2 * end, POINT, corners, body.pose, body.size)
-            if distance < body.reach and distance > scalar(touching) and normal[2] > limit:
+            distance, place, normal = contacts.rim_contact(2 * end, POINT, corners, up, body.pose, body.size)
+            if distance < body.reach and distance > scalar(touching) and wp.dot(normal, up) > limit:
                 if faces_rim(body, end, distance, place, normal, limit):
-                    if surface.least_beyond_neighbours(height, field, row, column, place, normal) >= -limit:
+                    if surface.least_beyond_neighbours(data, field, key, place, normal) >= -limit:
                         choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
         return choice
 
     @wp.func
-    def with_cylinder_on_element(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, kind: int, row: int, column: int
-    ):
-        corners = grid.element_corners(
-            height, field.row, field.shape, field.size, KINDS * (row * field.shape[2] + column) + kind
-        )
-        if kind <= UPPER_TRIANGLE:
-            return with_rims_on_triangle(choice, height, field, body, kind, row, column, corners)
-        if kind != POINT:
-            if not surface.folded(height, field, kind, row, column, corners):
+    def with_cylinder_on_element(choice: Choice, data: Data, field: Field, body: Body, key: wp.vec3i):
+        """Consider all places of a cylinder on an element."""
+        corners = surface.corners_at(data, field, key)
+        if key[0] <= UPPER_TRIANGLE:
+            return with_rims_on_triangle(choice, data, field, body, key, corners)
+        if key[0] != POINT:
+            if not surface.folded(data, field, key, corners):
                 return choice
-            choice = with_rims_on_edge(choice, height, field, body, kind, row, column, corners)
+            choice = with_rims_on_edge(choice, data, field, body, key, corners)
         else:
-            choice = with_discs(choice, height, field, body, row, column, corners)
-            choice = with_rims_on_point(choice, height, field, body, row, column, corners)
-        return segments.with_segment(choice, height, field, body, SIDE, kind, row, column, corners)
+            choice = with_discs(choice, data, field, body, key, corners)
+            choice = with_rims_on_point(choice, data, field, body, key, corners)
+        return segments.with_segment(choice, data, field, body, SIDE, key, corners)
 
     @wp.func
     def enters(corners: mat33, body: Body):
@@ -234,11 +233,11 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
         return first <= last and wp.length(start + along * edge) < body.size[0]
 
     @wp.func
-    def with_deepest(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, element: int):
+    def with_deepest(choice: Choice, data: Data, field: Field, body: Body, element: int):
         """Consider the lowest point of the rims below a triangle's plane; also its distance, and whether the cylinder
         passes through the triangle between that point and the one opposite to it.
         """
-        corners = grid.element_corners(height, field.row, field.shape, field.size, element)
+        corners = surface.corners_of(data, field, element)
         normal = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
         part = rims.lowest_feature(rims.local_normal(body.pose, normal))
         distance, place, _normal = contacts.rim_point_contact(part, corners, body.pose, body.size)
@@ -252,59 +251,107 @@ def field_cylinder_functions(scalar: Any) -> SimpleNamespace:
         return result, distance, passes
 
     @wp.func
-    def enters_beside(height: wp.array2d(dtype=scalar), field: Field, body: Body, row: int, column: int):
-        """Whether an edge that belongs to a point has a place inside the cylinder."""
-        for kind in range(EDGE_X, POINT):
-            if grid.exists(field.shape, kind, row, column):
-                element = KINDS * (row * field.shape[2] + column) + kind
-                if enters(grid.element_corners(height, field.row, field.shape, field.size, element), body):
-                    return True
+    def enters_triangle(data: Data, field: Field, body: Body, triangle: int):
+        """Whether an edge of a mesh's triangle has a place inside the cylinder."""
+        corners = surface.corners_at(data, field, wp.vec3i(LOWER_TRIANGLE, triangle, 0))
+        for k in range(3):
+            other = corners[(k + 1) % 3]
+            if enters(wp.matrix_from_rows(corners[k], other, other), body):
+                return True
         return False
 
     @wp.func
-    def way_out(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, around: wp.vec4i):
+    def enters_beside(data: Data, field: Field, body: Body, row: int, column: int):
+        """Whether an edge that belongs to a point of a heightfield has a place inside the cylinder."""
+        for kind in range(EDGE_X, POINT):
+            key = wp.vec3i(kind, row, column)
+            if surface.exists(field, key):
+                if enters(surface.corners_at(data, field, key), body):
+                    return True
+        return False
+
+    @wp.struct
+    class WayOut:
+        """The triangle through which a cylinder gets out the soonest, of those looked at."""
+
+        choice: Choice
+        depth: scalar
+
+    @wp.func
+    def shallower(
+        out: WayOut, choice: Choice, data: Data, field: Field, body: Body, key: wp.vec3i, entered: bool
+    ):  # fmt: skip
+        """Take a triangle at which the surface enters a cylinder if it is less deep in its plane."""
+        above, distance, passes = with_deepest(choice, data, field, body, surface.number_of(field, key))
+        if (entered or passes) and distance < scalar(0.0) and distance > out.depth:
+            out.depth = distance
+            out.choice = above
+        return out
+
+    @wp.func
+    def way_out(choice: Choice, data: Data, field: Field, body: Body, extent: vec3):
         """The choice for a cylinder that is inside so deep that no part of it shows the way out.
 
         If its centre is below the surface: the triangle above the centre. Otherwise, of the triangles at which the surface
         enters it, the one in whose plane it is least deep.
         """
         centre = wp.transform_get_translation(body.pose)
-        under = grid.triangle_below(field.shape, field.size, centre[0], centre[1])
+        under = surface.triangle_at(data, field, centre, wp.max(body.size[0], body.size[1]))
         if under >= 0:
-            corners = grid.element_corners(height, field.row, field.shape, field.size, under)
+            corners = surface.corners_of(data, field, under)
             if wp.dot(wp.cross(corners[1] - corners[0], corners[2] - corners[0]), centre - corners[0]) < scalar(0.0):
-                above, _distance, _passes = with_deepest(choice, height, field, body, under)
+                above, _distance, _passes = with_deepest(choice, data, field, body, under)
                 return above
-        shallowest = scalar(-1.0e30)
-        result = choice
-        for row in range(around[0], around[1] + 1):
-            for column in range(around[2], around[3] + 1):
-                entered = enters_beside(height, field, body, row, column)
-                for kind in range(UPPER_TRIANGLE + 1):
-                    if grid.exists(field.shape, kind, row, column):
-                        element = KINDS * (row * field.shape[2] + column) + kind
-                        out, distance, passes = with_deepest(choice, height, field, body, element)
-                        if (entered or passes) and distance < scalar(0.0) and distance > shallowest:
-                            shallowest = distance
-                            result = out
-        return result
+        out = WayOut()
+        out.choice = choice
+        out.depth = scalar(-1.0e30)
+        if wp.static(ground == TRIANGLES):
+            query = wp.bvh_query_aabb(
+                field.bvh, surface.box_low(field, centre, extent), surface.box_high(field, centre, extent)
+            )
+            triangle = wp.int32(0)
+            while wp.bvh_query_next(query, triangle):
+                entered = enters_triangle(data, field, body, triangle)
+                key = wp.vec3i(LOWER_TRIANGLE, triangle, 0)
+                out = shallower(out, choice, data, field, body, key, entered)
+        else:
+            around = surface.rows_and_columns(field, centre, extent)
+            for row in range(around[0], around[1] + 1):
+                for column in range(around[2], around[3] + 1):
+                    entered = enters_beside(data, field, body, row, column)
+                    for kind in range(UPPER_TRIANGLE + 1):
+                        key = wp.vec3i(kind, row, column)
+                        if surface.exists(field, key):
+                            out = shallower(out, choice, data, field, body, key, entered)
+        return out.choice
 
     @wp.func
-    def with_cylinder(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body):
+    def with_cylinder(choice: Choice, data: Data, field: Field, body: Body):
         """Consider all places of a cylinder."""
         centre = wp.transform_get_translation(body.pose)
         room = wp.max(body.reach, scalar(0.0))
         extent = body.extent + vec3(room, room, room)
-        around = surface.rows_and_columns(field, centre, extent)
-        for row in range(around[0], around[1] + 1):
-            for column in range(around[2], around[3] + 1):
-                if surface.top_of_cell(height, field, row, column) < centre[2] - extent[2]:
-                    continue
-                for kind in range(KINDS):
-                    if grid.exists(field.shape, kind, row, column):
-                        choice = with_cylinder_on_element(choice, height, field, body, kind, row, column)
+        if wp.static(ground == TRIANGLES):
+            query = wp.bvh_query_aabb(
+                field.bvh, surface.box_low(field, centre, extent), surface.box_high(field, centre, extent)
+            )
+            triangle = wp.int32(0)
+            while wp.bvh_query_next(query, triangle):
+                own = field.extent[0] + triangle
+                for k in range(data.owned_start[own], data.owned_start[own + 1]):
+                    choice = with_cylinder_on_element(choice, data, field, body, surface.key_at(field, data.owned[k]))
+        else:
+            around = surface.rows_and_columns(field, centre, extent)
+            for row in range(around[0], around[1] + 1):
+                for column in range(around[2], around[3] + 1):
+                    if surface.top_of_cell(data, field, row, column) < centre[2] - extent[2]:
+                        continue
+                    for kind in range(KINDS):
+                        key = wp.vec3i(kind, row, column)
+                        if surface.exists(field, key):
+                            choice = with_cylinder_on_element(choice, data, field, body, key)
         if choice.stage == 0 and (choice.feature < 0 or choice.score < -scalar(TIE)):
-            choice = way_out(choice, height, field, body, around)
+            choice = way_out(choice, data, field, body, extent)
         return choice
 
     return SimpleNamespace(with_cylinder=with_cylinder)

@@ -9,42 +9,43 @@ import warp as wp
 from warp_kernels.collision.field.body import body_functions
 from warp_kernels.collision.field.choice import choice_functions
 from warp_kernels.collision.field.contact import PARTS, field_contact_functions
-from warp_kernels.collision.field.grid import KINDS, POINT, UPPER_TRIANGLE, grid_functions
+from warp_kernels.collision.field.grid import KINDS, POINT, UPPER_TRIANGLE
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.types import warp_types
 
 
 @functools.cache
-def field_ellipsoid_functions(scalar: Any) -> SimpleNamespace:
+def field_ellipsoid_functions(scalar: Any, ground: str) -> SimpleNamespace:
     """Warp functions of one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
-    grid = grid_functions(scalar)
-    contacts = field_contact_functions(scalar)
-    surface = surface_functions(scalar)
-    choices = choice_functions(scalar)
-    Field, Body, Choice = surface.Field, body_functions(scalar).Body, choices.Choice
+    contacts = field_contact_functions(scalar, ground)
+    surface = surface_functions(scalar, ground)
+    choices = choice_functions(scalar, ground)
+    Data, Field, Body, Choice = surface.Data, surface.Field, body_functions(scalar).Body, choices.Choice
     angle = surface.angle
 
     @wp.func
     def ellipsoid_touches(
-        height: wp.array2d(dtype=scalar), field: Field, kind: int, row: int, column: int, corners: mat33, centre: vec3,
+        data: Data, field: Field, key: wp.vec3i, corners: mat33, centre: vec3,
         least: scalar, distance: scalar, place: vec3, normal: vec3,
     ):  # fmt: skip
         """Whether an ellipsoid, whose centre and least semi-axis are given, touches an element."""
+        kind = key[0]
         if kind <= UPPER_TRIANGLE:
             # All behind the plane, it is on the other side of a ridge or a peak.
             if distance > scalar(2.0) * wp.dot(normal, centre - corners[0]):
                 return False
             return surface.over_triangle(corners, place + least * normal)
         # Deeper than this, the place is on the far side of the ellipsoid.
-        if distance < scalar(-2.0) * least or normal[2] <= scalar(angle):
+        if distance < scalar(-2.0) * least or wp.dot(normal, surface.up_at(data, field, key)) <= scalar(angle):
             return False
         if kind == POINT:
-            return surface.least_beyond_neighbours(height, field, row, column, place, normal) >= -scalar(angle)
+            return surface.least_beyond_neighbours(data, field, key, place, normal) >= -scalar(angle)
         if not surface.between_ends(corners, place, scalar(angle) * least):
             return False
-        return surface.convex_at(height, field, kind, row, column, corners, normal)
+        return surface.convex_at(data, field, key, corners, normal)
 
     @wp.func
     def enters(corners: mat33, body: Body):
@@ -58,63 +59,103 @@ def field_ellipsoid_functions(scalar: Any) -> SimpleNamespace:
         return wp.length_sq(start + along * edge) < scalar(1.0)
 
     @wp.func
-    def shallowest_triangle(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, row: int, column: int
-    ):
-        """Distance and choice of the triangle of a cell in which an ellipsoid is; of both, where it is least deep."""
-        depth = scalar(-1.0e30)
-        result = choice
-        for kind in range(UPPER_TRIANGLE + 1):
-            if grid.exists(field.shape, kind, row, column):
-                element = KINDS * (row * field.shape[2] + column) + kind
-                corners = grid.element_corners(height, field.row, field.shape, field.size, element)
-                distance, place, normal = contacts.ellipsoid_contact(kind, corners, body.pose, body.size)
-                if distance < scalar(0.0) and distance > depth:
-                    depth = distance
-                    result = choices.consider(choice, body.reach, PARTS * element, distance, place, normal)
-        return depth, result
+    def in_unit_ball(corners: mat33, body: Body):
+        """A triangle where the ellipsoid is the unit ball about the origin."""
+        q = wp.transform_get_rotation(body.pose)
+        centre = wp.transform_get_translation(body.pose)
+        return wp.matrix_from_rows(
+            wp.cw_div(wp.quat_rotate_inv(q, corners[0] - centre), body.size),
+            wp.cw_div(wp.quat_rotate_inv(q, corners[1] - centre), body.size),
+            wp.cw_div(wp.quat_rotate_inv(q, corners[2] - centre), body.size),
+        )
+
+    @wp.struct
+    class Found:
+        """The best place so far; and, of the triangles where edges and points have come in, that where it is least deep."""
+
+        choice: Choice
+        depth: scalar
+        rescue: Choice
 
     @wp.func
-    def with_ellipsoid(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body):
+    def with_rescue(found: Found, data: Data, field: Field, body: Body, key: wp.vec3i):
+        """Consider a triangle in which an ellipsoid is as the way out of it."""
+        corners = surface.corners_at(data, field, key)
+        up = surface.up_at(data, field, key)
+        distance, place, normal = contacts.ellipsoid_contact(key[0], corners, up, body.pose, body.size)
+        if distance < scalar(0.0) and distance > found.depth:
+            found.depth = distance
+            feature = PARTS * surface.number_of(field, key)
+            found.rescue = choices.consider(found.choice, body.reach, feature, distance, place, normal)
+        return found
+
+    @wp.func
+    def with_ellipsoid_on_element(
+        found: Found, data: Data, field: Field, body: Body, key: wp.vec3i, centre: vec3, least: scalar
+    ):
+        """Consider an element."""
+        corners = surface.corners_at(data, field, key)
+        up = surface.up_at(data, field, key)
+        distance, place, normal = contacts.ellipsoid_contact(key[0], corners, up, body.pose, body.size)
+        if distance < body.reach:
+            if ellipsoid_touches(data, field, key, corners, centre, least, distance, place, normal):
+                feature = PARTS * surface.number_of(field, key)
+                found.choice = choices.consider(found.choice, body.reach, feature, distance, place, normal)
+            elif wp.static(ground == TRIANGLES):
+                if key[0] <= UPPER_TRIANGLE and found.choice.stage == 0:
+                    if wp.length_sq(surface.nearest_place(in_unit_ball(corners, body), vec3())) < scalar(1.0):
+                        found = with_rescue(found, data, field, body, key)
+            elif key[0] > UPPER_TRIANGLE and found.choice.stage == 0 and enters(corners, body):
+                for kind in range(UPPER_TRIANGLE + 1):
+                    beside = wp.vec3i(kind, key[1], key[2])
+                    if surface.exists(field, beside):
+                        found = with_rescue(found, data, field, body, beside)
+        return found
+
+    @wp.func
+    def with_ellipsoid(choice: Choice, data: Data, field: Field, body: Body):
         """Consider the places of an ellipsoid: with its centre below the surface only the triangle above that.
 
         Where edges and points have come in past the middle, so that the nearest way out would be further in, it leaves
         by the triangle at one of them that is the shallowest.
         """
         centre = wp.transform_get_translation(body.pose)
-        under = grid.triangle_below(field.shape, field.size, centre[0], centre[1])
+        under = surface.triangle_at(data, field, centre, wp.max(body.size[0], wp.max(body.size[1], body.size[2])))
         if under >= 0:
-            corners = grid.element_corners(height, field.row, field.shape, field.size, under)
-            distance, place, normal = contacts.ellipsoid_contact(under % KINDS, corners, body.pose, body.size)
+            corners = surface.corners_of(data, field, under)
+            up = surface.up_of(data, field, under)
+            distance, place, normal = contacts.ellipsoid_contact(under % KINDS, corners, up, body.pose, body.size)
             if wp.dot(normal, centre - corners[0]) < scalar(0.0):
                 return choices.consider(choice, body.reach, PARTS * under, distance, place, normal)
         least = wp.min(body.size[0], wp.min(body.size[1], body.size[2]))
-        shallowest = scalar(-1.0e30)
-        rescue = choice
+        found = Found()
+        found.choice = choice
+        found.rescue = choice
+        found.depth = scalar(-1.0e30)
         room = wp.max(body.reach, scalar(0.0))
         extent = body.extent + vec3(room, room, room)
-        around = surface.rows_and_columns(field, centre, extent)
-        for row in range(around[0], around[1] + 1):
-            for column in range(around[2], around[3] + 1):
-                if surface.top_of_cell(height, field, row, column) < centre[2] - extent[2]:
-                    continue
-                for kind in range(KINDS):
-                    if grid.exists(field.shape, kind, row, column):
-                        element = KINDS * (row * field.shape[2] + column) + kind
-                        corners = grid.element_corners(height, field.row, field.shape, field.size, element)
-                        distance, place, normal = contacts.ellipsoid_contact(kind, corners, body.pose, body.size)
-                        if distance < body.reach:
-                            if ellipsoid_touches(
-                                height, field, kind, row, column, corners, centre, least, distance, place, normal
-                            ):
-                                choice = choices.consider(choice, body.reach, PARTS * element, distance, place, normal)
-                            elif kind > UPPER_TRIANGLE and choice.stage == 0 and enters(corners, body):
-                                depth, way_out = shallowest_triangle(choice, height, field, body, row, column)
-                                if depth > shallowest:
-                                    shallowest = depth
-                                    rescue = way_out
-        if choice.feature < 0:
-            choice = rescue
-        return choice
+        if wp.static(ground == TRIANGLES):
+            query = wp.bvh_query_aabb(
+                field.bvh, surface.box_low(field, centre, extent), surface.box_high(field, centre, extent)
+            )
+            triangle = wp.int32(0)
+            while wp.bvh_query_next(query, triangle):
+                own = field.extent[0] + triangle
+                for k in range(data.owned_start[own], data.owned_start[own + 1]):
+                    key = surface.key_at(field, data.owned[k])
+                    found = with_ellipsoid_on_element(found, data, field, body, key, centre, least)
+        else:
+            around = surface.rows_and_columns(field, centre, extent)
+            for row in range(around[0], around[1] + 1):
+                for column in range(around[2], around[3] + 1):
+                    if surface.top_of_cell(data, field, row, column) < centre[2] - extent[2]:
+                        continue
+                    for kind in range(KINDS):
+                        key = wp.vec3i(kind, row, column)
+                        if surface.exists(field, key):
+                            found = with_ellipsoid_on_element(found, data, field, body, key, centre, least)
+        if found.choice.feature < 0:
+            return found.rescue
+        return found.choice
 
     return SimpleNamespace(with_ellipsoid=with_ellipsoid)

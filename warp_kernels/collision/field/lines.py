@@ -34,9 +34,10 @@ def line_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
-    def upward(v: vec3):
+    def upward(v: vec3, up: vec3):
+        """A vector or its opposite, the one on the upper side."""
         result = v
-        if v[2] < scalar(0.0):
+        if wp.dot(v, up) < scalar(0.0):
             result = -v
         return result
 
@@ -62,10 +63,10 @@ def line_functions(scalar: Any) -> SimpleNamespace:
         return distance - radius, place, normal
 
     @wp.func
-    def line_contact(start: vec3, edge: vec3, centre: vec3, axis: vec3, radius: scalar):
+    def line_contact(start: vec3, edge: vec3, up: vec3, centre: vec3, axis: vec3, radius: scalar):
         """The line of a body's edge or segment, with a radius, across the line of an edge of the field."""
         across = wp.cross(edge, axis)
-        normal = unit(upward(across))
+        normal = unit(upward(across, up))
         delta = centre - start
         distance = wp.dot(normal, delta)
         place = start
@@ -75,10 +76,10 @@ def line_functions(scalar: Any) -> SimpleNamespace:
         return distance - radius, place, normal
 
     @wp.func
-    def point_contact(place: vec3, centre: vec3, axis: vec3, radius: scalar):
+    def point_contact(place: vec3, up: vec3, centre: vec3, axis: vec3, radius: scalar):
         """The same line over a point of the field."""
         delta = centre + wp.dot(place - centre, axis) * axis - place
-        normal = unit(upward(delta))
+        normal = unit(upward(delta, up))
         return wp.dot(normal, delta) - radius, place, normal
 
     return SimpleNamespace(

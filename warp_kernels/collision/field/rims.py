@@ -84,7 +84,7 @@ def rim_functions(scalar: Any) -> SimpleNamespace:
         wp.adjoint[radius] += scalar(0.0) * direction_bar[0]
 
     @wp.func
-    def rim_contact(side: int, corners: mat33, centre: vec3, axis: vec3, radius: scalar):
+    def rim_contact(side: int, corners: mat33, up: vec3, centre: vec3, axis: vec3, radius: scalar):
         """Distance, place on the edge, and normal to the rim; NOWHERE near if no point of that side is nearest."""
         edge = lines.unit(corners[1] - corners[0])
         start = corners[0]
@@ -102,19 +102,19 @@ def rim_functions(scalar: Any) -> SimpleNamespace:
         towards = wp.cross(edge, wp.cross(axis, outward))
         if wp.dot(towards, towards) <= scalar(parallel):
             towards = delta - wp.dot(delta, edge) * edge
-        normal = lines.unit(lines.upward(towards))
+        normal = lines.unit(lines.upward(towards, up))
         distance = wp.dot(normal, delta)
         if wp.dot(found, found) == scalar(0.0):
             distance = scalar(NOWHERE)
         return distance, start + wp.dot(delta, edge) * edge, normal
 
     @wp.func
-    def rim_over_point(place: vec3, centre: vec3, axis: vec3, radius: scalar):
+    def rim_over_point(place: vec3, up: vec3, centre: vec3, axis: vec3, radius: scalar):
         """The same for the point of a rim that is nearest to a point of the field outside the cylinder."""
         across = place - centre
         outward = lines.unit(across - wp.dot(across, axis) * axis)
         delta = radius * outward - across
-        normal = lines.unit(lines.upward(delta))
+        normal = lines.unit(lines.upward(delta, up))
         return wp.dot(normal, delta), place, normal
 
     return SimpleNamespace(

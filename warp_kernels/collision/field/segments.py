@@ -9,26 +9,28 @@ import warp as wp
 from warp_kernels.collision.field.body import body_functions
 from warp_kernels.collision.field.choice import choice_functions
 from warp_kernels.collision.field.contact import PARTS, SEGMENT, field_contact_functions
-from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT, grid_functions
+from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT
+from warp_kernels.collision.field.lines import line_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.types import warp_types
 
 
 @functools.cache
-def segment_functions(scalar: Any) -> SimpleNamespace:
+def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
     """Warp functions of one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
-    grid = grid_functions(scalar)
-    contacts = field_contact_functions(scalar)
-    surface = surface_functions(scalar)
-    choices = choice_functions(scalar)
-    Field, Body, Choice = surface.Field, body_functions(scalar).Body, choices.Choice
+    contacts = field_contact_functions(scalar, ground)
+    lines = line_functions(scalar)
+    surface = surface_functions(scalar, ground)
+    choices = choice_functions(scalar, ground)
+    Data, Field, Body, Choice = surface.Data, surface.Field, body_functions(scalar).Body, choices.Choice
     angle = surface.angle
 
     @wp.func
     def segment_touches(
-        height: wp.array2d(dtype=scalar), field: Field, body: Body, kind: int, row: int, column: int, corners: mat33,
+        data: Data, field: Field, body: Body, key: wp.vec3i, corners: mat33,
         distance: scalar, place: vec3, normal: vec3, slack: scalar,
     ):  # fmt: skip
         """Whether the side of a capsule or a cylinder, a radius around its axis, touches a point or an edge.
@@ -40,49 +42,87 @@ def segment_functions(scalar: Any) -> SimpleNamespace:
         axis = contacts.axis_of(body.pose)
         on_body = place + (distance + body.size[0]) * normal
         # Deeper than this, the place is on the far side of the axis.
-        if distance < scalar(-2.0) * body.size[0] or normal[2] <= scalar(angle):
+        if distance < scalar(-2.0) * body.size[0] or wp.dot(normal, surface.up_at(data, field, key)) <= scalar(angle):
             return False
         # On the axis itself there is no way from it to the place.
         if wp.abs(wp.dot(normal, axis)) > scalar(0.5):
             return False
-        if kind == POINT:
+        if key[0] == POINT:
             if wp.abs(wp.dot(on_body - centre, axis)) > body.size[1] + surface.slack_at(distance, body.size[1]):
                 return False
-            return surface.least_beyond_neighbours(height, field, row, column, place, normal) >= -scalar(angle)
+            return surface.least_beyond_neighbours(data, field, key, place, normal) >= -scalar(angle)
         if not surface.crosses(corners, axis, body.size[1], centre, distance, place, on_body):
             return False
-        return surface.convex_within(height, field, kind, row, column, corners, normal, slack)
+        return surface.convex_within(data, field, key, corners, normal, slack)
 
     @wp.func
     def with_segment(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body, part: int, kind: int, row: int,
-        column: int, corners: mat33,
+        choice: Choice, data: Data, field: Field, body: Body, part: int, key: wp.vec3i, corners: mat33,
     ):  # fmt: skip
         """Consider the place of a capsule's or cylinder's side on an edge or a point."""
-        distance, place, normal = contacts.segment_contact(kind, corners, body.pose, body.size)
+        up = surface.up_at(data, field, key)
+        distance, place, normal = contacts.segment_contact(key[0], corners, up, body.pose, body.size)
         if distance < body.reach:
-            if segment_touches(height, field, body, kind, row, column, corners, distance, place, normal, choice.slack):
-                element = KINDS * (row * field.shape[2] + column) + kind
-                choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
+            if segment_touches(data, field, body, key, corners, distance, place, normal, choice.slack):
+                feature = PARTS * surface.number_of(field, key) + part
+                choice = choices.consider(choice, body.reach, feature, distance, place, normal)
         return choice
 
     @wp.func
-    def with_capsule_segment(choice: Choice, height: wp.array2d(dtype=scalar), field: Field, body: Body):
+    def with_capsule_segment(choice: Choice, data: Data, field: Field, body: Body):
         """Consider all places of a capsule between its ends."""
         centre = wp.transform_get_translation(body.pose)
         room = wp.max(body.reach, scalar(0.0))
         extent = body.extent + vec3(room, room, room)
-        around = surface.rows_and_columns(field, centre, extent)
-        for row in range(around[0], around[1] + 1):
-            for column in range(around[2], around[3] + 1):
-                if surface.top_of_cell(height, field, row, column) < centre[2] - extent[2]:
-                    continue
-                for kind in range(EDGE_X, KINDS):
-                    if grid.exists(field.shape, kind, row, column):
-                        element = KINDS * (row * field.shape[2] + column) + kind
-                        corners = grid.element_corners(height, field.row, field.shape, field.size, element)
-                        if kind == POINT or surface.folded(height, field, kind, row, column, corners):
-                            choice = with_segment(choice, height, field, body, SEGMENT, kind, row, column, corners)
+        if wp.static(ground == TRIANGLES):
+            query = wp.bvh_query_aabb(
+                field.bvh, surface.box_low(field, centre, extent), surface.box_high(field, centre, extent)
+            )
+            triangle = wp.int32(0)
+            while wp.bvh_query_next(query, triangle):
+                own = field.extent[0] + triangle
+                for k in range(data.owned_start[own] + 1, data.owned_start[own + 1]):
+                    key = surface.key_at(field, data.owned[k])
+                    corners = surface.corners_at(data, field, key)
+                    choice = with_segment(choice, data, field, body, SEGMENT, key, corners)
+        else:
+            around = surface.rows_and_columns(field, centre, extent)
+            for row in range(around[0], around[1] + 1):
+                for column in range(around[2], around[3] + 1):
+                    if surface.top_of_cell(data, field, row, column) < centre[2] - extent[2]:
+                        continue
+                    for kind in range(EDGE_X, KINDS):
+                        key = wp.vec3i(kind, row, column)
+                        if surface.exists(field, key):
+                            corners = surface.corners_at(data, field, key)
+                            if kind == POINT or surface.folded(data, field, key, corners):
+                                choice = with_segment(choice, data, field, body, SEGMENT, key, corners)
         return choice
 
-    return SimpleNamespace(with_segment=with_segment, with_capsule_segment=with_capsule_segment)
+    @wp.func
+    def with_pierced(choice: Choice, data: Data, field: Field, body: Body):
+        """The choice for a capsule whose axis passes through a mesh: back through the triangle that this is least deep behind."""
+        result = choice
+        if wp.static(ground == TRIANGLES):
+            shallowest = scalar(-1.0e30)
+            centre = wp.transform_get_translation(body.pose)
+            query = wp.bvh_query_aabb(
+                field.bvh, surface.box_low(field, centre, body.extent), surface.box_high(field, centre, body.extent)
+            )
+            triangle = wp.int32(0)
+            while wp.bvh_query_next(query, triangle):
+                key = surface.key_at(field, triangle)
+                corners = surface.corners_at(data, field, key)
+                for end in range(2):
+                    behind = contacts.end_of(end, body.pose, body.size)
+                    if surface.pierced(corners, contacts.end_of(1 - end, body.pose, body.size), behind):
+                        distance, place, normal = lines.ball_contact(key[0], corners, behind, body.size[0])
+                        if distance > shallowest:
+                            shallowest = distance
+                            feature = PARTS * surface.number_of(field, key) + end
+                            result = choices.consider(choice, body.reach, feature, distance, place, normal)
+        return result
+
+    return SimpleNamespace(
+        with_segment=with_segment, with_capsule_segment=with_capsule_segment, with_pierced=with_pierced
+    )

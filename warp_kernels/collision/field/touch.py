@@ -16,7 +16,7 @@ import warp as wp
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.field.candidates import candidate_functions
 from warp_kernels.collision.field.hull.candidates import field_hull_functions
-from warp_kernels.collision.pairs import ROUND_ON_FIELD
+from warp_kernels.collision.pairs import ROUND, ground_of
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.collision.touch.search import ARRIVED, DONE, MAX_EVALUATIONS, SLOP, START, touch_functions
 from warp_kernels.types import warp_types
@@ -36,10 +36,11 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
     touch = touch_functions(scalar)
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
-    if family == ROUND_ON_FIELD:
-        bodies = candidate_functions(scalar)
+    if family in ROUND:
+        bodies = candidate_functions(scalar, ground_of(family))
     else:
-        bodies = field_hull_functions(scalar)
+        bodies = field_hull_functions(scalar, ground_of(family))
+    Data = bodies.Data
     Drift, soonest, features_of = bodies.Drift, bodies.soonest, bodies.features
     zero, one, half = scalar(0.0), scalar(1.0), scalar(0.5)
     arrived = scalar(ARRIVED[scalar])
@@ -138,7 +139,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
     @wp.func
     def touch_time(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, start_a: transform, size_a: vec3,
-        start_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int, motion_a: spatial,
+        start_b: transform, size_b: vec3, data: Data, world: int, motion_a: spatial,
         motion_b: spatial, offset_a: vec3, offset_b: vec3, reach: scalar, margin: scalar,
     ):  # fmt: skip
         """The fraction of the step at which the contacts of a body and a field are, and the feature that touches then.
@@ -161,7 +162,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
             drift = drift_of(pose_a, pose_b, start_a, start_b, motion_a, motion_b, offset_a, offset_b, slop)
             near = wp.max(one - time, zero) * way + slop
             feature, distance, closing = soonest(
-                geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, near, drift
+                geometries, packed, a, b, pose_a, size_a, pose_b, size_b, data, world, near, drift
             )
             search = advance(search, feature, distance, closing, slop, way > margin)
             count += 1
@@ -176,12 +177,12 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
     @wp.func
     def touching_features(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, start_a: transform, size_a: vec3,
-        start_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int, motion_a: spatial,
+        start_b: transform, size_b: vec3, data: Data, world: int, motion_a: spatial,
         motion_b: spatial, offset_a: vec3, offset_b: vec3, reach: scalar, margin: scalar,
     ):  # fmt: skip
         """Up to four features of a body and a field, which of the four touches, and the fraction of the step at which they are."""
         time, lead = touch_time(
-            geometries, packed, a, b, start_a, size_a, start_b, size_b, height, world, motion_a, motion_b, offset_a,
+            geometries, packed, a, b, start_a, size_a, start_b, size_b, data, world, motion_a, motion_b, offset_a,
             offset_b, reach, margin,
         )  # fmt: skip
         pose_a = start_a
@@ -190,9 +191,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
             pose_a = touch.moved(start_a, time * motion_a, offset_a)
             pose_b = touch.moved(start_b, time * motion_b, offset_b)
         fast = reach - margin > margin
-        features = features_of(
-            geometries, packed, a, b, pose_a, size_a, pose_b, size_b, height, world, reach, lead, fast
-        )
+        features = features_of(geometries, packed, a, b, pose_a, size_a, pose_b, size_b, data, world, reach, lead, fast)
         nearest = wp.int32(0)
         for k in range(4):
             if lead >= 0 and features[k] == lead:

@@ -8,17 +8,18 @@ import warp as wp
 
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.types import warp_types
 
 
 @functools.cache
-def hull_body_functions(scalar: Any) -> SimpleNamespace:
+def hull_body_functions(scalar: Any, ground: str) -> SimpleNamespace:
     """Warp functions of one precision."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
-    surface = surface_functions(scalar)
-    hulls = hull_contact_functions(scalar)
-    Field, Ranges = surface.Field, hulls.Ranges
+    surface = surface_functions(scalar, ground)
+    hulls = hull_contact_functions(scalar, ground)
+    Data, Field, Ranges = surface.Data, surface.Field, hulls.Ranges
     places = wp.array(dtype=vec3)
 
     @wp.struct
@@ -34,7 +35,9 @@ def hull_body_functions(scalar: Any) -> SimpleNamespace:
         """What is within reach of a hull.
 
         ``low`` and ``high``: the box around the hull in its own frame, the reach added. ``bottom``: the lowest z of the field
-        that may matter; ``around``: first and last row, first and last column; ``top``: greatest z of the field there.
+        that may matter; ``around``: first and last row, first and last column; ``top``: greatest z of the field there. Of a
+        mesh: ``top`` is below ``bottom`` where no triangle is within reach. ``middle`` and ``extent``: the box around the hull
+        in the field's frame, the reach added; ``depth``: how far inside of a mesh a vertex is noticed.
         """
 
         low: vec3
@@ -44,6 +47,9 @@ def hull_body_functions(scalar: Any) -> SimpleNamespace:
         bottom: scalar
         around: wp.vec4i
         top: scalar
+        middle: vec3
+        extent: vec3
+        depth: scalar
 
     @wp.func
     def make_hull(extent: wp.vec4i, edge_extent: wp.vec2i, scale: vec3, pose: transform):
@@ -62,7 +68,7 @@ def hull_body_functions(scalar: Any) -> SimpleNamespace:
         return wp.sqrt(square)
 
     @wp.func
-    def bounds_of(height: wp.array2d(dtype=scalar), field: Field, hull: Hull, vertices: places, reach: scalar):
+    def bounds_of(data: Data, field: Field, hull: Hull, vertices: places, reach: scalar):
         low = vec3(scalar(1.0e30), scalar(1.0e30), scalar(1.0e30))
         high = -low
         field_low = low
@@ -83,11 +89,23 @@ def hull_body_functions(scalar: Any) -> SimpleNamespace:
         bounds.room = room
         bounds.bottom = field_low[2] - room
         middle = scalar(0.5) * (field_low + field_high)
-        bounds.around = surface.rows_and_columns(field, middle, field_high - middle + around)
+        bounds.middle = middle
+        bounds.extent = field_high - middle + around
         bounds.top = scalar(-1.0e30)
-        for row in range(bounds.around[0], bounds.around[1] + 1):
-            for column in range(bounds.around[2], bounds.around[3] + 1):
-                bounds.top = wp.max(bounds.top, surface.top_of_cell(height, field, row, column))
+        if wp.static(ground == TRIANGLES):
+            sides = high - low
+            bounds.depth = wp.max(room, scalar(0.5) * wp.min(sides[0], wp.min(sides[1], sides[2])))
+            query = wp.bvh_query_aabb(
+                field.bvh, surface.box_low(field, middle, bounds.extent), surface.box_high(field, middle, bounds.extent)
+            )
+            triangle = wp.int32(0)
+            if wp.bvh_query_next(query, triangle):
+                bounds.top = -bounds.top
+        else:
+            bounds.around = surface.rows_and_columns(field, middle, bounds.extent)
+            for row in range(bounds.around[0], bounds.around[1] + 1):
+                for column in range(bounds.around[2], bounds.around[3] + 1):
+                    bounds.top = wp.max(bounds.top, surface.top_of_cell(data, field, row, column))
         return bounds
 
     return SimpleNamespace(Hull=Hull, Bounds=Bounds, make_hull=make_hull, radius_of=radius_of, bounds_of=bounds_of)

@@ -11,75 +11,96 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.field.choice import choice_functions
-from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, grid_functions
+from warp_kernels.collision.field.choice import TIE, choice_functions
+from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, POINT
 from warp_kernels.collision.field.hull.body import hull_body_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.field.hull.edges import hull_edge_functions
+from warp_kernels.collision.field.hull.inside import hull_inside_functions
 from warp_kernels.collision.field.hull.points import hull_point_functions
 from warp_kernels.collision.field.hull.vertices import hull_vertex_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
 
 @functools.cache
-def field_hull_functions(scalar: Any) -> SimpleNamespace:
+def field_hull_functions(scalar: Any, ground: str) -> SimpleNamespace:
     """Warp functions of one precision."""
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
-    grid = grid_functions(scalar)
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
-    surface = surface_functions(scalar)
-    choices = choice_functions(scalar)
-    hulls = hull_contact_functions(scalar)
-    bodies = hull_body_functions(scalar)
-    corners = hull_vertex_functions(scalar)
-    points = hull_point_functions(scalar)
-    crossings = hull_edge_functions(scalar)
-    Field, Hull, Bounds = surface.Field, bodies.Hull, bodies.Bounds
+    surface = surface_functions(scalar, ground)
+    choices = choice_functions(scalar, ground)
+    hulls = hull_contact_functions(scalar, ground)
+    bodies = hull_body_functions(scalar, ground)
+    corners = hull_vertex_functions(scalar, ground)
+    points = hull_point_functions(scalar, ground)
+    crossings = hull_edge_functions(scalar, ground)
+    inside = hull_inside_functions(scalar, ground)
+    Data, Field, Hull, Bounds = surface.Data, surface.Field, bodies.Hull, bodies.Bounds
     Choice, Drift = choices.Choice, choices.Drift
 
     @wp.func
     def best_place(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds,
+        choice: Choice, data: Data, field: Field, hull: Hull, bounds: Bounds,
         packed: PackedShapes,
     ):  # fmt: skip
         """The best of all places of a hull in one stage."""
         for code in range(hull.ranges.num_vertices):
             vertex = wp.transform_point(hull.pose, hulls.vertex(hull.ranges, hull.scale, packed.vertices, code))
             if vertex[2] - bounds.room <= bounds.top:
-                choice = corners.with_vertex(choice, height, field, hull, bounds, code, vertex)
-        for row in range(bounds.around[0], bounds.around[1] + 1):
-            for column in range(bounds.around[2], bounds.around[3] + 1):
-                if surface.top_of_cell(height, field, row, column) < bounds.bottom:
-                    continue
-                for kind in range(EDGE_X, DIAGONAL + 1):
-                    if grid.exists(field.shape, kind, row, column):
-                        choice = crossings.with_edges(choice, height, field, hull, bounds, packed, kind, row, column)
-                choice = points.with_point(choice, height, field, hull, bounds, packed, row, column)
+                choice = corners.with_vertex(choice, data, field, hull, bounds, code, vertex)
+        if wp.static(ground == TRIANGLES):
+            query = wp.bvh_query_aabb(
+                field.bvh, surface.box_low(field, bounds.middle, bounds.extent),
+                surface.box_high(field, bounds.middle, bounds.extent),
+            )  # fmt: skip
+            triangle = wp.int32(0)
+            while wp.bvh_query_next(query, triangle):
+                own = field.extent[0] + triangle
+                for k in range(data.owned_start[own] + 1, data.owned_start[own + 1]):
+                    key = surface.key_at(field, data.owned[k])
+                    if key[0] == POINT:
+                        choice = points.with_point(choice, data, field, hull, bounds, packed, key)
+                    else:
+                        choice = crossings.with_edges(choice, data, field, hull, bounds, packed, key)
+            if choice.stage == 0 and (choice.feature < 0 or choice.score < -scalar(TIE)):
+                choice = inside.way_out(choice, data, field, hull, bounds, packed)
+        else:
+            for row in range(bounds.around[0], bounds.around[1] + 1):
+                for column in range(bounds.around[2], bounds.around[3] + 1):
+                    if surface.top_of_cell(data, field, row, column) < bounds.bottom:
+                        continue
+                    for kind in range(EDGE_X, DIAGONAL + 1):
+                        key = wp.vec3i(kind, row, column)
+                        if surface.exists(field, key):
+                            choice = crossings.with_edges(choice, data, field, hull, bounds, packed, key)
+                    key = wp.vec3i(POINT, row, column)
+                    choice = points.with_point(choice, data, field, hull, bounds, packed, key)
         return choice
 
     @wp.func
     def soonest(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3,
-        pose_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int, reach: scalar, drift: Drift,
+        pose_b: transform, size_b: vec3, data: Data, world: int, reach: scalar, drift: Drift,
     ):  # fmt: skip
         """The feature within reach that touches first, -1 for none, its distance, and by how much that shrinks in a step."""
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         hull = bodies.make_hull(packed.extent[a], packed.edge_extent[a], size_a, local)
-        field = surface.field_of(geometries, b, size_b, height, world)
-        bounds = bodies.bounds_of(height, field, hull, packed.vertices, reach)
+        field = surface.field_of(geometries, b, size_b, data, world)
+        bounds = bodies.bounds_of(data, field, hull, packed.vertices, reach)
         choice = choices.soonest(drift)
         if bounds.top >= bounds.bottom:
-            choice = best_place(choice, height, field, hull, bounds, packed)
+            choice = best_place(choice, data, field, hull, bounds, packed)
         return choice.feature, choice.place[0], choice.place[1]
 
     @wp.func
     def features(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, pose_a: transform, size_a: vec3,
-        pose_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int, reach: scalar, lead: int,
+        pose_b: transform, size_b: vec3, data: Data, world: int, reach: scalar, lead: int,
         fast: bool,
     ):  # fmt: skip
         """Up to four features within reach in ascending order, with -1 for those that are missing.
@@ -89,15 +110,15 @@ def field_hull_functions(scalar: Any) -> SimpleNamespace:
         """
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         hull = bodies.make_hull(packed.extent[a], packed.edge_extent[a], size_a, local)
-        field = surface.field_of(geometries, b, size_b, height, world)
-        bounds = bodies.bounds_of(height, field, hull, packed.vertices, reach)
+        field = surface.field_of(geometries, b, size_b, data, world)
+        bounds = bodies.bounds_of(data, field, hull, packed.vertices, reach)
         found = wp.vec4i(-1, -1, -1, -1)
         if bounds.top < bounds.bottom:
             return found
         chosen = mat33()
         deepest = scalar(0.0)
         for stage in range(4):
-            choice = best_place(choices.in_stage(stage, chosen, deepest, fast), height, field, hull, bounds, packed)
+            choice = best_place(choices.in_stage(stage, chosen, deepest, fast), data, field, hull, bounds, packed)
             if choice.feature < 0:
                 return choices.with_lead(found, stage, lead)
             found[stage] = choice.feature
@@ -108,6 +129,7 @@ def field_hull_functions(scalar: Any) -> SimpleNamespace:
         return choices.with_lead(found, 4, lead)
 
     return SimpleNamespace(
+        Data=Data,
         Drift=Drift,
         radius_of=bodies.radius_of,
         soonest=soonest,

@@ -12,8 +12,9 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT, grid_functions
+from warp_kernels.collision.field.grid import EDGE_X, KINDS, POINT
 from warp_kernels.collision.field.lines import line_functions
+from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
@@ -22,11 +23,12 @@ EDGE_KINDS = KINDS - EDGE_X
 
 
 @functools.cache
-def hull_contact_functions(scalar: Any) -> SimpleNamespace:
+def hull_contact_functions(scalar: Any, ground: str) -> SimpleNamespace:
     """The struct Ranges and Warp functions of one precision. Poses are in the field's frame."""
     t = warp_types(scalar)
     vec3, mat33, transform = t.vec3, t.mat33, t.transform
-    grid = grid_functions(scalar)
+    surface = surface_functions(scalar, ground)
+    Data = surface.Data
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     lines = line_functions(scalar)
@@ -108,7 +110,9 @@ def hull_contact_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
-    def hull_contact(kind: int, corners: mat33, pose: transform, codes: wp.vec3i, v0: vec3, v1: vec3, v2: vec3):
+    def hull_contact(
+        kind: int, corners: mat33, up: vec3, pose: transform, codes: wp.vec3i, v0: vec3, v1: vec3, v2: vec3
+    ):
         """Distance, place on the field and normal of a part with these vertices and an element with these corners."""
         distance = scalar(0.0)
         place = corners[0]
@@ -123,26 +127,27 @@ def hull_contact_functions(scalar: Any) -> SimpleNamespace:
         else:
             along = lines.unit(wp.transform_point(pose, v1) - p0)
             if kind == POINT:
-                distance, place, normal = lines.point_contact(place, p0, along, scalar(0.0))
+                distance, place, normal = lines.point_contact(place, up, p0, along, scalar(0.0))
             else:
-                distance, place, normal = lines.line_contact(place, corners[1] - place, p0, along, scalar(0.0))
+                distance, place, normal = lines.line_contact(place, corners[1] - place, up, p0, along, scalar(0.0))
         return distance, place, normal
 
     @wp.func
     def field_hull_contact(
         geometries: Geometries, packed: PackedShapes, a: int, b: int, feature: int, pose_a: transform, size_a: vec3,
-        pose_b: transform, size_b: vec3, height: wp.array2d(dtype=scalar), world: int,
+        pose_b: transform, size_b: vec3, data: Data, world: int,
     ):  # fmt: skip
         """Distance, point midway between the surfaces and normal of a feature of a hull and a field at these poses."""
         local = wp.transform_multiply(wp.transform_inverse(pose_b), pose_a)
         ranges = ranges_of(packed.extent[a], packed.edge_extent[a])
         codes = corners_of(ranges, feature, packed)
         element = element_of(ranges, feature)
-        height_row = wp.min(world, height.shape[0] - 1)
-        corners = grid.element_corners(height, height_row, geometries.field_shape[b], size_b, element)
+        field = surface.field_of(geometries, b, size_b, data, world)
+        corners = surface.corners_of(data, field, element)
         distance, place, upward = hull_contact(
             element % KINDS,
             corners,
+            surface.up_of(data, field, element),
             local,
             codes,
             vertex(ranges, size_a, packed.vertices, codes[0]),

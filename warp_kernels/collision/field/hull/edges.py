@@ -10,26 +10,27 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.field.choice import choice_functions
-from warp_kernels.collision.field.grid import KINDS, grid_functions
 from warp_kernels.collision.field.hull.body import hull_body_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
+from warp_kernels.collision.field.hull.points import hull_point_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
 
 @functools.cache
-def hull_edge_functions(scalar: Any) -> SimpleNamespace:
+def hull_edge_functions(scalar: Any, ground: str) -> SimpleNamespace:
     """Warp functions of one precision."""
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
-    grid = grid_functions(scalar)
     PackedShapes = collision_structs(scalar).PackedShapes
-    surface = surface_functions(scalar)
-    choices = choice_functions(scalar)
-    hulls = hull_contact_functions(scalar)
-    bodies = hull_body_functions(scalar)
-    Field, Hull, Bounds, Choice = surface.Field, bodies.Hull, bodies.Bounds, choices.Choice
+    surface = surface_functions(scalar, ground)
+    choices = choice_functions(scalar, ground)
+    hulls = hull_contact_functions(scalar, ground)
+    bodies = hull_body_functions(scalar, ground)
+    points = hull_point_functions(scalar, ground)
+    Data, Field, Hull, Bounds, Choice = surface.Data, surface.Field, bodies.Hull, bodies.Bounds, choices.Choice
     angle, touching = surface.angle, surface.touching
 
     @wp.func
@@ -65,7 +66,7 @@ def hull_edge_functions(scalar: Any) -> SimpleNamespace:
     ):
         """Whether an edge of the hull crosses a line, below the hull; the distance, its part of the way, the normal.
 
-        Apart, they cross where they are nearest. Overlapping, they cross as seen from above: so does the deepest pair
+        Apart, and on a mesh, they cross where they are nearest. Overlapping with a heightfield, they cross as seen from above: so does the deepest pair
         wherever hull and ground overlap, unless a vertex is deeper below a triangle or a point deeper above a face.
         Everything is in the hull's frame; ``within``: first and last part of the way that count; ``tilt``: sine by which the normal may miss those of the
         faces beside the edge.
@@ -91,8 +92,9 @@ def hull_edge_functions(scalar: Any) -> SimpleNamespace:
         if square <= least * length_of_way * length_of_way * length * length:
             return False, scalar(0.0), scalar(0.0), normal
         direction = normal
-        if distance < scalar(0.0):
-            direction = up
+        if wp.static(ground != TRIANGLES):
+            if distance < scalar(0.0):
+                direction = up
         place = crossing(start, way, v, along, direction)
         slack = surface.slack_at(distance, length)
         on_way = slack / length_of_way
@@ -103,29 +105,35 @@ def hull_edge_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def with_edges(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds,
-        packed: PackedShapes, kind: int, row: int, column: int,
+        choice: Choice, data: Data, field: Field, hull: Hull, bounds: Bounds,
+        packed: PackedShapes, key: wp.vec3i,
     ):  # fmt: skip
         """Consider an edge of the field with the edges of the hull that cross it."""
-        point = row * field.shape[2] + column
-        corners = grid.element_corners(height, field.row, field.shape, field.size, KINDS * point + kind)
+        corners = surface.corners_at(data, field, key)
         q = wp.transform_get_rotation(hull.pose)
         start = wp.quat_rotate_inv(q, corners[0] - wp.transform_get_translation(hull.pose))
         way = wp.quat_rotate_inv(q, corners[1] - corners[0])
         within = clipped(start, way, bounds.low, bounds.high)
         if within[0] > within[1]:
             return choice
-        if not surface.folded(height, field, kind, row, column, corners):
+        if not surface.folded(data, field, key, corners):
             return choice
-        up = wp.quat_rotate_inv(q, vec3(scalar(0.0), scalar(0.0), scalar(1.0)))
+        up = wp.quat_rotate_inv(q, surface.up_at(data, field, key))
         for k in range(hull.ranges.num_edges):
             crosses, distance, on_way, local = edge_crosses(
                 hull, packed, packed.edges[hull.ranges.first_edge + k], start, way, within, up, choice.slack
             )
             if crosses and distance < bounds.reach:
                 normal = wp.quat_rotate(q, local)
-                if surface.convex_within(height, field, kind, row, column, corners, normal, choice.slack):
-                    feature = hulls.number_of_parts(hull.ranges) * point + hulls.edge_part(hull.ranges, k, kind)
+                if wp.static(ground == TRIANGLES):
+                    # Behind a mesh there is air again: only what is inside of the hull is in its way.
+                    if distance < -scalar(touching):
+                        beyond, _face = points.outermost(hull, packed, start + on_way * way, scalar(touching))
+                        if beyond >= scalar(touching):
+                            continue
+                if surface.convex_within(data, field, key, corners, normal, choice.slack):
+                    parts = hulls.number_of_parts(hull.ranges)
+                    feature = parts * surface.number_at(field, key) + hulls.edge_part(hull.ranges, k, key[0])
                     place = corners[0] + on_way * (corners[1] - corners[0])
                     choice = choices.consider(choice, bounds.reach, feature, distance, place, normal)
         return choice

@@ -11,28 +11,28 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.field.choice import choice_functions
-from warp_kernels.collision.field.grid import POINT, grid_functions
+from warp_kernels.collision.field.grid import POINT
 from warp_kernels.collision.field.hull.body import hull_body_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.field.lines import line_functions
 from warp_kernels.collision.field.surface import surface_functions
+from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types
 
 
 @functools.cache
-def hull_point_functions(scalar: Any) -> SimpleNamespace:
+def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
     """Warp functions of one precision."""
     t = warp_types(scalar)
     vec3 = t.vec3
-    grid = grid_functions(scalar)
     PackedShapes = collision_structs(scalar).PackedShapes
     lines = line_functions(scalar)
-    surface = surface_functions(scalar)
-    choices = choice_functions(scalar)
-    hulls = hull_contact_functions(scalar)
-    bodies = hull_body_functions(scalar)
-    Field, Hull, Bounds, Choice = surface.Field, bodies.Hull, bodies.Bounds, choices.Choice
+    surface = surface_functions(scalar, ground)
+    choices = choice_functions(scalar, ground)
+    hulls = hull_contact_functions(scalar, ground)
+    bodies = hull_body_functions(scalar, ground)
+    Data, Field, Hull, Bounds, Choice = surface.Data, surface.Field, bodies.Hull, bodies.Bounds, choices.Choice
     angle, touching = surface.angle, surface.touching
 
     @wp.func
@@ -63,7 +63,7 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
         hull: Hull, packed: PackedShapes, outward: vec3, beyond: scalar,
         place: vec3, inside: bool, up: vec3, slack: scalar,
     ):  # fmt: skip
-        """Whether a place comes out of a face: along its normal, or straight down where the hull is below the ground.
+        """Whether a place comes out of a face: along its normal, or straight down where the hull is below a heightfield.
 
         All in the hull's frame; ``beyond``: how far the place is beyond the face's plane; ``inside``: whether it is in the
         hull.
@@ -72,20 +72,21 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
         if inside or beyond >= scalar(0.0):
             foot = place - beyond * outward
             outside, _face = outermost(hull, packed, foot, slack)
-        if outside >= slack and beyond < scalar(0.0):
-            foot = place - (beyond / wp.dot(outward, up)) * up
-            outside, _face = outermost(hull, packed, foot, slack)
+        if wp.static(ground != TRIANGLES):
+            if outside >= slack and beyond < scalar(0.0):
+                foot = place - (beyond / wp.dot(outward, up)) * up
+                outside, _face = outermost(hull, packed, foot, slack)
         return outside < slack
 
     @wp.func
     def with_face(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds,
-        packed: PackedShapes, row: int, column: int, point: vec3, local: vec3, most: scalar,
+        choice: Choice, data: Data, field: Field, hull: Hull, bounds: Bounds,
+        packed: PackedShapes, key: wp.vec3i, point: vec3, local: vec3, most: scalar,
         outer: int,
     ):  # fmt: skip
         """Consider a point with the face that lies on it; of several that it could leave through, the nearest."""
         q = wp.transform_get_rotation(hull.pose)
-        up = wp.quat_rotate_inv(q, vec3(scalar(0.0), scalar(0.0), scalar(1.0)))
+        up = wp.quat_rotate_inv(q, surface.up_at(data, field, key))
         first = wp.int32(0)
         last = hull.ranges.num_faces - 1
         if most >= scalar(0.0):
@@ -104,14 +105,13 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
                 slack = surface.slack_at(beyond, wp.length(bounds.high - bounds.low))
                 if face_bears(hull, packed, outward, beyond, local, most < scalar(0.0), up, slack):
                     upward = -wp.quat_rotate(q, outward)
-                    if surface.least_beyond_neighbours(height, field, row, column, point, upward) >= -choice.slack:
+                    if surface.least_beyond_neighbours(data, field, key, point, upward) >= -choice.slack:
                         least = beyond
                         best = face
                         normal = upward
         if best >= 0:
-            feature = hulls.number_of_parts(hull.ranges) * (row * field.shape[2] + column) + hulls.face_part(
-                hull.ranges, best
-            )
+            parts = hulls.number_of_parts(hull.ranges)
+            feature = parts * surface.number_at(field, key) + hulls.face_part(hull.ranges, best)
             choice = choices.consider(choice, bounds.reach, feature, least, point, normal)
         return choice
 
@@ -136,8 +136,8 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def with_edge_over(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds,
-        packed: PackedShapes, row: int, column: int, point: vec3, local: vec3,
+        choice: Choice, data: Data, field: Field, hull: Hull, bounds: Bounds,
+        packed: PackedShapes, key: wp.vec3i, point: vec3, local: vec3,
     ):  # fmt: skip
         """Consider a point with the edge of the hull that is nearest to it."""
         q = wp.transform_get_rotation(hull.pose)
@@ -146,30 +146,29 @@ def hull_point_functions(scalar: Any) -> SimpleNamespace:
             distance = wp.length(way)
             if distance > scalar(touching) and distance < bounds.reach:
                 normal = wp.quat_rotate(q, way / distance)
-                if normal[2] > scalar(angle):
-                    if surface.least_beyond_neighbours(height, field, row, column, point, normal) >= -scalar(angle):
-                        feature = hulls.number_of_parts(hull.ranges) * (
-                            row * field.shape[2] + column
-                        ) + hulls.edge_part(hull.ranges, k, POINT)
+                if wp.dot(normal, surface.up_at(data, field, key)) > scalar(angle):
+                    if surface.least_beyond_neighbours(data, field, key, point, normal) >= -scalar(angle):
+                        parts = hulls.number_of_parts(hull.ranges)
+                        feature = parts * surface.number_at(field, key) + hulls.edge_part(hull.ranges, k, POINT)
                         choice = choices.consider(choice, bounds.reach, feature, distance, point, normal)
         return choice
 
     @wp.func
     def with_point(
-        choice: Choice, height: wp.array2d(dtype=scalar), field: Field, hull: Hull, bounds: Bounds,
-        packed: PackedShapes, row: int, column: int,
+        choice: Choice, data: Data, field: Field, hull: Hull, bounds: Bounds,
+        packed: PackedShapes, key: wp.vec3i,
     ):  # fmt: skip
         """Consider a point of the field with the faces and edges of the hull."""
-        point = grid.surface_point(height, field.row, field.shape, field.size, row, column)
+        point = surface.corners_at(data, field, key)[0]
         local = wp.transform_point(wp.transform_inverse(hull.pose), point)
         most, outer = outermost(hull, packed, local, bounds.room)
         if most < bounds.room:
             choice = with_face(
-                choice, height, field, hull, bounds, packed, row, column, point, local,
+                choice, data, field, hull, bounds, packed, key, point, local,
                 most, outer,
             )  # fmt: skip
             if most > scalar(0.0):
-                choice = with_edge_over(choice, height, field, hull, bounds, packed, row, column, point, local)
+                choice = with_edge_over(choice, data, field, hull, bounds, packed, key, point, local)
         return choice
 
-    return SimpleNamespace(with_point=with_point)
+    return SimpleNamespace(with_point=with_point, face_plane=face_plane, outermost=outermost)

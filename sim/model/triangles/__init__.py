@@ -1,0 +1,1 @@
+"""Static triangle meshes that bodies touch."""
