@@ -17,14 +17,14 @@ from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import touch_functions
 from warp_kernels.types import CAPSULE, PLANE, kernel_module, warp_types
-from warp_kernels.variants import used_arguments_only
+from warp_kernels.variants import looped_over_slots, used_arguments_only
 
 VARIANTS = {"evaluate_kernels": [(family,) for family in FAMILIES]}
 
 
 @functools.cache
-def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
-    """Kernel ``evaluate`` of one precision and family of pairs, launched over (slot, world)."""
+def evaluate_kernels(scalar: Any, family: str, looping: bool) -> SimpleNamespace:
+    """Kernel ``evaluate`` of one precision and family of pairs, over (slot, world), or worlds if ``looping``."""
     t = warp_types(scalar)
     vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
     touch = touch_functions(scalar)
@@ -37,7 +37,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
     convex = convex_contact_functions(scalar)
     field = field_contact_functions(scalar)
     hulls = hull_contact_functions(scalar)
-    module = kernel_module(f"collision.evaluate_{family}", scalar)
+    module = kernel_module(f"collision.evaluate_{family}", scalar, looping=looping)
 
     @wp.func
     def contact_in_slot(
@@ -75,6 +75,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
         return closed.closed_contact(geometries, a, b, feature, pose_a, size_a, pose_b, size_b)
 
     @wp.kernel(name=f"evaluate_{family}", module=module, enable_backward=family != ON_PLANE)
+    @looped_over_slots(looping)
     @used_arguments_only
     def evaluate(
         # Model
