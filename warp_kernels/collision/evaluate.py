@@ -12,32 +12,42 @@ from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.materials import material_functions
-from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, HULL_ON_FIELD, ON_PLANE, ROUND_ON_FIELD
+from warp_kernels.collision.pairs import (
+    CONVEX_SHAPES,
+    HULL_ON_FIELD,
+    ON_PLANE,
+    PAIR_KERNELS,
+    ROUND_ON_FIELD,
+    family_of_kernels,
+)
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import touch_functions
 from warp_kernels.types import CAPSULE, PLANE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
-VARIANTS = {"evaluate_kernels": [(family,) for family in FAMILIES]}
+VARIANTS = {"evaluate_kernels": [(name,) for name in PAIR_KERNELS]}
 
 
 @functools.cache
-def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
-    """Kernel ``evaluate`` of one precision and family of pairs, launched over (slot, world)."""
+def evaluate_kernels(scalar: Any, name: str) -> SimpleNamespace:
+    """Kernel ``evaluate`` of one precision and name of PAIR_KERNELS, launched over (slot, world)."""
+    family = family_of_kernels(name)
     t = warp_types(scalar)
     vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
     touch = touch_functions(scalar)
-    balls = inner_ball_functions(scalar)
     frame = geometry_frame_functions(scalar)
     structs = collision_structs(scalar)
     Geometries, PackedShapes = structs.Geometries, structs.PackedShapes
     materials = material_functions(scalar)
-    closed = closed_form_functions(scalar, family)
-    convex = convex_contact_functions(scalar)
-    field = field_contact_functions(scalar)
-    hulls = hull_contact_functions(scalar)
-    module = kernel_module(f"collision.evaluate_{family}", scalar)
+    closed = closed_form_functions(scalar, name)
+    # Only what the family needs, as in detect.py.
+    nothing = SimpleNamespace()
+    convex = convex_contact_functions(scalar) if family == CONVEX_SHAPES else nothing
+    balls = inner_ball_functions(scalar) if family == CONVEX_SHAPES else nothing
+    field = field_contact_functions(scalar) if family == ROUND_ON_FIELD else nothing
+    hulls = hull_contact_functions(scalar) if family == HULL_ON_FIELD else nothing
+    module = kernel_module(f"collision.evaluate_{name}", scalar)
 
     @wp.func
     def contact_in_slot(
@@ -74,7 +84,7 @@ def evaluate_kernels(scalar: Any, family: str) -> SimpleNamespace:
             )  # fmt: skip
         return closed.closed_contact(geometries, a, b, feature, pose_a, size_a, pose_b, size_b)
 
-    @wp.kernel(name=f"evaluate_{family}", module=module, enable_backward=family != ON_PLANE)
+    @wp.kernel(name=f"evaluate_{name}", module=module, enable_backward=family != ON_PLANE)
     @used_arguments_only
     def evaluate(
         # Model

@@ -13,6 +13,9 @@ CLOSED_FORM = "closed_form"  # closed.py
 CONVEX_SHAPES = "convex_shapes"  # found by support functions: convex/detect.py and convex/contact.py
 ROUND_ON_FIELD = "round_on_field"  # round bodies on heightfields: field/candidates.py and field/contact.py
 HULL_ON_FIELD = "hull_on_field"  # boxes and convex meshes on heightfields: field/hulls.py and field/hull_contact.py
+# In place of CLOSED_FORM where all pairs of a model are among BALL_PAIRS: the same with the other shapes left out, which take more
+# than half the time to compile.
+BALLS = "balls"
 FAMILIES = (ON_PLANE, CLOSED_FORM, CONVEX_SHAPES, ROUND_ON_FIELD, HULL_ON_FIELD)
 
 # The family of each pair of types (first <= second) that can touch, and the most contacts that it can have at once, but for that
@@ -52,3 +55,12 @@ COLLISION_PAIRS = {
     (ELLIPSOID, ELLIPSOID): (CONVEX_SHAPES, 1),
     (ELLIPSOID, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
 }
+BALL_PAIRS = frozenset({(SPHERE, SPHERE), (SPHERE, CAPSULE), (SPHERE, BOX)})
+
+# What kernels are made for.
+PAIR_KERNELS = (*FAMILIES, BALLS)
+
+
+def family_of_kernels(name: str) -> str:
+    """The family of the pairs that kernels of a name of PAIR_KERNELS work on."""
+    return CLOSED_FORM if name == BALLS else name
