@@ -7,7 +7,7 @@ from examples.garbage import importing
 with importing():
     from examples.ahead import begin
 
-    # Before PyTorch and what all examples use are imported, which takes as long as the compiler for what all kernels share.
+    # Before PyTorch and what all examples use are imported: meanwhile the compiler makes what all kernels share.
     begin(sys.orig_argv)
     import torch  # noqa: F401
 

@@ -59,7 +59,7 @@ def compile_pictures(device: str | None) -> None:
 
 
 def compile_motions() -> None:
-    """Begin with the kernels of an arm and a ball on a CPU: first of poses and forces at rest, then of a rollout and its way back."""
+    """Begin with the kernels of an arm and a ball: of poses and forces at rest, then of a rollout and its way back."""
     rest = [
         kinematics_kernels(FLOAT).kinematics,
         frame_kernels(FLOAT).frame_pose,

@@ -29,8 +29,8 @@ HEADER = """#define WP_TILE_BLOCK_DIM {block_dim}
 #define WP_NO_CRT
 #include "builtin.h"
 """
-# How Warp begins a source that needs no numbers of 16 bits, and the flag that leaves them out of the header too: without
-# them it is parsed in two thirds of the time. That Warp defines it once more is no contradiction, since both are empty.
+# How Warp begins a source without numbers of type bfloat16, and the flag that leaves these out of the header too: it is
+# then parsed in two thirds of the time. Both define the same, so that the compiler doesn't complain.
 WITHOUT_BFLOAT16 = b"#define WP_NO_BFLOAT16\n"
 WITHOUT_BFLOAT16_FLAG = "-DWP_NO_BFLOAT16="
 # What the header itself needs of its templates is made once, and not for every module.
@@ -109,7 +109,8 @@ class Headers:
     def _slot(self, turn: "_Turn") -> Iterator[None]:
         """Wait for a core, and for modules with other options of LLVM: the compiler itself would wait on a core.
 
-        What was asked for first goes first, and the longest sources of that, so that no core is left with a long one at the end.
+        What was asked for first goes first. Of that the longest sources do, so that no core is left with a long one at
+        the end.
         """
         with self._turn:
             self._waiting.append(turn)
@@ -154,7 +155,13 @@ class Headers:
 
 @dataclass(eq=False)
 class _Turn:
-    """A module that waits to be compiled: options of LLVM, its number of :meth:`Headers.ask`, and the length of its source [bytes]."""
+    """A module that waits to be compiled.
+
+    Attributes:
+        options: options of LLVM.
+        asked: its number of :meth:`Headers.ask`.
+        size: length of its source [bytes].
+    """
 
     options: list[str]
     asked: int

@@ -66,10 +66,10 @@ def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
 def compile_ahead(kernels: Iterable[wp.Kernel], device: wp.Device) -> None:
     """Compile the modules of kernels that a CPU will need, unless they are cached.
 
-    That happens beside whatever the caller does next, without a line of progress unless that has to wait; at its default
-    log level Warp names the modules. The first one brings what all share, see :mod:`sim.arrays.headers`. Modules of one
-    call are compiled before those of later ones. Nothing is raised: what could not be compiled is compiled when it is
-    needed, and that says why not.
+    That happens beside whatever the caller does next. There is no line of progress until something has to wait for
+    them; at its default log level Warp names the modules. The first one brings what all share, see
+    :mod:`sim.arrays.headers`. Modules of one call are compiled before those of later ones. Nothing is
+    raised: what could not be compiled is compiled when it is needed, and that says why not.
     """
     ahead = _compiled_ahead(os.getpid())
     modules = {kernel.module.name: kernel.module for kernel in kernels if device.is_cpu}
@@ -99,7 +99,10 @@ def quiet() -> Iterator[None]:
 
 
 def _compile(modules: list[wp.Module], device: wp.Device, ahead: list[Future]) -> None:
-    """Compile modules in several threads, and wait for those that are compiled ahead; the compiler lets others run meanwhile."""
+    """Compile modules in several threads, and wait for those that are compiled ahead.
+
+    The compiler lets other threads run meanwhile.
+    """
     pool, headers = _compilers(os.getpid())
     asked = headers.ask()
     futures: list[Future] = []

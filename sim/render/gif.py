@@ -54,6 +54,7 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
     nearest.putpalette(palette)
     height, width = pictures.shape[1:3]
     pattern = np.tile(BAYER, (height // 4 + 1, width // 4 + 1))[:height, :width, None] * DITHER
+
     def nearest_colors(picture: np.ndarray) -> np.ndarray:
         dithered = np.clip(np.round(picture + pattern), 0, 255).astype(np.uint8)
         return np.asarray(images.fromarray(dithered).quantize(palette=nearest, dither=images.Dither.NONE))

@@ -344,8 +344,8 @@ class Renderer:
 def draw_together(renderers: Sequence[Renderer], poses: np.ndarray, frames: Sequence[int]) -> list[np.ndarray]:
     """Draw frames of a motion, as many at a time as there are renderers.
 
-    A core that has nothing to do in one picture works on another. Where there is a renderer for each core, each draws in one
-    thread: bands would have to wait for Python's lock again and again where other threads hold it.
+    A core that has nothing to do in one picture works on another. Where there is a renderer for each core, each draws
+    in one thread: for every band it would have to wait for Python's lock, which other threads may hold.
 
     Args:
         renderers: equal renderers.

@@ -139,7 +139,10 @@ class Bench:
         }
         for family in FAMILIES:
             if family == FAMILIES[0] or self.collision.has_pairs(family):
-                kernel, pairs = detect_kernels(scalar, self.collision.kernels_of(family)).detect, self.collision.pairs[family]
+                kernel, pairs = (
+                    detect_kernels(scalar, self.collision.kernels_of(family)).detect,
+                    self.collision.pairs[family],
+                )
                 launch(kernel, self.num_worlds, *sources, device=self.device, pairs=pairs, **named)
 
     def at_rest(self) -> wp.array:

@@ -21,7 +21,7 @@ from warp_kernels.collision.pairs import (
     ON_PLANE,
     PAIR_KERNELS,
     ROUND_ON_FIELD,
-    family_of_kernels,
+    base_family,
 )
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
@@ -35,7 +35,7 @@ VARIANTS = {"detect_kernels": [(name,) for name in PAIR_KERNELS]}
 @functools.cache
 def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
     """Kernel ``detect`` of one precision and name of PAIR_KERNELS, launched over (world,), one family after the other."""
-    family = family_of_kernels(name)
+    family = base_family(name)
     t = warp_types(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     frame = geometry_frame_functions(scalar)

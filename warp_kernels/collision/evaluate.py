@@ -18,7 +18,7 @@ from warp_kernels.collision.pairs import (
     ON_PLANE,
     PAIR_KERNELS,
     ROUND_ON_FIELD,
-    family_of_kernels,
+    base_family,
 )
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
@@ -32,7 +32,7 @@ VARIANTS = {"evaluate_kernels": [(name,) for name in PAIR_KERNELS]}
 @functools.cache
 def evaluate_kernels(scalar: Any, name: str) -> SimpleNamespace:
     """Kernel ``evaluate`` of one precision and name of PAIR_KERNELS, launched over (slot, world)."""
-    family = family_of_kernels(name)
+    family = base_family(name)
     t = warp_types(scalar)
     vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
     touch = touch_functions(scalar)

@@ -61,6 +61,6 @@ BALL_PAIRS = frozenset({(SPHERE, SPHERE), (SPHERE, CAPSULE), (SPHERE, BOX)})
 PAIR_KERNELS = (*FAMILIES, BALLS)
 
 
-def family_of_kernels(name: str) -> str:
+def base_family(name: str) -> str:
     """The family of the pairs that kernels of a name of PAIR_KERNELS work on."""
     return CLOSED_FORM if name == BALLS else name
