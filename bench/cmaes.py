@@ -38,6 +38,7 @@ PAPER = {
     "golf": "50 iterations; CMA-ES not within 1,500 episodes",
     "friction": "10 iterations from 0.002 to about 0.2",
 }
+FEW = 3  # searches whose figures the table lists one by one
 # Parameters whose chi square exceeds the least by no more than this lie within one standard deviation of the best fit,
 # for one unknown.
 NEAR_THE_BEST = 1.0
@@ -197,7 +198,7 @@ def estimate_problem() -> Problem:
     def by_gradients(seed: int) -> Curve:
         found = estimate.fit(scene, seen, seed, estimate.ITERATIONS, "cpu", Progress(None, {}), bar=False)
         # The motions of an iteration, and twice those with derivatives: the whole and once more its intervals.
-        starts = estimate.GUESSES + estimate.STARTS * np.arange(1, len(found.curve) + 1)
+        starts = estimate.GUESSES + estimate.STARTS * np.arange(len(found.curve))
         episodes = (starts + 2 * np.array(found.derivatives)).tolist()
         return Curve([numbers * square for square in found.curve], episodes, found.seconds)
 
@@ -218,7 +219,7 @@ def fit_from(scene: box.BoxScene, seen: box_motion.Observation, x: np.ndarray) -
     def jacobian(x: np.ndarray, which: np.ndarray) -> np.ndarray:
         return sensitivity.jacobian(x[which], seen.of(which))
 
-    search = fitting.begin(residuals, jacobian, x)
+    search = fitting.begin(residuals(x), jacobian, x)
     lower, upper = x[0] - estimate.MARGIN, x[0] + estimate.MARGIN
     for _ in range(2 * estimate.ITERATIONS):
         fitting.iterate(search, residuals, jacobian, lower, upper, estimate.LONGEST_STEP, settled=0.0)
@@ -294,13 +295,31 @@ def table(runs: list[Run]) -> str:
         ours = [run for run in own if run.method == "gradients"]
         others = [run for run in own if run.method == "CMA-ES"]
         cells = (
-            name, str(own[0].unknowns), PAPER.get(name, ""),
-            ", ".join(f"{needed(run)}{'' if run.there is None else f' ({run.there})'}" for run in ours),
-            ", ".join(map(taken, ours)), ", ".join(map(needed, others)), ", ".join(map(taken, others)),
-            ", ".join(map(reached, others)),
+            name, str(own[0].unknowns), PAPER.get(name, ""), *counted(ours), *counted(others),
+            ", ".join(map(reached, others)) if len(others) <= FEW else worst(others),
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def counted(runs: list[Run]) -> tuple[str, str]:
+    """Episodes and seconds to the goal: of each search with its iterations where they are few, else medians."""
+    if len(runs) <= FEW:
+        iterations = [f" ({run.there})" if run.method == "gradients" and run.there is not None else "" for run in runs]
+        each = ", ".join(f"{needed(run)}{more}" for run, more in zip(runs, iterations, strict=True))
+        return each, ", ".join(map(taken, runs))
+    there = [run for run in runs if run.there is not None]
+    counts = [run.episodes[run.there] for run in there if run.there is not None]
+    share = f"{len(there)} of {len(runs)} searches: {min(counts)} to {max(counts)}, median {np.median(counts):g}"
+    if len(there) < len(runs):
+        share += f"; the others not in {max(run.episodes[-1] for run in runs)}"
+    return share, f"median {np.median([float(taken(run)) for run in runs]):.1f}"
+
+
+def worst(runs: list[Run]) -> str:
+    """The range of the least losses."""
+    least = [run.best[-1] for run in runs]
+    return f"{min(least):.1f} to {max(least):.1f}"
 
 
 def in_short(runs: list[Run]) -> str:

@@ -29,6 +29,7 @@ FILM = {
     "throw": "An arm throws a ball at a target",
     "throws": "The same in 64 worlds, each with a target of its own",
     "golf": "A linkage hits a ball to rest at a mark",
+    "pick": "An arm carries a box, held by friction alone",
     "push": "A box is pushed to a place and turn",
     "jump": "A quadruped jumps onto a step",
     "parking": "A racecar backs into a gap",
@@ -60,12 +61,18 @@ def write(path: Path, frames: Sequence[Image.Image], seconds: float) -> None:
     )  # fmt: skip
 
 
-def film(folder: Path, size: tuple[int, int]) -> list[Image.Image]:
+def clips(out: Path, pages: Path) -> list[Path]:
+    """The animations of the film: those of the examples' output, and where there is none that of the pages."""
+    found = [(out / name / f"{name}.gif", pages / f"{name}.webp") for name in FILM]
+    return [own if own.is_file() else page for own, page in found]
+
+
+def film(animations: Sequence[Path], size: tuple[int, int]) -> list[Image.Image]:
     """The animations one after the other, each with what it shows, at ``FILM_RATE`` frames per second."""
     font = ImageFont.load_default(20)
     frames = []
-    for name, caption in FILM.items():
-        pictures, seconds = read(folder / name / f"{name}.gif", size)
+    for animation, caption in zip(animations, FILM.values(), strict=True):
+        pictures, seconds = read(animation, size)
         count = int(len(pictures) * seconds * FILM_RATE)
         for number in range(count):
             picture = pictures[min(int(number / (FILM_RATE * seconds)), len(pictures) - 1)].copy()
@@ -108,9 +115,9 @@ def main() -> None:
             written.append(folder / f"{name}_{PLOTS[name]}")
             with Image.open(out / PLOTS[name]) as plot:
                 plot.convert("RGB").quantize(64).save(written[-1], optimize=True)
-    if all((options.out / name / f"{name}.gif").is_file() for name in FILM):
+    if (options.out / WORLDS / f"{WORLDS}.gif").is_file():  # the pages show a still of it
         written.append(folder / "film.webp")
-        write(written[-1], film(options.out, SIZE), 1.0 / FILM_RATE)
+        write(written[-1], film(clips(options.out, folder), SIZE), 1.0 / FILM_RATE)
     for path in written:
         print(f"{path}: {path.stat().st_size / 1000.0:.0f} kB")
 

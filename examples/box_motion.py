@@ -118,8 +118,7 @@ class Sensitivity:
         scene, rows = self.scene, self.scene.steps // self.every
         start, push = (torch.as_tensor(value).expand(len(x), -1) for value in (np.r_[scene.q0, scene.qd0], scene.push))
         inputs = Inputs(push.expand(rows, -1, -1), None)
-        q0, qd0 = start.split([scene.model.nq, scene.model.nv], dim=1)
-        motion = self.worlds.run(x, q0, qd0, inputs, rows + 1)
+        motion = self.worlds.run(x, start.split([scene.model.nq, scene.model.nv], dim=1), inputs, rows + 1)
         slopes = self.worlds.derivatives(x, motion, inputs, start.new_zeros(*start.shape, 0))[1:, :, : scene.model.nq]
         q = motion.q[1:].requires_grad_()
         # An observation's numbers depend on the state at its time alone: one way back for each of them.

@@ -127,20 +127,21 @@ class Fit:
         return np.arange(len(loss)) * STARTS + loss.argmin(axis=1)
 
 
-def guess(scene: box.BoxScene, seen: Observation, seed: int, device: str | None) -> np.ndarray:
+def guess(scene: box.BoxScene, seen: Observation, seed: int, device: str | None) -> tuple[np.ndarray, np.ndarray]:
     """The best of many random guesses. All boxes start alike, so a guess has the same motion for all of them.
 
     Returns:
-        logarithms [n * STARTS, 4], grouped by box.
+        logarithms [n * STARTS, 4], grouped by box, and their residuals [n * STARTS, observed numbers].
     """
     rng = np.random.default_rng([seed, 2])
     count = min(GUESSES * len(seen.position_noise), MOST_GUESSES)
     guesses = np.log(rng.uniform(box.LEAST, box.MOST, (count, len(box.UNKNOWNS))))
     with torch.no_grad():
         q = Motion(scene, count, device).states(torch.tensor(guesses))[0]
-        loss = deviations(q[:, :, None], seen).square().sum(dim=-1)
-        best = loss.topk(STARTS, dim=0, largest=False).indices
-    return guesses[best.T.flatten().cpu().numpy()]
+        found = deviations(q[:, :, None], seen)
+        best = found.square().sum(dim=-1).topk(STARTS, dim=0, largest=False).indices
+        found = found[best, torch.arange(best.shape[1])].transpose(0, 1).flatten(0, 1)
+    return guesses[best.T.flatten().cpu().numpy()], found.cpu().numpy()
 
 
 def estimate(
@@ -205,7 +206,8 @@ def fit(
 
     before = processes.from_first(kept.load())
     if before is None:
-        search = begin(residuals, jacobian, guess(scene, seen, seed, device))
+        x, found = guess(scene, seen, seed, device)
+        search = begin(found, jacobian, x)
         curve, derivatives, seconds = list[float](), list[int](), list[float]()
     else:
         curve, derivatives, seconds = (list(before.pop(name)) for name in ("curve", "derivatives", "seconds"))

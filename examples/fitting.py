@@ -49,11 +49,11 @@ class Search:
         return np.einsum("nri,nrj->nij", self.jacobian, self.jacobian)
 
 
-def begin(residuals: Residuals, jacobian: Jacobian, x: np.ndarray) -> Search:
-    """Evaluate the starting points [n, unknowns]."""
+def begin(residuals: np.ndarray, jacobian: Jacobian, x: np.ndarray) -> Search:
+    """Searches from starting points [n, unknowns] with their residuals [n, m]."""
     everyone = np.arange(len(x))
     return Search(
-        x.copy(), residuals(x), jacobian(x, everyone), np.ones(len(x), dtype=bool), np.full(len(x), FIRST_DAMPING)
+        x.copy(), residuals, jacobian(x, everyone), np.ones(len(x), dtype=bool), np.full(len(x), FIRST_DAMPING)
     )
 
 

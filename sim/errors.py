@@ -2,11 +2,29 @@
 
 
 class ModelError(ValueError):
-    """A model that can't be built or simulated; the message names the link, joint or geometry and what to do."""
+    """A model that can't be built or simulated; the message names the link, joint or geometry and what to do.
+
+    Example:
+        >>> import sim
+        >>> try:
+        ...     sim.load("scenes/robots/manipulator.urdf").q_slice("elbow")
+        ... except sim.ModelError as error:
+        ...     print("elbow" in str(error))
+        True
+    """
 
 
 class ImportFileError(ModelError):
-    """A file that can't be read as a model; the message names the file and the element."""
+    """A file that can't be read as a model; the message names the file and the element.
+
+    Example:
+        >>> import sim
+        >>> try:
+        ...     sim.load("nowhere.urdf")
+        ... except sim.ImportFileError as error:
+        ...     print("nowhere.urdf" in str(error))
+        True
+    """
 
     def __init__(self, path: object, message: str, element: str | None = None):
         where = f"{path}" if element is None else f"{path}: {element}"

@@ -37,8 +37,8 @@ LARGE = 2**30
 # with one of the solvers.
 CONSTANT = {
     "q0", "table", "cursor", "cursor_step", "near", "turning_link", "cone_link", "cone_kind", "drag_link", "drag_size",
-    "drag_placement", "constrained", "paths",
-    "trees", "constraint_overflow", "common_wrench", "_adjoint_memory", "no_acceleration", "_no_rate", "spinning_tree",
+    "drag_placement", "constrained", "paths", "trees", "constraint_overflow", "common_wrench", "_adjoint_memory",
+    "no_acceleration", "_no_rate", "_no_change", "_no_weight", "spinning_tree",
 }  # fmt: skip
 # What stays zero where there is no room for it.
 COUNTS = {

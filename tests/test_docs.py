@@ -236,7 +236,7 @@ def test_results_page_has_all_sections(tmp_path) -> None:
     page = results.page(tmp_path)
     assert "| golf | 50 iterations; CMA-ES not within 1,500 episodes | 2 | 1 | 5, 5, 5 | 1.2 |" in page
     assert "Missed: golf at (3.00, 0.25) m: 12.3 cm off." in page
-    assert "| boxes | 4 | friction | 1.3% | 1.25 | 75.0% | 9 | 12 |" in page
+    assert "| boxes | 4 | friction | 1.3% | 1.25 | 75.0% ± 10.9% | 9 | 12 |" in page
     assert "3 of 4." in page
     assert "2 cores of P, load average 0.1 beforehand; python 3." in page
     assert "| estimate | 4 |  | 520 (1), 600 (1) | 1.5, 1.5 | not reached in 16 | 0.7 | 91.5 |" in page

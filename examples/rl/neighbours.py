@@ -20,7 +20,7 @@ def beside(env: VectorEnv, worlds: int, differentiable: bool) -> VectorEnv:
     """
     env.reset(seed=0)
     kept = env.get_state()
-    more = [*kept["data"], *kept["parameters"]]
+    more = [*kept["data"], *kept["parameters"], *([] if kept["act"] is None else ["states of actuators"])]
     if more:
         raise ModelError(
             f"{type(env.task).__name__}: stored states can't be simulated again, since episodes differ in "

@@ -88,6 +88,12 @@ class DeviceModel:
 
     Raises:
         ModelError: for an unknown parameter, a wrong shape, a value that is not finite, a zero quaternion.
+
+    Example:
+        >>> import sim
+        >>> device_model = sim.DeviceModel(sim.load("scenes/robots/manipulator.urdf"), "cpu")
+        >>> device_model.parameters["mass"].shape, device_model.link_parent.numpy().tolist()
+        ((1, 7), [-1, 0, 1, 2, 3, 4, 5])
     """
 
     def __init__(

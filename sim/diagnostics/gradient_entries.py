@@ -18,7 +18,7 @@ AXES = ("x", "y", "z")
 # the actuator's force is no longer that of the end of the step.
 ONLY_POSITIVE = (
     "geometry_size", "friction_loss", "contact_damping", "torsional_friction", "rolling_friction", "actuator_kp",
-    "actuator_kd", "tendon_friction_loss",
+    "actuator_kd", "tendon_friction_loss", "tendon_armature",
 )  # fmt: skip
 # What the numbers of solref and solimp mean, by how many they are.
 SOFTNESS = {

@@ -61,6 +61,14 @@ class GradientReport:
         about: lines that describe what was compared.
         jumps: where the loss changes by something else than the integral of its derivatives, over 5 cm, 0.05 rad or 5 %
             of a parameter.
+
+    Example:
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> report = sim.check_gradients(simulator, simulator.initial_state(), steps=2, wrt=["q"])
+        >>> report.wrong, len(report.entries)
+        ((), 7)
     """
 
     entries: tuple[CheckedEntry, ...]

@@ -296,6 +296,16 @@ def difference(model: Model | DeviceModel, q0: Array, q1: Array) -> wp.array:
 
     Returns:
         [num_worlds, nv].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/quadruped.urdf", floating_base=True, dtype="float64")
+        >>> q0 = model.q0[None]
+        >>> q1 = q0.copy()
+        >>> q1[0, 3:7] = 0.0, 0.0, np.sin(0.1), np.cos(0.1)  # turned by 0.2 rad about z
+        >>> sim.difference(model, q0, q1).numpy()[0, :6].round(6).tolist()
+        [0.0, 0.0, 0.0, 0.0, 0.0, 0.2]
     """
     m = on_device(model, q0, q1)
     q0 = batch(m, "q0", q0, (m.model.nq,))

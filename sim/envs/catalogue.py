@@ -33,6 +33,12 @@ def make_task(name: str, **options: Any) -> Task:
 
     Raises:
         ModelError: for an unknown name or option.
+
+    Example:
+        >>> import sim.envs
+        >>> task = sim.envs.make_task("Pendulum-3")
+        >>> type(task).__name__, task.max_episode_length
+        ('Pendulum', 100)
     """
     pendulum = re.fullmatch(r"Pendulum-(\d+)", name)
     given = {"links": int(pendulum[1]), **options} if pendulum else options

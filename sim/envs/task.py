@@ -22,30 +22,49 @@ class TaskState:
         qd: joint velocities [n, nv].
         steps: how many environment steps each episode is old [n], int64.
         data: what else a task keeps for each environment, such as a target, [n, ...] by name.
+        act: states of actuators that have one [n, na]; None for zeros where episodes begin, and where there are none.
+
+    Example:
+        >>> import sim.envs
+        >>> env = sim.envs.make("CartpoleSwingup", num_envs=4, device="cpu", seed=0)
+        >>> _ = env.reset()
+        >>> env.state.q.shape, env.state.steps.tolist()
+        (torch.Size([4, 2]), [0, 0, 0, 0])
     """
 
     q: torch.Tensor
     qd: torch.Tensor
     steps: torch.Tensor
     data: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    act: torch.Tensor | None = None
 
     def detach(self) -> "TaskState":
         """The same numbers without their history."""
         data = {name: value.detach() for name, value in self.data.items()}
-        return TaskState(self.q.detach(), self.qd.detach(), self.steps, data)
+        act = None if self.act is None else self.act.detach()
+        return TaskState(self.q.detach(), self.qd.detach(), self.steps, data, act)
 
     def clone(self) -> "TaskState":
         """The same numbers in memory of their own, without their history."""
-        data = {name: value.detach().clone() for name, value in self.data.items()}
-        return TaskState(self.q.detach().clone(), self.qd.detach().clone(), self.steps.clone(), data)
+        cut = self.detach()
+        data = {name: value.clone() for name, value in cut.data.items()}
+        act = None if cut.act is None else cut.act.clone()
+        return TaskState(cut.q.clone(), cut.qd.clone(), cut.steps.clone(), data, act)
+
+    def with_states(self, states: Sequence[torch.Tensor], steps: torch.Tensor | None = None) -> "TaskState":
+        """With other q, qd and, where actuators have states, act, and perhaps another age."""
+        q, qd = states[:2]
+        act = states[2] if len(states) > 2 else None
+        return TaskState(q, qd, self.steps if steps is None else steps, self.data, act)
 
     def with_rows(self, rows: torch.Tensor, others: "TaskState") -> "TaskState":
         """With the states of some environments in place of those at these rows [k], whose history ends here."""
         if self.data.keys() != others.data.keys():
             raise ModelError(f"a state has the data {sorted(others.data)}; those before had {sorted(self.data)}")
         data = {name: value.index_copy(0, rows, others.data[name]) for name, value in self.data.items()}
-        q, qd, steps = (getattr(self, name).index_copy(0, rows, getattr(others, name)) for name in ("q", "qd", "steps"))
-        return replace(self, q=q, qd=qd, steps=steps, data=data)
+        names = ["q", "qd", "steps"] if self.act is None else ["q", "qd", "steps", "act"]
+        arrays = {name: getattr(self, name).index_copy(0, rows, getattr(others, name)) for name in names}
+        return replace(self, **arrays, data=data)
 
 
 class Task(ABC):
@@ -65,6 +84,12 @@ class Task(ABC):
         action_low: least action, one number or one for each entry.
         action_high: greatest action, likewise. What an actuator gets is clamped between both.
         dtype: as given.
+
+    Example:
+        >>> import sim.envs
+        >>> task = sim.envs.make_task("CartpoleSwingup")
+        >>> isinstance(task, sim.envs.Task), task.dt, task.frame_skip
+        (True, 0.004166666666666667, 4)
     """
 
     dt: float = 1 / 240
@@ -134,9 +159,15 @@ class Task(ABC):
         """
         return {}
 
-    def episodes(self, q: torch.Tensor, qd: torch.Tensor, data: Mapping[str, torch.Tensor] | None = None) -> TaskState:
-        """The state of episodes that begin with these coordinates [n, nq] and velocities [n, nv]."""
-        return TaskState(q, qd, torch.zeros(len(q), dtype=torch.int64, device=q.device), data or {})
+    def episodes(
+        self,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        data: Mapping[str, torch.Tensor] | None = None,
+        act: torch.Tensor | None = None,
+    ) -> TaskState:
+        """The state of episodes that begin with these coordinates [n, nq], velocities [n, nv] and actuator states."""
+        return TaskState(q, qd, torch.zeros(len(q), dtype=torch.int64, device=q.device), data or {}, act)
 
     def uniform(self, shape: Sequence[int], generator: torch.Generator, low: float, high: float) -> torch.Tensor:
         """Random numbers between two, of the task's dtype, on the generator's device."""

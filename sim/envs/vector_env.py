@@ -20,6 +20,7 @@ from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.autograd import step as simulate
 
 AUTORESET_MODES = ("same_step", "next_step", "disabled")
+STATES = ("q", "qd", "act")  # of a TaskState, what the simulator carries on
 Transition = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]
 
 
@@ -67,6 +68,15 @@ class VectorEnv:
 
     Raises:
         ModelError: for options out of range, and by the methods for wrong shapes and a step before a reset.
+
+    Example:
+        >>> import torch
+        >>> import sim.envs
+        >>> env = sim.envs.VectorEnv(sim.envs.make_task("CartpoleSwingup"), num_envs=4, device="cpu", seed=0)
+        >>> observation, info = env.reset()
+        >>> observation, reward, terminated, truncated, info = env.step(torch.zeros(4, env.num_actions))
+        >>> observation.shape == (4, env.num_observations), reward.shape
+        (True, torch.Size([4]))
     """
 
     def __init__(
@@ -97,7 +107,6 @@ class VectorEnv:
         self.simulator = Simulator(
             task.model(), task.dt, num_envs, device, task.contact(), threads=threads, integrator=task.integrator
         )
-        self.simulator.model.require_stateless_actuators("VectorEnv")
         if self.simulator.model.dtype != task.dtype:
             raise ModelError(f"the task's dtype is {task.dtype}, but its model has {self.simulator.model.dtype}")
         self.generator = torch.Generator(self.device)
@@ -109,7 +118,7 @@ class VectorEnv:
         )
         self.action_low, self.action_high = low, high
         # A first look at the task, with random numbers of its own, so that a seed's episodes don't depend on it.
-        probe = task.sample_state(1, torch.Generator(self.device))
+        probe = self._first_states(1, torch.Generator(self.device))
         self.num_observations = int(task.observe(probe).shape[-1])
         self._state: TaskState | None = None
         self._episodes = Episodes(self._flags(False), torch.zeros(num_envs, dtype=self.dtype, device=self.device))
@@ -220,6 +229,7 @@ class VectorEnv:
         return {
             "q": state.q,
             "qd": state.qd,
+            "act": state.act,
             "steps": state.steps,
             "data": dict(state.data),
             "ended": self._episodes.ended.clone(),
@@ -230,10 +240,8 @@ class VectorEnv:
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go back to what :meth:`get_state` has returned, bit for bit; without history."""
-        given = TaskState(state["q"], state["qd"], state["steps"], state["data"]).clone()
-        if given.q.shape != (self.num_envs, self.simulator.model.nq):
-            expected = (self.num_envs, self.simulator.model.nq)
-            raise ModelError(f"set_state: q has shape {tuple(given.q.shape)}; expected {expected}")
+        given = TaskState(state["q"], state["qd"], state["steps"], state["data"], state.get("act")).clone()
+        self._require_shapes("set_state: the state has", given, self.num_envs)
         self._state = given
         self._episodes = Episodes(state["ended"].clone(), state["returns"].clone())
         self._random_parameters = {name: value.clone() for name, value in state["parameters"].items()}
@@ -272,8 +280,7 @@ class VectorEnv:
         ended = terminated | truncated
         returns = self._episodes.returns + reward.detach()
         if self.adjoint_clip < math.inf and after.q.requires_grad:
-            q, qd = clip_adjoint(after.q, after.qd, self.adjoint_clip)
-            after = replace(after, q=q, qd=qd)
+            after = after.with_states(clip_adjoint(after.q, after.qd, self.adjoint_clip, after.act))
         observation = self.task.observe(after)
         info = {
             "final_obs": observation,
@@ -294,25 +301,21 @@ class VectorEnv:
         inputs = self.task.inputs(before, action.clamp(self.action_low, self.action_high))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotFiniteWarning)  # said by terminated and info["not_finite"]
-            q, qd = simulate(
+            found = simulate(
                 self.simulator, before.q, before.qd, inputs.get("tau"), inputs.get("control"),
-                hold=self.task.frame_skip, leave_out_bad_worlds=True,
+                hold=self.task.frame_skip, leave_out_bad_worlds=True, act=before.act,
             )  # fmt: skip
-        bad = ~(q.isfinite().all(dim=1) & qd.isfinite().all(dim=1))
-        q, qd = (torch.where(bad[:, None], old.detach(), new) for new, old in ((q, before.q), (qd, before.qd)))
-        return TaskState(q, qd, before.steps + 1, before.data), bad
+        bad = ~torch.cat(found, dim=1).isfinite().all(dim=1)
+        kept = before.detach()
+        old = (kept.q, kept.qd) if kept.act is None else (kept.q, kept.qd, kept.act)
+        states = [torch.where(bad[:, None], a, b) for a, b in zip(old, found, strict=True)]
+        return before.with_states(states, before.steps + 1), bad
 
     def _begin(self, rows: torch.Tensor) -> None:
         """Begin the episodes of these environments [k]."""
         count = len(rows)
         parameters = self.task.randomise(count, self.generator)
-        first = self.task.sample_state(count, self.generator)
-        model = self.simulator.model
-        if first.q.shape != (count, model.nq) or first.qd.shape != (count, model.nv):
-            raise ModelError(
-                f"sample_state returned q {tuple(first.q.shape)} and qd {tuple(first.qd.shape)}; expected "
-                f"{(count, model.nq)} and {(count, model.nv)}"
-            )
+        first = self._first_states(count, self.generator)
         self._state = first if count == self.num_envs else self.state.with_rows(rows, first)
         self._episodes = Episodes(
             self._episodes.ended.index_fill(0, rows, False), self._episodes.returns.index_fill(0, rows, 0.0)
@@ -324,6 +327,24 @@ class VectorEnv:
                 for name, value in parameters.items()
             }
             self._set_parameters()
+
+    def _first_states(self, count: int, generator: torch.Generator) -> TaskState:
+        """Where episodes begin, with the states of actuators, which are zero unless the task says otherwise."""
+        first = self.task.sample_state(count, generator)
+        if first.act is None and self.simulator.model.na:
+            first = replace(first, act=first.qd.new_zeros(count, self.simulator.model.na))
+        self._require_shapes("sample_state returned", first, count)
+        return first
+
+    def _require_shapes(self, said: str, state: TaskState, count: int) -> None:
+        """Raise ModelError for a state of another shape."""
+        model = self.simulator.model
+        given = {name: getattr(state, name) for name in STATES}
+        expected = {"q": (count, model.nq), "qd": (count, model.nv), "act": (count, model.na) if model.na else None}
+        for name, value in given.items():
+            shape = None if value is None else tuple(value.shape)
+            if shape != expected[name]:
+                raise ModelError(f"{said} {name} {shape}; expected {expected[name]}")
 
     def _set_parameters(self) -> None:
         for name, value in self._random_parameters.items():

@@ -32,6 +32,12 @@ class BaseParameters:
             grow by as much.
         alone: parameters that are determined by themselves.
         never: parameters without any effect.
+
+    Example:
+        >>> from sim.identify import base_parameters
+        >>> found = base_parameters([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]], ["a", "b"])
+        >>> found.combinations.round(6).tolist()  # a + 2 b alone
+        [[1.0, 2.0]]
     """
 
     names: tuple[str, ...]
@@ -75,6 +81,15 @@ def base_parameters(regressor: np.ndarray, names: Sequence[str], tolerance: floa
 
     Raises:
         ModelError: for fewer rows than columns, a wrong number of names, and a regressor of zeros.
+
+    Example:
+        >>> import numpy as np
+        >>> from sim.identify import base_parameters
+        >>> a, b = np.random.default_rng(0).standard_normal((2, 20))
+        >>> regressor = np.stack([a, b, a + 2.0 * b, 0.0 * a], axis=1)
+        >>> found = base_parameters(regressor, ["m1", "m2", "m3", "m4"])
+        >>> len(found.chosen), found.never
+        (2, ('m4',))
     """
     regressor = np.asarray(regressor, dtype=np.float64)
     rows, columns = regressor.shape

@@ -32,6 +32,19 @@ class Excitation:
         sine, cosine: coefficients [harmonics, nv].
         condition: condition number of the base parameters' regressor on this motion, columns scaled to unit length.
         condition_before: the smallest of the random motions that the search started from.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import excite
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> motion = excite(model, period=5.0, acceleration=10.0, starts=5, iterations=5)
+        >>> q, qd, qdd = motion(np.array([0.0, 5.0]))
+        >>> bool(np.abs(qd).max() < 1e-9), bool(np.allclose(q[0], q[1]))
+        (True, True)
     """
 
     model: Model

@@ -27,6 +27,15 @@ class Posterior:
         effective: effective number of independent samples [n].
         samples: of all rounds [n, s, k].
         weights: theirs, whose sum is one [n, s].
+
+    Example:
+        >>> import numpy as np
+        >>> from sim.identify import sample
+        >>> def likelihood(x):
+        ...     return -0.5 * (x[:, :, 0] ** 2)
+        >>> posterior = sample(likelihood, np.zeros((1, 1, 1)), np.ones((1, 1, 1, 1)), 4000, 2, seed=0, bar=False)
+        >>> bool(abs(posterior.quantile(0.975)[0, 0] - 1.96) < 0.1)
+        True
     """
 
     mean: np.ndarray
@@ -96,6 +105,15 @@ def sample(
         rounds: number of rounds.
         seed: seed of the samples.
         bar: whether to show a progress bar.
+
+    Example:
+        >>> import numpy as np
+        >>> from sim.identify import sample
+        >>> def likelihood(x):  # a normal distribution about 1 whose standard deviation is 0.5
+        ...     return -0.5 * ((x[:, :, 0] - 1.0) / 0.5) ** 2
+        >>> posterior = sample(likelihood, np.zeros((1, 1, 1)), np.ones((1, 1, 1, 1)), 1000, 3, seed=0, bar=False)
+        >>> posterior.mean.round(1).tolist(), np.sqrt(posterior.covariance).round(1).tolist()
+        ([[1.0]], [[[0.5]]])
     """
     rng = np.random.default_rng(seed)
     n, peaks, k = mean.shape

@@ -96,7 +96,16 @@ def wrench_columns(
 
 
 def linear_parameters(model: Robot | Model, joint_columns: Sequence[str] = ()) -> torch.Tensor:
-    """The present values of the numbers that :func:`torque_regressor` multiplies, in the order of its columns."""
+    """The present values of the numbers that :func:`torque_regressor` multiplies, in the order of its columns.
+
+    Example:
+        >>> import sim
+        >>> from sim.identify import column_names, linear_parameters
+        >>> model = sim.load("scenes/robots/manipulator.urdf", dtype="float64")
+        >>> values = dict(zip(column_names(model), linear_parameters(model).tolist()))
+        >>> values["mass of link7"] == float(model.parameters["mass"][-1])
+        True
+    """
     robot = as_robot(model)
     _require_columns(joint_columns)
     numbers = to_linear(*(robot.value(name) for name in ("mass", "com", "inertia")))
@@ -104,7 +113,16 @@ def linear_parameters(model: Robot | Model, joint_columns: Sequence[str] = ()) -
 
 
 def column_names(model: Robot | Model, joint_columns: Sequence[str] = ()) -> tuple[str, ...]:
-    """The names of the columns of :func:`torque_regressor`, such as "mass*com_x of forearm" or "damping of elbow"."""
+    """The names of the columns of :func:`torque_regressor`, such as "mass*com_x of forearm" or "damping of elbow".
+
+    Example:
+        >>> import sim
+        >>> from sim.identify import column_names
+        >>> model = sim.load("scenes/robots/manipulator.urdf", dtype="float64")
+        >>> names = column_names(model, ["damping"])
+        >>> names[:3], names[-1]
+        (('mass of link1', 'mass*com_x of link1', 'mass*com_y of link1'), 'damping of joint7')
+    """
     robot = as_robot(model)
     _require_columns(joint_columns)
     links = [f"{name} of {link}" for link in robot.link_names for name in INERTIAL_NAMES]

@@ -69,7 +69,24 @@ def report(fit: Fit) -> str:
 
 
 def cannot_tell(fit: Fit) -> list[str]:
-    """What the data can't tell, and what makes the result doubtful, one sentence each."""
+    """What the data can't tell, and what makes the result doubtful, one sentence each.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, cannot_tell, fit_torques
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
+        >>> model = scene.finalize("float64")
+        >>> time = np.linspace(0.0, 5.0, 501)
+        >>> q, qd, qdd = (each[:, None] for each in (np.sin(time), np.cos(time), -np.sin(time)))
+        >>> tau = sim.inverse_dynamics(model, q, qd, qdd).numpy()
+        >>> tau += 0.01 * np.random.default_rng(0).standard_normal(tau.shape)
+        >>> fit = fit_torques(model, Log(model, time, q, qd, qdd, tau), ["damping of hinge", "armature of hinge"])
+        >>> cannot_tell(fit)
+        ['Nothing that was asked for: all values are determined by the data.']
+    """
     estimate, lines = fit.estimate, []
     endless = [name for name in estimate.not_told if np.isinf(estimate.deviation(name))]
     prior = [name for name in estimate.not_told if name not in endless]
@@ -103,6 +120,22 @@ def plot(fit: Fit) -> Any:
 
     Raises:
         ModelError: without matplotlib, which the extra ``plot`` installs.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, fit_torques, plot
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> time = np.linspace(0.0, 5.0, 501)
+        >>> q, qd, qdd = (each[:, None] for each in (np.sin(time), np.cos(time), -np.sin(time)))
+        >>> tau = sim.inverse_dynamics(model, q, qd, qdd).numpy()
+        >>> tau += 0.01 * np.random.default_rng(0).standard_normal(tau.shape)
+        >>> figure = plot(fit_torques(model, Log(model, time, q, qd, qdd, tau), ["mass of bob"]))
+        >>> len(figure.axes) > 1
+        True
     """
     try:
         from matplotlib.figure import Figure
@@ -130,13 +163,55 @@ def plot(fit: Fit) -> Any:
 
 
 def save_plot(fit: Fit, path: str | os.PathLike[str]) -> None:
-    """Write :func:`plot` to a PNG file."""
+    """Write :func:`plot` to a PNG file.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, fit_torques, save_plot
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> time = np.linspace(0.0, 5.0, 501)
+        >>> q, qd, qdd = (each[:, None] for each in (np.sin(time), np.cos(time), -np.sin(time)))
+        >>> tau = sim.inverse_dynamics(model, q, qd, qdd).numpy()
+        >>> tau += 0.01 * np.random.default_rng(0).standard_normal(tau.shape)
+        >>> fit = fit_torques(model, Log(model, time, q, qd, qdd, tau), ["mass of bob"])
+        >>> path = Path(tempfile.mkdtemp(), "fit.png")
+        >>> save_plot(fit, path)
+        >>> path.read_bytes()[1:4]
+        b'PNG'
+    """
     figure = plot(fit)
     write_file(Path(path), (".png",), lambda name: figure.savefig(name, dpi=110))
 
 
 def save_html(fit: Fit, path: str | os.PathLike[str], title: str = "Identification") -> None:
-    """Write the report with its plots to one HTML file, which needs nothing else."""
+    """Write the report with its plots to one HTML file, which needs nothing else.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, fit_torques, save_html
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> time = np.linspace(0.0, 5.0, 501)
+        >>> q, qd, qdd = (each[:, None] for each in (np.sin(time), np.cos(time), -np.sin(time)))
+        >>> tau = sim.inverse_dynamics(model, q, qd, qdd).numpy()
+        >>> tau += 0.01 * np.random.default_rng(0).standard_normal(tau.shape)
+        >>> fit = fit_torques(model, Log(model, time, q, qd, qdd, tau), ["mass of bob"])
+        >>> path = Path(tempfile.mkdtemp(), "fit.html")
+        >>> save_html(fit, path, title="The bob")
+        >>> "The bob" in path.read_text(encoding="utf-8")
+        True
+    """
     picture = io.BytesIO()
     plot(fit).savefig(picture, format="png", dpi=110)
     encoded = base64.b64encode(picture.getvalue()).decode()

@@ -47,6 +47,22 @@ class TorqueFit:
         base: which combinations of the unknown links' and joints' numbers the motion determines.
         logs: what it was identified from.
         predicted: joint forces by the values found, for each log [n, nv].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, fit_torques
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> time = np.linspace(0.0, 5.0, 501)
+        >>> q, qd, qdd = (each[:, None] for each in (np.sin(time), np.cos(time), -np.sin(time)))
+        >>> tau = sim.inverse_dynamics(model, q, qd, qdd).numpy()
+        >>> tau += 0.01 * np.random.default_rng(0).standard_normal(tau.shape)
+        >>> fit = fit_torques(model, Log(model, time, q, qd, qdd, tau), ["mass of bob"])
+        >>> bool(fit.residual[0] < 0.02), fit.robot.model.link_names
+        (True, ('bob',))
     """
 
     robot: Robot

@@ -92,6 +92,15 @@ def from_pinocchio(
     """Pinocchio's q and v as coordinates and velocities of this model; the inverse of :func:`to_pinocchio`.
 
     Angles of unbounded joints come out between -pi and pi.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/quadruped.urdf", floating_base=True)
+        >>> q, v = sim.to_pinocchio(model, model.q0, np.zeros(model.nv))
+        >>> back, qd = sim.from_pinocchio(model, q, v)
+        >>> bool(np.allclose(back, model.q0)), qd.shape
+        (True, (18,))
     """
     order = _order(model, joint_order)
     turns = _turns(model, unbounded)
@@ -154,7 +163,17 @@ def to_mujoco(model: Model, q: Array, qd: Array, joint_order: Sequence[str] | No
 
 
 def from_mujoco(model: Model, qpos: Array, qvel: Array, joint_order: Sequence[str] | None = None) -> JointState:
-    """MuJoCo's qpos and qvel as coordinates and velocities of this model; the inverse of :func:`to_mujoco`."""
+    """MuJoCo's qpos and qvel as coordinates and velocities of this model; the inverse of :func:`to_mujoco`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/quadruped.urdf", floating_base=True)
+        >>> qpos, qvel = sim.to_mujoco(model, model.q0, np.zeros(model.nv))
+        >>> q, qd = sim.from_mujoco(model, qpos, qvel)
+        >>> q[3:7].tolist()  # the quaternion of the trunk, w last
+        [0.0, 0.0, 0.0, 1.0]
+    """
 
     def convert(link: int, x: Array, u: Array) -> JointState:
         kind = model.joint_type[link]

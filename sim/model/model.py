@@ -203,6 +203,15 @@ class Part:
         keyframes: named states of its file.
         timestep: the time step that its file asks for [s]; None if it states none.
         mujoco: how MuJoCo steps it; None unless it comes from an MJCF file.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ground = scene.add_ground()
+        >>> arm = scene.add_urdf("scenes/robots/manipulator.urdf", position=(1.0, 0, 0))
+        >>> model = scene.finalize()
+        >>> model.q_slice(arm), len(arm.links)
+        (slice(0, 7, None), 8)
     """
 
     name: str
@@ -261,6 +270,12 @@ class Model:
         sensors: what :class:`sim.torch.Sensors` reads.
         drag_boxes: what the medium drags, if there is one.
         transmissions: the actuators of frames and of contacts.
+
+    Example:
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> model.nq, model.link_names[:2], model.parameters["mass"].shape
+        (7, ('link1', 'link2'), (7,))
     """
 
     dtype: str

@@ -94,6 +94,7 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "tendon_wrap_radius": ParameterSpec("tendon_wrap", (), "m", "radius of what a tendon lies around"),
     "tendon_stiffness": ParameterSpec("tendon", (), "N/m", "stiffness of a tendon"),
     "tendon_damping": ParameterSpec("tendon", (), "N s/m", "damping of a tendon"),
+    "tendon_armature": ParameterSpec("tendon", (), "kg", "inertia of a tendon's length; zero: no gradient"),
     "tendon_rest_lower": ParameterSpec("tendon", (), "m", "length below which its spring pushes"),
     "tendon_rest_upper": ParameterSpec("tendon", (), "m", "length above which its spring pulls"),
     "tendon_friction_loss": ParameterSpec("tendon", (), "N", "dry friction of a tendon; zero: no row, no gradient"),
@@ -165,7 +166,8 @@ NOT_NEGATIVE = (
     "mass", "damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping", "geometry_size",
     "friction", "restitution", "torsional_friction", "rolling_friction", "contact_damping", "actuator_kp",
     "actuator_kd", "actuator_force_limit", "actuator_time_constant", "medium_density", "medium_viscosity",
-    "recovery_time", "tendon_stiffness", "tendon_damping", "tendon_friction_loss", "tendon_limit_margin",
+    "recovery_time", "tendon_stiffness", "tendon_damping", "tendon_armature", "tendon_friction_loss",
+    "tendon_limit_margin",
 )  # fmt: skip
 POSITIVE = (
     "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness", "contact_stiffness", "regularisation",

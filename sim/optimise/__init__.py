@@ -16,6 +16,7 @@ from sim.optimise.parametrisations import Knots, Parametrisation, PerStage, Poli
 from sim.optimise.problem import Evaluation, Problem
 from sim.optimise.result import Result
 from sim.optimise.terms import (
+    ActuatorState,
     ContactForce,
     Effort,
     Orientation,
@@ -28,6 +29,7 @@ from sim.optimise.watching import Iteration
 
 __all__ = [
     "MPC",
+    "ActuatorState",
     "Constraint",
     "ContactForce",
     "Cost",

@@ -16,6 +16,19 @@ class Constraint:
         function: from ``q, qd, controls`` to [rows, worlds, k], in PyTorch; rows as for
             :class:`sim.optimise.LeastSquares`.
         equal: zero is wanted, and not at most zero.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Constraint, Effort, Problem, solve
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> there = Constraint(lambda q, qd, controls: q[-1:] - 1.0, equal=True)
+        >>> found = solve(Problem(simulator, 20, [Effort(1e-3)], constraints=[there]), "ilqr", iterations=5)
+        >>> round(float(found.q[-1, 0]), 2)
+        1.0
     """
 
     def __init__(self, function: Function | None = None, *, equal: bool = False):
@@ -48,6 +61,16 @@ class JointRange(Constraint):
 
     Args:
         margin: distance to keep from the limits [rad or m].
+
+    Example:
+        >>> import sim
+        >>> from sim.optimise import Effort, JointRange, Position, Problem, solve
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> there = Position("link7", (0.3, 0.4, 0.9), weight=100.0, at=-1)
+        >>> problem = Problem(simulator, 10, [there, Effort(1e-4)], hold=8, constraints=[JointRange(margin=0.1)])
+        >>> bool(solve(problem, "ilqr", iterations=6, rounds=3).violation < 1e-2)
+        True
     """
 
     def __init__(self, margin: float = 0.0):
@@ -79,6 +102,19 @@ class Penalty(LeastSquares):
     Args:
         constraint: the constraint.
         weight: of the squares.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Constraint, Effort, Penalty, Posture, Problem, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> slow = Constraint(lambda q, qd, controls: qd - 2.0)  # at most 2 m/s, softly
+        >>> costs = [Posture([1.0], weight=100.0, at=-1), Effort(1e-5), Penalty(slow, weight=1e3)]
+        >>> bool(ilqr(Problem(simulator, 20, costs, hold=5), iterations=10).qd.max() < 2.1)
+        True
     """
 
     def __init__(self, constraint: Constraint, weight: float):

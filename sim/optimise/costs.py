@@ -24,6 +24,19 @@ class Cost(ABC):
 
     Attributes:
         name: in messages.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Cost, Effort, Problem, Total, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> further = Total(lambda q, qd, controls: -q[-1, :, 0])
+        >>> found = ilqr(Problem(simulator, 20, [further, Effort(1e-3)]), iterations=3)
+        >>> isinstance(further, Cost), bool(found.q[-1, 0] > 0.0)
+        (True, True)
     """
 
     name = "cost"
@@ -43,6 +56,19 @@ class Total(Cost):
     Args:
         function: from ``q, qd, controls`` to [worlds], in PyTorch. For ``ilqr`` it is twice differentiable and a sum
             over stages; :class:`LeastSquares` serves where it is a sum of squares.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Problem, Total, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> bowl = Total(lambda q, qd, controls: 50.0 * (q[-1, :, 0] - 1.0) ** 2)
+        >>> found = ilqr(Problem(simulator, 20, [bowl, Effort(1e-5)]), iterations=5)
+        >>> bool(abs(found.q[-1, 0] - 1.0) < 0.05)
+        True
     """
 
     def __init__(self, function: Function):
@@ -68,6 +94,19 @@ class LeastSquares(Cost):
         weight: of the squares, one for all or [k].
         longest: for ``gradient``: most by which one iteration tries to shorten the residuals of a world, in their unit;
             within it a linear model should be accurate.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, LeastSquares, Problem, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> miss = LeastSquares(lambda q, qd, controls: q[-1:] - 1.0, weight=100.0)
+        >>> found = ilqr(Problem(simulator, 20, [miss, Effort(1e-5)]), iterations=5)
+        >>> bool(abs(found.q[-1, 0] - 1.0) < 0.05)
+        True
     """
 
     def __init__(self, function: Function | None = None, weight: npt.ArrayLike = 1.0, *, longest: float = float("inf")):
@@ -86,7 +125,7 @@ class LeastSquares(Cost):
         return self.function(motion.q, motion.qd, motion.controls)
 
     def columns(self, motion: Motion) -> np.ndarray | None:
-        """Which entry of (2 nv of the state, size of the control) each difference follows one to one [k].
+        """Which entry of (2 nv + na of the state, size of the control) each difference follows one to one [k].
 
         -1 where it depends on more; None where all may. It saves ``ilqr`` their derivatives.
         """

@@ -18,7 +18,15 @@ INTERPOLATIONS = {"hold": 0, "linear": 1, "cubic": 3}
 
 
 class Parametrisation(ABC):
-    """What the unknowns are; of all worlds they are [worlds, size]."""
+    """What the unknowns are; of all worlds they are [worlds, size].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Knots, Parametrisation, PerStage, Policy, Problem
+        >>> all(issubclass(each, Parametrisation) for each in (PerStage, Knots, Policy))
+        True
+    """
 
     @abstractmethod
     def size(self, space: ControlSpace) -> int:
@@ -81,7 +89,21 @@ class OpenLoop(Parametrisation):
 
 
 class PerStage(OpenLoop):
-    """A control of its own in every stage."""
+    """A control of its own in every stage.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, PerStage, Posture, Problem, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 20, [Posture([1.0], at=-1), Effort(1e-5)], controls=PerStage(), hold=5)
+        >>> found = ilqr(problem, iterations=5)
+        >>> found.unknowns.shape, found.q.shape  # 100 steps of the simulator
+        ((20,), (101, 1))
+    """
 
     def matrix(self, stages: int) -> None:
         """The identity."""
@@ -94,6 +116,19 @@ class Knots(OpenLoop):
         count: number of knots.
         interpolation: "hold": each knot until the next; "linear"; "cubic": a spline through the knots whose third
             derivative is continuous at the second and the last but one. What overshoots a limit is cut off there.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Knots, Posture, Problem, lbfgs
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> costs = [Posture([1.0], weight=100.0, at=-1), Effort(1e-5)]
+        >>> found = lbfgs(Problem(simulator, 20, costs, controls=Knots(3, "linear"), scale=10.0))
+        >>> found.unknowns.shape, found.controls.shape
+        ((3,), (20, 1))
     """
 
     def __init__(self, count: int, interpolation: str = "cubic"):
@@ -125,12 +160,28 @@ class Policy(Parametrisation):
     Args:
         module: maps observations [worlds, n] to controls [worlds, size]. It must work row by row, as under
             ``torch.func.vmap``; its parameters are the first guess and stay as they are.
-        observe: what it sees of ``q, qd, stage``; None for q and qd side by side.
+        observe: what it sees of ``q, qd, stage``; None for q, qd and the states of actuators side by side.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> from sim.optimise import Effort, Policy, Posture, Problem, gradient
+        >>> import numpy as np
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> _ = torch.manual_seed(0)
+        >>> costs = [Posture([1.0], weight=10.0), Effort(1e-4)]
+        >>> problem = Problem(simulator, 20, costs, controls=Policy(torch.nn.Linear(2, 1)))
+        >>> found = gradient(problem, iterations=10)
+        >>> found.unknowns.shape, found.cost < 0.9 * found.history[0]
+        ((3,), True)
     """
 
     def __init__(self, module: torch.nn.Module, observe: Observe | None = None):
         self.module = module
-        self.observe = observe or (lambda q, qd, stage: torch.cat([q, qd], dim=-1))
+        self.observe = observe
         self.shapes = {name: value.shape for name, value in module.named_parameters()}
         if not self.shapes:
             raise ModelError("Policy: the module has no parameters")
@@ -157,9 +208,16 @@ class Policy(Parametrisation):
         return rows
 
     def control(
-        self, space: ControlSpace, unknowns: torch.Tensor, q: torch.Tensor, qd: torch.Tensor, stage: int
+        self, space: ControlSpace, unknowns: torch.Tensor, state: tuple[torch.Tensor, ...], stage: int
     ) -> torch.Tensor:
-        """Controls of one stage [worlds, size] with each world's unknowns [worlds, size of the unknowns]."""
+        """Controls of one stage [worlds, size].
+
+        Args:
+            space: what is controlled.
+            unknowns: of each world [worlds, size of the unknowns].
+            state: q [worlds, nq], qd [worlds, nv] and, where there are any, states of actuators [worlds, na].
+            stage: its number.
+        """
         values, first = {}, 0
         for name, shape in self.shapes.items():
             values[name] = unknowns[:, first : first + shape.numel()].reshape(-1, *shape)
@@ -168,9 +226,12 @@ class Policy(Parametrisation):
         def act(parameters: dict[str, torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
             return torch.func.functional_call(self.module, parameters, (seen,))
 
-        found = torch.func.vmap(act)(values, self.observe(q, qd, stage))
-        if found.shape != (len(q), space.size):
-            raise ModelError(f"Policy: the module returned {tuple(found.shape)}; expected ({len(q)}, {space.size})")
+        seen = torch.cat(state, dim=-1) if self.observe is None else self.observe(state[0], state[1], stage)
+        found = torch.func.vmap(act)(values, seen)
+        if found.shape != (len(unknowns), space.size):
+            raise ModelError(
+                f"Policy: the module returned {tuple(found.shape)}; expected ({len(unknowns)}, {space.size})"
+            )
         return space.clamped(found)
 
     def load(self, unknowns: np.ndarray) -> torch.nn.Module:

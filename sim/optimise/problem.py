@@ -20,6 +20,8 @@ from sim.optimise.motion import Motion
 from sim.optimise.parametrisations import OpenLoop, Parametrisation, PerStage, Policy
 from sim.optimise.tangent import Tangent
 from sim.simulation.simulator import Simulator
+from sim.simulation.state import State
+from sim.simulation.trajectory import Trajectory
 from sim.torch.autograd import rollout, rollout_with_contact_forces, step
 from sim.torch.robot.robot import Robot
 
@@ -31,6 +33,19 @@ class Evaluation:
     Attributes:
         cost: of each world [worlds].
         gradient: of each world's cost [worlds, unknowns].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Problem
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 2, [Effort(1.0)])
+        >>> found = problem.evaluate(np.array([[3.0, 4.0]]))
+        >>> type(found).__name__, found.cost.tolist(), found.gradient.tolist()
+        ('Evaluation', [12.5], [[3.0, 4.0]])
     """
 
     cost: np.ndarray
@@ -53,6 +68,7 @@ class Problem:
         hold: steps of the simulator for which each control acts.
         q0: initial coordinates [nq]; None for the model's.
         qd0: initial velocities [nv]; None for rest.
+        act0: initial states of the actuators that have one [na]; None for zeros.
         joints: names of the joints, or a part, whose forces are controlled. None for the inputs of all actuators, or in
             a model without actuators for the forces of all revolute and prismatic joints.
         limits: lower and upper limits of the controls, each a number or [size]. None for those of the actuators' inputs
@@ -64,10 +80,23 @@ class Problem:
         simulator, stages, hold, parametrisation, constraints: as given.
         costs: the terms.
         space: what is controlled.
-        q0, qd0: the initial state [nq], [nv].
+        q0, qd0, act0: the initial state [nq], [nv], [na].
 
     Raises:
         ModelError: for what doesn't fit together, naming the argument.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Posture, Problem
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 20, [Posture([1.0], weight=100.0, at=-1), Effort(1e-5)], hold=5)
+        >>> found = problem.evaluate(np.zeros((1, 20)))  # of one world
+        >>> found.cost.tolist(), found.gradient.shape
+        ([50.0], (1, 20))
     """
 
     def __init__(
@@ -80,6 +109,7 @@ class Problem:
         hold: int = 1,
         q0: npt.ArrayLike | None = None,
         qd0: npt.ArrayLike | None = None,
+        act0: npt.ArrayLike | None = None,
         joints: Joints = None,
         limits: Any = None,
         scale: npt.ArrayLike | None = None,
@@ -100,7 +130,6 @@ class Problem:
         self._simulators: dict[int, tuple[Simulator, dict[str, np.ndarray]]] = {}
         self.simulator = simulator
         self.model = simulator.model
-        self.model.require_stateless_actuators("Problem")
         self.stages, self.hold = int(stages), int(hold)
         self.parametrisation = controls
         self.space = control_space(simulator, self.stages, joints, limits, scale)
@@ -118,9 +147,8 @@ class Problem:
                     f"Problem: constraints hold a {type(constraint).__name__}; give sim.optimise.Constraint"
                 )
             constraint.check(self.model)
-        one = self.worlds(1)
-        q, qd = one.state(self.model.q0 if q0 is None else q0, qd0).numpy()
-        self.q0, self.qd0 = q[0], qd[0]
+        state = self.worlds(1).state(self.model.q0 if q0 is None else q0, qd0, act0)
+        self.q0, self.qd0, self.act0 = (x[0].copy() for x in arrays_of(state))
 
     def __repr__(self) -> str:
         kind = "actuators" if self.space.dofs is None else "joints"
@@ -186,29 +214,39 @@ class Problem:
         with quiet():
             found = run(
                 simulator, self._tensor(self.q0), self._tensor(self.qd0), tau, control, hold=self.hold,
-                leave_out_bad_worlds=True,
+                leave_out_bad_worlds=True, act=self._tensor(self.act0) if self.model.na else None,
             )  # fmt: skip
-        return Motion(found[0], found[1], controls, found[2] if forces else None, self.robot, self.tangent)
+        return self._seen(found, controls, found[-1] if forces else None)
 
     def still_motion(self) -> Motion:
         """A motion of one world that stays where it begins, without simulation, to see what costs return."""
-        q, qd = (self._tensor(x).expand(self.stages + 1, 1, -1) for x in (self.q0, self.qd0))
+        state = [self._tensor(x).expand(self.stages + 1, 1, -1) for x in (self.q0, self.qd0, self.act0)]
         controls = torch.zeros(self.stages, 1, self.space.size, dtype=self.dtype, device=self.device)
         sensors = len(self.simulator.contact_sensors)
         force = controls.new_zeros(self.stages, 1, sensors, 3) if sensors else None
-        return Motion(q, qd, controls, force, self.robot, self.tangent)
+        return self._seen(state, controls, force)
 
     def _closed_loop(self, policy: Policy, simulator: Simulator, unknowns: torch.Tensor) -> Motion:
-        q, qd = (self._tensor(x).expand(len(unknowns), -1) for x in (self.q0, self.qd0))
-        states, controls = [(q, qd)], []
+        first = (self.q0, self.qd0, self.act0) if self.model.na else (self.q0, self.qd0)
+        states, controls = [tuple(self._tensor(x).expand(len(unknowns), -1) for x in first)], []
         for stage in range(self.stages):
-            controls.append(policy.control(self.space, unknowns, q, qd, stage))
+            q, qd, *act = states[-1]
+            controls.append(policy.control(self.space, unknowns, states[-1], stage))
             tau, control = self.space.inputs(controls[-1])
             with quiet():
-                q, qd = step(simulator, q, qd, tau, control, hold=self.hold, leave_out_bad_worlds=True)
-            states.append((q, qd))
-        every_q, every_qd = (torch.stack(parts) for parts in zip(*states, strict=True))
-        return Motion(every_q, every_qd, torch.stack(controls), None, self.robot, self.tangent)
+                states.append(
+                    step(
+                        simulator, q, qd, tau, control, hold=self.hold, leave_out_bad_worlds=True,
+                        act=act[0] if act else None,
+                    )
+                )  # fmt: skip
+        return self._seen([torch.stack(parts) for parts in zip(*states, strict=True)], torch.stack(controls), None)
+
+    def _seen(self, states: Sequence[torch.Tensor], controls: torch.Tensor, force: torch.Tensor | None) -> Motion:
+        """What costs see of q, qd and, where actuators have states, these."""
+        q, qd = states[:2]
+        act = states[2] if self.model.na else qd[..., :0]
+        return Motion(q, qd, act, controls, force, self.robot, self.tangent)
 
     def cost(self, motion: Motion) -> torch.Tensor:
         """The cost of every world [worlds], constraints left aside."""
@@ -237,15 +275,26 @@ class Problem:
         slope = gradient.cpu().numpy().astype(np.float64)
         return Evaluation(np.where(finite, numbers, np.inf), np.where(finite[:, None], slope, 0.0))
 
-    def states_of(self, controls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All states of controls [stages, size]: q [steps + 1, nq] and qd [steps + 1, nv]."""
+    def states_of(self, controls: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All states of controls [stages, size]: q [steps + 1, nq], qd [steps + 1, nv] and act [steps + 1, na]."""
         simulator = self.worlds(1)
         tau, control = self.space.inputs_of_arrays(np.repeat(controls, self.hold, axis=0))
-        trajectory = simulator.rollout(simulator.state(self.q0, self.qd0), tau, control=control)
-        return trajectory.q.numpy()[:, 0].copy(), trajectory.qd.numpy()[:, 0].copy()
+        trajectory = simulator.rollout(self.start(simulator, self.q0, self.qd0, self.act0), tau, control=control)
+        q, qd, act = (x[:, 0].copy() for x in arrays_of(trajectory))
+        return q, qd, act
+
+    def start(self, simulator: Simulator, q: np.ndarray, qd: np.ndarray, act: np.ndarray) -> State:
+        """A state of the simulator's worlds; act has no columns where no actuator has a state."""
+        return simulator.state(q, qd, act if self.model.na else None)
 
     def _tensor(self, values: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(np.asarray(values), dtype=self.dtype, device=self.device)
+
+
+def arrays_of(of: State | Trajectory) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """q [..., nq], qd [..., nv] and act [..., na], the last without columns where no actuator has a state."""
+    q, qd = of.q.numpy(), of.qd.numpy()
+    return q, qd, qd[..., :0] if of.act is None else of.act.numpy()
 
 
 @contextmanager

@@ -22,8 +22,23 @@ class Result:
         converged: whether that was because nothing more was to be gained, or the goal was reached.
         starts: the final cost, or score, of each start [starts].
         violation: largest violation of any constraint.
-        gains: of ``ilqr``: the controls' answer to a change of the state in tangent coordinates [stages, size, 2 nv].
+        gains: of ``ilqr``: the controls' answer to a change of the state in tangent coordinates [stages, size,
+            2 nv + na].
         seconds: time taken.
+        act: states of actuators that have one, likewise to q [steps + 1, na]; None where there are none.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Posture, Problem, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 20, [Posture([1.0], weight=100.0, at=-1), Effort(1e-5)])
+        >>> found = ilqr(problem, iterations=5)
+        >>> found.method, found.controls.shape, found.q.shape, bool(found.cost < found.history[0])
+        ('ilqr', (20, 1), (21, 1), True)
     """
 
     method: str
@@ -40,6 +55,7 @@ class Result:
     violation: float = 0.0
     gains: np.ndarray | None = field(default=None, repr=False)
     seconds: float = 0.0
+    act: np.ndarray | None = None
 
     def __str__(self) -> str:
         iterations = max(len(self.history) - 1, 0)

@@ -61,6 +61,18 @@ class Position(_OfStates):
         weight: of the squares [1/m^2], one or one per axis.
         at: the states that count; None for all, -1 for the last.
         longest: see :class:`sim.optimise.LeastSquares` [m].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Position, Problem, ilqr
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> there = Position("link7", (0.3, 0.4, 0.9), weight=1000.0, at=-1)
+        >>> found = ilqr(Problem(simulator, 15, [there, Effort(1e-4)], hold=8), iterations=20)
+        >>> link7 = sim.forward_kinematics(model, found.q[-1:]).numpy()[0, -1, :3]
+        >>> bool(np.linalg.norm(link7 - (0.3, 0.4, 0.9)) < 0.05)
+        True
     """
 
     def __init__(
@@ -91,6 +103,16 @@ class Orientation(_OfStates):
         weight: of the squares of the angle along world axes [1/rad^2].
         at: the states that count; None for all, -1 for the last.
         longest: see :class:`sim.optimise.LeastSquares` [rad].
+
+    Example:
+        >>> import sim
+        >>> from sim.optimise import Effort, Orientation, Problem, ilqr
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> upright = Orientation("link7", (0.0, 0.0, 0.0, 1.0), weight=100.0, at=-1)
+        >>> found = ilqr(Problem(simulator, 15, [upright, Effort(1e-4)], hold=8), iterations=20)
+        >>> found.cost < 0.1 * found.history[0]
+        True
     """
 
     def __init__(
@@ -122,6 +144,17 @@ class Posture(_OfStates):
         weight: of the squares of their differences, one or [nv]; see :func:`sim.difference`.
         at: the states that count; None for all, -1 for the last.
         longest: see :class:`sim.optimise.LeastSquares`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Posture, Problem, ilqr
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> bent = Posture(np.full(model.nq, 0.3), weight=100.0, at=-1)
+        >>> found = ilqr(Problem(simulator, 15, [bent, Effort(1e-4)], hold=8), iterations=20)
+        >>> bool(np.abs(found.q[-1] - 0.3).max() < 0.05)
+        True
     """
 
     name = "Posture"
@@ -158,6 +191,19 @@ class Velocity(_OfStates):
         weight: of the squares of their differences, one or [nv].
         at: the states that count; None for all, -1 for the last.
         longest: see :class:`sim.optimise.LeastSquares`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Posture, Problem, Velocity, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> costs = [Posture([1.0], weight=100.0, at=-1), Velocity(weight=10.0, at=-1), Effort(1e-5)]
+        >>> found = ilqr(Problem(simulator, 25, costs, hold=2), iterations=5)
+        >>> bool(abs(found.q[-1, 0] - 1.0) < 0.05), bool(abs(found.qd[-1, 0]) < 0.1)
+        (True, True)
     """
 
     def __init__(
@@ -184,12 +230,76 @@ class Velocity(_OfStates):
         return qd - self._wanted(qd)
 
 
+class ActuatorState(_OfStates):
+    """States of the actuators that have one as wanted.
+
+    Args:
+        target: states [na], or for each of the states of the motion [states, na]; None for zeros.
+        weight: of the squares of their differences, one or [na].
+        at: the states that count; None for all, -1 for the last.
+        longest: see :class:`sim.optimise.LeastSquares`.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import ActuatorState, Effort, Posture, Problem, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> _ = scene.add_actuator("rail", "torque", dynamics="filter", time_constant=0.05)
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> costs = [Posture([1.0], weight=100.0, at=-1), ActuatorState(weight=10.0, at=-1), Effort(1e-5)]
+        >>> found = ilqr(Problem(simulator, 30, costs), iterations=10)
+        >>> bool(abs(found.q[-1, 0] - 1.0) < 0.05)
+        True
+    """
+
+    def __init__(
+        self, target: npt.ArrayLike | None = None, weight: npt.ArrayLike = 1.0, *, at: At = None,
+        longest: float = float("inf"),
+    ):  # fmt: skip
+        super().__init__(0.0 if target is None else target, None, weight, at, longest)
+        self.name = "ActuatorState"
+
+    def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
+        """See :meth:`sim.optimise.Cost.check`."""
+        super().check(model, stages, sensors)
+        if not model.na:
+            raise ModelError(f"cost '{self.name}': no actuator of the model has a state")
+        if self.target.ndim:
+            self._require_target(model.na)
+        _require_weights(self, model.na)
+
+    def columns(self, motion: Motion) -> np.ndarray:
+        """Those of the states of actuators."""
+        return np.arange(2 * motion.tangent.nv, motion.state_size)
+
+    def difference(self, motion: Motion) -> torch.Tensor:
+        """The states less the target [states, worlds, na]."""
+        act = motion.act[self.rows(motion)]
+        return act - self._wanted(act)
+
+
 class Effort(LeastSquares):
     """Small controls, in every stage.
 
     Args:
         weight: of their squares, one or one per control.
         target: the controls that cost nothing [size], or of each stage [stages, size]; None for zeros.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Posture, Problem, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> there = Posture([1.0], weight=100.0, at=-1)
+        >>> problems = [Problem(simulator, 20, [there, Effort(weight)]) for weight in (1e-5, 1e-2)]
+        >>> strong, weak = (np.abs(ilqr(problem, iterations=5).controls).max() for problem in problems)
+        >>> bool(weak < strong)
+        True
     """
 
     def __init__(self, weight: npt.ArrayLike = 1.0, target: npt.ArrayLike | None = None):
@@ -199,7 +309,7 @@ class Effort(LeastSquares):
 
     def columns(self, motion: Motion) -> np.ndarray:
         """The controls'."""
-        return 2 * motion.tangent.nv + np.arange(motion.controls.shape[2])
+        return motion.state_size + np.arange(motion.controls.shape[2])
 
     def rows(self, motion: Motion) -> slice:
         """All stages but the state at the end."""
@@ -216,6 +326,18 @@ class Smoothness(LeastSquares):
 
     Args:
         weight: of the squares of the changes, one or one per control.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Posture, Problem, Smoothness, lbfgs
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> found = lbfgs(Problem(simulator, 20, [Posture([1.0], weight=100.0, at=-1), Smoothness(1e-4)], scale=10.0))
+        >>> bool(np.abs(np.diff(found.controls[:, 0])).max() < 5.0)  # [N]
+        True
     """
 
     def __init__(self, weight: npt.ArrayLike = 1.0):
@@ -236,6 +358,20 @@ class ContactForce(LeastSquares):
         at: the stages in which it is wanted; None for all, -1 for the last.
         direction: unit vector in the world; the default is up.
         weight: of the squares of what is missing [1/N^2].
+
+    Example:
+        >>> import sim
+        >>> from sim.optimise import ContactForce, Problem, gradient
+        >>> scene = sim.ModelBuilder(gravity=(0, 0, 0))
+        >>> ground = scene.add_ground()
+        >>> _ = scene.add_link("pad", mass=1.0, inertia=[1.0, 1.0, 1.0])
+        >>> _ = scene.add_joint("lift", "prismatic", child="pad", position=(0, 0, 0.1))
+        >>> pad = scene.add_geometry("pad", "sphere", size=(0.1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize("float64"), dt=0.01, device="cpu", contact_sensors=[pad])
+        >>> problem = Problem(simulator, 5, [ContactForce(0, least=20.0)], scale=10.0)
+        >>> found = gradient(problem, guess=[[-5.0]] * 5, goal=0.01)
+        >>> found.cost < 0.01
+        True
     """
 
     def __init__(

@@ -20,6 +20,20 @@ class Iteration:
         history: the least cost, or score, of all starts so far, after each iteration.
         unknowns: what is tried now [starts, n]: by every start, by the present one of ``lbfgs``, or by every candidate
             of ``cmaes``.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Posture, Problem, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 20, [Posture([1.0], weight=100.0, at=-1), Effort(1e-5)])
+        >>> seen = []
+        >>> found = ilqr(problem, iterations=5, watch=seen.append)
+        >>> seen[-1].method, seen[-1].unknowns.shape, len(seen) == len(found.history)
+        ('ilqr', (1, 20), True)
     """
 
     method: str

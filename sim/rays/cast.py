@@ -35,6 +35,16 @@ class RayHits(NamedTuple):
         distance: from a ray's origin [num_worlds, rays], m; infinite where it meets nothing.
         geometry: index in ``model.geometries`` [num_worlds, rays], int32; -1 for nothing.
         normal: outward unit normal of the surface there, in the world [num_worlds, rays, 3]; zero for nothing.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ground = scene.add_ground()
+        >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 0, 0.5))
+        >>> model = scene.finalize("float64")
+        >>> hits = sim.cast_rays(model, model.q0[None], [[[0.0, 0.0, 2.0]]], [[[0.0, 0.0, -1.0]]])
+        >>> [round(float(x), 3) for x in hits.distance.numpy().ravel()]
+        [1.4]
     """
 
     distance: wp.array

@@ -94,7 +94,19 @@ def iterate_frames(
     spacing: float | None = None,
     occlusion: AmbientOcclusion | None = None,
 ) -> Iterator[np.ndarray]:
-    """Like :func:`render_frames`, but a few pictures at a time, for a progress bar or a long motion."""
+    """Like :func:`render_frames`, but picture by picture, for a progress bar or a long motion.
+
+    A CPU draws a dozen frames, several at a time, before it hands out the first of them.
+
+    Example:
+        >>> import sim
+        >>> from sim.render import iterate_frames
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
+        >>> pictures = iterate_frames(model, poses, width=64, height=48, device="cpu")
+        >>> [picture.shape for picture in pictures]
+        [(48, 64, 3)]
+    """
     checked = check_world_poses(model, poses)
     offsets = grid_offsets(checked.shape[1], fitting_spacing(checked) if spacing is None else spacing)
     for trail in trails:
@@ -133,6 +145,11 @@ def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
 
     Raises:
         ModelError: for a number that is not positive, or a spacing that is negative or not finite.
+
+    Example:
+        >>> from sim.render import grid_offsets
+        >>> grid_offsets(4, 2.0).tolist()
+        [[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]
     """
     if num_worlds < 1 or not (np.isfinite(spacing) and spacing >= 0.0):
         raise ModelError(

@@ -42,6 +42,15 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
     Raises:
         ModelError: for a wrong suffix, a missing folder, frames of a wrong shape or type, an fps out of range, or
             without the package Pillow.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from sim.render import write_gif
+        >>> frames = np.zeros((3, 48, 64, 3), dtype=np.uint8)
+        >>> frames[1:, 10:20, 10:20] = 255
+        >>> write_gif(tempfile.mkdtemp() + "/motion.gif", frames, fps=25).name
+        'motion.gif'
     """
     if not 0.1 <= fps <= 50.0:
         raise ModelError(
@@ -90,7 +99,15 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
 
 
 def write_png(path: str | os.PathLike[str], picture: np.ndarray) -> Path:
-    """Write one picture, uint8 [height, width, 3], to a .png file. Raises as :func:`write_gif` does."""
+    """Write one picture, uint8 [height, width, 3], to a .png file. Raises as :func:`write_gif` does.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from sim.render import write_png
+        >>> write_png(tempfile.mkdtemp() + "/picture.png", np.zeros((48, 64, 3), dtype=np.uint8)).name
+        'picture.png'
+    """
     checked, images = check_pictures(picture, 3), _pillow()
     return write_file(path, (".png",), lambda name: images.fromarray(checked).save(name, format="PNG"))
 

@@ -52,6 +52,14 @@ class AmbientOcclusion:
 
     Raises:
         ModelError: for numbers that are not positive.
+
+    Example:
+        >>> import sim
+        >>> from sim.render import AmbientOcclusion, render_frames
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
+        >>> render_frames(model, poses, width=64, height=48, device="cpu", occlusion=AmbientOcclusion(rays=16)).shape
+        (1, 48, 64, 3)
     """
 
     rays: int = 64
@@ -70,6 +78,17 @@ class Survey:
         depth: distance along the axis of the camera [height, width], infinite for the sky [m].
         geometry: index in ``model.geometries`` [height, width]; -1 for the sky, -2 for markers, trails and tendons.
         world: number of the world [height, width]; -1 for sky, planes, markers, trails and tendons.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.render import Renderer, fit_camera
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
+        >>> renderer = Renderer(model, width=64, height=48, camera=fit_camera(model, poses), device="cpu")
+        >>> survey = renderer.survey(poses[0])
+        >>> survey.depth.shape, bool(np.isinf(survey.depth[survey.geometry == -1]).all())
+        ((48, 64), True)
     """
 
     depth: np.ndarray

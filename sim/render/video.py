@@ -28,6 +28,15 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
     Raises:
         ModelError: without the package, for a wrong suffix, a missing folder, no frames, frames of a wrong shape or
             type, an fps that is not positive, a quality out of range, or if the file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from sim.render import write_mp4
+        >>> frames = np.zeros((3, 48, 64, 3), dtype=np.uint8)
+        >>> path = write_mp4(tempfile.mkdtemp() + "/motion.mp4", frames, fps=25)  # needs the extra "video"
+        >>> path.stat().st_size > 100
+        True
     """
     try:
         import imageio_ffmpeg

@@ -26,6 +26,15 @@ class Camera:
         target: point at the centre of the picture [m].
         fov: vertical field of view [degrees].
         up: direction that points up in the picture.
+
+    Example:
+        >>> import sim
+        >>> from sim.render import Camera, render_frames
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
+        >>> camera = Camera(position=(2.0, -2.0, 1.5), target=(0.0, 0.0, 0.6), fov=30.0)
+        >>> render_frames(model, poses, camera, width=64, height=48, device="cpu").shape
+        (1, 48, 64, 3)
     """
 
     position: Sequence[float]
@@ -64,7 +73,17 @@ class Camera:
 
 @dataclass(frozen=True)
 class Marker:
-    """A ball without collision, such as a target, with its position in the world frame [m] and radius [m]."""
+    """A ball without collision, such as a target, with its position in the world frame [m] and radius [m].
+
+    Example:
+        >>> import sim
+        >>> from sim.render import Marker, render_frames
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
+        >>> target = Marker("target", (0.5, 0.0, 0.8), radius=0.05)
+        >>> render_frames(model, poses, width=64, height=48, device="cpu", markers=[target]).shape
+        (1, 48, 64, 3)
+    """
 
     name: str
     position: Sequence[float]
@@ -81,6 +100,16 @@ class Trail:
         points: position of the point in each frame, world frame [frames, 3] [m].
         radius: radius of the line [m].
         color: red, green, blue.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.render import Trail, render_frames
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, np.linspace(0.0, 0.5, 3)[:, None] * np.ones(7)).numpy()
+        >>> path = Trail("hand", poses[:, -1, :3])
+        >>> render_frames(model, poses, width=64, height=48, device="cpu", trails=[path]).shape
+        (3, 48, 64, 3)
     """
 
     name: str
@@ -180,6 +209,18 @@ class Outermost:
     """Collects the poses in which a link is furthest out in one of 26 directions, over many frames and worlds.
 
     A camera that sees these poses sees the whole motion, except for parts of a link that rotates near the edge.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.render import Outermost, fit_camera
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> outermost = Outermost(model.num_links)
+        >>> for angle in np.linspace(0.0, 1.0, 20):
+        ...     outermost.add(sim.forward_kinematics(model, np.full((1, 7), angle)).numpy())
+        >>> camera = fit_camera(model, outermost.poses)
+        >>> len(camera.position)
+        3
     """
 
     DIRECTIONS = np.array([d for d in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
@@ -225,6 +266,15 @@ def fit_camera(
         fov: vertical field of view [degrees].
         aspect: width / height of the picture.
         margin: factor of the margin around the motion; 1 is none.
+
+    Example:
+        >>> import sim
+        >>> from sim.render import fit_camera
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
+        >>> camera = fit_camera(model, poses, azimuth=90.0, elevation=0.0)
+        >>> bool(camera.position[1] > 0.5), bool(abs(camera.position[2] - camera.target[2]) < 1e-9)  # level
+        (True, True)
     """
     points = _extent(model, check_poses(model, poses), markers)
     if not len(points):  # an empty scene

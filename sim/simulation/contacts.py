@@ -27,6 +27,16 @@ class Contacts:
             distance that its normal velocity at the touch closes until then.
         force: on b, friction included, averaged over the step [n, 3], N.
         torque: on b about the point, of torsional and rolling friction [n, 3], N m.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ground = scene.add_ground()
+        >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.0999))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu")
+        >>> contacts = simulator.contacts(simulator.initial_state())
+        >>> len(contacts), contacts.point.shape, [simulator.model.geometries[i].name for i in contacts.geometry_b[:1]]
+        (4, (4, 3), ['box_0/geometry'])
     """
 
     world: np.ndarray

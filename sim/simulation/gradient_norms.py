@@ -18,6 +18,15 @@ class GradientNorms:
         q: of the derivative in the coordinates [steps + 1, num_worlds].
         qd: of that in the velocities [steps + 1, num_worlds].
         worlds: numbers of the worlds [num_worlds].
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> trajectory = simulator.rollout(simulator.initial_state(), steps=10)
+        >>> trajectory.gradient_norms(np.ones((1, model.nq))).q.shape
+        (11, 1)
     """
 
     q: np.ndarray

@@ -27,6 +27,14 @@ class Linearisation:
         B_tau: derivative in the joint forces [num_worlds, n, nv].
         B_control: derivative in the inputs of the actuators [num_worlds, n, nu].
         next_state: the state after the step.
+
+    Example:
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> matrices = simulator.linearise(simulator.initial_state())
+        >>> matrices.A.shape, matrices.B_tau.shape
+        ((1, 14, 14), (1, 14, 7))
     """
 
     A: np.ndarray

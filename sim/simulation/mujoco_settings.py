@@ -22,8 +22,7 @@ def mujoco_settings(model: Model) -> dict[str, Any]:
         ``dt``, ``integrator`` and ``contact``, arguments of :class:`sim.Simulator`.
 
     Raises:
-        ModelError: for a model without a part from an MJCF file, for files that disagree, and for the integrator
-            "implicit".
+        ModelError: for a model without a part from an MJCF file, and for files that disagree.
 
     Example:
         >>> import sim
@@ -42,11 +41,6 @@ def mujoco_settings(model: Model) -> dict[str, Any]:
         )
     ((timestep, options),) = stated
     assert options is not None
-    if options.integrator == "implicit":
-        raise ModelError(
-            "mujoco_settings: there is no integrator 'implicit'; give dt, integrator='implicitfast' and "
-            "ContactOptions(law='mujoco') by hand"
-        )
     contact = ContactOptions(
         law="mujoco",
         friction=FRICTION[options.cone],

@@ -42,8 +42,9 @@ class Simulator(Worlds):
         contact_sensors: names or numbers of geometries, the forces of whose contacts are part of a trajectory, and
             names of sensors that measure forces of contacts or limits.
         integrator: "euler"; for the contact law "mujoco" also "implicitfast", whose actuators' velocity gains are as
-            implicit as joint damping, and "rk4", MuJoCo's Runge-Kutta method of fourth order, whose joint damping is
-            explicit. A step of it costs four of Euler's.
+            implicit as joint damping, "implicit", in which Coriolis and centrifugal forces are so too, and "rk4",
+            MuJoCo's Runge-Kutta method of fourth order, whose joint damping is explicit. A step of that costs four of
+            Euler's.
 
     Raises:
         ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not

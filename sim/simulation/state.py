@@ -19,6 +19,17 @@ class Impulses:
         value: of the constraints of each world, zero where there is none [num_worlds, max_constraints, 3], N s or
             N m s.
         key: which constraint it was, for the next step to know it again [num_worlds, max_constraints, 2].
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ground = scene.add_ground()
+        >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.0999))
+        >>> options = sim.ContactOptions(solver="pgs", warm_start=True)
+        >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu", contact=options)
+        >>> impulses = simulator.step(simulator.initial_state()).impulses
+        >>> impulses.value.shape[0], impulses.key.shape[2]
+        (1, 2)
     """
 
     value: wp.array
@@ -34,6 +45,16 @@ class State:
         qd: joint velocities [num_worlds, nv].
         impulses: those of the step that led here, for a warm start; None for zeros.
         act: states of actuators that have one [num_worlds, na], in their order; None for zeros.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ground = scene.add_ground()
+        >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.0999))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu")
+        >>> state = simulator.step(simulator.initial_state())
+        >>> state.q.shape, state.qd.shape
+        ((1, 7), (1, 6))
     """
 
     q: wp.array

@@ -61,6 +61,16 @@ class Gradients:
         parameters: of the parameters asked for, each in the shape of its value; shared ones summed over all worlds.
         impulses: of those that the first step began with [num_worlds, max_constraints, 3]; None without a warm start.
         act: of the first states of actuators [num_worlds, na]; None where there are none.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> trajectory = simulator.rollout(simulator.initial_state(), np.zeros((10, 1, model.nv)))
+        >>> gradients = trajectory.backward(np.ones((1, model.nq)), parameters=["mass"])
+        >>> gradients.tau.shape, gradients.parameters["mass"].shape
+        ((10, 1, 7), (7,))
     """
 
     q: wp.array
@@ -91,6 +101,16 @@ class Trajectory:
             sensor's force is the first of the three numbers in its place.
         act: states of actuators, stored as q is [steps + 1, num_worlds, na]; None where no actuator has one.
         parameters: values of all parameters at the rollout, with which :meth:`backward` works.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ground = scene.add_ground()
+        >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.0999))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu")
+        >>> trajectory = simulator.rollout(simulator.initial_state(), steps=10)
+        >>> trajectory.steps, trajectory.q.shape, trajectory.final_state.q.shape
+        (10, (11, 1, 7), (1, 7))
     """
 
     def __init__(

@@ -33,10 +33,11 @@ from sim.simulation.stepping.body_grid import collision_model
 from sim.simulation.stepping.collision import default_max_contacts
 from sim.simulation.stepping.constraint_layout import CONE_LIMITS, DECISIVE, constraint_layout
 from sim.simulation.stepping.force_sensors import chosen_sensor
-from sim.simulation.stepping.implicit_fast import ImplicitFastStep
+from sim.simulation.stepping.integrators.implicit import ImplicitStep
+from sim.simulation.stepping.integrators.implicit_fast import ImplicitFastStep
+from sim.simulation.stepping.integrators.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.lane_groups import lanes_worth
 from sim.simulation.stepping.mujoco.law import MujocoLaw, require_mujoco_law
-from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.tendons.layout import require_explicit_tendons
@@ -48,7 +49,12 @@ WORLDS_PER_SHARD = 64
 MAX_SHARDS = 64
 # Parameters that are looked at on the host, wherever they are given.
 ON_HOST = (*DECISIVE, "regularisation", "solref", "solimp")
-INTEGRATORS = {"euler": DifferentiableStep, "implicitfast": ImplicitFastStep, "rk4": RungeKuttaStep}
+INTEGRATORS = {
+    "euler": DifferentiableStep,
+    "implicit": ImplicitStep,
+    "implicitfast": ImplicitFastStep,
+    "rk4": RungeKuttaStep,
+}
 
 # Why an actuator has no use for a parameter, but for gains, which depend on its kind.
 UNUSED_BECAUSE = {
@@ -389,8 +395,8 @@ class Worlds(ABC):
         if self.contact.law == "mujoco":
             require_mujoco_law(self.model, layout)
             law = MujocoLaw(self.model, collision)
-        if self.integrator == "implicitfast":
-            require_explicit_tendons(self.model, values)
+        if self.integrator in ("implicit", "implicitfast"):
+            require_explicit_tendons(self.model, values, self.integrator)
 
         def make_step(first: int, last: int) -> DifferentiableStep:
             parameters = {name: value[first:last] if self._per_world(name) else value for name, value in values.items()}

@@ -23,6 +23,13 @@ class Stairs:
         tread: depth of a step [m], or (easy, hard).
         platform: width of the platform [m].
         down: whether they lead down from the border, into a pit.
+
+    Example:
+        >>> import sim
+        >>> from sim.terrain import Stairs
+        >>> ground = sim.terrain.generate([Stairs(rise=0.1, tread=0.4)], size=5.0, seed=1)
+        >>> ground.origins.shape, round(float(ground.heights.max()), 2)
+        ((1, 1, 3), 0.0)
     """
 
     rise: Range = (0.05, 0.2)
@@ -61,6 +68,13 @@ class Slope:
         grade: rise per distance, the tangent of the angle, or (easy, hard).
         platform: width of the platform [m].
         down: whether they lead down from the border, into a hollow.
+
+    Example:
+        >>> import sim
+        >>> from sim.terrain import Slope
+        >>> ground = sim.terrain.generate([Slope(grade=0.3)], size=5.0, seed=1)
+        >>> ground.origins.shape, round(float(ground.heights.max()), 2)
+        ((1, 1, 3), 0.45)
     """
 
     grade: Range = (0.0, 0.4)
@@ -89,6 +103,13 @@ class Rough:
         step: heights are multiples of this [m]; zero for any height.
         platform: width of the part in the middle above whose highest point a robot starts [m]. It is as rough as the
             rest.
+
+    Example:
+        >>> import sim
+        >>> from sim.terrain import Rough
+        >>> ground = sim.terrain.generate([Rough(amplitude=0.05)], size=5.0, seed=1)
+        >>> ground.origins.shape, round(float(ground.heights.max()), 2)
+        ((1, 1, 3), 0.05)
     """
 
     amplitude: Range = (0.02, 0.1)
@@ -125,6 +146,13 @@ class Stones:
         unevenness: largest height of stones above and below zero [m], or (easy, hard).
         depth: of the pit [m].
         platform: width of the platform [m].
+
+    Example:
+        >>> import sim
+        >>> from sim.terrain import Stones
+        >>> ground = sim.terrain.generate([Stones(width=0.5, gap=0.1)], size=5.0, seed=1)
+        >>> ground.origins.shape, round(float(ground.heights.max()), 2)
+        ((1, 1, 3), 0.0)
     """
 
     width: Range = (1.0, 0.3)

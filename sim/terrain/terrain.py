@@ -26,6 +26,14 @@ class Terrain:
         boxes: centre and half extents of boxes along the axes, which stand on that ground [boxes, 6], m.
         origins: where robots start, on the ground in the middle of each tile [levels, kinds, 3], m. Levels follow each
             other along x, kinds along y.
+
+    Example:
+        >>> import sim
+        >>> ground = sim.terrain.generate([sim.terrain.Stairs(rise=0.1, tread=0.5)], size=5.0)
+        >>> scene = sim.ModelBuilder()
+        >>> names = ground.add_to(scene, friction=0.8)
+        >>> len(ground.boxes) + 1 == len(scene.finalize().geometries)
+        True
     """
 
     heights: np.ndarray

@@ -18,6 +18,13 @@ class Tile:
         heights: of the ground at the points of a grid [points, points], m; rows along y, columns along x.
         boxes: centre and half extents of boxes that stand on the ground or in its pits [boxes, 6], m.
         height: of the place in the middle where a robot starts [m].
+
+    Example:
+        >>> import numpy as np
+        >>> from sim.terrain import Tile
+        >>> flat = Tile(np.zeros((3, 3)))
+        >>> flat.heights.shape, flat.boxes.shape
+        ((3, 3), (0, 6))
     """
 
     heights: np.ndarray
@@ -26,7 +33,22 @@ class Tile:
 
 
 class Kind(Protocol):
-    """What makes tiles of one kind. Write a class with this method for a kind of your own."""
+    """What makes tiles of one kind. Write a class with this method for a kind of your own.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.terrain import Tile
+        >>> class Bump:  # one point in the middle is higher
+        ...     def tile(self, difficulty, size, spacing, rng):
+        ...         count = round(size / spacing) + 1
+        ...         heights = np.zeros((count, count))
+        ...         heights[count // 2, count // 2] = 0.2 * difficulty
+        ...         return Tile(heights, height=0.2 * difficulty)
+        >>> ground = sim.terrain.generate([Bump()], levels=3, size=4.0)
+        >>> ground.origins[:, 0, 2].tolist()
+        [0.0, 0.1, 0.2]
+    """
 
     def tile(self, difficulty: float, size: float, spacing: float, rng: np.random.Generator) -> Tile:
         """Make a tile.

@@ -29,6 +29,20 @@ def actuator_forces(simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, con
 
     Raises:
         ModelError: for numbers of steps that don't fit together, such as those of a rollout with ``hold``.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_urdf("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> for joint in model.joint_names[:2]:
+        ...     _ = scene.add_actuator(joint, "position", kp=10.0)
+        >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu")
+        >>> q0, control = torch.zeros(1, 7), torch.full((10, 1, 2), 0.1)
+        >>> q, qd = sim.torch.rollout(simulator, q0, torch.zeros(1, 7), control=control)
+        >>> sim.torch.actuator_forces(simulator, q, qd, control).shape
+        torch.Size([10, 1, 2])
     """
     if not len(q) == len(qd) == len(control) + 1:
         raise ModelError(

@@ -7,7 +7,9 @@ import torch
 from sim.errors import ModelError
 
 
-def clip_adjoint(q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
+def clip_adjoint(
+    q: torch.Tensor, qd: torch.Tensor, limit: float, act: torch.Tensor | None = None
+) -> tuple[torch.Tensor, ...]:
     """A state as it is, whose gradient is scaled down where it is longer than a limit, in each world on its own.
 
     Contacts multiply gradients from step to step, until a few worlds drown all others in a loss over many of them. Put
@@ -17,7 +19,8 @@ def clip_adjoint(q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch
     Args:
         q: joint coordinates [num_worlds, nq].
         qd: joint velocities [num_worlds, nv].
-        limit: largest norm of a world's gradient in q and qd, taken together.
+        limit: largest norm of a world's gradient in q, qd and act, taken together.
+        act: states of actuators that have one [num_worlds, na]; they come back as a third result.
 
     Raises:
         ModelError: for a limit that isn't positive.
@@ -33,22 +36,22 @@ def clip_adjoint(q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch
     """
     if not limit > 0.0:
         raise ModelError(f"clip_adjoint: limit is {limit!r}; it must be positive")
-    return _ClipAdjoint.apply(q, qd, limit)
+    return _ClipAdjoint.apply(limit, q, qd) if act is None else _ClipAdjoint.apply(limit, q, qd, act)
 
 
 class _ClipAdjoint(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(q: torch.Tensor, qd: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
-        return q.view_as(q), qd.view_as(qd)
+    def forward(limit: float, *state: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(each.view_as(each) for each in state)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor, float], output: object) -> None:
-        ctx.limit = inputs[2]
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
+        ctx.limit = inputs[0]
 
     @staticmethod
-    def backward(ctx: Any, q_grad: torch.Tensor, qd_grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
-        norm = torch.linalg.vector_norm(torch.cat([q_grad, qd_grad], dim=1), dim=1, keepdim=True)
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        norm = torch.linalg.vector_norm(torch.cat(grads, dim=1), dim=1, keepdim=True)
         scale = ctx.limit / norm.clamp(min=ctx.limit)
-        return q_grad * scale, qd_grad * scale, None
+        return None, *(grad * scale for grad in grads)

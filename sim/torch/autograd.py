@@ -102,6 +102,19 @@ def rollout_with_contact_forces(
     Raises:
         ModelError: as :func:`rollout`, and for a simulator without ``contact_sensors``.
         RuntimeError: as :func:`rollout`.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ground = scene.add_ground()
+        >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.1), name="box")
+        >>> model = scene.finalize("float64")
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu", contact_sensors=["box/geometry"])
+        >>> q0, qd0 = torch.as_tensor(model.q0[None]), torch.zeros(1, model.nv, dtype=torch.float64)
+        >>> q, qd, force = sim.torch.rollout_with_contact_forces(simulator, q0, qd0, steps=240)
+        >>> force.shape, round(float(force[-1, 0, 0, 2]), 2)  # the weight of the box [N]
+        (torch.Size([240, 1, 1, 3]), 19.62)
     """
     if not simulator.contact_sensors:
         raise ModelError(

@@ -22,6 +22,17 @@ class JointForceParts(NamedTuple):
             ``qfrc_passive``.
         constraints: of all else: dry friction, limits, contacts, and equations between joints, links and tendons;
             MuJoCo's ``qfrc_constraint``.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> tau = torch.ones(5, 1, 7)
+        >>> q, qd = sim.torch.rollout(simulator, torch.zeros(1, 7), torch.zeros(1, 7), tau)
+        >>> parts = sim.torch.JointForces(simulator)(q, qd, tau)
+        >>> bool((parts.applied == 1.0).all()), parts.passive.shape
+        (True, torch.Size([5, 1, 7]))
     """
 
     applied: torch.Tensor
@@ -50,8 +61,8 @@ class JointForces(torch.nn.Module):
         simulator: that makes the rollouts. Its parameters are used as they are at a call, without gradient.
 
     Raises:
-        ModelError: for the integrators "implicitfast" and "rk4", whose steps have other forces, for actuators with
-            states, and for a medium.
+        ModelError: for integrators other than "euler", whose steps have other forces, for actuators with
+            states, for a medium, and for tendons with armature.
 
     Example:
         >>> import torch
@@ -78,6 +89,12 @@ class JointForces(torch.nn.Module):
         if len(simulator.model.drag_boxes.link):
             raise ModelError(
                 "JointForces: the model has a medium, whose forces aren't told apart; leave set_medium out"
+            )
+        tendons = simulator.model.tendons.names
+        if tendons and (simulator.parameter("tendon_armature") > 0.0).any():
+            raise ModelError(
+                "JointForces: the model has tendons with armature, whose inertia isn't told apart from constraints; "
+                "give the joints armature in its place"
             )
         self._simulator, self._robot = simulator, Robot(simulator.model)
 

@@ -39,6 +39,18 @@ class Sensors(torch.nn.Module):
     Raises:
         ModelError: for an unknown name, and for a sensor of touch or of a limit's force that isn't among the
             simulator's ``contact_sensors``.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_urdf("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> _ = scene.add_sensor("elbow", "joint_position", "joint4")
+        >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu")
+        >>> sensors = sim.torch.Sensors(simulator)
+        >>> q, qd = sim.torch.rollout(simulator, torch.full((1, 7), 0.2), torch.zeros(1, 7), steps=3)
+        >>> sensors.names, sensors(q, qd).shape
+        (('elbow',), torch.Size([3, 1, 1]))
     """
 
     def __init__(self, simulator: Simulator, names: Sequence[str] | None = None):
@@ -145,7 +157,7 @@ class _Motion:
             "gyro": lambda sensor: self._seen(sensor.target, self._velocity(sensor.target)[..., :3]),
             "velocimeter": lambda sensor: self._seen(sensor.target, self._velocity(sensor.target)[..., 3:]),
             "potential_energy": lambda sensor: self.robot.potential_energy(self.q)[..., None],
-            "kinetic_energy": lambda sensor: self.robot.kinetic_energy(self.q, self.qd)[..., None],
+            "kinetic_energy": self._kinetic_energy,
             "clock": self._clock,
         }
 
@@ -234,6 +246,15 @@ class _Motion:
         number = self.model.tendons.names.index(sensor.target)
         length, slope = (each[:, :, number] for each in self._tendon_paths())
         return length[..., None], (slope * self.qd).sum(dim=-1, keepdim=True)
+
+    def _kinetic_energy(self, sensor: Sensor) -> torch.Tensor:
+        """Of bodies, of rotors of joints and of tendons."""
+        energy = self.robot.kinetic_energy(self.q, self.qd)
+        if self.model.tendons.names and self.simulator.parameter("tendon_armature").any():
+            armature = present_parameter(self.simulator, "tendon_armature", self.q)
+            rates = (self._tendon_paths()[1] @ self.qd[..., None])[..., 0]
+            energy = energy + 0.5 * (armature * rates**2).sum(dim=-1)
+        return energy[..., None]
 
     def _tendon_limit(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
         return tendon_limit(self.simulator, *self._of_tendon(sensor), sensor.target)

@@ -24,6 +24,16 @@ def imu(robot: Robot, q: torch.Tensor, qd: torch.Tensor, dt: float, frame: str) 
 
     Raises:
         ModelError: for an unknown frame, and for fewer than two states.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf", dtype="float64")
+        >>> robot = sim.torch.Robot(model)
+        >>> q = torch.zeros(11, model.nq, dtype=torch.float64)  # at rest for ten steps
+        >>> force, turning = sim.torch.imu(robot, q, torch.zeros_like(q), 0.01, "link7")
+        >>> force.shape, round(float(force[0].norm()), 2)
+        (torch.Size([10, 3]), 9.81)
     """
     if len(q) < 2 or len(qd) != len(q):
         raise ModelError(f"imu: q has {len(q)} states and qd {len(qd)}; it takes the same number of both, at least two")

@@ -26,6 +26,8 @@ def keep_tendons(prim: Usd.Prim, model: Model) -> None:
     for number, name in enumerate(tendons.names):
         label, terms = f"tendon_{number}", tendons.terms(number)
         keep(prim, f"{label}:properties", [parameters[f"tendon_{key}"][number] for key in PROPERTIES])
+        if parameters["tendon_armature"][number]:
+            keep(prim, f"{label}:armature", parameters["tendon_armature"][number])
         for key in LIMITS:
             if np.isfinite(parameters[f"tendon_{key}"][number]):
                 keep(prim, f"{label}:{key}", parameters[f"tendon_{key}"][number])
@@ -66,11 +68,13 @@ def kept_tendons(prim: Usd.Prim) -> Iterator[TendonSpec]:
             return  # not written by us
         stiffness, damping, *rest, friction_loss, margin = properties.tolist()
         lower, upper = (kept(prim, f"{label}:{key}", 1) for key in LIMITS)
+        armature = kept(prim, f"{label}:armature", 1)
         limit, friction = (kept_softness(prim, f"{label}:{kind}_softness") for kind in SOFTNESSES)
         terms = {} if coefficients is None else dict(zip(texts[1:], coefficients.tolist(), strict=True))
         yield TendonSpec(
             name=texts[0], coefficients=terms, branches=[] if terms else _branches(texts[1:], steps),
-            stiffness=stiffness, damping=damping, rest=(rest[0], rest[1]), friction_loss=friction_loss,
+            stiffness=stiffness, damping=damping, armature=0.0 if armature is None else float(armature[0]),
+            rest=(rest[0], rest[1]), friction_loss=friction_loss,
             lower=-np.inf if lower is None else float(lower[0]), upper=np.inf if upper is None else float(upper[0]),
             limit_margin=margin, limit_softness=limit, friction_softness=friction,
         )  # fmt: skip

@@ -102,6 +102,20 @@ class UsdRecorder:
 
     Raises:
         ModelError: as :func:`write_usd`; :meth:`append` for poses of another shape or not finite.
+
+    Example:
+        >>> import tempfile
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> simulator = sim.Simulator(model, dt=1 / 60, device="cpu")
+        >>> state = simulator.initial_state()
+        >>> path = tempfile.mkdtemp() + "/motion.usdc"
+        >>> with sim.usd.UsdRecorder(path, model, fps=60) as recorder:
+        ...     for _ in range(3):
+        ...         state = simulator.step(state)
+        ...         recorder.append(sim.forward_kinematics(model, state.q))
+        >>> sim.load(path).nv
+        7
     """
 
     def __init__(

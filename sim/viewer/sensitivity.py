@@ -26,6 +26,16 @@ def force_gradients(trajectory: Trajectory, q_grad: Any = None, qd_grad: Any = N
 
     Raises:
         ModelError: for a trajectory without tau or with a checkpoint interval, and for wrong shapes.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.viewer import force_gradients
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> trajectory = simulator.rollout(simulator.initial_state(), np.zeros((10, 1, model.nv)))
+        >>> force_gradients(trajectory, q_grad=np.ones((1, model.nq))).shape
+        (10, 1, 7, 3)
     """
     if trajectory.tau is None:
         raise ModelError("force_gradients: the rollout has no tau; pass zeros [steps, num_worlds, nv]")

@@ -69,6 +69,14 @@ class Viewer:
     Raises:
         ModelError: without the package viser, if it cannot listen on the port or address, for invalid numbers, and for
             planes on links.
+
+    Example:
+        >>> import sim
+        >>> from sim.viewer import Viewer
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> viewer = Viewer(model, port=0)  # any free port; opens no window
+        >>> viewer.show(model.q0)
+        >>> viewer.close()
     """
 
     def __init__(

@@ -79,7 +79,7 @@ def test_friction_and_restitution_are_products(compared):
 
 @pytest.mark.parametrize("types", sorted(BALL_PAIRS))
 def test_kernels_of_balls_alone_do_the_same(types):
-    """A model in which all pairs have a ball has kernels that leave out all else: forwards and backwards, to rounding."""
+    """A model in which all pairs have a ball has kernels that leave out the rest: both ways, to rounding."""
     alone, among_others = (random_bench(types, 300, seed=3) for _ in range(2))
     among_others.collision._only_balls = False
     assert [bench.collision.kernels_of(CLOSED_FORM) for bench in (alone, among_others)] == [BALLS, CLOSED_FORM]

@@ -51,6 +51,17 @@ def start(name: str, constants: dict[str, float], arguments: list[str], out: Pat
         os._exit(status)
 
 
+def kill_after(child: int, seconds: float) -> tuple[bool, float]:
+    """Kill a process after a while, unless it ends before. Returns whether it was killed, and how long it ran [s]."""
+    began = time.monotonic()
+    while (lasted := time.monotonic() - began) < seconds:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return False, lasted
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1] == signal.SIGKILL, lasted  # it may have ended just before
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -66,18 +77,18 @@ def main() -> None:
 
     prepare(name)
     began = time.monotonic()
-    finish(folder / "whole")  # where it compiles kernels, more of the kills come too late, and are done again
+    finish(folder / "whole")  # longer than others, where it compiles kernels
     seconds = time.monotonic() - began
     whole = contents(folder / "whole")
     killed = runs = 0
     while killed < kills:
         out, runs = folder / f"killed{runs}", runs + 1
-        for _ in range(min(per_run, kills - killed)):
+        for attempt in range(min(per_run, kills - killed)):
             child = start(name, constants, arguments, out)
-            time.sleep(chance.uniform(0.1, 1.0) * seconds)
-            os.kill(child, signal.SIGKILL)
-            _, status = os.waitpid(child, 0)
-            killed += status == signal.SIGKILL  # it may have ended before
+            was_killed, lasted = kill_after(child, chance.uniform(0.1, 1.0) * seconds)
+            killed += was_killed
+            if attempt == 0 and not was_killed:
+                seconds = lasted
         finish(out)
         found = contents(out)
         assert found.keys() == whole.keys(), f"{out}: {sorted(found)}"

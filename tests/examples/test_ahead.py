@@ -25,7 +25,7 @@ COMPARE = """if True:
 
 
 def test_the_throw_begins_with_all_that_it_needs():
-    """All but the module that comes first, with what all share. In a process of its own, which has loaded nothing yet."""
+    """All but the module that comes first, with what all share. A process of its own has loaded nothing yet."""
     done = subprocess.run([sys.executable, "-c", COMPARE], capture_output=True, text=True, check=True)
     assert done.stdout == "[] ['backswing.trajectory.float32']\n"
     assert all(name.startswith("examples.") for name in AHEAD)

@@ -83,7 +83,8 @@ def test_search_finds_minima():
     for upper, expected in ((3.0, (1.0, 1.0)), (0.5, (0.5, 0.25))):
         computed.clear()
         lower, highest = np.full(2, -3.0), np.full(2, upper)
-        search = begin(residuals, jacobian, np.minimum(starts, upper))
+        begun = np.minimum(starts, upper)
+        search = begin(residuals(begun), jacobian, begun)
         steps = 0
         while at_work(search, lower, highest, 1e-9).any():
             iterate(search, residuals, jacobian, lower, highest, 0.5, 1e-9)
@@ -114,7 +115,7 @@ def test_uncertainty_is_that_of_many_draws(device):
         # Those at the truth are near enough.
         return np.tile(jacobian, (len(which), 1, 1))
 
-    search = begin(residuals, derivatives, begun)
+    search = begin(residuals(begun), derivatives, begun)
     for _ in range(5):
         iterate(search, residuals, derivatives, np.full(4, -5.0), np.full(4, 5.0), 0.3, 1e-4)
     errors = (search.x - np.log(truth)) / np.sqrt(np.diag(covariance))

@@ -283,8 +283,7 @@ NOTES = {
         {"after": '<actuator><general joint="j" gaintype="user"/></actuator>'},
         r"whose force law \(gaintype user\) has no counterpart",
     ),
-    "integrator": ({"before": '<option integrator="implicit"/>'}, "ignored: integrator implicit"),
-    "integrator of the law": ({"before": '<option integrator="RK4"/>'}, r"mujoco_settings\(model\)\): integrator RK4"),
+    "integrator": ({"before": '<option integrator="RK4"/>'}, r"mujoco_settings\(model\)\): integrator RK4"),
     "softness": ({"geom": 'solref="0.01 1"'}, "used with MuJoCo's law alone.*: solref and solimp"),
     "softness of equalities": (
         {"after": '<equality><connect body1="b" body2="c" anchor="0 0 0" solref="0.01 1"/></equality>'},

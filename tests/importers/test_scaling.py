@@ -15,7 +15,8 @@ LINK = """<link name="l{i}"><inertial><origin xyz="0.05 0 0"/><mass value="0.1"/
 JOINT = """<joint name="j{i}" type="{type}"><parent link="l{parent}"/><child link="l{i}"/>
 <origin xyz="0.1 0 0"/><axis xyz="0 0 1"/></joint>"""
 
-BODY = """def Sphere "body_{k}" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysicsMassAPI"]) {{
+BODY = """def Sphere "body_{k}" (
+prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysicsMassAPI"]) {{
 double radius = 0.1
 float physics:mass = 1.0
 double3 xformOp:translate = ({k}, 0, 0)

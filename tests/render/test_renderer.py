@@ -105,7 +105,7 @@ def test_pictures_are_deterministic_and_do_not_depend_on_their_order(device):
 
 
 def test_frames_drawn_together_are_those_drawn_alone(device, monkeypatch):
-    """More frames than there are renderers, and than are drawn before the first is handed out; with bands, and without."""
+    """More frames than there are renderers, and than are drawn before the first is handed out."""
     model, poses = scene()
     count = TOGETHER + 3
     motion = np.repeat(poses, count, axis=0)

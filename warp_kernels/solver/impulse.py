@@ -310,7 +310,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight holds w, constraint_response Y and coupled_response G, Y empty where D isn't there; own_mass_bar is what Newton's method adds to M_bar
         (:mod:`warp_kernels.solver.newton.own_adjoint`), empty elsewhere. The step's implicit diagonal is armature + ahead damping + dt ahead stiffness.
         ahead: dt, or zero where springs and dampers act at the beginning of the step; then damping_loss and damping_weight are those of MuJoCo's
-        damping (:mod:`warp_kernels.solver.mujoco.damping`), which are empty elsewhere.
+        damping (:mod:`warp_kernels.solver.mujoco.integrators.damping`), which are empty elsewhere.
         lag, lag_weight and free_weight are those of bounces (:mod:`warp_kernels.solver.impact_time`), empty where there are none.
         """
         thread, world = wp.tid()

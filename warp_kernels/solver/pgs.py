@@ -13,6 +13,7 @@ import numpy as np
 import warp as wp
 
 from warp_kernels.solver.projection import FRICTION_MODELS, friction_projection_functions, update_adjoint_function
+from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.structs import Constraints, Couplings
 from warp_kernels.types import COUPLING, FRICTION_LOSS, TORSION, kernel_module, warp_types
 
@@ -24,7 +25,7 @@ VARIANTS = {"pgs_kernels": [(model,) for model in FRICTION_MODELS]}
 def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     """The solver and its reverse for one precision and friction model, one thread per world."""
     t = warp_types(scalar)
-    f = friction_projection_functions(scalar, friction)
+    f, immovable = friction_projection_functions(scalar, friction), immovable_functions(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     scale_power = f.scale_power  # wp.grad takes plain names only
     update_adjoint = update_adjoint_function(scalar, friction)
@@ -34,6 +35,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     def pgs_solve(
         # Model
         max_constraints: int,
+        least_inverse_mass: wp.array(dtype=scalar),
         sweeps: int,
         tolerance: scalar,
         # Data in
@@ -61,7 +63,8 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         world = wp.tid()
         count = constraints.count[world]
         for i in range(count):
-            scale[i, world] = f.step_lengths(matrix[couplings.row[i, world][1], world])
+            least = immovable.least_mobility(i, world, least_inverse_mass, constraints)
+            scale[i, world] = f.least_step_lengths(matrix[couplings.row[i, world][1], world], least)
             impulse[i, world] = vec3()
             if start.shape[0] > 0:
                 impulse[i, world] = start[i, world]
@@ -244,6 +247,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Model
         threads: int,
         max_constraints: int,
+        least_inverse_mass: wp.array(dtype=scalar),
         # Data in
         sweep_count: wp.array(dtype=int),
         couplings: Couplings,
@@ -270,7 +274,8 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         first = first_sweep[world]
         for i in range(thread, constraints.count[world], threads):
             place = couplings.row[i, world]
-            own, _unused = wp.grad(scale_power)(matrix[place[1], world], scale_bar[i, world])
+            least = immovable.least_mobility(i, world, least_inverse_mass, constraints)
+            own, _least, _unused = wp.grad(scale_power)(matrix[place[1], world], least, scale_bar[i, world])
             own += own_bar[i, world]
             own += wp.transpose(own)
             entry = place[0]

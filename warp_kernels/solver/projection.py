@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.types import COUPLING, FRICTION_LOSS, TORSION, warp_types
 
 # How a contact projects its tangential impulse: on a disc, or on a square.
@@ -22,6 +23,7 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
     """How a contact constraint projects its tangential impulse: on the disc of a "cone" or on the square of a "pyramid"."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    rounding = immovable_functions(scalar).rounding
 
     @wp.func
     def tiny(d: mat33):
@@ -34,6 +36,15 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
         if value > floor:
             result = scalar(1.0) / value
         return result
+
+    @wp.func
+    def no_longer(length: scalar, least: scalar):
+        """The step length of a row for a mobility of no less than ``least``; none if its own is rounding."""
+        if length * least > scalar(1.0):
+            if length * (least * rounding) >= scalar(1.0):
+                return scalar(0.0)
+            return scalar(1.0) / least
+        return length
 
     if friction == "cone":
 
@@ -165,11 +176,18 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
         return wp.dot(loss_update(old, r, scale, limit), g)
 
     @wp.func
-    def scale_power(d: mat33, g: vec3):
-        return wp.dot(step_lengths(d), g)
+    def least_step_lengths(d: mat33, least: scalar):
+        """:func:`step_lengths` for mobilities of no less than ``least``."""
+        lengths = step_lengths(d)
+        return vec3(no_longer(lengths[0], least), no_longer(lengths[1], least), no_longer(lengths[2], least))
+
+    @wp.func
+    def scale_power(d: mat33, least: scalar, g: vec3):
+        return wp.dot(least_step_lengths(d, least), g)
 
     return SimpleNamespace(
         step_lengths=step_lengths,
+        least_step_lengths=least_step_lengths,
         contact_update=contact_update,
         torsion_update=torsion_update,
         torsion_power=torsion_power,

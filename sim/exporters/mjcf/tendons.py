@@ -90,14 +90,15 @@ def _add_wrap(element: ET.Element, bodies: Bodies, name: str, wrap: int) -> None
 
 def _add_properties(element: ET.Element, bodies: Bodies, tendon: int, losses: Losses) -> None:
     model = bodies.model
-    stiffness, damping, lowest, highest, loss, lower, upper, margin = (
+    stiffness, damping, armature, lowest, highest, loss, lower, upper, margin = (
         float(model.parameters[f"tendon_{key}"][tendon])
         for key in (
-            "stiffness", "damping", "rest_lower", "rest_upper", "friction_loss", "lower_limit", "upper_limit",
-            "limit_margin",
+            "stiffness", "damping", "armature", "rest_lower", "rest_upper", "friction_loss", "lower_limit",
+            "upper_limit", "limit_margin",
         )
     )  # fmt: skip
-    for key, value in (("stiffness", stiffness), ("damping", damping), ("frictionloss", loss), ("margin", margin)):
+    given = {"stiffness": stiffness, "damping": damping, "armature": armature, "frictionloss": loss, "margin": margin}
+    for key, value in given.items():
         if value:
             element.set(key, number(value))
     if lowest == highest == AUTOMATIC:

@@ -21,6 +21,20 @@ class Alignment:
         gain: its size relative to what it should be [nv].
         offset: what is added to it [nv].
         correlation: with what it should be, without the delay [nv]; what is far from 1 is little to go by.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, align
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> time = np.linspace(0.0, 5.0, 501)
+        >>> q, qd, qdd = (each[:, None] for each in (np.sin(time), np.cos(time), -np.sin(time)))
+        >>> found = align(Log(model, time, q, 1.1 * qd + 0.5), "qd")
+        >>> found.gain.round(2).tolist(), found.offset.round(2).tolist()
+        ([1.1], [0.5])
     """
 
     delay: float
@@ -43,6 +57,21 @@ def align(log: Log, channel: str, model: Robot | Model | None = None, longest: f
 
     Raises:
         ModelError: for another channel, one that the log lacks, and a log that is shorter than the delays.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, align
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> time = np.linspace(0.0, 5.0, 501)
+        >>> q, qd, qdd = (each[:, None] for each in (np.sin(time), np.cos(time), -np.sin(time)))
+        >>> late = np.cos(time - 0.02)[:, None]  # measured 20 ms late
+        >>> found = align(Log(model, time, q, late), "qd")
+        >>> round(float(found.delay), 3), found.gain.round(2).tolist()
+        (0.02, [1.0])
     """
     log.require(channel)
     if channel == "qd":

@@ -11,7 +11,7 @@ from sim.errors import ModelError
 from sim.identify.regressor import dof_names
 from sim.model.model import Model
 
-CHANNELS = ("q", "qd", "qdd", "tau", "control")
+CHANNELS = ("q", "qd", "qdd", "tau", "control", "act")
 EVEN = 1e-3  # how much intervals may differ, relative to the mean, to count as even
 
 
@@ -28,9 +28,25 @@ class Log:
         tau: joint forces [n, nv], likewise.
         control: inputs of the actuators [n, nu], likewise.
         source: where it is from, for messages.
+        act: states of the actuators that have one [n, na], where they are known. None where they are zero in the first
+            row.
 
     Raises:
         ModelError: for a wrong shape, values that aren't finite, a time that doesn't increase, naming the row.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> time = np.linspace(0.0, 5.0, 501)
+        >>> q, qd, qdd = (each[:, None] for each in (np.sin(time), np.cos(time), -np.sin(time)))
+        >>> log = Log(model, time, q).resampled(50.0)
+        >>> len(log.time), log.differentiated(window=0.2).qd.shape
+        (251, (251, 1))
     """
 
     model: Model
@@ -41,6 +57,7 @@ class Log:
     tau: np.ndarray | None = None
     control: np.ndarray | None = None
     source: str = "log"
+    act: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         time = np.array(self.time, dtype=np.float64)
@@ -222,13 +239,15 @@ class Log:
 
 def channel_width(model: Model, channel: str) -> int:
     """Number of columns of a channel."""
-    return {"q": model.nq, "control": model.nu}.get(channel, model.nv)
+    return {"q": model.nq, "control": model.nu, "act": model.na}.get(channel, model.nv)
 
 
 def channel_names(model: Model, channel: str) -> tuple[str, ...]:
     """What the columns of a channel belong to: joints, with a number where one has several, or actuators."""
     if channel == "control":
         return tuple(model.actuator_names)
+    if channel == "act":
+        return tuple(name for name, k in zip(model.actuator_names, model.actuator_state, strict=True) if k >= 0)
     if channel != "q" or model.nq == model.nv:
         return dof_names(model)
     names: list[str] = []

@@ -24,14 +24,30 @@ def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
         path: the file. Fields may be separated by commas, semicolons or tabs.
         model: the model.
         time: name of the column with the time [s].
-        **columns: where ``q``, ``qd``, ``qdd``, ``tau`` and ``control`` are: a pattern such as "q_{joint}", where
-            {joint} stands for each joint in turn (for a control each actuator; ``base[0]``, ``base[1]`` ... for a joint
-            with several numbers), or a list of names in the order of the model. None: not there. Default:
+        **columns: where ``q``, ``qd``, ``qdd``, ``tau``, ``control`` and ``act`` are: a pattern such as "q_{joint}",
+            where {joint} stands for each joint in turn (for a control each actuator; ``base[0]``, ``base[1]`` ... for a
+            joint with several numbers), or a list of names in the order of the model. None: not there. Default:
             "q_{joint}", and "qd_{joint}", "tau_{joint}" and "u_{joint}" if the file has all of their columns.
 
     Raises:
         ImportFileError: for a file that can't be read, a missing column, or a value that is no number, naming the
             column and the line.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import read_csv
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> path = tempfile.mkdtemp() + "/log.csv"
+        >>> with open(path, "w") as file:
+        ...     print("time,q_hinge,torque", "0.0,0.1,1.5", "0.1,0.2,1.4", sep=chr(10), file=file)
+        >>> log = read_csv(path, model, tau=["torque"])
+        >>> log.q.tolist(), log.tau.tolist()
+        ([[0.1], [0.2]], [[1.5], [1.4]])
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
@@ -66,11 +82,26 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
         path: the file.
         model: the model.
         time: name of the array with the time [n], s.
-        **names: names of the arrays with ``q`` [n, nq], ``qd``, ``qdd``, ``tau`` [n, nv] and ``control`` [n, nu].
+        **names: names of the arrays with ``q`` [n, nq], ``qd``, ``qdd``, ``tau`` [n, nv], ``control`` [n, nu] and
+            ``act`` [n, na].
             Default: those names, as far as they are there.
 
     Raises:
         ImportFileError: for a file that can't be read, and for a missing array or one of the wrong shape.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import read_npz
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> path = tempfile.mkdtemp() + "/log.npz"
+        >>> np.savez(path, t=[0.0, 0.1], q=[[0.1], [0.2]])
+        >>> read_npz(path, model, time="t").q.tolist()
+        [[0.1], [0.2]]
     """
     _require_channels(names)
     try:
@@ -90,7 +121,21 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
 
 
 def read_frame(frame: Any, model: Model, *, time: str = "time", **columns: Columns | None) -> Log:
-    """A log from a pandas DataFrame. Arguments as for :func:`read_csv`; ``time`` may name its index."""
+    """A log from a pandas DataFrame. Arguments as for :func:`read_csv`; ``time`` may name its index.
+
+    Example:
+        >>> import numpy as np
+        >>> import pandas
+        >>> import sim
+        >>> from sim.identify import read_frame
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> frame = pandas.DataFrame({"time": [0.0, 0.1], "q_hinge": [0.1, 0.2]})
+        >>> read_frame(frame, model).q.tolist()
+        [[0.1], [0.2]]
+    """
     names = [str(name) for name in frame.columns]
     if time not in names and frame.index.name == time:
         frame = frame.reset_index()

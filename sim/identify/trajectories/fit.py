@@ -35,6 +35,21 @@ class TrajectoryFit:
         residual: root mean square of what remains, in standard deviations, of each channel and degree of freedom
             [channels, nv]; one where the model and the noise are right, NaN where nothing was measured.
         residual_before: that of the first guess.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Log, fit_trajectories
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.3)
+        >>> model = scene.finalize("float64")
+        >>> simulator = sim.Simulator(model, dt=0.01, device="cpu")
+        >>> q = simulator.rollout(simulator.state([1.0]), steps=100).q.numpy()[:, 0]
+        >>> log = Log(model, 0.01 * np.arange(101), q)
+        >>> fit = fit_trajectories(model, log, ["damping of hinge"], dt=0.01, noise={"q": 1e-3})
+        >>> fit.parameters["damping"].round(3).tolist()
+        [0.3]
     """
 
     estimate: Estimate

@@ -9,10 +9,13 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.logs.log import EVEN, Log
+from sim.identify.trajectories.activations import activations_of
 from sim.identify.trajectories.sensitivity import Inputs, as_states
 from sim.model.model import Model
 
 MEASURED = ("q", "qd")
+# Standard deviation of a state of an actuator, relative to the largest: how far a search looks at first.
+ACT_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,9 @@ class Segments:
         deviations: of each channel's noise [channels, nv], infinite where nothing was measured.
         weight: one over the deviation where something was measured, zero elsewhere [rows, worlds, channels * nv].
         following: (segment, the one that follows it, the row at which it does).
+        first: the segments with which logs begin.
+        act: states of actuators at the start of each segment [worlds, na]: known in the first ones, a guess in others.
+        act_scale: typical change of each [na].
     """
 
     hold: int
@@ -42,6 +48,9 @@ class Segments:
     deviations: torch.Tensor
     weight: torch.Tensor
     following: tuple[tuple[int, int, int], ...]
+    first: tuple[int, ...]
+    act: torch.Tensor
+    act_scale: torch.Tensor
 
     @property
     def rows(self) -> int:
@@ -54,11 +63,11 @@ class Segments:
         return self.q.shape[1]
 
     @property
-    def state_scale(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """How well a state is known from one row: changes of q and of qd [nv], rad and rad/s or m and m/s."""
+    def state_scale(self) -> torch.Tensor:
+        """How well a state is known from one row: changes of q, of qd and of act [2 nv + na]."""
         places = {name: self.deviations[k] for k, name in enumerate(self.channels)}
         q = places.get("q", self.interval * self.deviations[0])
-        return q, places.get("qd", q / self.interval)
+        return torch.cat([q, places.get("qd", q / self.interval), self.act_scale])
 
 
 def cut(
@@ -105,6 +114,10 @@ def cut(
         return as_states(np.stack(parts, axis=1))
 
     velocities = {id(log): _velocity(log) for log in logs}
+    activations = {id(log): activations_of(model, log, velocities[id(log)], dt, hold) for log in logs}
+    act = as_states(np.array([activations[id(log)][start] for log, start, _ in pieces]))
+    largest = np.max([np.abs(each).max(axis=0, initial=0.0) for each in activations.values()], axis=0)
+    act_scale = as_states(ACT_SHARE * np.where(largest > 0.0, largest, 1.0))
     inputs = Inputs(*(
         None if getattr(logs[0], name) is None else stacked([_input(log, name) for log, *_ in pieces], length)
         for name in ("tau", "control")
@@ -112,7 +125,10 @@ def cut(
     starts = tuple(float(log.time[start]) for log, start, _ in pieces)
     q, qd = (stacked(values, length + 1) for values in ([log.q for log, *_ in pieces],
                                                         [velocities[id(log)] for log, *_ in pieces]))  # fmt: skip
-    return Segments(hold, interval, starts, q, qd, inputs, channels, deviations, weight, tuple(following))
+    first = tuple(world for world, (_, start, _) in enumerate(pieces) if start == 0)
+    return Segments(
+        hold, interval, starts, q, qd, inputs, channels, deviations, weight, tuple(following), first, act, act_scale
+    )
 
 
 def _intervals(model: Model, logs: Sequence[Log], dt: float) -> tuple[int, float]:

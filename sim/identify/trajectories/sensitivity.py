@@ -2,11 +2,11 @@
 
 Of a known motion every interval between two inputs can be looked at by itself: each is a world of its own, and one
 way back from each component of the states at its end gives the derivatives of all intervals at once. Their product,
-from the start on, is the derivative of each state. That takes nq + nv ways back through one interval, however long the
-motion, however many measurements and unknowns there are.
+from the start on, is the derivative of each state. That takes nq + nv + na ways back through one interval, however
+long the motion, however many measurements and unknowns there are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ TOGETHER = 1024  # intervals that are simulated at once
 TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 # From free numbers [worlds, p] to whole parameters [worlds, n, ...] by name.
 Parameters = Callable[[torch.Tensor], dict[str, torch.Tensor]]
+Start = tuple[torch.Tensor, ...]  # q, qd and, where actuators have states, act
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,17 @@ class Motion:
     Attributes:
         q: [rows, worlds, nq].
         qd: [rows, worlds, nv].
+        act: states of the actuators that have one [rows, worlds, na]; None where none has.
     """
 
     q: torch.Tensor
     qd: torch.Tensor
+    act: torch.Tensor | None = None
+
+    @property
+    def states(self) -> Start:
+        """All that are there."""
+        return (self.q, self.qd) if self.act is None else (self.q, self.qd, self.act)
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,6 @@ class Worlds:
         device: str | None = None,
         threads: int | None = None,
     ):
-        model.require_stateless_actuators("identify")
         self.model, self.dt, self.hold, self.parameters = model, dt, hold, parameters
         self.contact, self.device, self.threads = contact or ContactOptions(), device, threads
         self._simulators: dict[int, Simulator] = {}
@@ -91,17 +98,21 @@ class Worlds:
         return self._simulators[count]
 
     @property
+    def state_size(self) -> int:
+        """Numbers of a state, nq + nv + na."""
+        return self.model.nq + self.model.nv + self.model.na
+
+    @property
     def dtype(self) -> torch.dtype:
         """That of the model."""
         return TORCH_DTYPES[self.model.dtype]
 
-    def run(self, x: torch.Tensor, q: torch.Tensor, qd: torch.Tensor, inputs: Inputs, rows: int) -> Motion:
+    def run(self, x: torch.Tensor, start: Start, inputs: Inputs, rows: int) -> Motion:
         """Simulate, without gradients.
 
         Args:
             x: free numbers [worlds, p].
-            q: coordinates at the start [worlds, nq].
-            qd: velocities at the start [worlds, nv].
+            start: coordinates [worlds, nq], velocities [worlds, nv] and, where there are any, states of actuators.
             inputs: what drives the motions.
             rows: number of states, the first included.
         """
@@ -109,9 +120,12 @@ class Worlds:
             simulator = self.simulator(x)
             place = wp.device_to_torch(simulator.device)
             given: dict[str, Any] = self._parameters(x.to(place))
-            q, qd = (each.to(place, self.dtype) for each in (q, qd))
+            q, qd, *act = (each.to(place, self.dtype) for each in start)
             tau, control = self._inputs(inputs, place)
-            states = rollout(simulator, q, qd, tau, control, steps=(rows - 1) * self.hold, hold=self.hold, **given)
+            states = rollout(
+                simulator, q, qd, tau, control, steps=(rows - 1) * self.hold, hold=self.hold,
+                act=act[0] if act else None, **given,
+            )  # fmt: skip
         return Motion(*(each.cpu() for each in states))
 
     def derivatives(self, x: torch.Tensor, motion: Motion, inputs: Inputs, start: torch.Tensor) -> torch.Tensor:
@@ -121,10 +135,10 @@ class Worlds:
             x: free numbers [worlds, p].
             motion: what :meth:`run` returned for them.
             inputs: what drives the motions.
-            start: derivatives of the first states [worlds, nq + nv, m] in anything else.
+            start: derivatives of the first states [worlds, nq + nv + na, m] in anything else.
 
         Returns:
-            [rows, worlds, nq + nv, p + m]: derivatives in the free numbers, then in what ``start`` is of.
+            [rows, worlds, nq + nv + na, p + m]: derivatives in the free numbers, then in what ``start`` is of.
         """
         a, b = self._of_intervals(x, motion, inputs)
         slopes = [torch.cat([start.new_zeros(*start.shape[:2], x.shape[1]), start], dim=-1)]
@@ -137,7 +151,7 @@ class Worlds:
     def _of_intervals(self, x: torch.Tensor, motion: Motion, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
         """Derivatives of states in those before [rows - 1, worlds, nx, nx], and in free numbers [..., nx, p]."""
         rows, worlds = motion.q.shape[0] - 1, motion.q.shape[1]
-        q, qd = motion.q[:-1].flatten(0, 1), motion.qd[:-1].flatten(0, 1)
+        states = [each[:-1].flatten(0, 1) for each in motion.states]
         flat, numbers = inputs.map(lambda each: each.flatten(0, 1)), x.repeat(rows, 1)
         count = min(TOGETHER, rows * worlds)
         parts = []
@@ -146,19 +160,20 @@ class Worlds:
             first = min(begin, rows * worlds - count)
             some = slice(first, first + count)
             given = Inputs(*(None if each is None else each[some] for each in (flat.tau, flat.control)))
-            found = self._of_some(numbers[some], q[some], qd[some], given)
+            found = self._of_some(numbers[some], [each[some] for each in states], given)
             parts.append(found[begin - first :])
         whole = torch.cat(parts).unflatten(0, (rows, worlds))
-        return whole.split([self.model.nq + self.model.nv, x.shape[1]], dim=-1)
+        return whole.split([self.state_size, x.shape[1]], dim=-1)
 
-    def _of_some(self, x: torch.Tensor, q: torch.Tensor, qd: torch.Tensor, inputs: Inputs) -> torch.Tensor:
+    def _of_some(self, x: torch.Tensor, states: Sequence[torch.Tensor], inputs: Inputs) -> torch.Tensor:
         """Derivatives of states one interval later [worlds, nx, nx + p]."""
         simulator = self.simulator(x)
         place = wp.device_to_torch(simulator.device)
-        inner = [each.detach().to(place).requires_grad_() for each in (q, qd, x)]
-        given: dict[str, Any] = self._parameters(inner[2])
+        inner = [each.detach().to(place).requires_grad_() for each in (*states, x)]
+        given: dict[str, Any] = self._parameters(inner[-1])
         tau, control = self._inputs(inputs, place)
-        later = step(simulator, inner[0], inner[1], tau, control, hold=self.hold, **given)
+        act = inner[2] if self.model.na else None
+        later = step(simulator, inner[0], inner[1], tau, control, hold=self.hold, act=act, **given)
         rows = []
         for part in later:
             for component in part.unbind(1):

@@ -6,7 +6,7 @@ import torch
 from sim.errors import ModelError
 from sim.identify.estimate import Residuals, prior_deviations, prior_slopes
 from sim.identify.trajectories.segments import Segments
-from sim.identify.trajectories.sensitivity import Motion, Worlds
+from sim.identify.trajectories.sensitivity import Motion, Start, Worlds
 from sim.identify.unknown.unknowns import UnknownSet
 from sim.torch.robot.robot import Robot
 
@@ -27,14 +27,15 @@ class Shooting(Residuals):
 
     Attributes:
         size: number of free numbers of the unknowns.
-        extra: number of free numbers of initial states.
+        extra: number of free numbers of initial states, ``width`` for each segment.
         robot: the model's kinematics.
     """
 
     def __init__(self, unknowns: UnknownSet, worlds: Worlds, segments: Segments, known_start: bool):
         self.unknowns, self.worlds, self.segments = unknowns, worlds, segments
         self.size = len(unknowns.start)
-        self.extra = 0 if known_start else 2 * worlds.model.nv * segments.count
+        self.width = 2 * worlds.model.nv + worlds.model.na
+        self.extra = 0 if known_start else self.width * segments.count
         weight = segments.weight
         self.weight = torch.cat([torch.zeros_like(weight[:1]), weight[1:]]) if known_start else weight
         self.robot = Robot(worlds.model, dtype=torch.float64)
@@ -45,9 +46,9 @@ class Shooting(Residuals):
         key = x.tobytes()
         if self._known is None or self._known[0] != key:
             theta = torch.as_tensor(x[: self.size]).repeat(self.segments.count, 1)
-            q, qd = self._start(self._changes(x))
-            motion = self.worlds.run(theta, q, qd, self.segments.inputs, self.segments.rows)
-            self._known = key, Motion(motion.q.double(), motion.qd.double())
+            start = self._start(self._changes(x))
+            motion = self.worlds.run(theta, start, self.segments.inputs, self.segments.rows)
+            self._known = key, Motion(*(each.double() for each in motion.states))
         return self._known[1]
 
     def values(self, x: np.ndarray) -> np.ndarray:
@@ -56,11 +57,12 @@ class Shooting(Residuals):
         parts = [self._misfits(motion).numpy().ravel(), prior_deviations(self.unknowns, x[: self.size])]
         if self.extra:
             parts += [self._gap(motion, self._changes(x), *each).numpy() for each in self.segments.following]
+            parts.append((self._changes(x)[list(self.segments.first), self._act] / GAP).numpy().ravel())
         return np.concatenate(parts)
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
         """See :class:`Residuals`."""
-        motion, count, width = self.motion(x), self.segments.count, 2 * self.worlds.model.nv
+        motion, count = self.motion(x), self.segments.count
         changes, theta = self._changes(x), torch.as_tensor(x[: self.size]).repeat(count, 1)
         start = self._start_slopes(changes)
         slopes = self.worlds.derivatives(theta, motion, self.segments.inputs, start)
@@ -73,11 +75,12 @@ class Shooting(Residuals):
         parts = [whole.reshape(-1, len(x)), np.pad(prior, ((0, 0), (0, self.extra)))]
         for before, after, row in self.segments.following if self.extra else ():
             of_end, of_start = self._gap_slopes(motion, changes, before, after, row)
-            gap = np.zeros((width, len(x)))
+            gap = np.zeros((self.width, len(x)))
             along = (of_end @ slopes[row, before]).numpy()
             gap[:, : self.size], gap[:, self._place(before)] = along[:, : self.size], along[:, self.size :]
             gap[:, self._place(after)] = (of_start @ start[after]).numpy()
             parts.append(gap)
+        parts += [np.eye(len(x))[self._place(world)][self._act] / GAP for world in self.segments.first if self.extra]
         return np.concatenate(parts)
 
     def marginal(self, information: np.ndarray) -> np.ndarray:
@@ -111,9 +114,9 @@ class Shooting(Residuals):
         for begin in range(0, len(thetas), together):
             rows = np.minimum(np.arange(begin, begin + together), len(thetas) - 1)  # the last group is filled up
             theta = torch.as_tensor(thetas[rows]).repeat_interleave(count, dim=0)
-            q0, qd0 = (each[0].repeat(together, 1) for each in (segments.q, segments.qd))
+            start = tuple(each.repeat(together, 1) for each in self._measured)
             inputs = segments.inputs.map(lambda each: each.repeat(1, together, 1))
-            motion = self.worlds.run(theta, q0, qd0, inputs, segments.rows)
+            motion = self.worlds.run(theta, start, inputs, segments.rows)
             by_guess = (each.double().unflatten(1, (together, count)) for each in (motion.q, motion.qd))
             for q, qd in zip(*(each.unbind(1) for each in by_guess), strict=True):
                 found.append(float(self._misfits(Motion(q, qd)).square().sum()))
@@ -130,28 +133,39 @@ class Shooting(Residuals):
         return guesses[int(np.nanargmin(found))]
 
     def _place(self, world: int) -> slice:
-        width = 2 * self.worlds.model.nv
-        return slice(self.size + world * width, self.size + (world + 1) * width)
+        return slice(self.size + world * self.width, self.size + (world + 1) * self.width)
+
+    @property
+    def _act(self) -> slice:
+        """Where changes of the states of actuators are among those of a state."""
+        return slice(2 * self.worlds.model.nv, self.width)
+
+    @property
+    def _measured(self) -> Start:
+        """The first states of the segments, as they were measured."""
+        segments = self.segments
+        start = (segments.q[0], segments.qd[0], segments.act)
+        return start if self.worlds.model.na else start[:2]
 
     def _changes(self, x: np.ndarray) -> torch.Tensor:
-        """Changes of initial states [worlds, 2 nv], in units of how well one row tells them; zeros if they're known."""
+        """Changes of initial states [worlds, width], in units of how well one row tells them; zeros if known."""
         if not self.extra:
-            return torch.zeros(self.segments.count, 2 * self.worlds.model.nv, dtype=torch.float64)
+            return torch.zeros(self.segments.count, self.width, dtype=torch.float64)
         return torch.as_tensor(x[self.size :]).reshape(self.segments.count, -1)
 
-    def _start(self, changes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Initial states [worlds, nq] and [worlds, nv]."""
+    def _start(self, changes: torch.Tensor) -> Start:
+        """Initial states [worlds, nq], [worlds, nv] and, where there are any, [worlds, na]."""
         nv = self.worlds.model.nv
         # Where they're known, the changes are zeros, and the scale of what isn't measured is infinite.
-        q_scale, qd_scale = self.segments.state_scale if self.extra else (1.0, 1.0)
-        q = self.robot.integrate(self.segments.q[0], q_scale * changes[:, :nv])
-        return q, self.segments.qd[0] + qd_scale * changes[:, nv:]
+        moved = self.segments.state_scale * changes if self.extra else changes
+        q, *rates = self._measured
+        changed = (x + d for x, d in zip(rates, (moved[:, nv : 2 * nv], moved[:, 2 * nv :]), strict=False))
+        return self.robot.integrate(q, moved[:, :nv]), *changed
 
     def _start_slopes(self, changes: torch.Tensor) -> torch.Tensor:
-        """Derivatives of the initial states in the changes [worlds, nq + nv, 2 nv]; no columns where they're known."""
-        model = self.worlds.model
+        """Derivatives of the initial states in the changes [worlds, nq + nv + na, width]; no columns if known."""
         if not self.extra:
-            return torch.zeros(self.segments.count, model.nq + model.nv, 0, dtype=torch.float64)
+            return torch.zeros(self.segments.count, self.worlds.state_size, 0, dtype=torch.float64)
         inner = changes.detach().requires_grad_()
         return _slopes(torch.cat(self._start(inner), dim=1), inner)[0]
 
@@ -166,36 +180,33 @@ class Shooting(Residuals):
 
     def _misfit_slopes(self, motion: Motion, slopes: torch.Tensor) -> torch.Tensor:
         """Derivatives of the residuals [rows, worlds, channels * nv, p] from those of the states."""
-        nq, parts = self.worlds.model.nq, []
+        nq, nv, parts = self.worlds.model.nq, self.worlds.model.nv, []
         for name in self.segments.channels:
             if name == "q":
                 inner = motion.q.detach().requires_grad_()
                 (of_q,) = _slopes(self.robot.difference(self.segments.q, inner), inner)
                 parts.append(of_q @ slopes[:, :, :nq])
             else:
-                parts.append(slopes[:, :, nq:])
+                parts.append(slopes[:, :, nq : nq + nv])
         return torch.where(self.weight[..., None] > 0.0, self.weight[..., None] * torch.cat(parts, dim=2), 0.0)
 
     def _gap(self, motion: Motion, changes: torch.Tensor, before: int, after: int, row: int) -> torch.Tensor:
-        """From the start of a segment to the end of the one before, in standard deviations [2 nv]."""
-        q, qd = self._start(changes)
-        return self._scaled_gap(q[after], qd[after], motion.q[row, before], motion.qd[row, before])
+        """From the start of a segment to the end of the one before, in standard deviations [width]."""
+        start, end = (each[after] for each in self._start(changes)), (each[row, before] for each in motion.states)
+        return self._scaled_gap(tuple(start), tuple(end))
 
     def _gap_slopes(
         self, motion: Motion, changes: torch.Tensor, before: int, after: int, row: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Derivatives of a gap in the end of the one segment and in the start of the other [2 nv, nq + nv]."""
-        start = [each[after].detach().requires_grad_() for each in self._start(changes)]
-        end = [each[row, before].detach().requires_grad_() for each in (motion.q, motion.qd)]
-        found = _slopes(self._scaled_gap(*start, *end)[None], *end, *start)
-        return torch.cat(found[:2], dim=-1)[0], torch.cat(found[2:], dim=-1)[0]
+        """Derivatives of a gap in the end of the one segment and in the start of the other [width, nq + nv + na]."""
+        start = tuple(each[after].detach().requires_grad_() for each in self._start(changes))
+        end = tuple(each[row, before].detach().requires_grad_() for each in motion.states)
+        found = _slopes(self._scaled_gap(start, end)[None], *end, *start)
+        return torch.cat(found[: len(end)], dim=-1)[0], torch.cat(found[len(end) :], dim=-1)[0]
 
-    def _scaled_gap(
-        self, q_start: torch.Tensor, qd_start: torch.Tensor, q_end: torch.Tensor, qd_end: torch.Tensor
-    ) -> torch.Tensor:
-        q_scale, qd_scale = self.segments.state_scale
-        parts = self.robot.difference(q_start, q_end) / q_scale, (qd_end - qd_start) / qd_scale
-        return torch.cat(parts) / GAP
+    def _scaled_gap(self, start: Start, end: Start) -> torch.Tensor:
+        differences = self.robot.difference(start[0], end[0]), *(b - a for a, b in zip(start[1:], end[1:], strict=True))
+        return torch.cat(differences) / self.segments.state_scale / GAP
 
 
 def _slopes(result: torch.Tensor, *inner: torch.Tensor) -> list[torch.Tensor]:

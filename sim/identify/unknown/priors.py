@@ -12,7 +12,19 @@ Bodies = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # mass [...], centre o
 
 @dataclass(frozen=True)
 class Normal:
-    """A value with a standard deviation, in its own unit; the search starts from the value."""
+    """A value with a standard deviation, in its own unit; the search starts from the value.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Normal, Unknowns
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> Unknowns(model, {"damping of hinge": Normal(0.5, 0.1)}).start.tolist()
+        [0.5]
+    """
 
     mean: float
     deviation: float
@@ -32,7 +44,20 @@ class Normal:
 
 @dataclass(frozen=True)
 class LogNormal:
-    """A positive value, known to a factor: ``deviation`` is the standard deviation of its logarithm."""
+    """A positive value, known to a factor: ``deviation`` is the standard deviation of its logarithm.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import LogNormal, Unknowns
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> unknowns = Unknowns(model, {"mass of bob": LogNormal(2.5, 0.2)})  # to about a fifth
+        >>> unknowns.readings(unknowns.start).tolist()
+        [2.5]
+    """
 
     median: float
     deviation: float
@@ -58,6 +83,18 @@ class InertialPrior:
         mass: standard deviation of the logarithm of its mass.
         com: standard deviation of each coordinate of its centre of mass [m].
         shape: standard deviation of each entry of the strain that maps the drawn distribution of mass to the true one.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import InertialPrior, Unknowns
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> unknowns = Unknowns(model, {"inertial of bob": InertialPrior(mass=0.1, com=0.01)})
+        >>> unknowns.names[:2]
+        ('mass of bob', 'com_x of bob')
     """
 
     mass: float = 0.3

@@ -14,13 +14,14 @@ from sim.identify.unknown.blocks import Block, Bodies, Mass, Numbers, Place, Vec
 from sim.identify.unknown.priors import InertialPrior, Prior
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
+from warp_kernels.types import EXACT_FILTER, FILTER
 
 OF_LINKS = ("mass", "com", "inertial")
 OF_GEOMETRIES = (
     "friction", "restitution", "torsional_friction", "rolling_friction", "contact_stiffness", "contact_damping",
 )  # fmt: skip
 OF_JOINTS = ("damping", "friction_loss", "armature", "stiffness", "rest_position", "torque_offset")
-OF_ACTUATORS = ("gear", "kp", "kd", "gain", "offset")
+OF_ACTUATORS = ("gear", "kp", "kd", "gain", "offset", "time_constant")
 QUANTITIES = dict.fromkeys([*OF_LINKS, *OF_JOINTS, *OF_GEOMETRIES, *OF_ACTUATORS])
 # Without a first guess above zero these have no derivative: the simulator leaves their rows out.
 NO_SLOPE_AT_ZERO = ("friction_loss", "torsional_friction", "rolling_friction")
@@ -94,6 +95,18 @@ class Unknowns:
     Raises:
         ModelError: for a name that the model lacks, a quantity that doesn't exist, a prior that doesn't fit, and a
             first guess for which there is no derivative.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.identify import Unknowns
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> unknowns = Unknowns(model, ["mass of bob", "damping of *"])
+        >>> unknowns.names, unknowns.units
+        (('mass of bob', 'damping of hinge'), ('kg', 'N m s/rad'))
     """
 
     def __init__(self, model: Model, wanted: Mapping[str, Prior | None] | Sequence[str]):
@@ -176,7 +189,9 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
     if quantity in OF_LINKS:
         return [(quantity, {name: [link] for link, name in enumerate(model.link_names)})]
     if quantity in OF_ACTUATORS:
-        return [(f"actuator_{quantity}", {name: [k] for k, name in enumerate(model.actuator_names)})]
+        filters = np.isin(model.actuator_dynamics, (FILTER, EXACT_FILTER)) | (quantity != "time_constant")
+        owners = {name: [k] for k, name in enumerate(model.actuator_names) if filters[k]}
+        return [(f"actuator_{quantity}", owners)]
     joints = {
         name: list(range(part.start, part.stop))
         for name in model.joint_names
@@ -231,6 +246,23 @@ class FunctionUnknowns:
         lower, upper: bounds [p].
         function: from unknowns [..., p] to whole parameters [..., n, ...] by name, in PyTorch.
         priors: what is known of each before [p]; None for nothing.
+
+    Example:
+        >>> import numpy as np
+        >>> import torch
+        >>> import sim
+        >>> from sim.identify import FunctionUnknowns
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+        >>> model = scene.finalize("float64")
+        >>> unknowns = FunctionUnknowns(  # one number for both damping and dry friction
+        ...     names=("wear",), units=("",), start=torch.tensor([0.1], dtype=torch.float64),
+        ...     lower=np.zeros(1), upper=np.ones(1),
+        ...     function=lambda x: {"damping": x, "friction_loss": 0.1 * x},
+        ... )
+        >>> unknowns.names, sorted(unknowns.parameters(unknowns.start))
+        (('wear',), ['damping', 'friction_loss'])
     """
 
     names: tuple[str, ...]

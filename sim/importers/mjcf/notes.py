@@ -41,6 +41,7 @@ COMPUTED = {
     "equality": ("data",),
     "site": ("pos", "quat"),
     "joint": ("pos", "axis"),
+    "tendon": ("armature",),
 }
 ARRAYS_OF = {"joint": "jnt", "equality": "eq"}  # what their names begin with
 # Where MuJoCo keeps softness, with the attributes that it is read from.
@@ -181,7 +182,6 @@ def _forces(file: MJCFFile) -> list[str]:
          "their linear part is kept"),
         ("polynomial damping of tendons", "tendon", np.flatnonzero(_rows(file.array("tendon_dampingpoly", []))),
          "its linear part is kept"),
-        ("armature of tendons", "tendon", np.flatnonzero(file.array("tendon_armature", [])), ""),
         ("force limits of tendons", "tendon", np.flatnonzero(file.array("tendon_actfrclimited", [])),
          "give each actuator its own"),
         ("springs of ball and free joints", "joint", np.flatnonzero(~scalar & (model.jnt_stiffness != 0.0)), ""),
@@ -205,9 +205,6 @@ def _settings(file: MJCFFile) -> list[str]:
     """One note on settings that differ from their defaults and change MuJoCo's motion."""
     option = file.model.opt
     ignored = []
-    integrators = file.mujoco.mjtIntegrator
-    if option.integrator == integrators.mjINT_IMPLICIT:
-        ignored.append("integrator implicit (there is implicitfast)")
     if option.disableactuator:
         ignored.append("actuatorgroupdisable")
     if option.enableflags & int(file.mujoco.mjtEnableBit.mjENBL_OVERRIDE):
@@ -230,6 +227,7 @@ def _of_the_soft_law(file: MJCFFile) -> str:
             (f"impratio {option.impratio:g}", option.impratio != 1.0),
             (f"noslip_iterations {option.noslip_iterations}", option.noslip_iterations > 0),
             ("integrator RK4", option.integrator == integrators.mjINT_RK4),
+            ("integrator implicit", option.integrator == integrators.mjINT_IMPLICIT),
             ("integrator implicitfast", option.integrator == integrators.mjINT_IMPLICITFAST),
         )
         if present

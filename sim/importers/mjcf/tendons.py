@@ -90,6 +90,7 @@ def _properties(reader: Reader, tendon: int) -> dict[str, Any]:
     return {
         "stiffness": float(model.tendon_stiffness[tendon]),
         "damping": float(model.tendon_damping[tendon]),
+        "armature": float(model.tendon_armature[tendon]),
         "rest_length": (float(rest[0]), float(rest[1])),
         "friction_loss": float(model.tendon_frictionloss[tendon]),
         "limits": (lower if lower > -MUJOCO_INFINITY else -np.inf, upper if upper < MUJOCO_INFINITY else np.inf),

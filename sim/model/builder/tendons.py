@@ -26,6 +26,7 @@ class Tendons(WorldSpec):
         *,
         stiffness: float = 0.0,
         damping: float = 0.0,
+        armature: float = 0.0,
         rest_length: float | tuple[float, float] | None = None,
         friction_loss: float = 0.0,
         limits: tuple[float, float] = NO_LIMITS,
@@ -43,6 +44,8 @@ class Tendons(WorldSpec):
             joints: coefficients [m/rad or 1] of revolute and prismatic joints by name.
             stiffness: of a spring [N/m].
             damping: force per velocity of the length [N s/m].
+            armature: inertia that the length's velocity sets in motion, such as of a spinning rotor [kg]. Only for a
+                tendon whose joints lie on one path from the root of a tree, and that lies around nothing.
             rest_length: where the spring doesn't pull or push, a length or the ends of a range [m]; None for the
                 length in the initial configuration.
             friction_loss: dry friction [N].
@@ -68,9 +71,9 @@ class Tendons(WorldSpec):
         return self._add_tendon(
             TendonSpec(
                 name=name, coefficients=coefficients, branches=[], stiffness=float(stiffness), damping=float(damping),
-                rest=_rest(where, rest_length), friction_loss=float(friction_loss), lower=float(limits[0]),
-                upper=float(limits[1]), limit_margin=float(limit_margin), limit_softness=limit_softness,
-                friction_softness=friction_softness,
+                armature=float(armature), rest=_rest(where, rest_length), friction_loss=float(friction_loss),
+                lower=float(limits[0]), upper=float(limits[1]), limit_margin=float(limit_margin),
+                limit_softness=limit_softness, friction_softness=friction_softness,
             )
         )  # fmt: skip
 
@@ -81,6 +84,7 @@ class Tendons(WorldSpec):
         *,
         stiffness: float = 0.0,
         damping: float = 0.0,
+        armature: float = 0.0,
         rest_length: float | tuple[float, float] | None = None,
         friction_loss: float = 0.0,
         limits: tuple[float, float] = NO_LIMITS,
@@ -108,9 +112,9 @@ class Tendons(WorldSpec):
         return self._add_tendon(
             TendonSpec(
                 name=name, coefficients={}, branches=_branches(where, path), stiffness=float(stiffness),
-                damping=float(damping), rest=_rest(where, rest_length), friction_loss=float(friction_loss),
-                lower=float(limits[0]), upper=float(limits[1]), limit_margin=float(limit_margin),
-                limit_softness=limit_softness, friction_softness=friction_softness,
+                damping=float(damping), armature=float(armature), rest=_rest(where, rest_length),
+                friction_loss=float(friction_loss), lower=float(limits[0]), upper=float(limits[1]),
+                limit_margin=float(limit_margin), limit_softness=limit_softness, friction_softness=friction_softness,
             )
         )  # fmt: skip
 
@@ -161,7 +165,7 @@ class Tendons(WorldSpec):
     def _add_tendon(self, spec: TendonSpec) -> str:
         where = f"tendon '{spec.name}'"
         check_name(spec.name, self.tendons, "tendon")
-        for label in ("stiffness", "damping", "friction_loss", "limit_margin"):
+        for label in ("stiffness", "damping", "armature", "friction_loss", "limit_margin"):
             finite_and_not_negative(where, label, getattr(spec, label))
         if not spec.lower <= spec.upper:
             raise ModelError(

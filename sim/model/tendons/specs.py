@@ -56,6 +56,7 @@ class TendonSpec:
     branches: list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]]
     stiffness: float
     damping: float
+    armature: float
     rest: tuple[float, float] | None
     friction_loss: float
     lower: float

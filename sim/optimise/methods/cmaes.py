@@ -42,6 +42,19 @@ def cmaes(
 
     Raises:
         ModelError: if ``cma`` isn't installed, and for arguments out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Knots, Posture, Problem, cmaes
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> costs = [Posture([1.0], weight=100.0, at=-1), Effort(1e-5)]
+        >>> found = cmaes(Problem(simulator, 20, costs, controls=Knots(2, "hold"), scale=100.0), iterations=30)
+        >>> bool(found.cost < 0.2 * found.history[0])
+        True
     """
     try:
         with warnings.catch_warnings():

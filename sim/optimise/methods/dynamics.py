@@ -7,12 +7,13 @@ import torch
 
 from sim.arrays.warp_lock import sole_use
 from sim.optimise.motion import Motion
-from sim.optimise.problem import Problem, quiet
+from sim.optimise.problem import Problem, arrays_of, quiet
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
 
 CHUNK = 4096  # states that are linearised at a time
+Start = tuple[np.ndarray, np.ndarray, np.ndarray]  # q, qd and act
 
 
 @dataclass
@@ -22,16 +23,23 @@ class States:
     Attributes:
         q: [steps + 1, worlds, nq].
         qd: [steps + 1, worlds, nv].
+        act: states of actuators that have one [steps + 1, worlds, na].
         controls: [stages, worlds, size].
     """
 
     q: np.ndarray
     qd: np.ndarray
+    act: np.ndarray
     controls: np.ndarray
 
     def of(self, worlds: np.ndarray) -> "States":
         """Some of the worlds, by their numbers."""
-        return States(self.q[:, worlds], self.qd[:, worlds], self.controls[:, worlds])
+        return States(*(x[:, worlds] for x in self.arrays))
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """All of them, in their order."""
+        return self.q, self.qd, self.act, self.controls
 
 
 @dataclass
@@ -41,7 +49,7 @@ class Law:
     Attributes:
         nominal: the motion about which it is [.., worlds, ..].
         feedforward: change of the controls [stages, worlds, size].
-        gains: [stages, worlds, size, 2 nv].
+        gains: [stages, worlds, size, 2 nv + na].
     """
 
     nominal: States
@@ -60,17 +68,18 @@ class Dynamics:
         self.problem = problem
         self.rollouts = 0
 
-    def run(self, controls: np.ndarray, q0: np.ndarray, qd0: np.ndarray) -> States:
-        """Motions under given controls [stages, worlds, size], from q [nq] or [worlds, nq], and qd likewise."""
+    def run(self, controls: np.ndarray, start: Start) -> States:
+        """Motions under given controls [stages, worlds, size], from q [nq] or [worlds, nq], qd and act likewise."""
         problem, worlds = self.problem, controls.shape[1]
         simulator = problem.worlds(worlds)
         tau, control = problem.space.inputs_of_arrays(np.repeat(controls, problem.hold, axis=0))
         with quiet():
-            trajectory = simulator.rollout(simulator.state(q0, qd0), tau, control=control)
+            trajectory = simulator.rollout(problem.start(simulator, *start), tau, control=control)
         self.rollouts += worlds
-        return States(trajectory.q.numpy().copy(), trajectory.qd.numpy().copy(), controls)
+        q, qd, act = (x.copy() for x in arrays_of(trajectory))
+        return States(q, qd, act, controls)
 
-    def follow(self, law: Law, steps: np.ndarray, q0: np.ndarray, qd0: np.ndarray) -> States:
+    def follow(self, law: Law, steps: np.ndarray, start: Start) -> States:
         """Motions under a law, each of its worlds with every length of step [k].
 
         Returns:
@@ -84,27 +93,22 @@ class Dynamics:
         forward = lengths[:, None] * law.feedforward[:, which]
         gains = law.gains[:, which]
         simulator = problem.worlds(worlds)
-        state = simulator.state(q0, qd0)
-        first_q, first_qd = state.numpy()
-        q, qd, controls = [first_q[None]], [first_qd[None]], np.empty_like(nominal.controls)
+        state = problem.start(simulator, *start)
+        states, controls = [tuple(x[None].copy() for x in arrays_of(state))], np.empty_like(nominal.controls)
         for stage in range(stages):
             step = stage * problem.hold
-            change = np.concatenate(
-                [
-                    problem.tangent.difference_of_arrays(nominal.q[step], q[-1][-1]),
-                    qd[-1][-1] - nominal.qd[step],
-                ],
-                axis=1,
-            )
+            q, qd, act = (x[-1] for x in states[-1])
+            turned = problem.tangent.difference_of_arrays(nominal.q[step], q)
+            change = np.concatenate([turned, qd - nominal.qd[step], act - nominal.act[step]], axis=1)
             control = nominal.controls[stage] + forward[stage] + (gains[stage] @ change[:, :, None])[:, :, 0]
             # What has diverged may hold anything; it isn't chosen.
             controls[stage] = np.clip(np.where(np.isfinite(control), control, 0.0), space.low, space.high)
             trajectory = self._steps(simulator, state, controls[stage])
             state = trajectory.final_state
-            q.append(trajectory.q.numpy()[1:])
-            qd.append(trajectory.qd.numpy()[1:])
+            states.append(tuple(x[1:] for x in arrays_of(trajectory)))
         self.rollouts += worlds
-        return States(np.concatenate(q), np.concatenate(qd), controls)
+        whole_q, whole_qd, whole_act = (np.concatenate(parts) for parts in zip(*states, strict=True))
+        return States(whole_q, whole_qd, whole_act, controls)
 
     def _steps(self, simulator: Simulator, state: State, controls: np.ndarray) -> Trajectory:
         """A stage with controls [worlds, size]. Nobody changes its states, so it needs no fingerprint of them."""
@@ -117,24 +121,25 @@ class Dynamics:
         """To first order ``dx+ = A dx + B du`` from each stage to the next.
 
         Returns:
-            A [stages, worlds, 2 nv, 2 nv] and B [stages, worlds, 2 nv, size].
+            A [stages, worlds, n, n] and B [stages, worlds, n, size], where n is 2 nv + na.
         """
         problem, space = self.problem, self.problem.space
         stages, worlds, size = states.controls.shape
         hold = problem.hold
         every = np.repeat(states.controls, hold, axis=0).reshape(-1, size)
-        q, qd = (x[:-1].reshape(stages * hold * worlds, -1) for x in (states.q, states.qd))
+        q, qd, act = (x[:-1].reshape(stages * hold * worlds, x.shape[2]) for x in states.arrays[:3])
         found_A, found_B = [], []
         for first in range(0, len(every), CHUNK):
             part = slice(first, first + CHUNK)
             tau, control = space.inputs_of_arrays(every[part])
             simulator = problem.worlds(len(every[part]))
             batches = simulator.batches
-            state = State(batches.array(q[part], 2, "q"), batches.array(qd[part], 2, "qd"))
+            activations = batches.array(act[part], 2, "act") if problem.model.na else None
+            state = State(batches.array(q[part], 2, "q"), batches.array(qd[part], 2, "qd"), act=activations)
             linear = simulator.linearise(state, tau, control)
             found_A.append(linear.A)
             found_B.append(linear.B_control if space.dofs is None else linear.B_tau[:, :, space.dofs])
-        n = 2 * problem.model.nv
+        n = 2 * problem.model.nv + problem.model.na
         A = np.concatenate(found_A).astype(np.float64).reshape(stages, hold, worlds, n, n)
         B = np.concatenate(found_B).astype(np.float64).reshape(stages, hold, worlds, n, size)
         whole_A, whole_B = A[:, 0], B[:, 0]
@@ -145,11 +150,11 @@ class Dynamics:
     def motion(self, states: States) -> Motion:
         """What costs see."""
         problem = self.problem
-        q, qd, controls = (
+        q, qd, act, controls = (
             torch.as_tensor(np.ascontiguousarray(x), dtype=problem.dtype, device=problem.device)
-            for x in (states.q[:: problem.hold], states.qd[:: problem.hold], states.controls)
+            for x in (*(x[:: problem.hold] for x in states.arrays[:3]), states.controls)
         )
-        return Motion(q, qd, controls, None, problem.robot, problem.tangent)
+        return Motion(q, qd, act, controls, None, problem.robot, problem.tangent)
 
     def costs(self, states: States) -> np.ndarray:
         """Costs [worlds]; infinite where a motion diverges."""

@@ -125,6 +125,19 @@ def gradient(
 
     Raises:
         ModelError: for arguments out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Posture, Problem, gradient
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 20, [Posture([1.0], weight=100.0, at=-1), Effort(1e-5)], scale=10.0)
+        >>> found = gradient(problem, iterations=30)
+        >>> bool(abs(found.q[-1, 0] - 1.0) < 0.05)
+        True
     """
     require_counts(iterations=iterations, joining=joining)
     engine = _Engine(problem, score)

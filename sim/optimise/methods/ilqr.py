@@ -12,7 +12,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.optimise.methods.box_qp import solve_box_qp
-from sim.optimise.methods.dynamics import Dynamics, Law, States
+from sim.optimise.methods.dynamics import Dynamics, Law, Start, States
 from sim.optimise.methods.quadratic import Quadratic, Quadratics
 from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_counts
 from sim.optimise.parametrisations import PerStage
@@ -65,6 +65,19 @@ def ilqr(
     Raises:
         ModelError: for another parametrisation, costs that couple stages or have no second derivative, and a guess from
             which the simulation diverges.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Posture, Problem, ilqr
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 20, [Posture([1.0], weight=100.0, at=-1), Effort(1e-5)], limits=(-60.0, 60.0))
+        >>> found = ilqr(problem, iterations=5)
+        >>> found.gains.shape, bool(np.abs(found.controls).max() <= 60.0)
+        ((20, 1, 2), True)
     """
     require_counts(iterations=iterations)
     require_stages(problem, "ilqr")
@@ -72,7 +85,8 @@ def ilqr(
     guesses = first_guesses(problem, guess, starts, spread, seed)
     controls = guesses.reshape(len(guesses), problem.stages, -1).swapaxes(0, 1)
     search = IterativeLQR(problem)
-    search.begin(controls, problem.q0, problem.qd0)
+    start = (problem.q0, problem.qd0, problem.act0)
+    search.begin(controls, start)
     if not np.isfinite(search.cost).any():
         raise ModelError("ilqr: the simulation diverges from every first guess; give another guess")
     history, message, converged = [float(search.cost.min())], "iterations used up", False
@@ -92,7 +106,7 @@ def ilqr(
                     break
                 if len(history) > iterations:
                     break
-                search.iterate(problem.q0, problem.qd0)
+                search.iterate(start)
                 history.append(float(search.cost.min()))
                 bar.update()
         except KeyboardInterrupt:
@@ -121,7 +135,7 @@ class Sweep:
 
     Attributes:
         feedforward: [stages, worlds, size].
-        gains: [stages, worlds, size, 2 nv].
+        gains: [stages, worlds, size, 2 nv + na].
         slope: the expected change of the cost with the length of the step [worlds].
         bend: with half the square of the length [worlds].
         worked: whether all systems were positive definite [worlds].
@@ -158,9 +172,9 @@ class IterativeLQR:
         self.law: Law | None = None
         self._kept: tuple[Quadratic, np.ndarray, np.ndarray] | None = None
 
-    def begin(self, controls: np.ndarray, q0: np.ndarray, qd0: np.ndarray) -> None:
-        """Simulate first controls [stages, worlds, size] from a state [nq], [nv]."""
-        self.adopt(self.dynamics.run(controls, q0, qd0))
+    def begin(self, controls: np.ndarray, start: Start) -> None:
+        """Simulate first controls [stages, worlds, size] from a state [nq], [nv], [na]."""
+        self.adopt(self.dynamics.run(controls, start))
 
     def adopt(self, states: States) -> None:
         """Go on from these motions."""
@@ -175,14 +189,14 @@ class IterativeLQR:
         """Which searches have nothing more to gain [worlds]."""
         return self._still | (self.gained < tolerance) | (self.regularisation >= LARGEST) | ~np.isfinite(self.cost)
 
-    def iterate(self, q0: np.ndarray, qd0: np.ndarray, steps: np.ndarray = STEPS) -> None:
-        """One iteration of all searches, from a state [nq], [nv], with these lengths of steps."""
+    def iterate(self, start: Start, steps: np.ndarray = STEPS) -> None:
+        """One iteration of all searches, from a state [nq], [nv], [na], with these lengths of steps."""
         if self._kept is None:
             alive = self._finite_states()
             self._kept = self.quadratics(self.dynamics.motion(alive)), *self.dynamics.linearise(alive)
         sweep = self.sweep(*self._kept)
         self.law = Law(self.states, sweep.feedforward, sweep.gains)
-        tried = self.dynamics.follow(self.law, steps, q0, qd0)
+        tried = self.dynamics.follow(self.law, steps, start)
         costs = self.dynamics.costs(tried).reshape(-1, len(steps))
         promised = -(sweep.slope[:, None] * steps + 0.5 * sweep.bend[:, None] * steps**2)
         with np.errstate(invalid="ignore"):
@@ -212,17 +226,17 @@ class IterativeLQR:
         bad = ~np.isfinite(self.cost)
         if not bad.any():
             return self.states
-        q, qd = self.states.q.copy(), self.states.qd.copy()
-        q[:, bad], qd[:, bad] = self.problem.q0, 0.0
-        return States(q, qd, self.states.controls)
+        q, qd, act = (x.copy() for x in self.states.arrays[:3])
+        q[:, bad], qd[:, bad], act[:, bad] = self.problem.q0, 0.0, 0.0
+        return States(q, qd, act, self.states.controls)
 
     def _accept(self, tried: States, costs: np.ndarray, accepted: np.ndarray, chosen: np.ndarray) -> None:
         if not accepted.any():
             return
         each = np.flatnonzero(accepted)
         taken = each * costs.shape[1] + chosen[each]
-        states = States(self.states.q.copy(), self.states.qd.copy(), self.states.controls.copy())
-        for whole, part in ((states.q, tried.q), (states.qd, tried.qd), (states.controls, tried.controls)):
+        states = States(*(x.copy() for x in self.states.arrays))
+        for whole, part in zip(states.arrays, tried.arrays, strict=True):
             whole[:, each] = part[:, taken]
         before, after = self.cost[each], costs[each, chosen[each]]
         self.states, self.cost = states, self.cost.copy()
@@ -243,8 +257,8 @@ class IterativeLQR:
 
         Args:
             quadratic: the costs about the present motions.
-            A: [stages, worlds, 2 nv, 2 nv].
-            B: [stages, worlds, 2 nv, size].
+            A: [stages, worlds, 2 nv + na, 2 nv + na].
+            B: [stages, worlds, 2 nv + na, size].
         """
         space = self.problem.space
         stages, worlds, n, size = B.shape

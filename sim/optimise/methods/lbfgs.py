@@ -46,6 +46,19 @@ def lbfgs(
 
     Raises:
         ModelError: for arguments out of range, and where the simulation diverges from every first guess.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import Effort, Knots, Posture, Problem, lbfgs
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> costs = [Posture([1.0], weight=100.0, at=-1), Effort(1e-5)]
+        >>> found = lbfgs(Problem(simulator, 20, costs, controls=Knots(4, "linear"), scale=10.0))
+        >>> found.unknowns.shape, bool(abs(found.q[-1, 0] - 1.0) < 0.05)
+        ((4,), True)
     """
     require_counts(iterations=iterations)
     begun = time.perf_counter()

@@ -30,10 +30,27 @@ class MPC:
     Attributes:
         plan: controls of the horizon [stages, size].
         cost: of the plan.
-        gains: the controls' answer to a change of the state, in tangent coordinates [stages, size, 2 nv].
+        gains: the controls' answer to a change of the state, in tangent coordinates [stages, size, 2 nv + na].
 
     Raises:
         ModelError: for a problem with another parametrisation than :class:`PerStage`, or with constraints.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.optimise import MPC, Effort, Posture, Problem
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0, inertia=np.eye(3))
+        >>> _ = scene.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+        >>> simulator = sim.Simulator(scene.finalize(), dt=0.01, device="cpu")
+        >>> problem = Problem(simulator, 20, [Posture([1.0], weight=100.0), Effort(1e-3)])
+        >>> controller = MPC(problem)
+        >>> state = simulator.initial_state()
+        >>> for _ in range(50):
+        ...     control = controller(state.q.numpy()[0], state.qd.numpy()[0])
+        ...     state = simulator.step(state, control[None])
+        >>> bool(abs(state.q.numpy()[0, 0] - 1.0) < 0.05)
+        True
     """
 
     def __init__(self, problem: Problem, guess: npt.ArrayLike | None = None, *, iterations: int = 1):
@@ -61,7 +78,7 @@ class MPC:
 
     @property
     def gains(self) -> np.ndarray:
-        """The controls' answer to a change of the state [stages, size, 2 nv].
+        """The controls' answer to a change of the state [stages, size, 2 nv + na].
 
         Raises:
             ModelError: before the first call.
@@ -70,32 +87,41 @@ class MPC:
             raise ModelError("MPC: there are no gains before the first call")
         return self._law.gains[:, 0]
 
-    def __call__(self, q: npt.ArrayLike, qd: npt.ArrayLike) -> np.ndarray:
+    def __call__(self, q: npt.ArrayLike, qd: npt.ArrayLike, act: npt.ArrayLike | None = None) -> np.ndarray:
         """The controls [size] of the stage that begins at a state.
 
         Args:
             q: coordinates [nq].
             qd: velocities [nv].
+            act: states of the actuators that have one [na]; to be left out where none has.
 
         Raises:
-            ModelError: for wrong shapes, and where the plan makes the simulation diverge.
+            ModelError: for wrong shapes, without act where actuators have states, and where the plan makes the
+                simulation diverge.
         """
-        q, qd = np.asarray(q, dtype=np.float64), np.asarray(qd, dtype=np.float64)
+        if self.problem.model.na and act is None:
+            raise ModelError("MPC: actuators of the model have states; give act, those of the present state")
+        if act is not None and not self.problem.model.na:
+            raise ModelError("MPC: act is given, but no actuator of the model has a state; leave it out")
+        start = (
+            np.asarray(q, dtype=np.float64), np.asarray(qd, dtype=np.float64),
+            np.asarray([] if act is None else act, dtype=np.float64),
+        )  # fmt: skip
         search, more = self._search, self.iterations - 1
         if self._law is None:
-            search.begin(self._first, q, qd)
+            search.begin(self._first, start)
             more = FIRST_CALL * self.iterations
         else:
             self.prepare()
             law, self._prepared = self._law, False
-            tried = search.dynamics.follow(law, REALTIME_STEPS, q, qd)
+            tried = search.dynamics.follow(law, REALTIME_STEPS, start)
             best = np.argmin(search.dynamics.costs(tried))
             search.adopt(tried.of(np.array([best])))
         if not np.isfinite(search.cost).all():
             self._law = None
             raise ModelError("MPC: the plan makes the simulation diverge from this state; begin with another guess")
         for _ in range(more):
-            search.iterate(q, qd, REALTIME_STEPS)
+            search.iterate(start, REALTIME_STEPS)
             if search.done(0.0).all():
                 break
         if self._law is None:
@@ -112,9 +138,9 @@ class MPC:
             return
         search, hold = self._search, self.problem.hold
         old = search.states
-        end = search.dynamics.run(old.controls[-1:], old.q[-1], old.qd[-1])
+        end = search.dynamics.run(old.controls[-1:], (old.q[-1], old.qd[-1], old.act[-1]))
         plan = States(
             np.concatenate([old.q[hold:], end.q[1:]]), np.concatenate([old.qd[hold:], end.qd[1:]]),
-            np.concatenate([old.controls[1:], end.controls]),
+            np.concatenate([old.act[hold:], end.act[1:]]), np.concatenate([old.controls[1:], end.controls]),
         )  # fmt: skip
         self._law, self._prepared = search.law_about(plan), True

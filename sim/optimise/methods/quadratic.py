@@ -17,14 +17,16 @@ from sim.optimise.motion import Motion
 
 @dataclass
 class Quadratic:
-    """Derivatives of the costs of some motions; z is the state's tangent and the control, [2 nv + size].
+    """Derivatives of the costs of some motions; z is the state's tangent and the control, [n + size].
+
+    n is 2 nv + na.
 
     In the last stage there is no control, and its derivatives are zero.
 
     Attributes:
         cost: of each world [worlds].
-        slope: [stages + 1, worlds, 2 nv + size].
-        curvature: positive semi-definite [stages + 1, worlds, 2 nv + size, 2 nv + size].
+        slope: [stages + 1, worlds, n + size].
+        curvature: positive semi-definite [stages + 1, worlds, n + size, n + size].
     """
 
     cost: np.ndarray
@@ -51,7 +53,7 @@ class Quadratics:
         """
         motion = motion.detached()
         stages, worlds, size = motion.controls.shape
-        n = 2 * motion.tangent.nv
+        n = motion.state_size
         total = torch.zeros(worlds, dtype=motion.q.dtype, device=motion.q.device)
         slope = motion.q.new_zeros(stages + 1, worlds, n + size)
         curvature = motion.q.new_zeros(stages + 1, worlds, n + size, n + size)

@@ -71,8 +71,8 @@ def finished(
         motion = problem.motion(torch.as_tensor(unknowns[None], dtype=problem.dtype, device=problem.device))
         cost, violation = float(problem.cost(motion)[0]), float(problem.violation(motion)[0])
     controls = motion.controls[:, 0].cpu().numpy().astype(np.float64)
-    q, qd = problem.states_of(controls)
+    q, qd, act = problem.states_of(controls)
     return Result(
         method, cost, controls, q, qd, unknowns, history, rollouts, message, converged, scores, violation, gains,
-        time.perf_counter() - begun,
+        time.perf_counter() - begun, act if problem.model.na else None,
     )  # fmt: skip

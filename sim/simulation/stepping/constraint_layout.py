@@ -7,14 +7,15 @@ import numpy as np
 
 from sim.model.model import Model
 from sim.simulation.stepping.collision import candidate_pairs, is_crowd, most_contacts
-from sim.simulation.stepping.tendons.layout import tendon_rows
+from sim.simulation.stepping.tendons.layout import heavy_tendons, tendon_rows
+from warp_kernels.solver.rows.immovable import LEAST_SHARE
 from warp_kernels.types import SPHERICAL, TORQUE
 
 # The parameters that a layout depends on.
 DECISIVE = (
     "lower_limit", "upper_limit", "friction_loss", "swing_limit", "twist_limit", "rotation_limit", "contact_stiffness",
     "restitution", "torsional_friction", "rolling_friction", "actuator_force_limit", "tendon_lower_limit",
-    "tendon_upper_limit", "tendon_friction_loss",
+    "tendon_upper_limit", "tendon_friction_loss", "tendon_armature",
 )  # fmt: skip
 # Limits of spherical joints, in the order of :mod:`warp_kernels.solver.rows.cones`.
 CONE_LIMITS = ("swing_limit", "twist_limit", "rotation_limit")
@@ -30,6 +31,7 @@ class ConstraintLayout:
         friction: degrees of freedom with dry friction.
         equalities: equality constraints, which are always there.
         tendons: the constraints of tendons, see :func:`sim.simulation.stepping.tendons.layout.tendon_rows` [n, 4].
+        heavy: the tendons with armature, see :func:`sim.simulation.stepping.tendons.layout.heavy_tendons` [n, 2].
         limited_actuators: how many actuators may go beyond their force limit.
         compliant: whether a geometry that collides is compliant.
         resisting: the most contacts with torsional or rolling friction that there can be.
@@ -41,6 +43,7 @@ class ConstraintLayout:
     friction: np.ndarray
     equalities: int
     tendons: np.ndarray
+    heavy: np.ndarray
     limited_actuators: int
     compliant: bool
     resisting: int
@@ -56,7 +59,7 @@ class ConstraintLayout:
     def key(self) -> tuple:
         """Equal for equal layouts."""
         counts = self.limited_actuators, self.compliant, self.resisting, self.bouncing
-        lists = (self.limited, self.cones, self.friction, self.tendons)
+        lists = (self.limited, self.cones, self.friction, self.tendons, self.heavy)
         return *(each.tobytes() for each in lists), *counts
 
 
@@ -74,6 +77,7 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
         friction=np.flatnonzero(rubs.any(axis=0)),
         equalities=model.equalities.num_constraints,
         tendons=tendon_rows(model, parameters),
+        heavy=heavy_tendons(model, parameters),
         limited_actuators=_limited_actuators(model, parameters),
         compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),
         resisting=_most_resisting(model, np.maximum(*resistance) > 0.0),
@@ -83,6 +87,19 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
             for i, geometry in enumerate(model.geometries)
         ),
     )
+
+
+def least_inverse_masses(model: Model) -> np.ndarray:
+    """By which degree of freedom a point hangs on: the least inverse mass it is taken to have [nv], 1/kg.
+
+    A share of that of all that moves with it, see :mod:`warp_kernels.solver.rows.immovable`; zero for what has no mass.
+    """
+    mass = np.array(model.parameters["mass"], dtype=np.float64)
+    for link in range(model.num_links - 1, -1, -1):
+        if model.link_parent[link] >= 0:
+            mass[model.link_parent[link]] += mass[link]
+    moved = mass[model.dof_link]
+    return np.divide(LEAST_SHARE, moved, out=np.zeros(model.nv), where=moved > 0.0)
 
 
 def _most_resisting(model: Model, resists: np.ndarray) -> int:

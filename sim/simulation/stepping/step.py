@@ -28,9 +28,9 @@ from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.incidences import incidence_kernels
-from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
 from warp_kernels.solver.mujoco.group import mujoco_group_kernels
+from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
 from warp_kernels.solver.mujoco.references import reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
@@ -146,6 +146,8 @@ class Step(Workspace):
         groups.copy_to_worlds("velocity")
         kernel = factor_kernels(self.scalar, groups.lanes).factor_mass_matrix
         self._launch_groups(kernel, (self.dof_threads, groups.num_groups), threads=self.dof_threads)
+        if self.tendons.heavy.count:
+            self.tendons.heavy.add(self)
 
     def _equalities(self) -> None:
         kernels, counts = equality_kernels(self.scalar), self.model.counts
@@ -250,11 +252,16 @@ class Step(Workspace):
         """MuJoCo's implicit joint damping, from qd_solved to qd_next."""
         kernels, dim = damping_kernels(self.scalar), (self.model.nv, self.num_worlds)
         self._launch(kernels.damping_momentum, dim)
+        if self.tendons.heavy.count:
+            self.tendons.heavy.factor_damped(self)
         self.solve_damped(self.damping_push, self.damping_loss)
         self._launch(kernels.damp_velocity, dim)
 
     def solve_damped(self, push: wp.array, result: wp.array) -> None:
         """Solve with the mass matrix and the diagonal of joint damping on it, [num_worlds, nv]."""
+        if self.tendons.heavy.count:
+            self.tendons.heavy.solve_damped(self, push, result)
+            return
         self._launch_groups(
             aba_kernels(self.scalar, self.groups.lanes).solve_mass_matrix,
             self._trees_of_groups,

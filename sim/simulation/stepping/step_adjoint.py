@@ -25,8 +25,8 @@ from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
-from warp_kernels.solver.mujoco.damping import damping_kernels
 from warp_kernels.solver.mujoco.group_adjoint import mujoco_group_adjoint_kernels
+from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
@@ -300,6 +300,8 @@ class DifferentiableStep(Step):
         else:
             self._launch(kernels.weight_adjoint, self.num_worlds)
             self._launch(kernels.free_step_adjoint, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
+        if self.tendons.heavy.count:
+            self.tendons.heavy.add_adjoint(self)
         if self.max_constraints:
             self._row_adjoint()
         if self.max_constraints or self.by_mujoco:

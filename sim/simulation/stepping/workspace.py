@@ -12,7 +12,7 @@ from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel
-from sim.simulation.stepping.constraint_layout import ConstraintLayout
+from sim.simulation.stepping.constraint_layout import ConstraintLayout, least_inverse_masses
 from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_worth, shared_memory
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from sim.simulation.stepping.mujoco.noslip import NoSlipStage
@@ -111,7 +111,7 @@ class Workspace(SolverChoice):
         self.sweeps, self.iterations = options.sweeps, options.iterations
         self.tolerance = self.scalar(options.tolerance)
         self.cone_link, self.cone_kind = (self._integers(column) for column in layout.cones.T)
-        self.tendons = TendonStage(device_model, layout.tendons)
+        self.tendons = TendonStage(device_model, layout.tendons, layout.heavy)
         self.transmissions = TransmissionStage(device_model, collision)
         self.constrained = self._constrained()
         self.paths = fill(
@@ -180,6 +180,7 @@ class Workspace(SolverChoice):
         self.q.assign(np.tile(m.q0, (n, 1)))
         for name, array in groups.worlds.items():
             setattr(self, name, array)
+        self.least_inverse_mass: wp.array = wp.array(least_inverse_masses(m), dtype=scalar, device=self.device)
         self.factor_d, groups.factor_d = groups.scalars(nv)
         self.factor_l, groups.factor_l = groups.scalars(int(m.dof_depth.sum()))
         self.near = self.collision.near_pairs.near if self.collision.by_grid else self.collision.all_near(n)
@@ -366,6 +367,7 @@ class Workspace(SolverChoice):
                 size=self.row_size,
                 resistance=self.contact_resistance,
                 inverse_mass=self.factor_d,
+                least_inverse_mass=self.least_inverse_mass,
                 held_share=self.held_share,
                 row_inverse_mass=self.row_inverse_mass,
                 reach=self.scalar(self.contact_options.gradient_smoothing / float(self.dt)),

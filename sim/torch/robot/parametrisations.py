@@ -8,7 +8,22 @@ from sim.errors import ModelError
 
 
 class Parametrisation(torch.nn.Module):
-    """A value as a function of free parameters: ``forward()`` gives it."""
+    """A value as a function of free parameters: ``forward()`` gives it.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> class Even(sim.torch.Parametrisation):  # three equal numbers
+        ...     def start(self, value):
+        ...         self.free = torch.nn.Parameter(value.mean())
+        ...
+        ...     def forward(self):
+        ...         return self.free.expand(3)
+        >>> value = Even()
+        >>> value.start(torch.tensor([1.0, 2.0, 3.0]))
+        >>> value().tolist()
+        [2.0, 2.0, 2.0]
+    """
 
     def start(self, value: torch.Tensor) -> None:
         """Choose the parameters so that ``forward()`` is ``value``. Raises ModelError if none give it."""
@@ -16,7 +31,16 @@ class Parametrisation(torch.nn.Module):
 
 
 class Unconstrained(Parametrisation):
-    """The value itself."""
+    """The value itself.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> value = sim.torch.Unconstrained()
+        >>> value.start(torch.tensor([-2.0]))
+        >>> value().tolist()
+        [-2.0]
+    """
 
     def start(self, value: torch.Tensor) -> None:
         """See :class:`Parametrisation`."""
@@ -32,6 +56,14 @@ class Positive(Parametrisation):
 
     Args:
         minimum: what they stay above.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> mass = sim.torch.Positive(minimum=0.1)
+        >>> mass.start(torch.tensor([2.0]))
+        >>> [round(x, 6) for x in mass().tolist()]
+        [2.0]
     """
 
     def __init__(self, minimum: float = 0.0):
@@ -54,6 +86,14 @@ class PositiveDefinite(Parametrisation):
 
     An inertia of this kind need not fulfil the triangle inequality of the principal moments; see
     :class:`PhysicalInertia`.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> matrix = sim.torch.PositiveDefinite()
+        >>> matrix.start(torch.diag(torch.tensor([1.0, 2.0, 3.0])))
+        >>> bool((torch.linalg.eigvalsh(matrix()) > 0).all())
+        True
     """
 
     def start(self, value: torch.Tensor) -> None:
@@ -70,6 +110,16 @@ class PhysicalInertia(Parametrisation):
 
     The free numbers are the log-Cholesky form of the pseudo-inertia, 4x4 and positive definite (Rucker and Wensing,
     *Smooth parameterization of rigid-body inertia*, 2022).
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> inertia = sim.torch.PhysicalInertia()
+        >>> moments = torch.diag(torch.tensor([0.1, 0.1, 0.05]))
+        >>> inertia.start((torch.tensor(2.0), torch.tensor([0.0, 0.0, 0.1]), moments))
+        >>> mass, com, matrix = inertia()
+        >>> round(mass.item(), 4), [round(x, 4) for x in com.tolist()]
+        (2.0, [0.0, 0.0, 0.1])
     """
 
     def start(self, value: Any) -> None:
@@ -85,6 +135,15 @@ class Rotation(Parametrisation):
     """A rotation by a free vector v before the one at the start: the quaternion ``start * (v / 2, 1)``, normalised.
 
     It reaches every rotation but those half a turn away, and turns by v where v is small.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> turn = sim.torch.Rotation()
+        >>> turn.start(torch.tensor([0.0, 0.0, 0.0, 1.0]))
+        >>> turn.free.data[2] = 0.01  # a hundredth of a radian about z
+        >>> [round(x, 4) for x in turn().tolist()]
+        [0.0, 0.0, 0.005, 1.0]
     """
 
     def start(self, value: torch.Tensor) -> None:

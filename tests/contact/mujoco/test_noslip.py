@@ -80,7 +80,7 @@ def test_one_step(tmp_path, cone, condim, sweeps, tolerance, speed):
     assert np.abs(slipped - end.qd.numpy()).max() > 1e-3
 
 
-@pytest.mark.parametrize("integrator", ["Euler", "RK4", "implicitfast"])
+@pytest.mark.parametrize("integrator", ["Euler", "RK4", "implicitfast", "implicit"])
 def test_many_steps(tmp_path, integrator):
     """Where bodies come to rest and contacts close."""
     path, model, qd = scene(tmp_path, "elliptic", RESISTING, integrator=integrator, tolerance=1e-6, speed=0.3)

@@ -136,7 +136,9 @@ def test_a_pickled_simulator_and_bad_worlds(tmp_path):
 
 def test_what_is_refused(tmp_path):
     pair = Pair(tmp_path)
-    with pytest.raises(sim.ModelError, match="integrator is 'leapfrog'; it must be 'euler' or 'implicitfast' or 'rk4'"):
+    with pytest.raises(
+        sim.ModelError, match="integrator is 'leapfrog'; it must be 'euler' or 'implicit' or 'implicitfast' or 'rk4'"
+    ):
         sim.Simulator(pair.model, DT, integrator="leapfrog")
     with pytest.raises(sim.ModelError, match="integrator='rk4' is for MuJoCo's law of contact"):
         sim.Simulator(pair.model, DT, integrator="rk4")

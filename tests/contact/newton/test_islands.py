@@ -7,6 +7,7 @@ import sim
 from scenes import crowd
 from sim.simulation.stepping.newton import arrays
 from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.solver.newton.islands.parts import FACTORED
 
 DT = 1.0 / 240.0
 
@@ -77,6 +78,41 @@ def test_bodies_without_constraints_are_free(device):
     simulator = sim.Simulator(scene.model, DT, 1, device)
     state = simulator.step(simulator.state(q, np.zeros(scene.model.nv)))
     np.testing.assert_allclose(state.qd.numpy()[0, 6:9], [0.0, 0.0, -9.81 * DT], atol=1e-12)
+
+
+def one_step(scene: crowd.Crowd, device: str) -> tuple[np.ndarray, np.ndarray, sim.Simulator]:
+    """After a step in which one ball falls: velocities, derivatives of a mix of them in those before, the simulator."""
+    q = scene.q0.copy()
+    q[9] += 5.0
+    simulator = sim.Simulator(scene.model, DT, 1, device)
+    qd = 0.001 * np.random.default_rng(3).normal(size=scene.model.nv)
+    trajectory = simulator.rollout(simulator.state(q, qd), steps=1)
+    seed = np.random.default_rng(0).normal(size=trajectory.q.shape)
+    return trajectory.final_state.qd.numpy(), trajectory.backward(seed).qd.numpy(), simulator
+
+
+def test_factors_of_islands_serve_the_way_back(monkeypatch, device):
+    """Those of all islands stand side by side, of a falling ball and of two that touch too. The gradient is right."""
+    scene = layer(12)
+    _, found, simulator = one_step(scene, device)
+    step = simulator.shards[0].step
+    assert step.iterate.part.numpy()[FACTORED, 0] == 1
+    assert len(np.unique(step.islands.island.numpy()[:, 0])) == 11
+    assert simulator.adjoint_residual[0] < 1e-9
+    monkeypatch.setattr(Workspace, "divided", property(lambda self: False))
+    _, expected, _ = one_step(scene, device)
+    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+
+
+def test_islands_without_room_beside_each_other_take_turns(monkeypatch, device):
+    """Each is solved; of factors nothing is left."""
+    scene = layer(12)
+    known, _, _ = one_step(scene, device)
+    monkeypatch.setattr(arrays, "ENTRIES", 80)
+    monkeypatch.setattr(arrays, "ENTRIES_PER_CONSTRAINT", 0)
+    found, _, simulator = one_step(scene, device)
+    np.testing.assert_array_equal(found, known)
+    assert simulator.shards[0].step.iterate.part.numpy()[FACTORED, 0] == 0
 
 
 def test_the_system_of_many_takes_memory_in_proportion():

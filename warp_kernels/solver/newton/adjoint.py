@@ -18,10 +18,10 @@ import warp as wp
 from warp_kernels.solver.mujoco.laws import ALL_CONES
 from warp_kernels.solver.mujoco.resisting_cone import resisting_cone_functions
 from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
+from warp_kernels.solver.newton.islands.parts import FACTORED
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import TORSION, kernel_module, warp_types
 
@@ -37,8 +37,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
     f = residual_functions(scalar, friction, smoothed)
-    laws, linear, products = f.laws, f.linear, f.products
-    common = row_functions(scalar)
+    linear, products = f.linear, f.products
     law_adjoint = law_adjoint_functions(scalar, friction, smoothed)
     cone = resisting_cone_functions(scalar)
     structs = newton_structs(scalar)
@@ -208,7 +207,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
                 symmetric = f.assemble(
                     world, count, nv, COUPLED, trees, paths, constraints, couplings, problem, iterate, system
                 )
-                if linear.factorise(world, nv, symmetric, system) == zero:
+                if linear.factorise(world, 0, nv, symmetric, system) == zero:
                     linear.spoil(world, nv, system)
             left = refine(
                 world,
@@ -226,6 +225,13 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             )
             attempt += 1
         return left
+
+    @wp.func
+    def has_factors(world: int, sweep_count: wp.array(dtype=int), iterate: Iterate):
+        """Whether the system holds factors from the last Newton step, of each part where the world is divided."""
+        if iterate.part.shape[0] > 0 and iterate.part[FACTORED, world] == 0:
+            return False
+        return sweep_count[world] > 0
 
     @wp.kernel(module=module, enable_backward=False)
     def solution_adjoint(
@@ -271,7 +277,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             world,
             count,
             nv,
-            not wp.static(smoothed) and sweep_count[world] > 0 and iterate.part.shape[0] == 0,
+            not wp.static(smoothed) and has_factors(world, sweep_count, iterate),
             trees,
             paths,
             constraints,
@@ -316,12 +322,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             )
             softness_bar[i, world] = spring_bar
             if wp.static(f.coupled):
-                epsilon = common.value_of(regularisation, world, 0)
-                mean = epsilon * hard_bar / laws.row_count(kind)
+                mean = law_adjoint.mobility_adjoint(
+                    i, kind, world, hard_bar, regularisation, constraints, problem, regularisation_bar
+                )
                 own_bar[i, world] = vec3(mean, mean, mean)
-                # 1 / grip is what R is where no spring is softer: a share of epsilon times W.
-                if problem.grip[i, world][1] > zero:
-                    mass_share = problem.grip[i, world][1] * laws.softness_shares(kind)[1]
-                    common.add_at(regularisation_bar, world, 0, hard_bar / (mass_share * epsilon))
 
     return SimpleNamespace(module=module, solution_adjoint=solution_adjoint)

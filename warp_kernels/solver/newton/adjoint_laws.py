@@ -9,6 +9,9 @@ import warp as wp
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.rows.immovable import immovable_functions
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import ACTUATOR, CONTACT, TORSION, warp_types
 
 
@@ -19,6 +22,7 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
     f = residual_functions(scalar, friction, smoothed)
     laws = f.laws
     smoothing = smoothing_functions(scalar, friction)
+    common, immovable = row_functions(scalar), immovable_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
     zero, one = scalar(0.0), scalar(1.0)
@@ -65,4 +69,29 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
             return first, shares[1] * others
         return zero, shares[0] * first + shares[1] * others
 
-    return SimpleNamespace(bound_adjoint=bound_adjoint, resistance_adjoint=resistance_adjoint)
+    @wp.func
+    def mobility_adjoint(
+        constraint: int,
+        kind: int,
+        world: int,
+        hard_bar: scalar,
+        regularisation: wp.array2d(dtype=scalar),
+        constraints: Constraints,
+        problem: Problem,
+        regularisation_bar: wp.array2d(dtype=scalar),
+    ):
+        """From the adjoint of what the regularisation makes of W to that of the squares of the rows; adds to that of the regularisation."""
+        grip = problem.grip[constraint, world][1]
+        if not grip > zero:
+            return zero
+        # 1 / grip is what R is where no spring is softer: a share of epsilon times W.
+        epsilon = common.value_of(regularisation, world, 0)
+        mobility = one / (grip * laws.softness_shares(kind)[1] * epsilon)
+        common.add_at(regularisation_bar, world, 0, hard_bar * mobility)
+        if immovable.is_least(mobility, constraint, world, problem.least_inverse_mass, constraints):
+            return zero
+        return epsilon * hard_bar / laws.row_count(kind)
+
+    return SimpleNamespace(
+        bound_adjoint=bound_adjoint, resistance_adjoint=resistance_adjoint, mobility_adjoint=mobility_adjoint
+    )

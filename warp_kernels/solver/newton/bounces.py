@@ -15,6 +15,7 @@ from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.products import product_functions
+from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
 from warp_kernels.types import CONTACT, kernel_module, warp_types
@@ -26,7 +27,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
     vec3 = warp_types(scalar).vec3
     factor, products = factor_kernels(scalar), product_functions(scalar)
     common = row_functions(scalar)
-    row_count = law_functions(scalar, "cone").row_count
+    laws, immovable = law_functions(scalar, "cone"), immovable_functions(scalar)
     Problem, Bounces = newton_structs(scalar).Problem, solver_structs(scalar).Bounces
     module = kernel_module("newton_bounces", scalar)
     zero, one = scalar(0.0), scalar(1.0)
@@ -98,8 +99,11 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
                 share_bar = rhs_bar[i, world][0] * problem.rhs[i, world][0] / (one + share)
                 softness_bar = share_bar * share * problem.grip[i, world][0]
                 epsilon = common.value_of(regularisation, world, 0)
-                mean = epsilon * softness_bar / row_count(CONTACT)
+                mobility = one / (problem.grip[i, world][0] * epsilon)
+                mean = epsilon * softness_bar / laws.row_count(CONTACT)
+                if immovable.is_least(mobility, i, world, problem.least_inverse_mass, constraints):
+                    mean = zero
                 own_bar[i, world] += vec3(mean - softness_bar * share, mean, mean)
-                common.add_at(regularisation_bar, world, 0, softness_bar / (problem.grip[i, world][0] * epsilon))
+                common.add_at(regularisation_bar, world, 0, softness_bar * mobility)
 
     return SimpleNamespace(module=module, harden_bounces=harden_bounces, hardening_adjoint=hardening_adjoint)

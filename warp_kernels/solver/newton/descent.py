@@ -38,13 +38,14 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
     @wp.func
     def find_step(world: int, nv: int, symmetric: bool, system: System, iterate: Iterate):
         """Factor the system and find the step. Returns whether there is one."""
-        least = linear.factorise(world, nv, symmetric, system)
+        begin = parts.first_place(world, iterate)
+        least = linear.factorise(world, begin, nv, symmetric, system)
         if not least > singular:
             return False
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
             iterate.work[system.place[k, world], world] = -iterate.residual[k, world]
-        linear.solve(world, nv, system, iterate.work)
+        linear.solve(world, begin, nv, system, iterate.work)
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
             iterate.step[k, world] = iterate.work[system.place[k, world], world]

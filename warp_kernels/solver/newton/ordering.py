@@ -76,7 +76,7 @@ def ordering_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
                     queued = spread(queued, 2, world, trees, constraints, couplings, system)
         else:
             system.queue[0, world] = parts.tree_of(0, world, iterate)
-        start = int(0)
+        start = int(parts.first_place(world, iterate))
         for back in range(count):
             tree = system.queue[count - 1 - back, world]
             first = trees.tree_dof_start[tree]

@@ -28,6 +28,7 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
+from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import ACTUATOR, kernel_module, warp_types
@@ -229,7 +230,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     f = solution_functions(scalar, friction)
     laws, products = law_functions(scalar, friction), product_functions(scalar)
     factor = factor_kernels(scalar)
-    common = row_functions(scalar)
+    common, immovable = row_functions(scalar), immovable_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"newton.{friction}", scalar)
@@ -242,6 +243,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Model
         threads: int,
         paths: Paths,
+        least_inverse_mass: wp.array(dtype=scalar),
         # Parameters
         regularisation: wp.array2d(dtype=scalar),
         # Data in
@@ -252,7 +254,10 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Data out
         grip: wp.array2d(dtype=vec2),
     ):
-        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more."""
+        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more.
+
+        Zero where nothing moves.
+        """
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
             total = zero
@@ -266,7 +271,9 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                         whole = products.whole_entry(i, side, d, world, paths, constraints, row)
                         total += wp.dot(entry, whole) * factor_d[k, world]
             kind = constraints.kind[i, world]
-            hard = common.value_of(regularisation, world, 0) * total / laws.row_count(kind)
+            epsilon = common.value_of(regularisation, world, 0)
+            least = epsilon * immovable.least_mobility(i, world, least_inverse_mass, constraints)
+            hard = immovable.bounded(epsilon * total / laws.row_count(kind), least)
             shares = laws.softness_shares(kind)
             first = softness[i, world]
             if kind != ACTUATOR:

@@ -29,6 +29,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
                 m/s or rad/s.
             resistance: torsional and rolling friction of each contact [contact, world], m.
             inverse_mass: 1 / D [nv, world].
+            least_inverse_mass: see :mod:`warp_kernels.solver.rows.immovable` [nv], 1/kg.
             held_share: what contacts and limits hold of their velocity in smoothed gradients [nc, world]; no rows without them.
             row_inverse_mass: W, the mean inverse mass of a constraint's rows, for smoothed gradients alone [nc, world].
             reach: of the smoothed laws, m/s.
@@ -41,6 +42,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         size: wp.array2d(dtype=t.vec2)
         resistance: wp.array2d(dtype=t.vec2)
         inverse_mass: wp.array2d(dtype=scalar)
+        least_inverse_mass: wp.array(dtype=scalar)
         held_share: wp.array2d(dtype=scalar)
         row_inverse_mass: wp.array2d(dtype=scalar)
         reach: scalar
@@ -63,7 +65,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             softness: R of the first row and of the others [nc, world].
             step_length: of an update of each row's swept impulse [nc, world].
             part: where the part of the world that is worked on begins in the lists below, see
-                :mod:`warp_kernels.solver.newton.islands.parts` [4, world]; no rows where worlds are not divided, nor in those lists.
+                :mod:`warp_kernels.solver.newton.islands.parts` [7, world]; no rows where worlds are not divided, nor in those lists.
             part_constraint: constraints, part by part [nc, world].
             part_dof: degrees of freedom, part by part [nv, world].
             part_tree: trees, part by part [num_trees, world].

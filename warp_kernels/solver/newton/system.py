@@ -8,7 +8,7 @@ import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.newton.group.structs import MOST_DOFS
-from warp_kernels.solver.newton.islands.parts import part_functions
+from warp_kernels.solver.newton.islands.parts import FACTORED, ROOM, ROOM_END, part_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
@@ -111,33 +111,52 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         return system.row_start[p, world] + q
 
     @wp.func
-    def pack(world: int, nv: int, system: System):
-        """Rows stand one after the other. Where they find no room, the system is no more than its diagonal, which is marked."""
-        total = int(0)
-        for p in range(nv):
-            system.row_start[p, world] = total - system.first[p, world]
-            total += p + 1 - system.first[p, world]
-            if total > system.lower.shape[0]:
+    def pack(world: int, begin: int, nv: int, room: int, system: System):
+        """Let the rows of nv places from ``begin`` on stand one after the other, from ``room`` on among the entries. Returns where they end.
+
+        Where that is too far they stand from the first entry on; where they are too many, the system is no more than its diagonal,
+        which is marked.
+        """
+        size = int(0)
+        for p in range(begin, begin + nv):
+            system.row_start[p, world] = room + size - system.first[p, world]
+            size += p + 1 - system.first[p, world]
+            if size > system.lower.shape[0]:
                 break
         system.is_packed[world] = 1
-        if total > system.lower.shape[0]:
+        if size > system.lower.shape[0]:
             system.is_packed[world] = 0
-            for p in range(nv):
+            for p in range(begin, begin + nv):
                 system.first[p, world] = p
                 system.row_start[p, world] = 0
+            return 0
+        if room + size > system.lower.shape[0]:
+            for p in range(begin, begin + nv):
+                system.row_start[p, world] = system.row_start[p, world] - room
+            return size
+        return room + size
+
+    @wp.func
+    def pack_part(world: int, begin: int, nv: int, iterate: Iterate, system: System):
+        """Let the part's rows stand after those of the part before, if there is room. Otherwise it leaves others without factors."""
+        room = iterate.part[ROOM, world]
+        iterate.part[ROOM_END, world] = pack(world, begin, nv, room, system)
+        if system.is_packed[world] == 0 or entry(world, begin, begin, system) != room:
+            iterate.part[FACTORED, world] = 0
 
     @wp.func
     def outline(
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, iterate: Iterate, system: System
     ):
         """Where each row begins: at the first place that one of its constraints in the system reaches."""
-        for p in range(nv):
+        begin = parts.first_place(world, iterate)
+        for p in range(begin, begin + nv):
             system.first[p, world] = p
         for n in range(count):
             constraint = parts.constraint_of(n, world, iterate)
             if system.answers[constraint, world] == 0:
                 continue
-            least = int(nv)
+            least = begin + nv
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail >= 0:
@@ -150,8 +169,10 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
                         k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
                         p = system.place[k, world]
                         system.first[p, world] = wp.min(system.first[p, world], least)
-        if nv > wp.static(0 if divided else MOST_DOFS):
-            pack(world, nv, system)
+        if wp.static(divided):
+            pack_part(world, begin, nv, iterate, system)
+        elif nv > MOST_DOFS:
+            pack(world, 0, nv, 0, system)
 
     @wp.func
     def clear(world: int, nv: int, inverse_mass: wp.array2d(dtype=scalar), iterate: Iterate, system: System):
@@ -163,6 +184,18 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
                 system.lower[at, world] = zero
                 system.upper[at, world] = zero
             system.lower[entry(world, p, p, system), world] = scalar(1.0) / inverse_mass[k, world]
+
+    @wp.func
+    def keep_masses(world: int, nv: int, inverse_mass: wp.array2d(dtype=scalar), iterate: Iterate, system: System):
+        """Let D alone be the part's system, and factor it."""
+        begin = parts.first_place(world, iterate)
+        for n in range(nv):
+            system.place[parts.dof_of(n, world, iterate), world] = begin + n
+            system.first[begin + n, world] = begin + n
+        pack_part(world, begin, nv, iterate, system)
+        for n in range(nv):
+            inverse = inverse_mass[parts.dof_of(n, world, iterate), world]
+            system.lower[entry(world, begin + n, begin + n, system), world] = inverse
 
     @wp.func_native(_ADD_SIDES.format(scalar=scalar.__name__))
     def add_sides(
@@ -245,20 +278,22 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         """Sum of the products of a part of two rows."""
 
     @wp.func
-    def factorise(world: int, nv: int, symmetric: bool, system: System):
-        """L U without pivoting, L with a unit diagonal. Returns the least size of a pivot, as a share of its diagonal entry.
+    def factorise(world: int, begin: int, nv: int, symmetric: bool, system: System):
+        """L U without pivoting of nv places from ``begin`` on, L with a unit diagonal.
+
+        Returns the least size of a pivot, as a share of its diagonal entry.
 
         With ``symmetric`` the entries above the diagonal aren't read. Without room for the system it returns zero.
         """
         least = scalar(1.0)
-        for p in range(nv):
-            begin = system.first[p, world]
+        for p in range(begin, begin + nv):
+            first = system.first[p, world]
             row_p = entry(world, p, 0, system)
             diagonal = system.lower[row_p + p, world]
             pivot = diagonal
-            for q in range(begin, p):
+            for q in range(first, p):
                 row_q = entry(world, q, 0, system)
-                start = wp.max(begin, system.first[q, world])
+                start = wp.max(first, system.first[q, world])
                 below = system.lower[row_p + q, world]
                 below -= sum_of_products(system.lower, row_p, system.upper, row_q, start, q, world)
                 above = below
@@ -297,12 +332,12 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         """Take row p of a factor times x[p] away from x."""
 
     @wp.func
-    def solve(world: int, nv: int, system: System, x: wp.array2d(dtype=scalar)):
-        """x := (L U)^-1 x, x by places."""
-        for p in range(nv):
+    def solve(world: int, begin: int, nv: int, system: System, x: wp.array2d(dtype=scalar)):
+        """x := (L U)^-1 x, x by places, of which nv from ``begin`` on count."""
+        for p in range(begin, begin + nv):
             take_row(system.lower, entry(world, p, 0, system), p, system.first[p, world], x, world)
         for back in range(nv):
-            p = nv - 1 - back
+            p = begin + nv - 1 - back
             x[p, world] = x[p, world] * system.lower[entry(world, p, p, system), world]
             take_column(system.upper, entry(world, p, 0, system), p, system.first[p, world], x, world)
 
@@ -323,6 +358,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
     return SimpleNamespace(
         outline=outline,
         clear=clear,
+        keep_masses=keep_masses,
         add_product=add_product,
         factorise=factorise,
         spoil=spoil,

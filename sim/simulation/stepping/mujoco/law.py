@@ -135,17 +135,21 @@ class InverseWeights:
         model: in float64.
 
     Attributes:
-        inverse: the inverse of the mass matrix [nv, nv].
+        inverse: the inverse of the mass matrix, armature of tendons included [nv, nv].
     """
 
     def __init__(self, model: Model):
         q = model.q0[None].copy()
         q[0, model.dof_q[model.equalities.coupling_dof]] = model.equalities.coupling_q0
         self.model = model
-        self.inverse = np.linalg.inv(mass_matrix(model, q).numpy()[0])
         self._poses = forward_kinematics(model, q).numpy()[0]
         self._rows = jacobian(model, q, model.link_names).numpy()[0]
         self._places, _ = tendon_places(model.tendons, model.parameters, self._poses)
+        own = mass_matrix(model, q).numpy()[0]
+        if model.tendons.names:
+            slopes = self.slopes()
+            own = own + slopes.T @ (model.parameters["tendon_armature"][:, None] * slopes)
+        self.inverse = np.linalg.inv(own)
 
     def translation(self, link: int, point: Sequence[float]) -> float:
         """Mean over three directions of the inverse mass of a point of a link; zero for the world."""

@@ -9,6 +9,7 @@ from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.stepping.lane_groups import LaneGroups
 from warp_kernels.solver.newton.group.structs import MOST_DOFS
+from warp_kernels.solver.newton.islands.parts import PART_ROWS
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.types import warp_types
 
@@ -45,7 +46,7 @@ class NewtonArrays:
             own=worlds_last(constraints, t.mat33),
             softness=worlds_last(constraints, t.vec2),
             held=worlds_last(constraints, model.scalar),
-            part=worlds_last(4 if divided else 0, wp.int32),
+            part=worlds_last(PART_ROWS if divided else 0, wp.int32),
             part_constraint=worlds_last(parts, wp.int32),
             part_dof=worlds_last(nv if divided else 0, wp.int32),
             part_tree=worlds_last(trees, wp.int32),

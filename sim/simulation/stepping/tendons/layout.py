@@ -7,6 +7,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.model import Model
 from warp_kernels.solver.tendons.rows import LOSS, LOWER, TIED, UPPER
+from warp_kernels.types import FREE
 
 
 def tendon_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -22,11 +23,35 @@ def tendon_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarra
     return np.array(rows, dtype=np.int32).reshape(-1, 4)
 
 
-def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray]) -> None:
-    """Refuse what the integrator "implicitfast" has implicit in MuJoCo and not here; raises ModelError naming it."""
+def heavy_tendons(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The tendons with armature in any world, and the last degree of freedom that each acts on [n, 2].
+
+    Raises:
+        ModelError: naming the tendon, for one that lies around something, or that acts on more than one path.
+    """
+    tendons, found = model.tendons, []
+    for tendon in _any_world(parameters["tendon_armature"] > 0.0) if tendons.names else ():
+        if (tendons.segment_wrap[list(tendons.segments(tendon))] >= 0).any():
+            raise ModelError(
+                f"tendon '{tendons.names[tendon]}': armature of a tendon that lies around something is not supported; "
+                "give the joints armature in its place"
+            )
+        ends = _ends(model, moving_dofs(model, tendon))
+        if len(ends) > 1:
+            raise ModelError(
+                f"tendon '{tendons.names[tendon]}': its armature acts on joints of {len(ends)} branches, which end at "
+                f"{_joints_at(model, ends)}; it is supported along one path from the root of a tree: give the joints "
+                "armature in its place, or make several tendons"
+            )
+        found.append((tendon, ends[0]))
+    return np.array(found, dtype=np.int32).reshape(-1, 2)
+
+
+def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray], integrator: str) -> None:
+    """Refuse what "implicit" and "implicitfast" have implicit in MuJoCo and not here; raises ModelError naming it."""
     if len(model.drag_boxes.link):
         raise ModelError(
-            "Simulator: integrator='implicitfast' has no forces of a medium, which the model has; choose "
+            f"Simulator: integrator='{integrator}' has no forces of a medium, which the model has; choose "
             "integrator='euler' or 'rk4'"
         )
     on_frames = model.transmissions.actuator
@@ -34,12 +59,19 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray])
         if len(on_frames) and np.atleast_2d(parameters[key])[:, on_frames].any():
             index = on_frames[np.atleast_2d(parameters[key])[:, on_frames].any(axis=0)][0]
             raise ModelError(
-                f"Simulator: integrator='implicitfast' has no velocity gains on frames, which actuator "
+                f"Simulator: integrator='{integrator}' has no velocity gains on frames, which actuator "
                 f"'{model.actuator_names[index]}' has; choose integrator='euler' or 'rk4'"
             )
     tendons = model.tendons.names
     if not tendons:
         return
+    heavy, free = heavy_tendons(model, parameters), free_bodies(model)
+    on_free = heavy[np.isin(model.link_tree[model.dof_link[heavy[:, 1]]], free), 0]
+    if integrator == "implicitfast" and len(on_free):
+        raise ModelError(
+            f"Simulator: integrator='{integrator}' has no armature of tendons on free bodies, which tendon "
+            f"'{tendons[on_free[0]]}' has; choose integrator='euler' or 'rk4'"
+        )
     damped = [f"tendon '{tendons[t]}'" for t in _any_world(parameters["tendon_damping"] != 0.0)]
     for key in ("actuator_kd", "actuator_kd_per_input"):
         if model.nu:
@@ -47,9 +79,16 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray])
             damped += [f"actuator '{model.actuator_names[k]}' on a tendon" for k in gains]
     if damped:
         raise ModelError(
-            f"Simulator: integrator='implicitfast' has no damping of tendons, which {damped[0]} has; choose "
+            f"Simulator: integrator='{integrator}' has no damping of tendons, which {damped[0]} has; choose "
             "integrator='euler' or 'rk4'"
         )
+
+
+def free_bodies(model: Model) -> np.ndarray:
+    """The trees whose only joint that moves is a free one, at their root."""
+    first = model.tree_link_start[:-1]
+    dofs = np.diff(np.append(model.joint_qd_start, model.nv)[model.tree_link_start])
+    return np.flatnonzero((model.joint_type[first] == FREE) & (dofs == 6))
 
 
 def moving_dofs(model: Model, tendon: int) -> set[int]:
@@ -82,14 +121,12 @@ def tendon_paths(model: Model, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
     sides = np.full((len(rows), model.nv), -1, dtype=np.int32)
     for row, (_, tendon, other, _) in enumerate(rows.tolist()):
         dofs = moving_dofs(model, tendon) | (moving_dofs(model, other) if other >= 0 else set())
-        paths = {dof: dofs_above(model, dof) for dof in dofs}
-        ends = sorted(dof for dof in dofs if not any(dof in paths[below] for below in dofs - {dof}))
+        ends = _ends(model, dofs)
         if len(ends) > 2:
-            names = ", ".join(f"'{model.joint_names[model.dof_link[end]]}'" for end in ends)
             raise ModelError(
                 f"tendon '{model.tendons.names[tendon]}': its limit, dry friction or coupling acts on joints of "
-                f"{len(ends)} branches, which end at {names}; at most two are supported: give the tendon a spring in "
-                "place of limits, or several tendons"
+                f"{len(ends)} branches, which end at {_joints_at(model, ends)}; at most two are supported: give the "
+                "tendon a spring in place of limits, or several tendons"
             )
         tails[row, 2 - len(ends) :] = ends
         for side, end in zip((0, 1)[2 - len(ends) :], ends, strict=True):
@@ -104,6 +141,16 @@ def dofs_above(model: Model, dof: int) -> set[int]:
         found.add(dof)
         dof = int(model.dof_parent[dof])
     return found
+
+
+def _ends(model: Model, dofs: set[int]) -> list[int]:
+    """The last of these degrees of freedom on each path."""
+    paths = {dof: dofs_above(model, dof) for dof in dofs}
+    return sorted(dof for dof in dofs if not any(dof in paths[below] for below in dofs - {dof}))
+
+
+def _joints_at(model: Model, ends: list[int]) -> str:
+    return ", ".join(f"'{model.joint_names[model.dof_link[end]]}'" for end in ends)
 
 
 def _any_world(which: np.ndarray) -> Iterable[int]:

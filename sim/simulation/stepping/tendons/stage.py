@@ -10,6 +10,7 @@ from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch
 from sim.arrays.structs import fill
 from sim.simulation.stepping.mujoco.law import MujocoLaw
+from sim.simulation.stepping.tendons.armature import HeavyTendons
 from sim.simulation.stepping.tendons.layout import point_moves, tendon_paths
 from warp_kernels.solver.mujoco.tendon_references import tendon_reference_kernels
 from warp_kernels.solver.structs import TendonRows, TendonWraps
@@ -33,9 +34,10 @@ class TendonStage:
     Args:
         device_model: the model's arrays, with parameters of these worlds.
         rows: the constraints that there may be, see :func:`sim.simulation.stepping.tendons.layout.tendon_rows`.
+        heavy: the tendons with armature, see :class:`HeavyTendons`.
     """
 
-    def __init__(self, device_model: DeviceModel, rows: np.ndarray):
+    def __init__(self, device_model: DeviceModel, rows: np.ndarray, heavy: np.ndarray):
         model = device_model.model
         self._device_model, self._device = device_model, device_model.device
         self._scalar, t = model.scalar, device_model.types
@@ -84,11 +86,12 @@ class TendonStage:
         self.tendon_bound = self._worlds_last(model.scalar, self.num_rows)
         self.tendon_reference = self._worlds_last(t.vec3, self.num_rows)
         self.tendon_active = self._worlds_last(wp.int32, self.num_rows)
+        self.heavy = HeavyTendons(device_model, heavy)
 
     @property
     def differentiated(self) -> list[wp.array]:
         """The arrays whose gradients kernels add to."""
-        return [getattr(self, name) for name in DIFFERENTIATED]
+        return [*(getattr(self, name) for name in DIFFERENTIATED), *self.heavy.differentiated]
 
     def pull(self, step: Any) -> None:
         """Lengths and how they change, and forces on top of the joint forces; recorded on an active tape."""
@@ -110,6 +113,8 @@ class TendonStage:
         if not step.model.nu:
             self._launch(step, forces.begin_joint_force, self.nv, tape=False)
         self._launch(step, forces.add_tendon_forces, self.nv)
+        if self.heavy.count:
+            self.heavy.curve(step)
 
     def _wrap(self, step: Any) -> None:
         """Where tendons touch what they lie around."""

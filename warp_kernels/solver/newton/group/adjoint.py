@@ -23,7 +23,6 @@ from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.references import reference_row_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import CONE_LIMIT, COUPLING, kernel_module, lane_types, warp_types
 
@@ -42,9 +41,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     a, linear = adjoint_solve_functions(scalar, friction, lanes), adjoint_system_functions(scalar, lanes)
     geometry = group_geometry_functions(scalar, lanes)
     f = residual_functions(scalar, friction)
-    laws = f.laws
     law_adjoint = law_adjoint_functions(scalar, friction)
-    common = row_functions(scalar)
     factor = factor_kernels(scalar)
     reference_rows = reference_row_functions(scalar)
     structs = newton_structs(scalar)
@@ -85,11 +82,9 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
             i, kind, world, value, value_bar, bounds, problem, softness
         )
         softness_bar[i, world] = spring_bar
-        epsilon = common.value_of(regularisation, world, 0)
-        if problem.grip[i, world][1] > zero:
-            mass_share = problem.grip[i, world][1] * laws.softness_shares(kind)[1]
-            common.add_at(regularisation_bar, world, 0, hard_bar / (mass_share * epsilon))
-        return epsilon * hard_bar / laws.row_count(kind)
+        return law_adjoint.mobility_adjoint(
+            i, kind, world, hard_bar, regularisation, constraints, problem, regularisation_bar
+        )
 
     @wp.func
     def keep_response(

@@ -7,7 +7,16 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.incidences import tree_of
-from warp_kernels.solver.newton.islands.parts import CONSTRAINTS, DOFS, NUM_TREES, TREES
+from warp_kernels.solver.newton.islands.parts import (
+    CONSTRAINTS,
+    DOFS,
+    FACTORED,
+    NUM_TREES,
+    PART_ROWS,
+    ROOM,
+    ROOM_END,
+    TREES,
+)
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
@@ -37,7 +46,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
             iterate.part_dof[k, world] = k
         for tree in range(num_trees):
             iterate.part_tree[tree, world] = tree
-        for row in range(3):
+        for row in range(wp.static(PART_ROWS)):
             iterate.part[row, world] = 0
         iterate.part[NUM_TREES, world] = num_trees
 
@@ -169,6 +178,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
     @wp.func
     def go_to(number: int, world: int, iterate: Iterate, islands: Islands):
         """Let the part that is worked on be an island. Returns how many constraints and degrees of freedom it has."""
+        iterate.part[ROOM, world] = iterate.part[ROOM_END, world]
         for row in range(3):
             iterate.part[row, world] = islands.start[3 * number + row, world]
         following = 3 * (number + 1)
@@ -229,8 +239,29 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return found
 
     @wp.func
-    def note(world: int, left: scalar, iterate: Iterate, islands: Islands):
-        """The island that is worked on is solved; keep what is left of it."""
+    def begin_turn(world: int, turn: int, iterate: Iterate):
+        """Let rows stand from the first entry on: in a later turn over those of islands that are solved already."""
+        iterate.part[ROOM_END, world] = 0
+        iterate.part[FACTORED, world] = int(turn == 0)
+
+    @wp.func
+    def note(
+        world: int,
+        nv: int,
+        left: scalar,
+        pushes: bool,
+        solved: int,
+        problem: Problem,
+        iterate: Iterate,
+        islands: Islands,
+        system: System,
+    ):
+        """The island that is worked on is solved, by as many systems; keep what is left of it, and factors that are right for it."""
+        if solved == 0:
+            if pushes:
+                iterate.part[FACTORED, world] = 0
+            else:
+                f.linear.keep_masses(world, nv, problem.inverse_mass, iterate, system)
         for n in range(iterate.part[NUM_TREES, world]):
             tree = f.parts.tree_of(n, world, iterate)
             islands.changed[tree, world] = 0
@@ -242,5 +273,6 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         divide=divide,
         go_to=go_to,
         join_islands=join_islands,
+        begin_turn=begin_turn,
         note=note,
     )

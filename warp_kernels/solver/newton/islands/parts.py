@@ -8,8 +8,10 @@ import warp as wp
 
 from warp_kernels.solver.newton.structs import newton_structs
 
-# Rows of ``Iterate.part``: where the part begins in each list, and how many trees it has.
-CONSTRAINTS, DOFS, TREES, NUM_TREES = range(4)
+# Rows of ``Iterate.part``: where the part begins in each list, how many trees it has, where its rows begin among the entries of the
+# system and where they end, and 1 while the system holds factors of all parts.
+CONSTRAINTS, DOFS, TREES, NUM_TREES, ROOM, ROOM_END, FACTORED = range(7)
+PART_ROWS = 7
 
 
 @functools.cache
@@ -42,6 +44,14 @@ def part_functions(scalar: Any, divided: bool) -> SimpleNamespace:
             return n
 
     @wp.func
+    def first_place(world: int, iterate: Iterate):
+        """The first place of the part's degrees of freedom in the system. Parts stand one after the other."""
+        if wp.static(divided):
+            return iterate.part[DOFS, world]
+        else:
+            return 0
+
+    @wp.func
     def tree_count(world: int, iterate: Iterate, queue: wp.array2d(dtype=int)):
         """How many trees it has. queue: with room for those of a world."""
         if wp.static(divided):
@@ -49,4 +59,6 @@ def part_functions(scalar: Any, divided: bool) -> SimpleNamespace:
         else:
             return queue.shape[0]
 
-    return SimpleNamespace(constraint_of=constraint_of, dof_of=dof_of, tree_of=tree_of, tree_count=tree_count)
+    return SimpleNamespace(
+        constraint_of=constraint_of, dof_of=dof_of, tree_of=tree_of, first_place=first_place, tree_count=tree_count
+    )

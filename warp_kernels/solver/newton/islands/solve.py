@@ -93,6 +93,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
             number = division.divide(
                 world, before, far or turn == ROUNDS, trees, constraints, couplings, iterate, islands
             )
+            division.begin_turn(world, turn, iterate)
             most = int(0)
             for island in range(number - before):
                 own_count, own_nv = division.go_to(island, world, iterate, islands)
@@ -101,7 +102,8 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
                     trees, constraints, couplings, problem, system, iterate,
                 )  # fmt: skip
                 most = wp.max(most, solved)
-                division.note(world, left, iterate, islands)
+                pushes = solved == 0 and descent.pushes(world, own_count, iterate)
+                division.note(world, own_nv, left, pushes, solved, problem, iterate, islands, system)
             sweep_count[world] = sweep_count[world] + most
             unsolved = division.join_islands(
                 world, before, number, trees, paths, constraints, couplings, problem, iterate, islands

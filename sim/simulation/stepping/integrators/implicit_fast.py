@@ -2,30 +2,42 @@
 
 from typing import Any
 
-import numpy as np
 import warp as wp
 
-from sim.model.model import Model
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
-from warp_kernels.solver.mujoco.servo_damping import servo_damping_kernels
-from warp_kernels.solver.mujoco.spin import spin_kernels
-from warp_kernels.types import FREE
+from sim.simulation.stepping.tendons.layout import free_bodies
+from warp_kernels.solver.mujoco.integrators.servo_damping import servo_damping_kernels
+from warp_kernels.solver.mujoco.integrators.spin import spin_kernels
 
 
-class ImplicitFastStep(DifferentiableStep):
-    """Under MuJoCo's law: as by Euler but for these."""
+class ServoDampedStep(DifferentiableStep):
+    """What the integrators with implicit velocity gains share."""
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         dofs = self.model.nv if self.model.nu else 0
         self.servo_damping = wp.zeros((dofs, self.num_worlds), dtype=self.scalar, device=self.device)
+
+    def _find_servo_damping(self) -> None:
+        if self.model.nu:
+            self._launch(servo_damping_kernels(self.scalar).add_servo_damping, self.num_worlds)
+
+    def _servo_damping_adjoint(self) -> None:
+        if self.model.nu:
+            self._launch(servo_damping_kernels(self.scalar).servo_damping_adjoint, self.num_worlds)
+
+
+class ImplicitFastStep(ServoDampedStep):
+    """Under MuJoCo's law: as by Euler but for these."""
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
         trees = free_bodies(self.model)
         self.spinning_tree = self._integers(trees)
         self._spinning = (len(trees), self.num_worlds)
 
     def _damp(self) -> None:
-        if self.model.nu:
-            self._launch(servo_damping_kernels(self.scalar).add_servo_damping, self.num_worlds)
+        self._find_servo_damping()
         super()._damp()
         if self._spinning[0]:
             self._launch(spin_kernels(self.scalar).spin, self._spinning)
@@ -34,12 +46,4 @@ class ImplicitFastStep(DifferentiableStep):
         super()._damping_adjoint()
         if self._spinning[0]:
             self._launch(spin_kernels(self.scalar).spin_adjoint, self._spinning)
-        if self.model.nu:
-            self._launch(servo_damping_kernels(self.scalar).servo_damping_adjoint, self.num_worlds)
-
-
-def free_bodies(model: Model) -> np.ndarray:
-    """The trees whose only joint that moves is a free one, at their root."""
-    first = model.tree_link_start[:-1]
-    dofs = np.diff(np.append(model.joint_qd_start, model.nv)[model.tree_link_start])
-    return np.flatnonzero((model.joint_type[first] == FREE) & (dofs == 6))
+        self._servo_damping_adjoint()

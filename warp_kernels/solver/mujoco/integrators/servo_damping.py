@@ -87,7 +87,7 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
         control_bar: wp.array2d(dtype=scalar),
         gains_bar: Gains,
     ):
-        """What reaches gains and control through the damping, whose adjoint is that of :mod:`warp_kernels.solver.mujoco.damping`."""
+        """What reaches gains and control through the damping, whose adjoint is that of :mod:`warp_kernels.solver.mujoco.integrators.damping`."""
         world = wp.tid()
         for number in range(joint_actuator.shape[0]):
             i = joint_actuator[number]

@@ -1,0 +1,1 @@
+"""The integrators of MuJoCo's law but Euler's, which is that of any step."""

@@ -1,0 +1,116 @@
+"""Contacts that the joints of what they touch hardly let move: forces through the axis of a hinge."""
+
+import itertools
+
+import mujoco
+import numpy as np
+import pytest
+
+import sim
+from warp_kernels.solver.rows.immovable import LEAST_SHARE
+
+DT = 0.002
+# An arm on a block, 3 cm in it, that turns about the upright line through its end.
+YAW = """
+<mujoco><option timestep="0.002" gravity="0 0 0"/><worldbody>
+  <geom type="box" size="0.08 0.08 0.05" pos="0 0 -0.05"/>
+  <body><joint type="hinge" axis="0 0 1"/><geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03" mass="1"/></body>
+</worldbody></mujoco>
+"""
+SOLVERS = ("newton", "pgs")
+CASES = list(itertools.product(SOLVERS, (1, 16), ("float32", "float64")))
+
+
+@pytest.fixture(scope="module")
+def yaw_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("yaw") / "yaw.xml"
+    path.write_text(YAW)
+    return path
+
+
+def most_by_mujoco(path) -> float:
+    """The largest force of a contact [N]."""
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    data.qvel[:] = 0.3
+    mujoco.mj_forward(model, data)
+    forces = np.zeros((data.ncon, 6))
+    for index in range(data.ncon):
+        mujoco.mj_contactForce(model, data, index, forces[index])
+    return np.abs(forces[:, :3]).max()
+
+
+@pytest.mark.parametrize(("solver", "worlds", "dtype"), CASES)
+def test_contact_on_an_axis(yaw_file, solver, worlds, dtype):
+    """The contact on the axis bears nothing. The other one moves sideways, and bears what its lever makes of it.
+
+    The hard law is 50 times stiffer than MuJoCo's, and it weighs a contact where it lies, not in the middle of the arm.
+    """
+    builder = sim.ModelBuilder()
+    builder.add_mjcf(yaw_file)
+    simulator = sim.Simulator(
+        builder.finalize(dtype=dtype), DT, num_worlds=worlds, contact=sim.ContactOptions(solver=solver)
+    )
+    angle = np.linspace(0.02, 0.3, worlds)[:, None]
+    state = simulator.state(angle, np.full((worlds, 1), 0.3))
+    contacts = simulator.contacts(state)
+    assert np.abs(contacts.force).max() < 300.0 * most_by_mujoco(yaw_file)
+    pressed = np.bincount(contacts.world, -contacts.force[:, 2]) / np.cos(angle[:, 0]) ** 2
+    np.testing.assert_allclose(pressed, pressed[0], rtol=1e-3)
+    qd = simulator.step(state).qd.numpy()
+    assert (np.abs(qd) <= 0.3 + 1e-6).all()
+
+
+def ball_on_hinge(lever: float, dtype: str) -> sim.Model:
+    """A ball of 1 kg, 2 cm in a wall without friction; the contact lies ``lever`` beside the axis of its hinge."""
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_geometry("world", "box", size=(0.5, 0.1, 0.5), position=(0.0, 0.09, 0.0), friction=0.0)
+    builder.add_link("ball", mass=1.0, com=(lever, -0.04, 0.0), inertia=np.eye(3) * 1e-3)
+    builder.add_joint("hinge", "revolute", child="ball")
+    builder.add_geometry("ball", "sphere", size=(0.05, 0.0, 0.0), position=(lever, -0.04, 0.0), friction=0.0)
+    return builder.finalize(dtype)
+
+
+def impulse(simulator: sim.Simulator) -> float:
+    """Of the one contact [N s]."""
+    contacts = simulator.contacts(simulator.initial_state())
+    assert len(contacts) == 1
+    return np.linalg.norm(contacts.force) * DT
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("lever", [1e-17, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2])
+def test_beside_an_axis(lever, dtype):
+    """The impulse of one row in closed form: with the least mobility near the axis, none where levers are rounding."""
+    simulator = sim.Simulator(ball_on_hinge(lever, dtype), DT)
+    inertia = 1e-3 + 0.04**2 + lever**2
+    mobility = lever**2 / inertia
+    speed = min(0.02 / (DT + simulator.contact.recovery_time), simulator.contact.largest_correction)
+    softness = simulator.contact.regularisation * max(mobility / 3.0, LEAST_SHARE / 1.0)
+    is_rounding = mobility / 3.0 < (64.0 * np.finfo(dtype).eps) ** 2
+    expected = 0.0 if is_rounding else speed / (mobility + softness)
+    assert impulse(simulator) == pytest.approx(expected, rel=1e-9 if dtype == "float64" else 2e-3)
+    qd = simulator.step(simulator.initial_state()).qd.numpy()[0, 0]
+    assert abs(qd) == pytest.approx(lever / inertia * expected, rel=1e-6 if dtype == "float64" else 2e-3)
+
+
+@pytest.mark.parametrize("lever", [1e-9, 1e-6, 1e-4])
+def test_sweeps_beside_an_axis(lever):
+    """A sweep takes steps as for the least mobility: fifty of them make no more than fifty times its impulse."""
+    options = sim.ContactOptions(solver="pgs", sweeps=50)
+    simulator = sim.Simulator(ball_on_hinge(lever, "float64"), DT, contact=options)
+    mobility = lever**2 / (1e-3 + 0.04**2 + lever**2)
+    left = (1.0 - mobility / LEAST_SHARE) ** 50
+    if mobility < 1e-20:
+        assert 0.0 <= impulse(simulator) <= 50.0 / LEAST_SHARE
+    else:
+        assert impulse(simulator) == pytest.approx((1.0 - left) / mobility, rel=1e-4)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("lever", [1e-4, 1e-2])
+def test_gradients_beside_an_axis(solver, lever):
+    """On either side of the least mobility, in the state and all parameters."""
+    simulator = sim.Simulator(ball_on_hinge(lever, "float64"), DT, contact=sim.ContactOptions(solver=solver))
+    report = sim.check_gradients(simulator, simulator.state([0.0], [0.01]), steps=2)
+    assert not report.wrong, str(report)

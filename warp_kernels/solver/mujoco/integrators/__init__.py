@@ -1,0 +1,1 @@
+"""What MuJoCo's integrators do with the velocity that a step's solution leads to."""

@@ -1,0 +1,279 @@
+"""Armature of tendons: inertia of their lengths, on the factors of the mass matrix and on the accelerations of a step.
+
+A tendon with the armature m and the slope J, the derivative of its length in the degrees of freedom, adds ``m J' J`` to the mass matrix, and
+with the curvature c, the second derivative of its length at constant velocities, ``m J' c`` to the bias forces. Its degrees of freedom lie on one
+path from the root, so that the mass matrix keeps its zeros, and the factors ``M = L' D L`` of :mod:`warp_kernels.dynamics.factor` are brought up to
+date as ``M + m J' J`` by going along the path once, from its end to the root (Gill, Golub, Murray and Saunders 1974, method C1). With
+the accelerations a of the bodies alone, those of all are ``a - (M + m J' J)^-1 m J' (J a + c)``.
+
+Of the scalar ``-h w . ID`` that a step's way back differentiates (:mod:`warp_kernels.solver.impulse`) a tendon is ``-h m (w . J) (J qdd + c)``.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Paths
+from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels of one precision: ``tendon_curvatures`` with Warp's own adjoint, the others one thread per world."""
+    t = warp_types(scalar)
+    sp, common, factor = spatial_functions(scalar), row_functions(scalar), factor_kernels(scalar)
+    vec3, spatial, array2d = t.vec3, t.spatial, wp.array2d(dtype=scalar)
+    module, curvature_module = kernel_module("tendon_armature", scalar), kernel_module("tendon_curvatures", scalar)
+    zero, one, two = scalar(0.0), scalar(1.0), scalar(2.0)
+
+    @wp.func
+    def place_velocity(
+        place: int, place_link: wp.array(dtype=int), point_place: wp.array2d(dtype=vec3),
+        velocity: wp.array2d(dtype=spatial), world: int,
+    ):  # fmt: skip
+        found = vec3()
+        if place_link[place] >= 0:
+            found = sp.point_velocity(velocity[place_link[place], world], point_place[place, world])
+        return found
+
+    @wp.func
+    def place_acceleration(
+        place: int, place_link: wp.array(dtype=int), point_place: wp.array2d(dtype=vec3),
+        velocity: wp.array2d(dtype=spatial), acceleration: wp.array2d(dtype=spatial), world: int,
+    ):  # fmt: skip
+        found = vec3()
+        link = place_link[place]
+        if link >= 0:
+            v = velocity[link, world]
+            point = point_place[place, world]
+            found = sp.point_velocity(acceleration[link, world], point)
+            found += wp.cross(sp.angular(v), sp.point_velocity(v, point))
+        return found
+
+    @wp.kernel(module=curvature_module)
+    def tendon_curvatures(
+        # Model
+        heavy_tendon: wp.array(dtype=int),
+        segment_start: wp.array(dtype=int),
+        segment_ends: wp.array(dtype=int),
+        segment_share: wp.array(dtype=scalar),
+        place_link: wp.array(dtype=int),
+        # Data in
+        point_place: wp.array2d(dtype=vec3),
+        segment_length: wp.array2d(dtype=scalar),
+        segment_pull: wp.array2d(dtype=vec3),
+        velocity: wp.array2d(dtype=spatial),
+        acceleration: wp.array2d(dtype=spatial),
+        # Data out
+        tendon_curvature: wp.array2d(dtype=scalar),
+    ):
+        """Over (number of the tendon, world), from the motion of links whose coordinates don't accelerate. Adds to what must be zero before."""
+        number, world = wp.tid()
+        tendon = heavy_tendon[number]
+        for segment in range(segment_start[tendon], segment_start[tendon + 1]):
+            first = segment_ends[2 * segment]
+            last = segment_ends[2 * segment + 1]
+            if segment_length[segment, world] > zero:
+                share = segment_share[segment]
+                pull = segment_pull[segment, world]
+                apart = place_velocity(last, place_link, point_place, velocity, world)
+                apart -= place_velocity(first, place_link, point_place, velocity, world)
+                along = wp.dot(pull, apart)
+                turning = share * share * wp.dot(apart, apart) - along * along
+                change = place_acceleration(last, place_link, point_place, velocity, acceleration, world)
+                change -= place_acceleration(first, place_link, point_place, velocity, acceleration, world)
+                tendon_curvature[number, world] += turning / segment_length[segment, world] + wp.dot(pull, change)
+
+    @wp.func
+    def add_square(
+        scale: scalar, tail: int, world: int, paths: Paths, factor_l: array2d, factor_d: array2d, vector: array2d
+    ):
+        """L' D L := L' D L + scale v v', for a vector [dof, world] along the path to ``tail``, which is scratch afterwards; factor_d is D^-1."""
+        weight = scale
+        depth = paths.dof_depth[tail]
+        for back in range(depth + 1):
+            k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, depth - back)
+            value = vector[k, world]
+            if value != zero:
+                before = one / factor_d[k, world]
+                after = before + weight * value * value
+                share = weight * value / after
+                weight = weight * before / after
+                factor_d[k, world] = one / after
+                for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                    j = paths.ancestor[at]
+                    left = vector[j, world] - value * factor_l[at, world]
+                    vector[j, world] = left
+                    factor_l[at, world] += share * left
+
+    @wp.func
+    def solve(world: int, paths: Paths, factor_l: array2d, factor_d: array2d, x: array2d):
+        """x := M^-1 x, for x stored [dof, world]."""
+        nv = paths.dof_depth.shape[0]
+        factor.solve_transposed(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
+        for k in range(nv):
+            x[k, world] *= factor_d[k, world]
+        factor.solve_lower(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
+
+    @wp.func
+    def pull(
+        number: int, tendon: int, world: int, nv: int, qdd: array2d, tendon_slope: wp.array3d(dtype=scalar),
+        tendon_curvature: array2d,
+    ):  # fmt: skip
+        """J qdd + c, the second derivative of the length."""
+        total = tendon_curvature[number, world]
+        for k in range(nv):
+            total += tendon_slope[tendon, k, world] * qdd[world, k]
+        return total
+
+    @wp.kernel(module=module, enable_backward=False)
+    def add_tendon_armature(
+        # Model
+        paths: Paths,
+        heavy_tendon: wp.array(dtype=int),
+        heavy_tail: wp.array(dtype=int),
+        # Parameters
+        tendon_armature: wp.array2d(dtype=scalar),
+        # Data in
+        tendon_slope: wp.array3d(dtype=scalar),
+        tendon_curvature: wp.array2d(dtype=scalar),
+        # Data out
+        armature_scratch: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+    ):
+        """Changes factors and accelerations of the bodies alone into those with tendons."""
+        world = wp.tid()
+        nv = paths.dof_depth.shape[0]
+        for number in range(heavy_tendon.shape[0]):
+            tendon = heavy_tendon[number]
+            for k in range(nv):
+                armature_scratch[k, world] = tendon_slope[tendon, k, world]
+            own = common.value_of(tendon_armature, world, tendon)
+            add_square(own, heavy_tail[number], world, paths, factor_l, factor_d, armature_scratch)
+        for k in range(nv):
+            armature_scratch[k, world] = zero
+        for number in range(heavy_tendon.shape[0]):
+            tendon = heavy_tendon[number]
+            force = pull(number, tendon, world, nv, qdd, tendon_slope, tendon_curvature)
+            force *= common.value_of(tendon_armature, world, tendon)
+            for k in range(nv):
+                armature_scratch[k, world] += tendon_slope[tendon, k, world] * force
+        solve(world, paths, factor_l, factor_d, armature_scratch)
+        for k in range(nv):
+            qdd[world, k] -= armature_scratch[k, world]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def tendon_armature_adjoint(
+        # Model
+        paths: Paths,
+        heavy_tendon: wp.array(dtype=int),
+        # Parameters
+        tendon_armature: wp.array2d(dtype=scalar),
+        # Data in
+        qdd: wp.array2d(dtype=scalar),
+        tendon_slope: wp.array3d(dtype=scalar),
+        tendon_curvature: wp.array2d(dtype=scalar),
+        # Adjoint in
+        motion_weight: wp.array2d(dtype=scalar),
+        mass_bar: wp.array2d(dtype=scalar),
+        mass_bar_diagonal: wp.array2d(dtype=scalar),
+        # Adjoint out
+        armature_scratch: wp.array2d(dtype=scalar),
+        tendon_slope_bar: wp.array3d(dtype=scalar),
+        tendon_curvature_bar: wp.array2d(dtype=scalar),
+        tendon_armature_bar: wp.array2d(dtype=scalar),
+    ):
+        """motion_weight: -h w; mass_bar: packed, each entry together with its mirror."""
+        world = wp.tid()
+        nv = paths.dof_depth.shape[0]
+        for number in range(heavy_tendon.shape[0]):
+            tendon = heavy_tendon[number]
+            own = common.value_of(tendon_armature, world, tendon)
+            found = pull(number, tendon, world, nv, qdd, tendon_slope, tendon_curvature)
+            weight = zero
+            for k in range(nv):
+                weight += motion_weight[world, k] * tendon_slope[tendon, k, world]
+                armature_scratch[k, world] = zero
+            # Of J M_bar J', the derivative in J.
+            for k in range(nv):
+                slope = tendon_slope[tendon, k, world]
+                armature_scratch[k, world] += two * mass_bar_diagonal[k, world] * slope
+                for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                    j = paths.ancestor[at]
+                    armature_scratch[k, world] += mass_bar[at, world] * tendon_slope[tendon, j, world]
+                    armature_scratch[j, world] += mass_bar[at, world] * slope
+            square = zero
+            for k in range(nv):
+                square += armature_scratch[k, world] * tendon_slope[tendon, k, world]
+                bar = motion_weight[world, k] * found + weight * qdd[world, k] + armature_scratch[k, world]
+                tendon_slope_bar[tendon, k, world] += own * bar
+            tendon_curvature_bar[number, world] += own * weight
+            common.add_at(tendon_armature_bar, world, tendon, weight * found + square / two)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def factor_damped(
+        # Model
+        paths: Paths,
+        # Parameters
+        armature: wp.array2d(dtype=scalar),
+        # Data in
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        damped_armature: wp.array2d(dtype=scalar),
+        # Data out
+        armature_scratch: wp.array2d(dtype=scalar),
+        damped_l: wp.array2d(dtype=scalar),
+        damped_d: wp.array2d(dtype=scalar),
+    ):
+        """Factors with joint damping, which ``damped_armature`` has on top of the armature of joints [world, dof]."""
+        world = wp.tid()
+        nv = paths.dof_depth.shape[0]
+        for at in range(factor_l.shape[0]):
+            damped_l[at, world] = factor_l[at, world]
+        for k in range(nv):
+            damped_d[k, world] = factor_d[k, world]
+            armature_scratch[k, world] = zero
+        for k in range(nv):
+            own = damped_armature[world, k] - common.value_of(armature, world, k)
+            if own != zero:
+                armature_scratch[k, world] = one
+                add_square(own, k, world, paths, damped_l, damped_d, armature_scratch)
+                armature_scratch[k, world] = zero
+                for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
+                    armature_scratch[paths.ancestor[at], world] = zero
+
+    @wp.kernel(module=module, enable_backward=False)
+    def solve_factored(
+        # Model
+        paths: Paths,
+        # Data in
+        damped_l: wp.array2d(dtype=scalar),
+        damped_d: wp.array2d(dtype=scalar),
+        push: wp.array2d(dtype=scalar),
+        # Data out
+        armature_scratch: wp.array2d(dtype=scalar),
+        result: wp.array2d(dtype=scalar),
+    ):
+        """push and result: [world, dof]."""
+        world = wp.tid()
+        for k in range(paths.dof_depth.shape[0]):
+            armature_scratch[k, world] = push[world, k]
+        solve(world, paths, damped_l, damped_d, armature_scratch)
+        for k in range(paths.dof_depth.shape[0]):
+            result[world, k] = armature_scratch[k, world]
+
+    return SimpleNamespace(
+        modules=(module, curvature_module),
+        tendon_curvatures=tendon_curvatures,
+        add_tendon_armature=add_tendon_armature,
+        tendon_armature_adjoint=tendon_armature_adjoint,
+        factor_damped=factor_damped,
+        solve_factored=solve_factored,
+    )
