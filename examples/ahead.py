@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import warp as wp
 
 from sim.arrays.kernels import compile_ahead, start_warp
+from sim.arrays.launch import loops_over_contacts
 from sim.errors import ModelError
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.collision.detect import detect_kernels
@@ -38,19 +39,19 @@ FLOAT = wp.float32
 
 def begin(command: Sequence[str]) -> None:
     """Begin with the kernels of the example that is named in a command, ``python -m examples.throw``."""
-    compile_shared()
-    for name in command:
-        if name in AHEAD:
-            AHEAD[name]()
-
-
-def compile_shared() -> None:
-    """Begin with a short module, and so with what all modules share; does nothing where kernels are cached."""
     if wp.config.log_level == wp.LOG_INFO:
         wp.config.log_level = wp.LOG_WARNING
     with contextlib.suppress(ModelError):  # which the example will raise again
         start_warp()
-        compile_ahead([trajectory_kernels(FLOAT).fingerprint], wp.get_device("cpu"))
+        compile_shared()
+        for name in command:
+            if name in AHEAD:
+                AHEAD[name](wp.get_device())
+
+
+def compile_shared() -> None:
+    """Begin with a short module, and so with what all modules share; does nothing where kernels are cached."""
+    compile_ahead([trajectory_kernels(FLOAT).fingerprint], wp.get_device("cpu"))
 
 
 def compile_pictures(device: str | None) -> None:
@@ -58,8 +59,11 @@ def compile_pictures(device: str | None) -> None:
     compile_ahead([render_kernels().shade_pixels], wp.get_device(device))
 
 
-def compile_motions() -> None:
+def compile_motions(device: wp.Device) -> None:
     """Begin with the kernels of an arm and a ball: of poses and forces at rest, then of a rollout and its way back."""
+    if not device.is_cpu:
+        return
+    looping = loops_over_contacts(device)
     rest = [
         kinematics_kernels(FLOAT).kinematics,
         frame_kernels(FLOAT).frame_pose,
@@ -72,8 +76,8 @@ def compile_motions() -> None:
         aba_kernels(FLOAT).aba,
         factor_kernels(FLOAT).factor_mass_matrix,
         *(detect_kernels(FLOAT, name).detect for name in (ON_PLANE, BALLS)),
-        slot_motion_kernels(FLOAT).slot_motions,
-        *(evaluate_kernels(FLOAT, name).evaluate for name in (ON_PLANE, BALLS)),
+        slot_motion_kernels(FLOAT, looping).slot_motions,
+        *(evaluate_kernels(FLOAT, name, looping).evaluate for name in (ON_PLANE, BALLS)),
         constraint_kernels(FLOAT).constraint_rows,
         incidence_kernels(FLOAT).list_incidences,
         newton_kernels(FLOAT).newton_solve,
@@ -87,13 +91,11 @@ def compile_motions() -> None:
         own_adjoint_kernels(FLOAT).own_adjoint,
         row_adjoint_kernels(FLOAT).row_adjoint,
         rnea_adjoint_kernels(FLOAT).rnea_adjoint,
-        on_plane_adjoint_kernels(FLOAT).evaluate_on_plane_adjoint,
+        on_plane_adjoint_kernels(FLOAT, looping).evaluate_on_plane_adjoint,
         kinematics_adjoint_kernels(FLOAT).kinematics_adjoint,
     ]
-    with contextlib.suppress(ModelError):  # as above
-        start_warp()
-        compile_ahead(rest, wp.get_device())
-        compile_ahead([*rollout, *back], wp.get_device())
+    compile_ahead(rest, device)
+    compile_ahead([*rollout, *back], device)
 
 
 # By the name of the example's module. What is missing here is compiled when it is needed.

@@ -90,6 +90,7 @@ def reorder_threads(patch: pytest.MonkeyPatch, order: str) -> None:
 def use_shapes_of_a_gpu(patch: pytest.MonkeyPatch) -> None:
     """Launch as on CUDA."""
     patch.setattr(sim.simulation.stepping.workspace, "threads_of_world", lambda device, most: most)
+    patch.setattr(sim.simulation.stepping.workspace, "loops_over_contacts", lambda device: False)
     patch.setattr(sim.simulation.worlds, "MAX_SHARDS", 1)
     patch.setattr(sim.arrays.device_model, "LANES", 1)
 

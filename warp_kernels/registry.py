@@ -22,8 +22,8 @@ def source_modules() -> list[ModuleType]:
 def all_kernels(scalar: Any, lanes: Sequence[int] = (1,)) -> list[wp.Kernel]:
     """Every kernel of one precision.
 
-    A factory is a function ``<name>_kernels(scalar)`` or ``<name>_kernels(scalar, lanes)`` that returns a namespace
-    holding kernels. Where one takes further arguments, its file lists their values:
+    A factory is a function ``<name>_kernels(scalar)``, with ``lanes`` and ``looping`` where it has such variants, that returns a
+    namespace holding kernels. Where one takes further arguments, its file lists their values:
     ``VARIANTS = {"<name>_kernels": [(argument, ...), ...]}``.
 
     Args:
@@ -52,7 +52,7 @@ def _built(source: ModuleType, scalar: Any, lanes: Sequence[int]) -> Iterator[Si
         if not name.endswith("_kernels") or getattr(factory, "__module__", None) != source.__name__:
             continue
         parameters = inspect.signature(factory).parameters
-        further = [parameter for parameter in parameters if parameter not in ("scalar", "lanes")]
+        further = [parameter for parameter in parameters if parameter not in ("scalar", "lanes", "looping")]
         if further and name not in variants:
             raise TypeError(
                 f"{source.__name__}.{name} takes {', '.join(further)}; list values in its file as VARIANTS['{name}']"
@@ -60,5 +60,7 @@ def _built(source: ModuleType, scalar: Any, lanes: Sequence[int]) -> Iterator[Si
         # Drawing has one precision: its factory takes no scalar type.
         precision = (scalar,) if "scalar" in parameters else ()
         widths = [{"lanes": width} for width in lanes] if "lanes" in parameters else [{}]
+        # On a GPU no kernel loops over contacts.
+        shape = {"looping": False} if "looping" in parameters else {}
         for arguments, width in itertools.product(variants.get(name, [()]), widths):
-            yield factory(*precision, *arguments, **width)
+            yield factory(*precision, *arguments, **width, **shape)

@@ -125,9 +125,16 @@ def lane_types(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     return SimpleNamespace(scalar=scalar, real=wp.types.vector(lanes, scalar), **states, **types)
 
 
-def kernel_module(name: str, scalar: Any, lanes: int = 1) -> wp.Module:
-    """The Warp module that holds the kernels of one file in one precision, for lane groups of ``lanes`` worlds."""
-    suffix = f"x{lanes}" if lanes > 1 else ""
+def kernel_module(name: str, scalar: Any, lanes: int = 1, looping: bool = False) -> wp.Module:
+    """The Warp module that holds the kernels of one file in one precision.
+
+    Args:
+        name: of the file.
+        scalar: the precision.
+        lanes: worlds of a lane group.
+        looping: whether its kernels over contacts loop, see :func:`warp_kernels.variants.looped_over_slots`.
+    """
+    suffix = (f"x{lanes}" if lanes > 1 else "") + (".looping" if looping else "")
     module = wp.get_module(f"backswing.{name}.{scalar.__name__}{suffix}")
     # One index per thread of a GPU: without a loop over more of them kernels take up to a third fewer registers.
     preamble = LANE_BUILD_OPTIONS if lanes > 1 else BUILD_OPTIONS

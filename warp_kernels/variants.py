@@ -7,9 +7,12 @@ reads 14 of the arguments of ``aba``), so that it is left out there too.
 
 import ast
 import inspect
+import linecache
 import textwrap
 from collections.abc import Callable
 from typing import Any
+
+import warp as wp
 
 
 def used_arguments_only(function: Callable) -> Callable:
@@ -21,22 +24,69 @@ def used_arguments_only(function: Callable) -> Callable:
         @used_arguments_only
         def aba(...):
     """
-    body = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-    assert isinstance(body, ast.FunctionDef)
-    scope = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    used = {
-        node.id
-        for statement in body.body
-        for branch in [_StaticBranches(scope).visit(statement)]
-        for part in (branch if isinstance(branch, list) else [branch])
-        for node in ast.walk(part)
-        if isinstance(node, ast.Name)
-    }
+    used = {node.id for part in _statements(function) for node in ast.walk(part) if isinstance(node, ast.Name)}
     signature = inspect.signature(function)
     kept = [parameter for parameter in signature.parameters.values() if parameter.name in used]
     function.__signature__ = signature.replace(parameters=kept)
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in kept}
     return function
+
+
+def looped_over_slots(looping: bool) -> Callable[[Callable], Callable]:
+    """Let a kernel over (slot, world) be one over worlds, whose threads loop over the contacts that are there.
+
+    Most slots are empty, and a CPU, which visits them one after the other, spends more time on them than on contacts. A GPU
+    has a thread for each: with a loop such kernels need more registers than it has. Stands between ``@wp.kernel`` and a
+    function that begins so::
+
+        slot, world = wp.tid()
+        if slot >= contact_count[world]:
+            return
+
+    Args:
+        looping: whether it is to loop. False leaves the function as it is.
+    """
+    return _looped if looping else lambda function: function
+
+
+def _looped(function: Callable) -> Callable:
+    """The loop, around a Warp function of what comes after the beginning."""
+    statements = list(map(ast.unparse, _statements(function)))
+    if statements[:2] != _BEGINNING:
+        raise ValueError(f"{function.__name__} does not begin as a kernel over (slot, world)")
+    types = {name: parameter.annotation for name, parameter in inspect.signature(function).parameters.items()}
+    body = wp.func(_compiled(function, {"slot": int, "world": int, **types}, "\n".join(statements[2:]), {}))
+    # Its adjoint runs it again by itself.
+    body.skip_replay = True
+    loop = f"world = wp.tid()\nfor slot in range(contact_count[world]):\n    in_slot(slot, world, {', '.join(types)})"
+    return _compiled(function, types, loop, {"in_slot": body})
+
+
+_BEGINNING = ["slot, world = wp.tid()", "if slot >= contact_count[world]:\n    return"]
+
+
+def _compiled(model: Callable, types: dict[str, Any], body: str, further: dict[str, Any]) -> Callable:
+    """A function in the place of another one, whose names it sees, with arguments of these types.
+
+    Warp reads the source of functions where Python has it, in its cache of lines.
+    """
+    source = f"def {model.__name__}({', '.join(types)}):\n{textwrap.indent(body, '    ')}\n"
+    file = f"<{model.__module__}.{model.__qualname__}({', '.join(types)})>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names = {**model.__globals__, **inspect.getclosurevars(model).nonlocals, **further}
+    exec(compile(source, file, "exec"), names)
+    made = names[model.__name__]
+    made.__annotations__, made.__module__, made.__qualname__ = types, model.__module__, model.__qualname__
+    return made
+
+
+def _statements(function: Callable) -> list[ast.stmt]:
+    """The body of a function without its docstring, with the branches that are taken in place of static ones."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    assert isinstance(body, ast.FunctionDef)
+    branches = _StaticBranches({**function.__globals__, **inspect.getclosurevars(function).nonlocals})
+    statements = body.body[1:] if ast.get_docstring(body) else body.body
+    return [part for statement in statements for part in _as_list(branches.visit(statement))]
 
 
 class _StaticBranches(ast.NodeTransformer):

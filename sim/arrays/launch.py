@@ -64,6 +64,14 @@ def threads_of_world(device: wp.Device, most: int) -> int:
     return 1 if device.is_cpu else most
 
 
+def loops_over_contacts(device: wp.Device) -> bool:
+    """Whether one thread goes over all contacts of a world, as on a CPU, or each slot for contacts has its own.
+
+    See :func:`warp_kernels.variants.looped_over_slots`.
+    """
+    return bool(device.is_cpu)
+
+
 def load_launched(work: Callable[[], object], device: wp.DeviceLike) -> None:
     """Load the kernels that a function will launch, all at once, so that those not cached are compiled together.
 

@@ -270,6 +270,8 @@ class Model:
         sensors: what :class:`sim.torch.Sensors` reads.
         drag_boxes: what the medium drags, if there is one.
         transmissions: the actuators of frames and of contacts.
+        mujoco: how MuJoCo steps it, if all of it comes from MJCF files that agree, and MuJoCo's law has all that is in
+            it; this is then the law of :class:`sim.ContactOptions` that name none. None otherwise.
 
     Example:
         >>> import sim
@@ -319,6 +321,7 @@ class Model:
     sensors: tuple[Sensor, ...] = ()
     drag_boxes: DragBoxes = field(default_factory=DragBoxes)
     transmissions: Transmissions = field(default_factory=Transmissions)
+    mujoco: MujocoOptions | None = None
 
     def __post_init__(self) -> None:
         for name, type in zip(self.joint_names, self.joint_type, strict=True):

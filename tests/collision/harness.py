@@ -9,6 +9,7 @@ from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
 import sim
+import sim.simulation.stepping.workspace as workspace
 from sim.arrays.launch import launch
 from sim.dynamics.differentiable_op import active_tape
 from sim.model.model import Mesh
@@ -178,16 +179,19 @@ class Bench:
         named = {f"contact_{name}": array for name, array in outputs.items()}
         if "height" not in inputs:
             named["height"] = wp.zeros((1, 0), dtype=self.model.scalar, device=self.device)
+        # As a step does, which a rehearsal for a GPU changes.
+        looping = workspace.loops_over_contacts(wp.get_device(self.device))
+        threads = shape[1] if looping else shape
         for family in FAMILIES:
             if self.collision.has_pairs(family):
                 named |= {"pairs": self.collision.pairs[family], "mujoco_pyramids": 0}
                 sources = (self.collision, inputs, slots.arrays())
-                kernel = evaluate_kernels(self.model.scalar, self.collision.kernels_of(family)).evaluate
-                launch(kernel, shape, *sources, device=self.device, record_tape=family != ON_PLANE, **named)
+                kernel = evaluate_kernels(self.model.scalar, self.collision.kernels_of(family), looping).evaluate
+                launch(kernel, threads, *sources, device=self.device, record_tape=family != ON_PLANE, **named)
                 tape = active_tape()
                 if tape is not None and family == ON_PLANE:
-                    back = on_plane_adjoint_kernels(self.model.scalar).evaluate_on_plane_adjoint
-                    run_back = functools.partial(launch, back, shape, named, *sources, device=self.device)
+                    back = on_plane_adjoint_kernels(self.model.scalar, looping).evaluate_on_plane_adjoint
+                    run_back = functools.partial(launch, back, threads, named, *sources, device=self.device)
                     tape.record_func(run_back, [])
         return outputs
 

@@ -6,6 +6,7 @@ import sys
 from examples.ahead import AHEAD
 
 COMPARE = """if True:
+    import warp as wp
     from sim.arrays import launch
     from examples import ahead, throw
     from scenes.throw import build
@@ -18,7 +19,7 @@ COMPARE = """if True:
 
     launch.load_modules = noted
     ahead.compile_ahead = lambda kernels, device: begun.update(kernel.module.name for kernel in kernels)
-    ahead.AHEAD["examples.throw"]()
+    ahead.AHEAD["examples.throw"](wp.get_device("cpu"))
     throw.optimise(build(steps=20), 1, "cpu", bar=False)
     print(sorted(begun - needed), sorted(needed - begun))
 """

@@ -24,14 +24,14 @@ from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import touch_functions
 from warp_kernels.types import CAPSULE, PLANE, kernel_module, warp_types
-from warp_kernels.variants import used_arguments_only
+from warp_kernels.variants import looped_over_slots, used_arguments_only
 
 VARIANTS = {"evaluate_kernels": [(name,) for name in PAIR_KERNELS]}
 
 
 @functools.cache
-def evaluate_kernels(scalar: Any, name: str) -> SimpleNamespace:
-    """Kernel ``evaluate`` of one precision and name of PAIR_KERNELS, launched over (slot, world)."""
+def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
+    """Kernel ``evaluate`` of one precision and name of PAIR_KERNELS, over (slot, world), or worlds if ``looping``."""
     family = base_family(name)
     t = warp_types(scalar)
     vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
@@ -47,7 +47,7 @@ def evaluate_kernels(scalar: Any, name: str) -> SimpleNamespace:
     balls = inner_ball_functions(scalar) if family == CONVEX_SHAPES else nothing
     field = field_contact_functions(scalar) if family == ROUND_ON_FIELD else nothing
     hulls = hull_contact_functions(scalar) if family == HULL_ON_FIELD else nothing
-    module = kernel_module(f"collision.evaluate_{name}", scalar)
+    module = kernel_module(f"collision.evaluate_{name}", scalar, looping=looping)
 
     @wp.func
     def contact_in_slot(
@@ -85,6 +85,7 @@ def evaluate_kernels(scalar: Any, name: str) -> SimpleNamespace:
         return closed.closed_contact(geometries, a, b, feature, pose_a, size_a, pose_b, size_b)
 
     @wp.kernel(name=f"evaluate_{name}", module=module, enable_backward=family != ON_PLANE)
+    @looped_over_slots(looping)
     @used_arguments_only
     def evaluate(
         # Model

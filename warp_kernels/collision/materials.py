@@ -7,6 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.variants import looped_over_slots
 
 # How the friction of two geometries becomes a pair's: the product (the sum of torsional or rolling friction), the larger, or one's
 # alone, or
@@ -60,11 +61,11 @@ def material_functions(scalar: Any) -> SimpleNamespace:
 
 
 @functools.cache
-def material_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels ``pair_spring`` and ``pair_resistance`` of one precision, launched over (slot, world)."""
+def material_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
+    """Kernels ``pair_spring`` and ``pair_resistance`` of one precision, over (slot, world), or worlds if ``looping``."""
     vec2, vec3 = warp_types(scalar).vec2, warp_types(scalar).vec3
     f = material_functions(scalar)
-    module = kernel_module("collision.materials", scalar)
+    module = kernel_module("collision.materials", scalar, looping=looping)
 
     @wp.func
     def in_series(stiffness_a: scalar, damping_a: scalar, stiffness_b: scalar, damping_b: scalar):
@@ -82,6 +83,7 @@ def material_kernels(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.kernel(module=module)
+    @looped_over_slots(looping)
     def pair_spring(
         # Model
         pair_a: wp.array(dtype=wp.int32),
@@ -108,6 +110,7 @@ def material_kernels(scalar: Any) -> SimpleNamespace:
         )
 
     @wp.kernel(module=module)
+    @looped_over_slots(looping)
     def pair_resistance(
         # Model
         pair_a: wp.array(dtype=wp.int32),

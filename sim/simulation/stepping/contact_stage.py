@@ -31,7 +31,7 @@ def run_contacts(step: Workspace) -> None:
         _find_near_pairs(step)
     _detect(step)
     if step.slot_time.shape[0]:
-        _launch(step, slot_motion_kernels(step.scalar).slot_motions, _slots(step))
+        _launch(step, slot_motion_kernels(step.scalar, step.looping).slot_motions, step.slots)
     _evaluate(step)
     _combine_materials(step)
 
@@ -40,8 +40,8 @@ def contact_identity(step: Workspace) -> wp.array:
     """What each contact is known by from one step to the next, int32 [max_contacts, num_worlds]."""
     if not step.collision.has_pairs(CONVEX_SHAPES):
         return step.slot_feature
-    kernel = identity_kernels(step.scalar).contact_identity
-    _launch(step, kernel, _slots(step), record_tape=False, pairs=step.collision.pairs[CONVEX_SHAPES])
+    kernel = identity_kernels(step.scalar, step.looping).contact_identity
+    _launch(step, kernel, step.slots, record_tape=False, pairs=step.collision.pairs[CONVEX_SHAPES])
     return step.slot_identity
 
 
@@ -96,26 +96,22 @@ def _evaluate(step: Workspace) -> None:
     mujoco_pyramids = int(step.by_mujoco and step.contact_options.friction == "pyramid")
     for family in FAMILIES:
         if step.collision.has_pairs(family):
-            kernel = evaluate_kernels(step.scalar, step.collision.kernels_of(family)).evaluate
+            kernel = evaluate_kernels(step.scalar, step.collision.kernels_of(family), step.looping).evaluate
             named = {"pairs": step.collision.pairs[family], "mujoco_pyramids": mujoco_pyramids}
-            _launch(step, kernel, _slots(step), record_tape=family != ON_PLANE, **named)
+            _launch(step, kernel, step.slots, record_tape=family != ON_PLANE, **named)
             tape = active_tape()
             if tape is not None and family == ON_PLANE:
-                back = on_plane_adjoint_kernels(step.scalar).evaluate_on_plane_adjoint
-                launch_back = functools.partial(_launch, step, back, _slots(step), record_tape=False, **named)
+                back = on_plane_adjoint_kernels(step.scalar, step.looping).evaluate_on_plane_adjoint
+                launch_back = functools.partial(_launch, step, back, step.slots, record_tape=False, **named)
                 tape.record_func(launch_back, [step.pose, step.origin, step.contact_point])
 
 
 def _combine_materials(step: Workspace) -> None:
-    kernels = material_kernels(step.scalar)
+    kernels = material_kernels(step.scalar, step.looping)
     if step.layout.compliant:
-        _launch(step, kernels.pair_spring, _slots(step))
+        _launch(step, kernels.pair_spring, step.slots)
     if step.layout.resisting:
-        _launch(step, kernels.pair_resistance, _slots(step))
-
-
-def _slots(step: Workspace) -> tuple[int, int]:
-    return (step.max_contacts, step.num_worlds)
+        _launch(step, kernels.pair_resistance, step.slots)
 
 
 def _launch(

@@ -240,6 +240,7 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
     return fill(
         group_structs(scalar).Group,
         path=wp.array(path_masks(model), dtype=wp.uint64, device=device),
+        order=integers(room * lanes),
         dofs=integers(room * nv),
         length=integers(room),
         rows=numbers(room * nv * 3),
@@ -252,7 +253,7 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
         slope=numbers(9 * room),
         along=numbers(2),
         answers=integers(room),
-        **{name: numbers(1) for name in ("scale", "square", "least", "left", "left_now", "lengths")},
+        **{name: numbers(1) for name in ("scale", "square", "least", "at_hand", "left", "left_now", "lengths")},
         fields=numbers(FIELDS * room),
         **{name: integers(lanes) for name in ("coupled", "moves", "waits", "mode", "failures", "sweeps", "number")},
     )

@@ -9,6 +9,7 @@ from typing import Any
 import warp as wp
 
 from sim.dynamics.bodies import run_kinematics
+from sim.dynamics.differentiable_op import active_tape
 from sim.simulation.stepping.contact_stage import contact_identity, run_contacts
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
@@ -29,9 +30,9 @@ from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
-from warp_kernels.solver.mujoco.group import mujoco_group_kernels
+from warp_kernels.solver.mujoco.group import KEEPS_ALL, KEEPS_HALF, mujoco_group_kernels
 from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
-from warp_kernels.solver.mujoco.references import reference_kernels
+from warp_kernels.solver.mujoco.references import contact_reference_kernels, reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
@@ -165,9 +166,11 @@ class Step(Workspace):
         """What MuJoCo's law asks of the rows."""
         kernels, given = reference_kernels(self.scalar), self.device_model.parameter_arrays("solref", "solimp")
         if self.max_contacts:
-            dim, pyramidal = (self.max_contacts, self.num_worlds), int(self.contact_options.friction == "pyramid")
-            self._launch(kernels.contact_references, dim, tape=True, pyramidal=pyramidal, **given)
+            kernel = contact_reference_kernels(self.scalar, self.looping).contact_references
+            pyramidal = int(self.contact_options.friction == "pyramid")
+            self._launch(kernel, self.slots, tape=True, pyramidal=pyramidal, **given)
             if self.pyramids_resist:
+                dim = (self.max_contacts, self.num_worlds)
                 self._launch(resistance_kernels(self.scalar).resistance_references, dim, tape=True)
         names = ("limited_dof", "friction_dof")
         joints: dict[str, Any] = {name: getattr(self.constrained, name) for name in names}
@@ -234,7 +237,8 @@ class Step(Workspace):
         if self.together:
             groups = self.groups
             kernel = mujoco_group_kernels(self.scalar, self.cone, groups.lanes).convex_group
-            self._launch(kernel, groups.num_groups)
+            keeps = 0 if active_tape() is None else KEEPS_HALF if self.values_together else KEEPS_ALL
+            self._launch(kernel, groups.num_groups, keeps=keeps)
         self._launch(kernels.convex_solve, self.num_worlds)
         if self.noslip:
             self.noslip.run()
@@ -250,24 +254,24 @@ class Step(Workspace):
 
     def _damp(self) -> None:
         """MuJoCo's implicit joint damping, from qd_solved to qd_next."""
-        kernels, dim = damping_kernels(self.scalar), (self.model.nv, self.num_worlds)
-        self._launch(kernels.damping_momentum, dim)
+        kernels = damping_kernels(self.scalar)
+        self._launch_over_dofs(kernels.damping_momentum)
+        self._solve_damped()
+        self._launch_over_dofs(kernels.damp_velocity)
+
+    def _solve_damped(self) -> None:
+        """From damping_push to damping_loss by the mass matrix with damping on it, whose factors the way back reads."""
         if self.tendons.heavy.count:
             self.tendons.heavy.factor_damped(self)
-        self.solve_damped(self.damping_push, self.damping_loss)
-        self._launch(kernels.damp_velocity, dim)
-
-    def solve_damped(self, push: wp.array, result: wp.array) -> None:
-        """Solve with the mass matrix and the diagonal of joint damping on it, [num_worlds, nv]."""
-        if self.tendons.heavy.count:
-            self.tendons.heavy.solve_damped(self, push, result)
+            self.tendons.heavy.solve_damped(self, self.damping_push, self.damping_loss)
             return
         self._launch_groups(
             aba_kernels(self.scalar, self.groups.lanes).solve_mass_matrix,
             self._trees_of_groups,
-            tau=push,
-            qdd=result,
+            tau=self.damping_push,
+            qdd=self.damping_loss,
             armature=self.damped_armature,
+            articulated=self.damped_articulated,
             **self.damped_scratch,
         )
 

@@ -15,6 +15,7 @@ from sim.simulation.stepping.step import Step
 from sim.simulation.stepping.workspace import GAINS, LIMITS
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.contact_force import contact_force_kernels
+from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
@@ -313,8 +314,17 @@ class DifferentiableStep(Step):
 
     def _damping_adjoint(self) -> None:
         """From the adjoint of qd_next to that of qd_solved; damping_weight is kept for what reaches M and D."""
-        self.solve_damped(self.qd_next.grad, self.damping_weight)
-        self._launch(damping_kernels(self.scalar).damping_adjoint, (self.model.nv, self.num_worlds))
+        if self.tendons.heavy.count:
+            self.tendons.heavy.solve_damped(self, self.qd_next.grad, self.damping_weight)
+        else:
+            self._launch_groups(
+                aba_kernels(self.scalar, self.groups.lanes).solve_again,
+                self._trees_of_groups,
+                tau=self.qd_next.grad,
+                qdd=self.damping_weight,
+                **self.damped_scratch,
+            )
+        self._launch_over_dofs(damping_kernels(self.scalar).damping_adjoint)
 
     def _group_adjoint(self) -> None:
         """All that has to do with constraints, but for what comes of the right-hand sides and of the rows of joints."""

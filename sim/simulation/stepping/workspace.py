@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import launch, threads_of_world
+from sim.arrays.launch import launch, loops_over_contacts, threads_of_world
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
@@ -105,6 +105,7 @@ class Workspace(SolverChoice):
         self.layout = layout
         self.max_constraints = layout.max_constraints(max_contacts, law is not None)
         self.constraint_threads = threads_of_world(self.device, min(self.max_constraints, 16))
+        self.looping = loops_over_contacts(self.device)
         self.link_threads = threads_of_world(self.device, self.model.num_links)
         self.dof_threads = threads_of_world(self.device, self.model.nv)
         self.structs = solver_structs(self.scalar)
@@ -220,7 +221,7 @@ class Workspace(SolverChoice):
         self.cone_row = worlds_last(len(self.layout.cones), t.vec3)
         self._allocate_references()
         self.constraints = self._empty_constraints()
-        self.row = worlds_last(2 * constraints * m.max_depth, t.vec3)
+        self.row = self._rows_of_worlds(2 * constraints * m.max_depth)
         self.rhs, self.scale, self.impulse = (worlds_last(constraints, t.vec3) for _ in range(3))
         self.bound, self.softness = (worlds_last(constraints, scalar) for _ in range(2))
         self.row_size = worlds_last(constraints if self.newton else 0, t.vec2)
@@ -274,11 +275,11 @@ class Workspace(SolverChoice):
         self.damped_scratch: dict[str, Any] = {
             "acceleration": of_groups(links, of_lanes.spatial),
             "bias_force": of_groups(links, of_lanes.spatial),
-            "articulated": of_groups(links, of_lanes.articulated),
             "factor_u": of_groups(nv, of_lanes.spatial),
             "factor_d": of_groups(nv, of_lanes.real),
             "innovation": of_groups(nv, of_lanes.real),
         }
+        self.damped_articulated = of_groups(links, of_lanes.articulated)
         self.contact_reference = worlds_last(contacts, t.vec3)
         pyramids = self.contact_options.friction == "pyramid"
         resisting = contacts if self.layout.resisting and pyramids else 0
@@ -306,6 +307,18 @@ class Workspace(SolverChoice):
         self.lag = worlds_last(self.model.nv)
         self.hardening = worlds_last(self.max_constraints if self.newton else 0)
         self.qd_path = wp.zeros_like(self.qd_next) if bouncing else self.qd_next
+
+    def _rows_of_worlds(self, count: int) -> wp.array:
+        """Room for rows [count, world]; those of a world lie beside each other on a CPU, which goes world by world."""
+        t, n = self.device_model.types, self.num_worlds
+        if not self.looping:
+            return wp.zeros((count, n), dtype=t.vec3, device=self.device)
+        return wp.zeros((n, count), dtype=t.vec3, device=self.device).transpose()
+
+    @property
+    def slots(self) -> int | tuple[int, int]:
+        """Threads of kernels over contacts."""
+        return self.num_worlds if self.looping else (self.max_contacts, self.num_worlds)
 
     @property
     def num_sensors(self) -> int:

@@ -15,16 +15,17 @@ from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL
 from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.variants import looped_over_slots
 
 
 @functools.cache
-def identity_kernels(scalar: Any) -> SimpleNamespace:
+def identity_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
     """Kernel ``contact_identity`` of one precision, launched over (slot, world) once contacts have been evaluated."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     frame = geometry_frame_functions(scalar)
     Geometries = collision_structs(scalar).Geometries
-    module = kernel_module("collision.convex.identity", scalar)
+    module = kernel_module("collision.convex.identity", scalar, looping=looping)
 
     @wp.func
     def octant(local: vec3):
@@ -35,6 +36,7 @@ def identity_kernels(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.kernel(module=module, enable_backward=False)
+    @looped_over_slots(looping)
     def contact_identity(
         # Model
         pairs: Pairs,

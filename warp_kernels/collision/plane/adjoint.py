@@ -17,18 +17,19 @@ from warp_kernels.collision.materials import material_functions
 from warp_kernels.collision.pairs import ON_PLANE
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.types import CAPSULE, SPHERE, kernel_module, warp_types
+from warp_kernels.variants import looped_over_slots
 
 
 @functools.cache
-def on_plane_adjoint_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernel ``evaluate_on_plane_adjoint`` of one precision, launched over (slot, world)."""
+def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
+    """Kernel ``evaluate_on_plane_adjoint`` of one precision, over (slot, world), or worlds if ``looping``."""
     t = warp_types(scalar)
     vec3, quat, mat33, transform = t.vec3, t.quat, t.mat33, t.transform
     frame = geometry_frame_functions(scalar)
     by_rule = material_functions(scalar).by_rule
     on_plane = closed_form_functions(scalar, ON_PLANE)
     Geometries = collision_structs(scalar).Geometries
-    module = kernel_module("collision.on_plane_adjoint", scalar)
+    module = kernel_module("collision.on_plane_adjoint", scalar, looping=looping)
     zero, half, two = scalar(0.0), scalar(0.5), scalar(2.0)
 
     @wp.func
@@ -117,6 +118,7 @@ def on_plane_adjoint_kernels(scalar: Any) -> SimpleNamespace:
             wp.atomic_add(restitution_bar, row, b, contact_restitution_bar * of_a)
 
     @wp.kernel(module=module, enable_backward=False)
+    @looped_over_slots(looping)
     def evaluate_on_plane_adjoint(
         # Model
         pairs: Pairs,

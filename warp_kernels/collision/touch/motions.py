@@ -7,14 +7,15 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.variants import looped_over_slots
 
 
 @functools.cache
-def slot_motion_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernel ``slot_motions`` of one precision, launched over (slot, world); differentiated by Warp's own adjoint."""
+def slot_motion_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
+    """Kernel ``slot_motions`` of one precision, over (slot, world), or worlds if ``looping``; differentiated by Warp's own adjoint."""
     t = warp_types(scalar)
     spatial = t.spatial
-    module = kernel_module("collision.touch", scalar)
+    module = kernel_module("collision.touch", scalar, looping=looping)
 
     @wp.func
     def add_motion(
@@ -43,6 +44,7 @@ def slot_motion_kernels(scalar: Any) -> SimpleNamespace:
             slot_motion[slot, world] += (dt * qd[world, k]) * subspace[k, world]
 
     @wp.kernel(module=module)
+    @looped_over_slots(looping)
     def slot_motions(
         # Model
         pair_a: wp.array(dtype=int),

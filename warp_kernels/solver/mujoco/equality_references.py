@@ -13,7 +13,7 @@ import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.frame import geometry_frame_functions
-from warp_kernels.solver.mujoco.references import reference_kernels
+from warp_kernels.solver.mujoco.references import reference_functions
 from warp_kernels.solver.rows.equalities import equality_kernels
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constrained
@@ -26,7 +26,7 @@ def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec2, vec3, vec5, mat33 = t.vec2, t.vec3, t.vec5, t.mat33
     quat, transform, spatial = t.quat, t.transform, t.spatial
-    law, equalities = reference_kernels(scalar), equality_kernels(scalar)
+    law, equalities = reference_functions(scalar), equality_kernels(scalar)
     frames, sp = geometry_frame_functions(scalar), spatial_functions(scalar)
     common = row_functions(scalar)
     module = kernel_module("mujoco_equality_references", scalar)

@@ -19,6 +19,8 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import kernel_module
 
+# Whether the way back reads systems: without U, which it doesn't need where it takes the worlds of a group together, or with it.
+KEEPS_HALF, KEEPS_ALL = 1, 2
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"mujoco_group_kernels": [(cone,) for cone in CONES.values()]}
 
@@ -29,7 +31,7 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
     if lanes == 1:
         return SimpleNamespace()
     s = group_step_functions(scalar, cone, lanes)
-    together = s.together
+    together, laws = s.together, s.side
     descent = descent_functions(scalar, cone)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
@@ -37,23 +39,19 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
     module = kernel_module(f"mujoco_group.{cone}", scalar, lanes)
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
-    singular = descent.singular
+    precision, singular = descent.precision, descent.singular
     rounding_square = rounding_of_steps(scalar)
     epsilon = scalar(STIFFEST)
 
     @wp.func
     def has_arrived(
         n: int,
-        world: int,
         tolerance: scalar,
         stepped: bool,
-        constraints: Constraints,
-        problem: Problem,
-        iterate: Iterate,
         shared: Group,
     ):
         """Whether what a world's residual leaves, or what its last step has changed, is as little as is asked for, or rounding."""
-        at_hand = descent.square_at_hand(world, constraints.count[world], epsilon, constraints, problem, iterate)
+        at_hand = shared.at_hand[n]
         arrived = shared.square[n] <= s.goal(n, at_hand, epsilon, tolerance, shared)
         if stepped:
             arrived = arrived or shared.along[lanes + n] <= rounding_square * at_hand
@@ -69,7 +67,6 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         constraints: Constraints,
         problem: Problem,
         iterate: Iterate,
-        system: System,
         shared: Group,
     ):
         """A step of each world that is on its way; those whose system is singular stay."""
@@ -80,29 +77,17 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
                 shared.moves[n] = 1
                 shared.waits[n] = 0
         s.find_steps(group, most, nv, constraints, problem, iterate, shared)
-        together.keep_system(
-            group, nv, shared.moves, shared.first, shared.lower, shared.upper, system.place, system.first,
-            system.lower, system.upper,
-        )  # fmt: skip
-        for i in range(most):
-            together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.step, shared.three)
-            for n in range(lanes):
-                world = group * lanes + n
-                if shared.moves[n] == 1 and s.has(i, world, constraints):
-                    iterate.slip[i, world] = s.get_three(n, shared)
         together.find_energies(group, nv, problem.inverse_mass, iterate.z, iterate.step, shared.along)
         for n in range(lanes):
-            world = group * lanes + n
             if not shared.least[n] > singular:
                 shared.moves[n] = 0
-            shared.lengths[n] = zero
-            if shared.moves[n] == 1:
-                shared.lengths[n] = descent.convex_length(
-                    world, constraints.count[world], shared.along[n], shared.along[lanes + n], constraints, problem,
-                    iterate,
-                )  # fmt: skip
+        laws.find_lengths(
+            group, most, nv, shared.moves, shared.dofs, shared.length, shared.rows, shared.fields, shared.along,
+            iterate.step, shared.lengths,
+        )  # fmt: skip
         together.move_by(group, nv, shared.moves, shared.lengths, iterate.step, iterate.z)
         s.find_residuals(group, most, nv, constraints, problem, iterate, shared)
+        laws.find_at_hand(most, epsilon, precision, shared.fields, shared.at_hand)
 
     @wp.kernel(module=module, enable_backward=False)
     def convex_group(
@@ -111,6 +96,7 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         dt: scalar,
         iterations: int,
         tolerance: scalar,
+        keeps: int,
         # Data in
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
@@ -125,7 +111,10 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         sweep_count: wp.array(dtype=int),
         stage: wp.array(dtype=int),
     ):
-        """stage: DONE, or LEFT for worlds that need more [world]. residual and sweep_count of the former as for one world."""
+        """system: the last one of each world, where ``keeps`` says that the way back will read it, KEEPS_HALF or KEEPS_ALL.
+
+        stage: DONE, or LEFT for worlds that need more [world]. residual and sweep_count of the former as for one world.
+        """
         group = wp.tid()
         worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
         nv = paths.dof_depth.shape[0]
@@ -135,31 +124,43 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         )  # fmt: skip
         if most == 0:
             return
+        laws.find_at_hand(most, epsilon, precision, shared.fields, shared.at_hand)
         moving = int(0)
         for n in range(worlds):
             world = group * lanes + n
             square = shared.square[n]
             # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
             if constraints.count[world] > 0 and square != zero and wp.isfinite(square):
-                if not has_arrived(n, world, tolerance, False, constraints, problem, iterate, shared):
+                if not has_arrived(n, tolerance, False, shared):
                     stage[world] = MOVING
                     moving += 1
         steps = int(0)
         while moving > 0 and steps < wp.min(iterations, MOST_STEPS):
-            take_steps(group, most, nv, worlds, stage, constraints, problem, iterate, system, shared)
+            take_steps(group, most, nv, worlds, stage, constraints, problem, iterate, shared)
             together.velocities_left(group, nv, shared.lower, iterate.residual, shared.left_now)
             moving = int(0)
+            ending = int(0)
             for n in range(worlds):
                 world = group * lanes + n
+                has_moved = shared.moves[n] == 1
+                shared.moves[n] = 0
                 if stage[world] == MOVING:
                     residual[world] = shared.left_now[n]
-                    stage[world] = DONE
-                    if shared.moves[n] == 1:
+                    if has_moved:
                         sweep_count[world] = steps + 1
-                        if not has_arrived(n, world, tolerance, True, constraints, problem, iterate, shared):
-                            stage[world] = MOVING
-                            moving += 1
+                    if has_moved and not has_arrived(n, tolerance, True, shared):
+                        moving += 1
+                    else:
+                        stage[world] = DONE
+                        shared.moves[n] = 1
+                        ending += 1
+            if keeps > 0 and ending > 0:
+                together.keep_system(
+                    group, nv, shared.moves, keeps == KEEPS_ALL, shared.first, shared.lower, shared.upper, system.place, system.first,
+                    system.lower, system.upper,
+                )  # fmt: skip
             steps += 1
+        laws.keep_answers(group, most, shared.order, shared.fields, iterate.value, iterate.impulse)
         s.leave_rest(group, worlds, stage)
 
     return SimpleNamespace(module=module, convex_group=convex_group)

@@ -29,7 +29,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
         return SimpleNamespace()
     vec3 = warp_types(scalar).vec3
     s = group_step_functions(scalar, cone, lanes)
-    a, linear = adjoint_solve_functions(scalar, cone, lanes), adjoint_system_functions(scalar, lanes)
+    a, linear = adjoint_solve_functions(scalar, cone, lanes), adjoint_system_functions(scalar, lanes, True)
     f, law_adjoint = residual_functions(scalar, cone), law_adjoint_functions(scalar, cone)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
@@ -70,6 +70,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
             most = wp.max(most, constraints.count[group * lanes + n])
         if most == 0:
             return
+        s.order.take_in_order(group, most, constraints.count, shared.order)
         s.gather(group, most, nv, paths, constraints, problem, shared)
         has_further = further_impulse_bar.shape[0] > 0
         for n in range(lanes):

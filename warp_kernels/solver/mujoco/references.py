@@ -14,18 +14,17 @@ import warp as wp
 
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.variants import looped_over_slots
 
 # MuJoCo's bounds of impedances.
 LEAST = 1e-4
 
 
 @functools.cache
-def reference_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision that evaluate references of constraints."""
+def reference_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision that every constraint's reference is made of."""
     t = warp_types(scalar)
     vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
-    Limits = solver_structs(scalar).Limits
-    module = kernel_module("mujoco_references", scalar)
     zero, one = scalar(0.0), scalar(1.0)
     least, most = scalar(LEAST), scalar(1.0 - LEAST)
 
@@ -56,9 +55,9 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         power = wp.max(solimp[4], one)
         rise = zero
         if along <= middle:
-            rise = wp.pow(along, power) / wp.pow(middle, power - one)
+            rise = along * wp.pow(along / middle, power - one)
         else:
-            rise = one - wp.pow(one - along, power) / wp.pow(one - middle, power - one)
+            rise = one - (one - along) * wp.pow((one - along) / (one - middle), power - one)
         return low + rise * (high - low)
 
     @wp.func
@@ -82,7 +81,22 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
             return solimp[wp.min(world, solimp.shape[0] - 1), 0]
         return own
 
+    return SimpleNamespace(
+        rates=rates, impedance=impedance, reference=reference, solref_of=solref_of, solimp_of=solimp_of
+    )
+
+
+@functools.cache
+def contact_reference_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
+    """Kernel ``contact_references`` of one precision, over (slot, world), or worlds if ``looping``."""
+    t = warp_types(scalar)
+    vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
+    law = reference_functions(scalar)
+    module = kernel_module("mujoco_references", scalar, looping=looping)
+    zero, one = scalar(0.0), scalar(1.0)
+
     @wp.kernel(module=module)
+    @looped_over_slots(looping)
     def contact_references(
         # Model
         pair_a: wp.array(dtype=wp.int32),
@@ -115,9 +129,22 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
             weight = geometry_inverse_weight[pair_a[pair]] + geometry_inverse_weight[pair_b[pair]]
             if pyramidal == 1:
                 weight = weight * (one + contact_friction[slot, world] * contact_friction[slot, world])
-            softness = solref_of(pair_solref[pair], solref, world)
-            result = reference(softness, solimp_of(pair_solimp[pair], solimp, world), x, weight, dt)
+            softness = law.solref_of(pair_solref[pair], solref, world)
+            result = law.reference(softness, law.solimp_of(pair_solimp[pair], solimp, world), x, weight, dt)
         contact_reference[slot, world] = result
+
+    return SimpleNamespace(contact_references=contact_references)
+
+
+@functools.cache
+def reference_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels of one precision that evaluate references of joints' constraints."""
+    t = warp_types(scalar)
+    vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
+    law = reference_functions(scalar)
+    Limits = solver_structs(scalar).Limits
+    module = kernel_module("mujoco_references", scalar)
+    zero = scalar(0.0)
 
     @wp.func
     def limit_reference_of(
@@ -134,8 +161,8 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         """Of a limit that is passed by ``-gap``; zero where it isn't."""
         if gap >= zero:
             return vec3()
-        softness = solref_of(limit_solref[k], solref, world)
-        return reference(softness, solimp_of(limit_solimp[k], solimp, world), gap, dof_inverse_weight[k], dt)
+        softness = law.solref_of(limit_solref[k], solref, world)
+        return law.reference(softness, law.solimp_of(limit_solimp[k], solimp, world), gap, dof_inverse_weight[k], dt)
 
     @wp.kernel(module=module)
     def joint_references(
@@ -179,9 +206,9 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
             )
         for i in range(thread, friction_dof.shape[0], threads):
             rubbing = friction_dof[i]
-            softness = solref_of(loss_solref[rubbing], solref, world)
-            stiffening = solimp_of(loss_solimp[rubbing], solimp, world)
-            loss_reference[rubbing, world] = reference(softness, stiffening, zero, dof_inverse_weight[rubbing], dt)
+            softness = law.solref_of(loss_solref[rubbing], solref, world)
+            stiffening = law.solimp_of(loss_solimp[rubbing], solimp, world)
+            loss_reference[rubbing, world] = law.reference(softness, stiffening, zero, dof_inverse_weight[rubbing], dt)
 
     @wp.kernel(module=module)
     def cone_references(
@@ -206,19 +233,9 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         gap = cone_gap[cone, world] - limits.margin[wp.min(world, limits.margin.shape[0] - 1), k]
         result = vec3()
         if gap < zero:
-            softness = solref_of(limit_solref[k], solref, world)
-            stiffening = solimp_of(limit_solimp[k], solimp, world)
-            result = reference(softness, stiffening, gap, dof_inverse_weight[k], dt)
+            softness = law.solref_of(limit_solref[k], solref, world)
+            stiffening = law.solimp_of(limit_solimp[k], solimp, world)
+            result = law.reference(softness, stiffening, gap, dof_inverse_weight[k], dt)
         cone_reference[cone, world] = result
 
-    return SimpleNamespace(
-        module=module,
-        cone_references=cone_references,
-        contact_references=contact_references,
-        joint_references=joint_references,
-        rates=rates,
-        impedance=impedance,
-        reference=reference,
-        solref_of=solref_of,
-        solimp_of=solimp_of,
-    )
+    return SimpleNamespace(module=module, cone_references=cone_references, joint_references=joint_references)

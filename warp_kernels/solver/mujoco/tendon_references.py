@@ -6,7 +6,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.mujoco.references import reference_kernels
+from warp_kernels.solver.mujoco.references import reference_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import TendonRows
 from warp_kernels.solver.tendons.rows import LOSS, TIED, tendon_row_functions
@@ -18,7 +18,7 @@ def tendon_reference_kernels(scalar: Any) -> SimpleNamespace:
     """The kernel of one precision, over (constraint, world)."""
     t = warp_types(scalar)
     vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
-    common, f, law = row_functions(scalar), tendon_row_functions(scalar), reference_kernels(scalar)
+    common, f, law = row_functions(scalar), tendon_row_functions(scalar), reference_functions(scalar)
     module = kernel_module("mujoco_tendon_references", scalar)
     zero = scalar(0.0)
 

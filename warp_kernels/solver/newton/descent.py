@@ -17,6 +17,10 @@ from warp_kernels.types import CONTACT, TORSION
 
 # A step of the line search must leave less than this of the slope.
 SLOPE = 0.1
+# What sums over some tens of contacts make of one rounding. In float64 less of it, for gradients beside differences.
+SUMS = {wp.float32: 8.0, wp.float64: 0.5}
+# The share of friction's bound from which it slides.
+SLIDES_FROM = 0.999
 
 
 @functools.cache
@@ -31,9 +35,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
     eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
     precision = scalar(eps)
     singular = scalar(10.0 * eps)
-    # What sums over some tens of contacts make of one rounding. In float64 less of it, for gradients beside differences.
-    sums = scalar(8.0 if scalar is wp.float32 else 0.5)
-    slides_from = scalar(0.999)  # share of friction's bound
+    sums = scalar(SUMS[scalar])
 
     @wp.func
     def find_step(world: int, nv: int, symmetric: bool, system: System, iterate: Iterate):
@@ -220,7 +222,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
             if impulse[0] != zero or wp.abs(iterate.value[i, world][0]) <= sums * precision * size[0]:
                 square = size[0] * size[0]
                 others = impulse[1] * impulse[1] + impulse[2] * impulse[2]
-                bound = slides_from * problem.bound[i, world] * impulse[0]
+                bound = scalar(SLIDES_FROM) * problem.bound[i, world] * impulse[0]
                 if constraints.kind[i, world] != CONTACT or others < bound * bound:
                     square += size[1] * size[1]
             total += square * problem.grip[i, world][1] * shares[1]

@@ -36,6 +36,9 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.kernel(module=module)
     def tendon_rates(
+        # Model
+        moving_start: wp.array(dtype=int),
+        moving_dof: wp.array(dtype=int),
         # Data in
         qd: wp.array2d(dtype=scalar),
         tendon_slope: wp.array3d(dtype=scalar),
@@ -44,7 +47,8 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Over (tendon, world): change of the length per time. Adds to what must be zero before."""
         tendon, world = wp.tid()
-        for k in range(qd.shape[1]):
+        for at in range(moving_start[tendon], moving_start[tendon + 1]):
+            k = moving_dof[at]
             tendon_rate[tendon, world] += tendon_slope[tendon, k, world] * qd[world, k]
 
     @wp.kernel(module=module)
@@ -102,15 +106,21 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.kernel(module=module)
     def add_tendon_forces(
+        # Model
+        moved_dof: wp.array(dtype=int),
+        moved_start: wp.array(dtype=int),
+        moved_tendon: wp.array(dtype=int),
         # Data in
         tendon_slope: wp.array3d(dtype=scalar),
         tendon_force: wp.array2d(dtype=scalar),
         # Data out
         joint_force: wp.array2d(dtype=scalar),
     ):
-        """Over (dof, world)."""
-        k, world = wp.tid()
-        for tendon in range(tendon_force.shape[0]):
+        """Over (degree of freedom that moves a tendon, world)."""
+        number, world = wp.tid()
+        k = moved_dof[number]
+        for at in range(moved_start[number], moved_start[number + 1]):
+            tendon = moved_tendon[at]
             joint_force[world, k] += tendon_slope[tendon, k, world] * tendon_force[tendon, world]
 
     return SimpleNamespace(

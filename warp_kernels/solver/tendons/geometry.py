@@ -129,15 +129,26 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
             tendon_length[tendon, world] += segment_length[segment, world]
 
     @wp.kernel(module=module)
-    def tendon_slopes(
+    def term_slopes(
         # Model
         term_start: wp.array(dtype=int),
         term_dof: wp.array(dtype=int),
+        # Parameters
+        tendon_coefficient: wp.array2d(dtype=scalar),
+        # Data out
+        tendon_slope: wp.array3d(dtype=scalar),
+    ):
+        """Over (tendon, world): what joints in the tendon change its length. Adds to what must be zero before."""
+        tendon, world = wp.tid()
+        for term in range(term_start[tendon], term_start[tendon + 1]):
+            tendon_slope[tendon, term_dof[term], world] += common.value_of(tendon_coefficient, world, term)
+
+    @wp.kernel(module=module)
+    def segment_slopes(
+        # Model
         segment_start: wp.array(dtype=int),
         segment_ends: wp.array(dtype=int),
         point_moves: wp.array2d(dtype=int),
-        # Parameters
-        tendon_coefficient: wp.array2d(dtype=scalar),
         # Data in
         subspace: wp.array2d(dtype=spatial),
         point_place: wp.array2d(dtype=vec3),
@@ -145,11 +156,8 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_slope: wp.array3d(dtype=scalar),
     ):
-        """Over (tendon, dof, world): change of the length per degree of freedom. Adds to what must be zero before."""
+        """Over (tendon, dof, world): how its segments change with each degree of freedom. Adds to what is there."""
         tendon, dof, world = wp.tid()
-        for term in range(term_start[tendon], term_start[tendon + 1]):
-            if term_dof[term] == dof:
-                tendon_slope[tendon, dof, world] += common.value_of(tendon_coefficient, world, term)
         for segment in range(segment_start[tendon], segment_start[tendon + 1]):
             rate = point_rate(segment_ends[2 * segment + 1], dof, world, point_moves, point_place, subspace)
             rate -= point_rate(segment_ends[2 * segment], dof, world, point_moves, point_place, subspace)
@@ -160,5 +168,6 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         tendon_points=tendon_points,
         tendon_segments=tendon_segments,
         tendon_lengths=tendon_lengths,
-        tendon_slopes=tendon_slopes,
+        term_slopes=term_slopes,
+        segment_slopes=segment_slopes,
     )

@@ -9,9 +9,10 @@ import warp as wp
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch
 from sim.arrays.structs import fill
+from sim.model.model import Model
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from sim.simulation.stepping.tendons.armature import HeavyTendons
-from sim.simulation.stepping.tendons.layout import point_moves, tendon_paths
+from sim.simulation.stepping.tendons.layout import moving_dofs, point_moves, tendon_paths
 from warp_kernels.solver.mujoco.tendon_references import tendon_reference_kernels
 from warp_kernels.solver.structs import TendonRows, TendonWraps
 from warp_kernels.solver.tendons.forces import tendon_force_kernels
@@ -52,6 +53,7 @@ class TendonStage:
         self.num_points, self.num_wraps = len(tendons.point_link), len(tendons.wrap_link)
         self.segment_share: wp.array = wp.array(tendons.segment_share, dtype=model.scalar, device=self._device)
         self.point_moves = self._integers(point_moves(model))
+        self._list_moving(model)
         references = tendons.coupling_reference
         self.tied_reference: wp.array = wp.array(references, dtype=t.vec2, device=self._device)
         self.actuator_tendon = self._integers(model.actuator_tendon)
@@ -88,6 +90,15 @@ class TendonStage:
         self.tendon_active = self._worlds_last(wp.int32, self.num_rows)
         self.heavy = HeavyTendons(device_model, heavy)
 
+    def _list_moving(self, model: Model) -> None:
+        """The degrees of freedom that move each tendon, and the tendons that each of these moves."""
+        moving = [sorted(moving_dofs(model, tendon)) for tendon in range(self.num_tendons)]
+        moved = sorted(set().union(*moving))
+        tendons = [[tendon for tendon, dofs in enumerate(moving) if k in dofs] for k in moved]
+        self.moved_dof = self._integers(np.array(moved))
+        self.moving_start, self.moving_dof = self._list_of_lists(moving)
+        self.moved_start, self.moved_tendon = self._list_of_lists(tendons)
+
     @property
     def differentiated(self) -> list[wp.array]:
         """The arrays whose gradients kernels add to."""
@@ -105,14 +116,16 @@ class TendonStage:
             self._wrap(step)
             self._launch(step, geometry.tendon_segments, self.segment_wrap.shape[0])
         self._launch(step, geometry.tendon_lengths, self.num_tendons)
-        self._launch(step, geometry.tendon_slopes, self.num_tendons, self.nv)
+        self._launch(step, geometry.term_slopes, self.num_tendons)
+        if self.num_points:
+            self._launch(step, geometry.segment_slopes, self.num_tendons, self.nv)
         self._launch(step, forces.tendon_rates, self.num_tendons)
         self._launch(step, forces.tendon_forces, self.num_tendons)
         if self._actuated:
             self._launch(step, forces.actuate_tendons, self.num_tendons)
         if not step.model.nu:
             self._launch(step, forces.begin_joint_force, self.nv, tape=False)
-        self._launch(step, forces.add_tendon_forces, self.nv)
+        self._launch(step, forces.add_tendon_forces, self.moved_dof.shape[0])
         if self.heavy.count:
             self.heavy.curve(step)
 
@@ -146,6 +159,11 @@ class TendonStage:
 
     def _worlds_last(self, dtype: Any, *counts: int) -> wp.array:
         return wp.zeros((*counts, self.num_worlds), dtype=dtype, device=self._device)
+
+    def _list_of_lists(self, lists: list[list[int]]) -> tuple[wp.array, wp.array]:
+        """Where each one begins, and where the last one ends; what they hold."""
+        starts = np.cumsum([0, *map(len, lists)])
+        return self._integers(starts), self._integers(np.array([each for one in lists for each in one]))
 
     def _integers(self, values: np.ndarray) -> wp.array:
         return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=self._device)

@@ -17,7 +17,7 @@ from warp_kernels.types import kernel_module
 
 @functools.cache
 def damping_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision over (dof, world), before and after a solve with M + h D."""
+    """Kernels of one precision over (thread, world), before and after a solve with M + h D."""
     common = row_functions(scalar)
     module = kernel_module("mujoco_damping", scalar)
 
@@ -34,6 +34,7 @@ def damping_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def damping_momentum(
         # Model
+        threads: int,
         dt: scalar,
         # Parameters
         damping: wp.array2d(dtype=scalar),
@@ -46,14 +47,17 @@ def damping_kernels(scalar: Any) -> SimpleNamespace:
         damped_armature: wp.array2d(dtype=scalar),
         damping_push: wp.array2d(dtype=scalar),
     ):
-        """Over [world, dof]. damped_armature: what stands on the diagonal, h D included; damping_push: h D (v - qd)."""
-        k, world = wp.tid()
-        own = dt * implicit_damping(damping, servo_damping, world, k)
-        damped_armature[world, k] = common.value_of(armature, world, k) + own
-        damping_push[world, k] = own * (qd_solved[world, k] - qd[world, k])
+        """damped_armature: what stands on the diagonal, h D included; damping_push: h D (v - qd)."""
+        thread, world = wp.tid()
+        for k in range(thread, qd.shape[1], threads):
+            own = dt * implicit_damping(damping, servo_damping, world, k)
+            damped_armature[world, k] = common.value_of(armature, world, k) + own
+            damping_push[world, k] = own * (qd_solved[world, k] - qd[world, k])
 
     @wp.kernel(module=module, enable_backward=False)
     def damp_velocity(
+        # Model
+        threads: int,
         # Data in
         qd_solved: wp.array2d(dtype=scalar),
         damping_loss: wp.array2d(dtype=scalar),
@@ -61,12 +65,14 @@ def damping_kernels(scalar: Any) -> SimpleNamespace:
         qd_next: wp.array2d(dtype=scalar),
     ):
         """v+ = v - c."""
-        k, world = wp.tid()
-        qd_next[world, k] = qd_solved[world, k] - damping_loss[world, k]
+        thread, world = wp.tid()
+        for k in range(thread, qd_solved.shape[1], threads):
+            qd_next[world, k] = qd_solved[world, k] - damping_loss[world, k]
 
     @wp.kernel(module=module, enable_backward=False)
     def damping_adjoint(
         # Model
+        threads: int,
         dt: scalar,
         # Parameters
         damping: wp.array2d(dtype=scalar),
@@ -80,10 +86,11 @@ def damping_kernels(scalar: Any) -> SimpleNamespace:
         qd_bar: wp.array2d(dtype=scalar),
     ):
         """From w, the damping_weight [world, dof]. What reaches M and D is added in :mod:`warp_kernels.solver.impulse`."""
-        k, world = wp.tid()
-        back = dt * implicit_damping(damping, servo_damping, world, k) * damping_weight[world, k]
-        qd_solved_bar[world, k] = qd_next_bar[world, k] - back
-        qd_bar[world, k] += back
+        thread, world = wp.tid()
+        for k in range(thread, damping_weight.shape[1], threads):
+            back = dt * implicit_damping(damping, servo_damping, world, k) * damping_weight[world, k]
+            qd_solved_bar[world, k] = qd_next_bar[world, k] - back
+            qd_bar[world, k] += back
 
     return SimpleNamespace(
         module=module, damping_momentum=damping_momentum, damp_velocity=damp_velocity, damping_adjoint=damping_adjoint

@@ -38,7 +38,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     t, lane = warp_types(scalar), lane_types(scalar, lanes)
     vec3 = t.vec3
     s = group_step_functions(scalar, friction, lanes)
-    a, linear = adjoint_solve_functions(scalar, friction, lanes), adjoint_system_functions(scalar, lanes)
+    a, linear = adjoint_solve_functions(scalar, friction, lanes), adjoint_system_functions(scalar, lanes, False)
     geometry = group_geometry_functions(scalar, lanes)
     f = residual_functions(scalar, friction)
     law_adjoint = law_adjoint_functions(scalar, friction)
@@ -168,6 +168,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         for n in range(worlds):
             most = wp.max(most, constraints.count[group * lanes + n])
         if most > 0:
+            s.order.take_in_order(group, most, constraints.count, shared.order)
             s.gather(group, most, nv, paths, constraints, problem, shared)
             has_further = further_impulse_bar.shape[0] > 0
             for n in range(lanes):

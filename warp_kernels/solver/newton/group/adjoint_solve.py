@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.group import adjoint_system as kept
 from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
@@ -25,7 +26,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
     """Warp functions for one precision, friction model or cone of MuJoCo's, and number of worlds in a lane group."""
     vec3 = warp_types(scalar).vec3
     s = group_step_functions(scalar, friction, lanes)
-    together, linear = s.together, adjoint_system_functions(scalar, lanes)
+    together, linear = s.together, adjoint_system_functions(scalar, lanes, friction in CONES.values())
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     Group = group_structs(scalar).Group
@@ -128,7 +129,11 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
                 shared.moves[n] = 1
         again = is_left(shared)
         if again:
-            s.factorise_systems(group, most, nv, constraints, problem, iterate, shared)
+            for n in range(lanes):
+                shared.coupled[n] = 0
+            for i in range(most):
+                s.find_slopes(i, group, constraints, problem, iterate, shared)
+            s.factorise_slopes(group, most, nv, problem, shared)
             linear.begin_step(group, nv, shared.moves, iterate.step)
             find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
         attempt = int(0)

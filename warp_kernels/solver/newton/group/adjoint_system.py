@@ -56,9 +56,11 @@ _SOLVE_KEPT = (
         outline[p] = chosen ? __builtin_convertvector(start, lanes_of) : last;
         begin[p] = __builtin_reduce_min(outline[p]);
         pack value = RESIDUAL(nv - 1 - p);
-        for (int q = begin[p]; q < p; ++q) value -= outline[p] <= q ? SYSTEM_UPPER(p * (p + 1) / 2 + q) * x[q] : nothing;
-        x[p] = value * SYSTEM_LOWER(p * (p + 1) / 2 + p);
+        for (int q = begin[p]; q < p; ++q) value -= outline[p] <= q ? {first}(p * (p + 1) / 2 + q) * x[q] : nothing;
+        x[p] = {symmetric} ? value : value * SYSTEM_LOWER(p * (p + 1) / 2 + p);
     }}
+    if ({symmetric})
+        for (int p = 0; p < nv; ++p) x[p] *= SYSTEM_LOWER(p * (p + 1) / 2 + p);
     for (int p = nv - 1; p >= 0; --p) {{
         const pack value = x[p];
         STEP(nv - 1 - p) += chosen ? value : nothing;
@@ -160,8 +162,11 @@ _OWN_RESPONSE = (
 
 
 @functools.cache
-def adjoint_system_functions(scalar: Any, lanes: int) -> SimpleNamespace:
-    """The functions for one precision and number of lanes. Arguments are as those of :func:`group_functions`."""
+def adjoint_system_functions(scalar: Any, lanes: int, symmetric: bool) -> SimpleNamespace:
+    """The functions for one precision, number of lanes and kind of systems. Arguments are as those of :func:`group_functions`.
+
+    Of systems that are always ``symmetric`` U is not kept, D^-1 and L tell it.
+    """
     ints, numbers = wp.array(dtype=int), wp.array(dtype=scalar)
     of_worlds = wp.array2d(dtype=scalar)
     code = functools.partial(native_code, scalar, lanes)
@@ -185,7 +190,9 @@ def adjoint_system_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     ):
         """Add to the step of worlds that move what the transposed factors make of the residual."""
 
-    @wp.func_native(code(_SOLVE_KEPT, "system_lower", "system_upper", "residual", "step"))
+    halves = {"first": "SYSTEM_LOWER" if symmetric else "SYSTEM_UPPER", "symmetric": str(symmetric).lower()}
+
+    @wp.func_native(code(_SOLVE_KEPT, "system_lower", "system_upper", "residual", "step", **halves))
     def solve_kept(
         group: int,
         nv: int,

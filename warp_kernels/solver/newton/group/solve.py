@@ -72,7 +72,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
             swept.linear_residuals(group, most, nv, constraints, problem, iterate, shared)
         s.find_steps(group, most, nv, constraints, problem, iterate, shared)
         together.keep_system(
-            group, nv, shared.moves, shared.first, shared.lower, shared.upper, system.place, system.first,
+            group, nv, shared.moves, True, shared.first, shared.lower, shared.upper, system.place, system.first,
             system.lower, system.upper,
         )  # fmt: skip
         for n in range(lanes):

@@ -1,7 +1,8 @@
 """What a step of Newton's method on the worlds of a lane group is made of.
 
 Each function does for all worlds of a group what its namesake of :mod:`warp_kernels.solver.newton.residual` or
-:mod:`warp_kernels.solver.newton.descent` does for one. The laws of the constraints, which branch, are looked at world by world.
+:mod:`warp_kernels.solver.newton.descent` does for one. The laws of the constraints, which branch, are looked at world by world, but for
+MuJoCo's (:mod:`warp_kernels.solver.mujoco.group_laws`).
 """
 
 import functools
@@ -10,7 +11,10 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.mujoco.group_laws import mujoco_group_law_functions
+from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.group.order import group_order_functions
 from warp_kernels.solver.newton.group.structs import DONE, LEFT, MOST_CONSTRAINTS, MOVING, group_structs
 from warp_kernels.solver.newton.group.system import group_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
@@ -26,12 +30,14 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     f = residual_functions(scalar, friction)
     laws = f.laws
     descent = descent_functions(scalar, friction)
-    together = group_functions(scalar, lanes)
+    together, order = group_functions(scalar, lanes), group_order_functions(scalar, lanes)
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
     Group = group_structs(scalar).Group
     zero = scalar(0.0)
     precision, sums = descent.precision, descent.sums
+    by_mujoco = friction in CONES.values()
+    side = mujoco_group_law_functions(scalar, friction, lanes)
 
     @wp.func
     def has(i: int, world: int, constraints: Constraints):
@@ -40,11 +46,11 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def gather(group: int, most: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, shared: Group):
-        """Put the rows of all worlds side by side."""
+        """Put the rows of all worlds side by side, as their order says."""
         for i in range(most):
             together.gather_rows(
                 i, group, nv, paths.max_depth, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.path,
-                constraints.count, constraints.tail, problem.row, shared.dofs, shared.length, shared.rows,
+                shared.order, constraints.tail, problem.row, shared.dofs, shared.length, shared.rows,
             )  # fmt: skip
 
     @wp.func
@@ -57,11 +63,10 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             shared.three[r * lanes + n] = x[r]
 
     @wp.func
-    def find_residuals(
+    def answer_one_by_one(
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
-        """Row values, impulses, the residual and its square, at z; the last two are nothing for worlds that wait."""
-        together.begin_residual(group, nv, iterate.z, problem.inverse_mass, iterate.residual)
+        """Row values and impulses at z, whose push is taken away from the residual; nothing for worlds that wait."""
         for i in range(most):
             together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.z, shared.three)
             for n in range(lanes):
@@ -77,6 +82,20 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     iterate.impulse[i, world] = impulse
                 set_three(n, impulse, shared)
             together.take_push(i, group, nv, shared.dofs, shared.length, shared.rows, shared.three, iterate.residual)
+
+    @wp.func
+    def find_residuals(
+        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
+    ):
+        """Row values, impulses, the residual and its square, at z; the last two are nothing for worlds that wait."""
+        together.begin_residual(group, nv, iterate.z, problem.inverse_mass, iterate.residual)
+        if wp.static(by_mujoco):
+            side.find_answers(
+                group, most, nv, shared.waits, shared.dofs, shared.length, shared.rows, shared.fields, iterate.z,
+                iterate.residual,
+            )  # fmt: skip
+        else:
+            answer_one_by_one(group, most, nv, constraints, problem, iterate, shared)
         together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared.square)
 
     @wp.func
@@ -100,14 +119,8 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     shared.slope[first + (3 * r + c) * lanes + n] = own[r, c]
 
     @wp.func
-    def factorise_systems(
-        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
-    ):
-        """Assemble the systems of all worlds and factor them."""
-        for n in range(lanes):
-            shared.coupled[n] = 0
-        for i in range(most):
-            find_slopes(i, group, constraints, problem, iterate, shared)
+    def factorise_slopes(group: int, most: int, nv: int, problem: Problem, shared: Group):
+        """The systems that the slopes make, with their factors."""
         any_coupled = bool(False)
         for n in range(lanes):
             any_coupled = any_coupled or shared.coupled[n] == 1
@@ -124,6 +137,20 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         together.factorise(nv, any_coupled, shared.coupled, shared.first, shared.lower, shared.upper, shared.least)
 
     @wp.func
+    def factorise_systems(
+        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
+    ):
+        """Assemble the systems of all worlds and factor them."""
+        for n in range(lanes):
+            shared.coupled[n] = 0
+        if wp.static(by_mujoco):
+            side.find_slopes(most, shared.waits, shared.fields, shared.slope, shared.answers)
+        else:
+            for i in range(most):
+                find_slopes(i, group, constraints, problem, iterate, shared)
+        factorise_slopes(group, most, nv, problem, shared)
+
+    @wp.func
     def find_steps(
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
@@ -132,6 +159,14 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         together.solve_systems(
             group, nv, shared.first, shared.lower, shared.upper, shared.velocity, iterate.residual, iterate.step
         )
+
+    @wp.func
+    def pushes(n: int, world: int, most: int, constraints: Constraints, iterate: Iterate, shared: Group):
+        """Whether any constraint of a world answers with an impulse."""
+        if wp.static(by_mujoco):
+            return side.pushes(most, n, shared.fields)
+        else:
+            return descent.pushes(world, constraints.count[world], iterate)
 
     @wp.func
     def begin_all(
@@ -149,7 +184,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             shared.left[n] = shared.square[n]
             if world < constraints.count.shape[0]:
                 rests = shared.square[n] <= shared.scale[n]
-                if not rests or not descent.pushes(world, constraints.count[world], iterate):
+                if not rests or not pushes(n, world, most, constraints, iterate, shared):
                     shared.moves[n] = 0
                     undecided = True
         # Once without impulses, then back where that is farther.
@@ -163,6 +198,12 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                 if shared.moves[n] == 0 and not shared.square[n] <= shared.left[n]:
                     shared.moves[n] = 1
                     undecided = True
+
+    @wp.func
+    def leave_all(group: int, worlds: int, stage: wp.array(dtype=int)):
+        """Leave all worlds to the solver for one."""
+        for n in range(worlds):
+            stage[group * lanes + n] = LEFT
 
     @wp.func
     def begin_group(
@@ -184,7 +225,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         sweep_count: wp.array(dtype=int),
         stage: wp.array(dtype=int),
     ):
-        """Bring the worlds of a group together and begin. Returns the most constraints of any of them, zero where there is nothing to solve."""
+        """Bring the worlds of a group together and begin. Returns how many constraints they have together, zero where there is nothing to solve."""
         most = int(0)
         for n in range(worlds):
             world = group * lanes + n
@@ -193,11 +234,19 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             sweep_count[world] = 0
             stage[world] = DONE
         if most > MOST_CONSTRAINTS:
-            for n in range(worlds):
-                stage[group * lanes + n] = LEFT
+            leave_all(group, worlds, stage)
             most = int(0)
+        if wp.static(by_mujoco):
+            if most > 0:
+                most = order.align(group, shared.path, constraints.count, constraints.tail, shared.order)
+                if most == 0:
+                    leave_all(group, worlds, stage)
+        else:
+            order.take_in_order(group, most, constraints.count, shared.order)
         if most > 0:
             gather(group, most, nv, paths, constraints, problem, shared)
+            if wp.static(by_mujoco):
+                side.gather_laws(group, most, constraints, problem, shared)
             together.look_back_all(
                 group, nv, dt, paths.dof_depth, paths.dof_row_start, paths.ancestor, qd, qdd, factor_l,
                 problem.inverse_mass, shared.velocity, iterate.step, shared.scale,
@@ -221,13 +270,15 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     return SimpleNamespace(
         together=together,
+        side=side,
         has=has,
         get_three=get_three,
         set_three=set_three,
         gather=gather,
+        order=order,
         find_residuals=find_residuals,
         find_slopes=find_slopes,
-        factorise_systems=factorise_systems,
+        factorise_slopes=factorise_slopes,
         find_steps=find_steps,
         begin_group=begin_group,
         leave_rest=leave_rest,

@@ -37,6 +37,8 @@ def group_structs(scalar: Any) -> SimpleNamespace:
 
         Attributes:
             path: degrees of freedom of the path to each one, that one included, as bits [nv].
+            order: number of the constraint that each world has in a place, -1 for none
+                (:mod:`warp_kernels.solver.newton.group.order`) [place, L]. Below, the constraints of a place are one.
             dofs: those that a constraint of any of the worlds acts on, ascending [constraint, nv].
             length: how many these are [constraint].
             rows: a constraint's three rows at each of these, zero for a world whose constraint doesn't act on it
@@ -51,6 +53,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
             scale: momenta at hand, see :func:`look_back` [L].
             square: of the residual [L].
             least: smallest pivot, as a share of its diagonal entry [L].
+            at_hand: squares at hand, see :func:`square_at_hand` [L].
             left: the square before a step [L].
             left_now: largest velocity that is still missing after it [L].
             coupled: 1 for the worlds whose system isn't symmetric [L].
@@ -68,6 +71,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         """
 
         path: wp.array(dtype=wp.uint64)
+        order: wp.array(dtype=int)
         dofs: wp.array(dtype=int)
         length: wp.array(dtype=int)
         rows: wp.array(dtype=scalar)
@@ -81,6 +85,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         scale: wp.array(dtype=scalar)
         square: wp.array(dtype=scalar)
         least: wp.array(dtype=scalar)
+        at_hand: wp.array(dtype=scalar)
         left: wp.array(dtype=scalar)
         left_now: wp.array(dtype=scalar)
         coupled: wp.array(dtype=int)

@@ -25,10 +25,10 @@ _GATHER = """
     wp::uint64 mask = 0;
     for (int n = 0; n < {lanes}; ++n)
         for (int side = 0; side < 2; ++side) {{
-            const int world = group * {lanes} + n;
+            const int own = reinterpret_cast<const int*>(order.data)[constraint * {lanes} + n];
             int t = -1;
-            if (world < tail.shape[1] && constraint < *reinterpret_cast<const int*>(reinterpret_cast<const char*>(count.data) + world * wp::int64(count.strides[0])))
-                t = *reinterpret_cast<const int*>(reinterpret_cast<const char*>(tail.data) + (2 * constraint + side) * wp::int64(tail.strides[0]) + world * wp::int64(tail.strides[1]));
+            if (own >= 0)
+                t = *reinterpret_cast<const int*>(reinterpret_cast<const char*>(tail.data) + (2 * own + side) * wp::int64(tail.strides[0]) + (group * {lanes} + n) * wp::int64(tail.strides[1]));
             tails[2 * n + side] = t;
             if (t >= 0) mask |= masks[t];
         }}
@@ -49,14 +49,15 @@ _GATHER = """
         for (int side = 0; side < 2; ++side) {{
             const int t = tails[2 * n + side];
             if (t < 0) continue;
-            const char* from = reinterpret_cast<const char*>(row.data) + (2 * constraint + side) * max_depth * wp::int64(row.strides[0])
+            const int own = reinterpret_cast<const int*>(order.data)[constraint * {lanes} + n];
+            const char* from = reinterpret_cast<const char*>(row.data) + (2 * own + side) * max_depth * wp::int64(row.strides[0])
                 + (group * {lanes} + n) * wp::int64(row.strides[1]);
             const int depth = depths[t];
             const int* above = ancestors + starts[t];
             for (int d = 0; d <= depth; ++d, from += row.strides[0]) {{
                 number_type* entry = to + place[d < depth ? above[d] : t] * 3 * {lanes} + n;
                 const number_type* three_rows = reinterpret_cast<const number_type*>(from);
-                for (int r = 0; r < 3; ++r) entry[r * {lanes}] += three_rows[r];
+                for (int r = 0; r < 3; ++r) entry[r * {lanes}] = side == 0 ? three_rows[r] : entry[r * {lanes}] + three_rows[r];
             }}
         }}
 """
@@ -108,13 +109,27 @@ _ADD = """
         const pack x = entries[3 * e], y = entries[3 * e + 1], z = entries[3 * e + 2];
         for (int r = 0; r < 3; ++r) answer[3 * e + r] = s[3 * r] * x + s[3 * r + 1] * y + s[3 * r + 2] * z;
     }}
-    // Places descend along the list.
-    for (int d = 0; d < size; ++d) {{
+    // Places descend along the list. Two rows at a time, so that answers are read half as often.
+    auto row_at = [&](int d) {{
         const int p = nv - 1 - list[d];
+        return reinterpret_cast<pack*>(lower.data) + p * (p + 1) / 2 + nv - 1;
+    }};
+    for (int d = 0; d < size; d += 2) {{
         const pack x = entries[3 * d], y = entries[3 * d + 1], z = entries[3 * d + 2];
-        pack* below = reinterpret_cast<pack*>(lower.data) + p * (p + 1) / 2 + nv - 1;
-        for (int e = d; e < size; ++e) below[-list[e]] -= x * answer[3 * e] + y * answer[3 * e + 1] + z * answer[3 * e + 2];
-        if (any_coupled) {{
+        pack* below = row_at(d);
+        below[-list[d]] -= x * answer[3 * d] + y * answer[3 * d + 1] + z * answer[3 * d + 2];
+        if (d + 1 == size) break;
+        const pack u = entries[3 * d + 3], v = entries[3 * d + 4], w = entries[3 * d + 5];
+        pack* next = row_at(d + 1);
+        for (int e = d + 1; e < size; ++e) {{
+            const pack a = answer[3 * e], b = answer[3 * e + 1], c = answer[3 * e + 2];
+            below[-list[e]] -= x * a + y * b + z * c;
+            next[-list[e]] -= u * a + v * b + w * c;
+        }}
+    }}
+    if (any_coupled) {{
+        for (int d = 0; d < size; ++d) {{
+            const int p = nv - 1 - list[d];
             pack* above = reinterpret_cast<pack*>(upper.data) + p * (p + 1) / 2 + nv - 1;
             const pack a = answer[3 * d], b = answer[3 * d + 1], c = answer[3 * d + 2];
             for (int e = d + 1; e < size; ++e) above[-list[e]] -= entries[3 * e] * a + entries[3 * e + 1] * b + entries[3 * e + 2] * c;
@@ -229,7 +244,7 @@ _KEEP = """
         const int row = p * (p + 1) / 2;
         for (int q = begin[p]; q < p; ++q) {{
             SYSTEM_LOWER(row + q) = chosen ? below[row + q] : SYSTEM_LOWER(row + q);
-            SYSTEM_UPPER(row + q) = chosen ? above[row + q] : SYSTEM_UPPER(row + q);
+            if (with_upper) SYSTEM_UPPER(row + q) = chosen ? above[row + q] : SYSTEM_UPPER(row + q);
         }}
         SYSTEM_LOWER(row + p) = chosen ? below[row + p] : SYSTEM_LOWER(row + p);
     }}
@@ -285,7 +300,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         dof_row_start: ints,
         ancestor: ints,
         path: wp.array(dtype=wp.uint64),
-        count: ints,
+        order: ints,
         tail: wp.array2d(dtype=int),
         row: wp.array2d(dtype=vec3),
         dofs: ints,
@@ -394,6 +409,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         group: int,
         nv: int,
         moves: ints,
+        with_upper: bool,
         first: ints,
         lower: numbers,
         upper: numbers,
@@ -402,7 +418,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         system_lower: of_worlds,
         system_upper: of_worlds,
     ):
-        """Write the factors of worlds that move to where the way back reads them."""
+        """Write the factors of worlds that move, L and D and perhaps U, to where the way back reads them."""
 
     @wp.func_native(code(_LOOK_BACK, "factor_l", "inverse_mass", "step"))
     def look_back_all(
