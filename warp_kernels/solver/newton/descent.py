@@ -131,7 +131,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         high = one
         high_slope = slope_along(world, count, begins, grows, one, constraints, problem, iterate)
         goal = scalar(SLOPE) * wp.abs(low_slope)
-        if wp.abs(high_slope) <= goal or high_slope < zero:
+        if wp.abs(high_slope) <= goal or high_slope < zero or low_slope >= zero:
             return one
         length = one
         for search in range(20):
