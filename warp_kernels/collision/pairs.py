@@ -15,8 +15,8 @@ ROUND_ON_FIELD = "round_on_field"  # round bodies on heightfields: field/candida
 HULL_ON_FIELD = "hull_on_field"  # boxes and convex meshes on heightfields: field/hull
 ROUND_ON_MESH = "round_on_mesh"  # the same on static triangle meshes
 HULL_ON_MESH = "hull_on_mesh"
-# In place of CLOSED_FORM where all pairs of a model are among BALL_PAIRS: the same with the other shapes left out, which take more
-# than half the time to compile.
+# In place of CLOSED_FORM where all pairs of a model are among BALL_PAIRS: the same with the other shapes left out, which take a
+# third of the time to compile.
 BALLS = "balls"
 FAMILIES = (ON_PLANE, CLOSED_FORM, CONVEX_SHAPES, ROUND_ON_FIELD, HULL_ON_FIELD, ROUND_ON_MESH, HULL_ON_MESH)
 
