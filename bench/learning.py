@@ -41,7 +41,7 @@ ENVS = 64
 ARMS = 4096
 HORIZON = 8  # steps of the environment through which a gradient goes
 SOLVERS = {
-    "Newton's method": sim.ContactOptions(),
+    "Newton's method": sim.ContactOptions(law="hard"),
     "50 sweeps, unrolled": sim.ContactOptions(solver="pgs"),
     "50 sweeps, adjoint of the solution": sim.ContactOptions(solver="pgs", adjoint="implicit"),
     "at most 20 sweeps, to 1e-4 m/s": sim.ContactOptions(solver="pgs", sweeps=20, tolerance=1e-4),

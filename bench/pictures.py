@@ -44,8 +44,8 @@ def read(animation: Path, size: tuple[int, int]) -> tuple[list[Image.Image], flo
         pictures, seconds = [], []
         for number in range(getattr(image, "n_frames", 1)):
             image.seek(number)
-            seconds.append(image.info["duration"] / 1000.0)
             pictures.append(image.convert("RGB").resize(size, Image.Resampling.BOX))
+            seconds.append(image.info["duration"] / 1000.0)  # of WebP only known once it is read
     # A GIF stores a still stretch as one long frame.
     shortest = max(min(seconds), 1.0 / FASTEST)
     ends = np.cumsum(seconds)
@@ -68,19 +68,29 @@ def clips(out: Path, pages: Path) -> list[Path]:
 
 
 def film(animations: Sequence[Path], size: tuple[int, int]) -> list[Image.Image]:
-    """The animations one after the other, each with what it shows, at ``FILM_RATE`` frames per second."""
-    font = ImageFont.load_default(20)
+    """The animations one after the other, each above what it shows, at ``FILM_RATE`` frames per second."""
     frames = []
     for animation, caption in zip(animations, FILM.values(), strict=True):
         pictures, seconds = read(animation, size)
-        count = int(len(pictures) * seconds * FILM_RATE)
-        for number in range(count):
-            picture = pictures[min(int(number / (FILM_RATE * seconds)), len(pictures) - 1)].copy()
-            draw = ImageDraw.Draw(picture, "RGBA")
-            draw.rectangle((0, size[1] - 36, size[0], size[1]), fill=(20, 30, 45, 170))
-            draw.text((14, size[1] - 30), caption, fill=(255, 255, 255, 255), font=font)
-            frames.append(picture)
+        strip = caption_strip(caption, size[0])
+        for number in range(int(len(pictures) * seconds * FILM_RATE)):
+            frame = Image.new("RGB", (size[0], size[1] + strip.height))
+            frame.paste(pictures[min(int(number / (FILM_RATE * seconds)), len(pictures) - 1)])
+            frame.paste(strip, (0, size[1]))
+            frames.append(frame)
     return frames
+
+
+def caption_strip(caption: str, width: int) -> Image.Image:
+    """A strip of this width with a line of text as large as has room, 20 pixels at most."""
+    strip = Image.new("RGB", (width, 36), (70, 78, 92))
+    draw = ImageDraw.Draw(strip)
+    for pixels in range(20, 9, -1):
+        font = ImageFont.load_default(pixels)
+        if draw.textlength(caption, font=font) <= width - 28:
+            break
+    draw.text((14, 18), caption, fill=(255, 255, 255), font=font, anchor="lm")
+    return strip
 
 
 def main() -> None:

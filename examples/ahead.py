@@ -1,24 +1,102 @@
 """Kernels that an example will need, compiled while it imports and computes other things."""
 
 import contextlib
+from collections.abc import Sequence
 
 import warp as wp
 
 from sim.arrays.kernels import compile_ahead, start_warp
+from sim.arrays.launch import loops_over_contacts
 from sim.errors import ModelError
+from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.collision.detect import detect_kernels
+from warp_kernels.collision.evaluate import evaluate_kernels
+from warp_kernels.collision.pairs import BALLS, ON_PLANE
+from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
+from warp_kernels.collision.touch.motions import slot_motion_kernels
+from warp_kernels.denormals import denormal_kernels
+from warp_kernels.dynamics.aba import aba_kernels
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
+from warp_kernels.dynamics.rnea import rnea_kernels
+from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
+from warp_kernels.kinematics.frames import frame_kernels
+from warp_kernels.kinematics.integrate import integrate_kernels
+from warp_kernels.kinematics.kinematics import kinematics_kernels
+from warp_kernels.kinematics.kinematics_adjoint import kinematics_adjoint_kernels
 from warp_kernels.render.trace import render_kernels
+from warp_kernels.solver.constraint import constraint_kernels
+from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.incidences import incidence_kernels
+from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
+from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
+from warp_kernels.solver.newton.solve import newton_kernels
+from warp_kernels.solver.row_adjoint import row_adjoint_kernels
 from warp_kernels.trajectory import trajectory_kernels
 
+FLOAT = wp.float32
 
-def compile_shared() -> None:
-    """Begin with a short module, and so with what all modules share; does nothing where kernels are cached."""
+
+def begin(command: Sequence[str]) -> None:
+    """Begin with the kernels of the example that is named in a command, ``python -m examples.throw``."""
     if wp.config.log_level == wp.LOG_INFO:
         wp.config.log_level = wp.LOG_WARNING
     with contextlib.suppress(ModelError):  # which the example will raise again
         start_warp()
-        compile_ahead([trajectory_kernels(wp.float32).fingerprint], wp.get_device("cpu"))
+        compile_shared()
+        for name in command:
+            if name in AHEAD:
+                AHEAD[name](wp.get_device())
+
+
+def compile_shared() -> None:
+    """Begin with a short module, and so with what all modules share; does nothing where kernels are cached."""
+    compile_ahead([trajectory_kernels(FLOAT).fingerprint], wp.get_device("cpu"))
 
 
 def compile_pictures(device: str | None) -> None:
     """Begin with the kernels that draw animations on a device."""
     compile_ahead([render_kernels().shade_pixels], wp.get_device(device))
+
+
+def compile_motions(device: wp.Device) -> None:
+    """Begin with the kernels of an arm and a ball: of poses and forces at rest, then of a rollout and its way back."""
+    if not device.is_cpu:
+        return
+    looping = loops_over_contacts(device)
+    rest = [
+        kinematics_kernels(FLOAT).kinematics,
+        frame_kernels(FLOAT).frame_pose,
+        rnea_kernels(FLOAT).rnea,
+        rnea_kernels(FLOAT).wrench_to_common_frame,
+    ]
+    rollout = [
+        checkpoint_kernels(FLOAT).load_state,
+        gyroscopic_kernels(FLOAT).gyroscopic_wrench,
+        aba_kernels(FLOAT).aba,
+        factor_kernels(FLOAT).factor_mass_matrix,
+        *(detect_kernels(FLOAT, name).detect for name in (ON_PLANE, BALLS)),
+        slot_motion_kernels(FLOAT, looping).slot_motions,
+        *(evaluate_kernels(FLOAT, name, looping).evaluate for name in (ON_PLANE, BALLS)),
+        constraint_kernels(FLOAT).constraint_rows,
+        incidence_kernels(FLOAT).list_incidences,
+        newton_kernels(FLOAT).newton_solve,
+        impulse_kernels(FLOAT).apply_impulses,
+        integrate_kernels(FLOAT).integrate,
+        denormal_kernels().flush_denormals,
+    ]
+    back = [
+        impulse_kernels(FLOAT).velocity_adjoint,
+        newton_adjoint_kernels(FLOAT).solution_adjoint,
+        own_adjoint_kernels(FLOAT).own_adjoint,
+        row_adjoint_kernels(FLOAT).row_adjoint,
+        rnea_adjoint_kernels(FLOAT).rnea_adjoint,
+        on_plane_adjoint_kernels(FLOAT, looping).evaluate_on_plane_adjoint,
+        kinematics_adjoint_kernels(FLOAT).kinematics_adjoint,
+    ]
+    compile_ahead(rest, device)
+    compile_ahead([*rollout, *back], device)
+
+
+# By the name of the example's module. What is missing here is compiled when it is needed.
+AHEAD = {"examples.throw": compile_motions, "examples.golf": compile_motions}

@@ -11,6 +11,7 @@ import numpy as np
 import warp as wp
 
 from examples.ahead import compile_pictures
+from examples.garbage import begin_script
 from sim.arrays.kernels import start_warp
 from sim.errors import ModelError
 
@@ -23,6 +24,8 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
     @functools.wraps(main)
     def run() -> None:
         gc.freeze()  # what was imported stays; looking through it again and again takes half a second
+        if main.__module__ == "__main__":
+            begin_script()
         try:
             main()
         except (ModelError, OSError) as error:

@@ -139,13 +139,17 @@ def write_motion(
     trails = [replace(trail, points=trail.points[::stride]) for trail in trails]
     camera = fit_camera(model, poses, markers=markers, azimuth=azimuth, elevation=elevation, aspect=width / height)
     written = [options.out / f"{name}.usda"]
-    write_usd(written[0], model, poses, fps=1.0 / (stride * dt), markers=markers, trails=trails, camera=camera)
-    if not options.no_render:
-        frames = iterate_frames(
-            model, poses, camera, width, height, markers=markers, trails=trails, device=options.device
+    with ThreadPoolExecutor(1) as beside:  # likewise
+        staged = beside.submit(
+            write_usd, written[0], model, poses, fps=1.0 / (stride * dt), markers=markers, trails=trails, camera=camera
         )
-        pictures = np.stack(list(tqdm(frames, total=len(poses), desc="rendering", unit="frame")))
-        still = np.repeat(pictures[-1:], FPS, axis=0)  # hold the last frame for a second
-        written.append(options.out / f"{name}.gif")
-        write_gif(written[1], np.concatenate([pictures, still]), fps=speed / (stride * dt))
+        if not options.no_render:
+            frames = iterate_frames(
+                model, poses, camera, width, height, markers=markers, trails=trails, device=options.device
+            )
+            pictures = np.stack(list(tqdm(frames, total=len(poses), desc="rendering", unit="frame")))
+            still = np.repeat(pictures[-1:], FPS, axis=0)  # hold the last frame for a second
+            written.append(options.out / f"{name}.gif")
+            write_gif(written[1], np.concatenate([pictures, still]), fps=speed / (stride * dt))
+        staged.result()
     return written

@@ -78,8 +78,9 @@ CONTRACTION = {wp.float32: "on", wp.float64: "fast"}
 # :class:`sim.torch.Robot`, of the free functions of :mod:`sim`, and those of a simulator with many worlds.
 LANES = 8
 
-# What stands before the source of every module of kernels.
-BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions() + lane_functions(LANES))
+# What stands before the source of every module of kernels: of those for one world, and of those for several.
+BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions())
+LANE_BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions() + lane_functions(LANES))
 
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 
@@ -137,7 +138,8 @@ def kernel_module(name: str, scalar: Any, lanes: int = 1, looping: bool = False)
     suffix = (f"x{lanes}" if lanes > 1 else "") + (".looping" if looping else "")
     module = wp.get_module(f"backswing.{name}.{scalar.__name__}{suffix}")
     # One index per thread of a GPU: without a loop over more of them kernels take up to a third fewer registers.
-    wp.set_module_options({"default_grid_stride": False, "extra_build_options": BUILD_OPTIONS}, module)
+    preamble = LANE_BUILD_OPTIONS if lanes > 1 else BUILD_OPTIONS
+    wp.set_module_options({"default_grid_stride": False, "extra_build_options": preamble}, module)
     if lanes > 1:
         wp.set_module_options({"cpu_compiler_flags": f"{LANE_FLAGS} -ffp-contract={CONTRACTION[scalar]}"}, module)
     return module

@@ -52,11 +52,13 @@ def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
     modules = list(modules)
     with quiet():
         ahead = _compiled_ahead(os.getpid())
-        with interruptible():
-            wait([ahead[module.name] for module in modules if module.name in ahead])
-        missing = [module for module in modules if not _is_cached(module, device)]
-        if missing:
-            _compile(missing, device)
+        waiting = [ahead[m.name] for m in modules if m.name in ahead and not ahead[m.name].done()]
+        missing = [m for m in modules if m.name not in ahead and not _is_cached(m, device)]
+        if waiting or missing:
+            _compile(missing, device, waiting)
+        failed = [m for m in modules if m.name in ahead and not _is_cached(m, device)]
+        if failed:
+            _compile(failed, device, [])
         for module in modules:
             wp.load_module(module, device)
 
@@ -64,21 +66,24 @@ def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
 def compile_ahead(kernels: Iterable[wp.Kernel], device: wp.Device) -> None:
     """Compile the modules of kernels that a CPU will need, unless they are cached.
 
-    That happens beside whatever the caller does next, without a line of progress; at its default log level Warp names
-    the modules. The first one brings what all share, see :mod:`sim.arrays.headers`. Nothing is raised: what could not
-    be compiled is compiled when it is needed, and that says why not.
+    That happens beside whatever the caller does next. There is no line of progress until something has to wait for
+    them; at its default log level Warp names the modules. The first one brings what all share, see
+    :mod:`sim.arrays.headers`. Modules of one call are compiled before those of later ones. Nothing is
+    raised: what could not be compiled is compiled when it is needed, and that says why not.
     """
     ahead = _compiled_ahead(os.getpid())
-    for module in (kernel.module for kernel in kernels):
-        if device.is_cpu and module.name not in ahead and not _is_cached(module, device):
-            with contextlib.suppress(OSError):
-                pool, headers = _compilers(os.getpid())
-                ahead[module.name] = pool.submit(_compile_silently, module, device, headers)
+    modules = {kernel.module.name: kernel.module for kernel in kernels if device.is_cpu}
+    missing = [m for m in modules.values() if m.name not in ahead and not _is_cached(m, device)]
+    if missing:
+        with contextlib.suppress(OSError):
+            pool, headers = _compilers(os.getpid())
+            asked = headers.ask()
+            ahead.update({m.name: pool.submit(_compile_silently, m, device, headers, asked) for m in missing})
 
 
-def _compile_silently(module: wp.Module, device: wp.Device, headers: Headers) -> None:
-    with contextlib.suppress(Exception), headers.shared():
-        wp.load_module(module, device)
+def _compile_silently(module: wp.Module, device: wp.Device, headers: Headers, asked: int) -> None:
+    with contextlib.suppress(Exception):
+        headers.compile(module, device, asked)
 
 
 @contextlib.contextmanager
@@ -93,14 +98,18 @@ def quiet() -> Iterator[None]:
         wp.config.log_level = before
 
 
-def _compile(modules: list[wp.Module], device: wp.Device) -> None:
-    """Compile modules in several threads; the compiler lets others run meanwhile."""
+def _compile(modules: list[wp.Module], device: wp.Device, ahead: list[Future]) -> None:
+    """Compile modules in several threads, and wait for those that are compiled ahead.
+
+    The compiler lets other threads run meanwhile.
+    """
     pool, headers = _compilers(os.getpid())
+    asked = headers.ask()
     futures: list[Future] = []
     try:
-        with interruptible(), headers.shared():
-            futures += [pool.submit(wp.load_module, module, device) for module in _in_good_order(modules)]
-            for future in _shown(futures):
+        with interruptible():
+            futures += [pool.submit(headers.compile, module, device, asked) for module in _in_good_order(modules)]
+            for future in _shown([*ahead, *futures]):
                 future.result()
     except Exception as error:
         problem = error if isinstance(error, OSError) else _cache_problem()
@@ -120,7 +129,7 @@ def _in_good_order(modules: list[wp.Module]) -> list[wp.Module]:
     Of the others the last ones first, because the modules of the backward pass take longest.
     """
     flags = [module.options.get("cpu_compiler_flags") for module in modules]
-    common = Counter(flags).most_common(1)[0][0]
+    common = Counter(flags).most_common(1)[0][0] if flags else None
     rare = [module for module, own in zip(modules, flags, strict=True) if own != common]
     return rare + [module for module, own in zip(modules[::-1], flags[::-1], strict=True) if own == common]
 

@@ -3,6 +3,7 @@
 import argparse
 import sys
 import warnings
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -11,6 +12,7 @@ from sim.cli.files import UsageError
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.model import Keyframe, Model, Part
 from sim.simulation.mujoco_settings import mujoco_settings
+from sim.simulation.options import ContactOptions
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 
@@ -24,8 +26,9 @@ def add_motion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, help="or duration [s]")
     parser.add_argument("--dt", type=float, help="time step [s]; default: that of the file, or 1/240")
     parser.add_argument(
-        "--law", choices=("hard", "mujoco"), default="hard",
-        help="law of contact; mujoco: an MJCF file moves as in MuJoCo, by its integrator, cone and impratio",
+        "--law", choices=("hard", "mujoco"),
+        help="law of contact; mujoco, the default of MJCF files: the file moves as in MuJoCo, by its integrator, cone "
+        "and impratio",
     )  # fmt: skip
     parser.add_argument("--keyframe", metavar="NAME", help="start at a keyframe of the file; its controls are held")
     parser.add_argument("--worlds", type=int, default=1, help="number of worlds, which differ by --noise (default 1)")
@@ -61,9 +64,16 @@ def begin(model: Model, given: argparse.Namespace, dt: float) -> tuple[Simulator
     act = start_act(model, given.keyframe)
     velocities = np.tile(qd, (given.worlds, 1))
     velocities += given.noise * np.random.default_rng(given.seed).normal(size=velocities.shape)
-    settings = {**mujoco_settings(model), "dt": dt} if given.law == "mujoco" else {"dt": dt}
-    simulator = Simulator(model, **settings, num_worlds=given.worlds, device=given.device)
+    simulator = simulator_of(model, given, dt)
     return simulator, simulator.state(np.tile(q, (given.worlds, 1)), velocities, act), control
+
+
+def simulator_of(model: Model, given: argparse.Namespace, dt: float) -> Simulator:
+    """By the law that was chosen, or that of the model."""
+    settings: dict[str, Any] = {"contact": ContactOptions(law=given.law)}
+    if given.law == "mujoco":
+        settings = mujoco_settings(model)
+    return Simulator(model, **{**settings, "dt": dt}, num_worlds=given.worlds, device=given.device)
 
 
 def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> tuple[np.ndarray, np.ndarray]:

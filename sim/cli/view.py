@@ -16,13 +16,12 @@ import numpy as np
 import warp as wp
 
 from sim.cli.files import UsageError, add_file, read_file, say
-from sim.cli.motion import add_motion, begin, check_finite, number_of_steps, time_step
+from sim.cli.motion import add_motion, begin, check_finite, number_of_steps, simulator_of, time_step
 from sim.cli.stored import READABLE_USD, frame_rate, frame_times, open_motion
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.model import Model
 from sim.render import Marker
-from sim.simulation.simulator import Simulator
 from sim.simulation.trajectory import Trajectory
 from sim.viewer import Viewer, force_gradients
 
@@ -134,7 +133,7 @@ def _show_states(viewer: Viewer, given: argparse.Namespace, states: dict[str, np
         viewer.play(states["q"], dt)
         return
     try:
-        simulator = Simulator(viewer.model, dt, num_worlds=given.worlds, device=given.device)
+        simulator = simulator_of(viewer.model, given, dt)
     except ModelError as error:
         say([f"it can't be simulated, so its contacts are unknown: {error}"])
         viewer.play(states["q"], dt)

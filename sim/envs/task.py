@@ -94,7 +94,7 @@ class Task(ABC):
 
     dt: float = 1 / 240
     frame_skip: int = 4
-    integrator: str = "euler"
+    integrator: str | None = None
     max_episode_length: int = 1000
     action_low: float | Sequence[float] = -1.0
     action_high: float | Sequence[float] = 1.0

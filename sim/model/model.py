@@ -207,12 +207,8 @@ class Part:
 
     Example:
         >>> import sim
-        >>> scene = sim.ModelBuilder()
-        >>> ground = scene.add_ground()
-        >>> arm = scene.add_urdf("scenes/robots/manipulator.urdf", position=(1.0, 0, 0))
-        >>> model = scene.finalize()
-        >>> model.q_slice(arm), len(arm.links)
-        (slice(0, 7, None), 8)
+        >>> sim.ModelBuilder().add_urdf("scenes/robots/manipulator.urdf").links[:2]
+        ('base', 'link1')
     """
 
     name: str
@@ -271,12 +267,13 @@ class Model:
         sensors: what :class:`sim.torch.Sensors` reads.
         drag_boxes: what the medium drags, if there is one.
         transmissions: the actuators of frames and of contacts.
+        mujoco: how MuJoCo steps it, if all of it comes from MJCF files that agree, and MuJoCo's law has all that is in
+            it; this is then the law of :class:`sim.ContactOptions` that name none. None otherwise.
 
     Example:
         >>> import sim
-        >>> model = sim.load("scenes/robots/manipulator.urdf")
-        >>> model.nq, model.link_names[:2], model.parameters["mass"].shape
-        (7, ('link1', 'link2'), (7,))
+        >>> sim.load("scenes/robots/manipulator.urdf").link_names[:2]
+        ('link1', 'link2')
     """
 
     dtype: str
@@ -320,6 +317,7 @@ class Model:
     sensors: tuple[Sensor, ...] = ()
     drag_boxes: DragBoxes = field(default_factory=DragBoxes)
     transmissions: Transmissions = field(default_factory=Transmissions)
+    mujoco: MujocoOptions | None = None
 
     def __post_init__(self) -> None:
         for name, type in zip(self.joint_names, self.joint_type, strict=True):

@@ -202,6 +202,8 @@ class WorldSpec:
         sensors: by name.
         medium: what all links move through; None for nothing.
         drag_boxes: what it drags.
+        from_mujoco: how many of the links and of the geometries MJCF files have added.
+        soft_notes: what of these files the law "hard" doesn't use.
     """
 
     gravity: np.ndarray
@@ -225,3 +227,9 @@ class WorldSpec:
     sensors: dict[str, Sensor] = field(default_factory=dict)
     medium: Medium | None = None
     drag_boxes: list[DragBox] = field(default_factory=list)
+    from_mujoco: Counter[str] = field(default_factory=Counter)
+    soft_notes: list[str] = field(default_factory=list)
+
+    def elements(self) -> Counter[str]:
+        """How many links and geometries there are, as in ``from_mujoco``."""
+        return Counter(links=len(self.links), geometries=len(self.geometries))

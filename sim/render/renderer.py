@@ -1,6 +1,9 @@
 """A ray tracer over the triangles of a model, on the CPU or a GPU."""
 
+import os
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +12,7 @@ import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.device_model import find_device
+from sim.arrays.interrupts import interruptible
 from sim.arrays.launch import launch
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
@@ -123,6 +127,8 @@ class Renderer:
         ((48, 64, 3), (48, 64))
     """
 
+    _in_bands = True
+
     def __init__(
         self,
         model: Model,
@@ -185,9 +191,7 @@ class Renderer:
             frame: number of the frame up to which trails are drawn.
         """
         self._stage(poses, frame)
-        for launches in self.passes:
-            run_rows(launches)
-        return self.pixels.numpy().copy()
+        return self._finish()
 
     @serialized
     def survey(self, poses: np.ndarray, frame: int = 0) -> Survey:
@@ -221,6 +225,12 @@ class Renderer:
         kernel = occlusion_kernels().measure_openness
         run_rows(self._rows(kernel, mesh=mesh.id, reach=self.occlusion.reach, sky_part=part))
         return np.asarray(part.numpy())
+
+    def _finish(self) -> np.ndarray:
+        """Draw what was staged."""
+        for launches in self.passes:
+            run_rows(launches)
+        return self.pixels.numpy().copy()
 
     def _stage(self, poses: np.ndarray, frame: int) -> wp.Mesh:
         """Move everything to its pose in a frame. Returns the mesh of the whole scene."""
@@ -259,7 +269,7 @@ class Renderer:
         return passes
 
     def _rows(self, kernel: wp.Kernel, **named: Any) -> list[wp.Launch]:
-        return record_rows(kernel, self.size, self, device=self.device, **named)
+        return record_rows(kernel, self.size, self, device=self.device, in_bands=self._in_bands, **named)
 
     def _collect(self, markers: Sequence[Marker]) -> None:
         """Collect all triangle meshes. An instance is one rigid mesh."""
@@ -347,6 +357,40 @@ class Renderer:
         self.instance_poses.assign(np.concatenate([*poses, [IDENTITY]]).astype(np.float32))
         self.instance_scales.assign(np.concatenate([*scales, [0.0]]).astype(np.float32))
         launch(self.kernels.place_vertices, len(self.local), self, device=self.device)
+
+
+@serialized
+def draw_together(renderers: Sequence[Renderer], poses: np.ndarray, frames: Sequence[int]) -> list[np.ndarray]:
+    """Draw frames of a motion, as many at a time as there are renderers.
+
+    A core that has nothing to do in one picture works on another. Where there is a renderer for each core, each draws
+    in one thread: for every band it would have to wait for Python's lock, which other threads may hold.
+
+    Args:
+        renderers: equal renderers.
+        poses: link poses of the whole motion [frames, num_worlds, num_links, 7].
+        frames: the frames to draw.
+
+    Returns:
+        their pictures, each as of :meth:`Renderer.draw`.
+    """
+    free, staging = list(renderers), threading.Lock()
+    for renderer in renderers:
+        renderer._in_bands = len(renderers) < (os.cpu_count() or 1)
+
+    def draw(frame: int) -> np.ndarray:
+        renderer = free.pop()
+        try:
+            with staging:
+                renderer._stage(poses[frame], frame)
+            return renderer._finish()
+        finally:
+            free.append(renderer)
+
+    with ThreadPoolExecutor(len(renderers)) as pool:
+        pictures = pool.map(draw, frames)
+        with interruptible():
+            return list(pictures)
 
 
 def _beads(trail: Trail, frame: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ ROWS_OF_BAND = 16
 
 
 def record_rows(
-    kernel: wp.Kernel, size: tuple[int, int], *sources: object, device: wp.Device, **named: Any
+    kernel: wp.Kernel, size: tuple[int, int], *sources: object, device: wp.Device, in_bands: bool = True, **named: Any
 ) -> list[wp.Launch]:
     """Launches that together cover a picture, for :func:`run_rows`. They keep the addresses of all arrays.
 
@@ -24,10 +24,11 @@ def record_rows(
         size: rows and columns of the picture.
         sources: where its other arguments are looked up, see :func:`sim.arrays.launch.bind`.
         device: Warp device.
+        in_bands: whether a CPU gets bands, and not the whole picture at once.
         named: arguments given one by one.
     """
     height, width = size
-    rows = ROWS_OF_BAND if device.is_cpu else height
+    rows = ROWS_OF_BAND if device.is_cpu and in_bands else height
     return [
         record(kernel, (min(rows, height - first), width), *sources, device=device, first_row=first, **named)
         for first in range(0, height, rows)

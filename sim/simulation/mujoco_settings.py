@@ -4,9 +4,7 @@ from typing import Any
 
 from sim.errors import ModelError
 from sim.model.model import Model
-from sim.simulation.options import ContactOptions
-
-FRICTION = {"elliptic": "cone", "pyramidal": "pyramid"}
+from sim.simulation.options import CONES_OF_FILES, ContactOptions
 
 
 def mujoco_settings(model: Model) -> dict[str, Any]:
@@ -43,7 +41,7 @@ def mujoco_settings(model: Model) -> dict[str, Any]:
     assert options is not None
     contact = ContactOptions(
         law="mujoco",
-        friction=FRICTION[options.cone],
+        friction=CONES_OF_FILES[options.cone],
         impratio=options.impratio,
         noslip_iterations=options.noslip_iterations,
         noslip_tolerance=options.noslip_tolerance,

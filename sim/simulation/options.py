@@ -1,7 +1,7 @@
 """Options of the contact solver."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import warp as wp
 
 from sim.errors import ModelError
 from sim.model.checks import is_whole
+from sim.model.model import Model
 from sim.model.softness import LARGEST, require_impedance
 from warp_kernels.solver.projection import FRICTION_MODELS
 
@@ -27,6 +28,12 @@ OPTIONS_OF_LAWS = {
     ),
     "mujoco": ("solref", "solimp", "impratio", "noslip_iterations", "noslip_tolerance"),
 }  # fmt: skip
+# What stands where an option isn't given and follows the model; a simulator has none of these in its options.
+OF_THE_MODEL: Any = None
+# Such options where the model has none of its own.
+DEFAULTS = {"friction": "cone", "impratio": 1.0, "noslip_iterations": 0, "noslip_tolerance": 1e-6}
+# MuJoCo's cones here.
+CONES_OF_FILES = {"elliptic": "cone", "pyramidal": "pyramid"}
 NOT_NEGATIVE = (
     "tolerance", "cfm", "margin", "max_correction", "restitution_threshold", "recovery_time", "gradient_smoothing",
     "noslip_tolerance",
@@ -41,10 +48,13 @@ class ContactOptions:
         solver: "newton": the solution, by Newton's method, of a problem that ``regularisation`` makes well posed.
             "pgs": a number of sweeps of projected Gauss-Seidel. docs/contact.md says how to choose.
         law: of "newton": "hard": contacts, limits and dry friction are as hard as ``regularisation`` allows. "mujoco":
-            MuJoCo's soft ones, by ``solref``, ``solimp`` and ``impratio``; see docs/contact.md for what it is for.
+            MuJoCo's soft ones, by ``solref``, ``solimp`` and ``impratio``; see docs/contact.md for what it is for. None
+            for that of the model: "mujoco" where all of it comes from MJCF files that agree (``Model.mujoco``), and
+            "hard" for any other.
         sweeps: of "pgs": Gauss-Seidel sweeps per step.
         friction: "cone" (isotropic Coulomb friction) or "pyramid" (each tangent bounded on its own); with the law
-            "mujoco" MuJoCo's elliptic or pyramidal cone.
+            "mujoco" MuJoCo's elliptic or pyramidal cone. None for "cone", or that of the file where the law is the
+            model's.
         regularisation: of "newton": inverse mass that is added to each row of a constraint, as a share of the mean
             inverse mass of its rows. A body at rest on another gives way by this share of the velocity that
             its weight would give it in a step. Friction of contacts has half of it, since what it holds creeps all the
@@ -73,10 +83,12 @@ class ContactOptions:
         solref: of the law "mujoco": one for all constraints, see :class:`sim.Softness`; None for those of the model.
             Where this or ``solimp`` is given it is a parameter of the simulator, with a gradient.
         solimp: of the law "mujoco": one for all constraints, likewise.
-        impratio: of the law "mujoco": impedance of friction per that of the normal force.
+        impratio: of the law "mujoco": impedance of friction per that of the normal force. None for 1, and this and the
+            next two for what the file says where the law is the model's.
         noslip_iterations: of the law "mujoco": the most sweeps of its noslip solver, which takes up friction alone
-            after the solution, without regularisation, so that what friction holds doesn't creep; 0 for none.
-        noslip_tolerance: of these: sweeps end once one lowers MuJoCo's scaled cost by less; 0 for all of them.
+            after the solution, without regularisation, so that what friction holds doesn't creep; 0 and None for none.
+        noslip_tolerance: of these: sweeps end once one lowers MuJoCo's scaled cost by less; 0 for all of them, None for
+            1e-6.
         warm_start: of "pgs": begin with the impulses of the step before, which are then part of the state, rather than
             with zero. "newton" begins with the velocities of the step before, and its solution doesn't depend on them.
 
@@ -89,9 +101,9 @@ class ContactOptions:
     """
 
     solver: str = "newton"
-    law: str = "hard"
+    law: str | None = None
     sweeps: int = 50
-    friction: str = "cone"
+    friction: str = OF_THE_MODEL
     regularisation: float = 1e-3
     recovery_time: float = 0.02
     iterations: int = 100
@@ -106,16 +118,22 @@ class ContactOptions:
     gradient_smoothing: float = 0.0
     solref: Sequence[float] | None = None
     solimp: Sequence[float] | None = None
-    impratio: float = 1.0
-    noslip_iterations: int = 0
-    noslip_tolerance: float = 1e-6
+    impratio: float = OF_THE_MODEL
+    noslip_iterations: int = OF_THE_MODEL
+    noslip_tolerance: float = OF_THE_MODEL
     warm_start: bool = False
 
     def __post_init__(self) -> None:
         """Check the ranges; raises ModelError naming the option."""
         if self.solver not in SOLVERS:
             raise ModelError(f"ContactOptions: solver is '{self.solver}'; it must be {_either(SOLVERS)}")
-        if self.law not in LAWS:
+        if self.law is None and self.solver != "newton":
+            object.__setattr__(self, "law", "hard")
+        if self.law is not None:
+            for name, default in DEFAULTS.items():
+                if getattr(self, name) is None:
+                    object.__setattr__(self, name, default)
+        if self.law is not None and self.law not in LAWS:
             raise ModelError(f"ContactOptions: law is '{self.law}'; it must be {_either(LAWS)}")
         if self.law == "mujoco" and self.solver != "newton":
             raise ModelError("ContactOptions: law='mujoco' is for solver='newton'; choose that solver, or law='hard'")
@@ -123,7 +141,7 @@ class ContactOptions:
             value = getattr(self, name)
             if not is_whole(value, 1):
                 raise ModelError(f"ContactOptions: {name} is {value!r}; it must be a whole number of at least 1")
-        if self.friction not in FRICTION_MODELS:
+        if self.friction is not None and self.friction not in FRICTION_MODELS:
             raise ModelError(f"ContactOptions: friction is '{self.friction}'; it must be {_either(FRICTION_MODELS)}")
         if self.adjoint not in ("unrolled", "implicit"):
             raise ModelError(f"ContactOptions: adjoint is '{self.adjoint}'; it must be 'unrolled' or 'implicit'")
@@ -134,11 +152,12 @@ class ContactOptions:
                 f"ContactOptions: regularisation is {self.regularisation}; it must lie above 0 and not above 1"
             )
         self._refuse_options_of_others("solver", OWN_OPTIONS)
-        self._refuse_options_of_others("law", OPTIONS_OF_LAWS)
+        if self.law is not None:
+            self._refuse_options_of_others("law", OPTIONS_OF_LAWS)
         require_impedance("ContactOptions", self.solref, self.solimp)
-        if not 0.0 < self.impratio <= LARGEST:
+        if self.impratio is not None and not 0.0 < self.impratio <= LARGEST:
             raise ModelError(f"ContactOptions: impratio is {self.impratio}; it must be positive and finite")
-        if self.gradient_smoothing > 0.0 and self.friction != "cone":
+        if self.gradient_smoothing > 0.0 and self.friction not in ("cone", None):
             raise ModelError(
                 f"ContactOptions: gradient_smoothing is for friction='cone'; friction is '{self.friction}'. "
                 "Leave gradient_smoothing out or choose the cone"
@@ -154,7 +173,7 @@ class ContactOptions:
 
     def _refuse_options_of_others(self, what: str, own_options: Mapping[str, Sequence[str]]) -> None:
         """Raise for an option that the solver, or the law, doesn't have, and that isn't at its default."""
-        defaults = {field.name: field.default for field in fields(self)}
+        defaults = {field.name: field.default for field in fields(self)} | DEFAULTS
         chosen = getattr(self, what)
         for other, names in own_options.items():
             for name in names:
@@ -163,6 +182,24 @@ class ContactOptions:
                         f'ContactOptions: {name} is for {what}="{other}"; the {what} is "{chosen}", which has '
                         f"none. Leave {name} out or choose the other {what}"
                     )
+
+    def resolved(self, model: Model) -> "ContactOptions":
+        """These options with what they leave to the model.
+
+        Args:
+            model: the model.
+
+        Raises:
+            ModelError: for an option that the model's law doesn't have.
+        """
+        if self.law is not None:
+            return self
+        own = model.mujoco
+        if own is None:
+            return replace(self, law="hard")
+        stated = {**vars(own), "friction": CONES_OF_FILES[own.cone]}
+        followed = {name: stated[name] for name in DEFAULTS if getattr(self, name) is None}
+        return replace(self, law="mujoco", **followed)
 
     @property
     def largest_correction(self) -> float:

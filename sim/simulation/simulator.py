@@ -44,7 +44,7 @@ class Simulator(Worlds):
         integrator: "euler"; for the contact law "mujoco" also "implicitfast", whose actuators' velocity gains are as
             implicit as joint damping, "implicit", in which Coriolis and centrifugal forces are so too, and "rk4",
             MuJoCo's Runge-Kutta method of fourth order, whose joint damping is explicit. A step of that costs four of
-            Euler's.
+            Euler's. None for that of the model's file where the law is the model's too, and "euler" otherwise.
 
     Raises:
         ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not

@@ -78,7 +78,7 @@ class Worlds(ABC):
         check_finite: bool = False,
         threads: int | None = None,
         contact_sensors: Sequence[str | int] = (),
-        integrator: str = "euler",
+        integrator: str | None = None,
     ):
         contact = ContactOptions() if contact is None else contact
         for name, given, kind in (("model", model, Model), ("contact", contact, ContactOptions)):
@@ -91,7 +91,10 @@ class Worlds(ABC):
                 raise ModelError(f"Simulator: {name} is {number!r}; it must be a whole number of at least 1")
         if model.nv == 0:
             raise ModelError("Simulator: the model has no joint that moves; there is nothing to simulate")
-        require_integrator(integrator, contact.law, contact_sensors)
+        if integrator is None:
+            integrator = model.mujoco.integrator if contact.law is None and model.mujoco is not None else "euler"
+        contact = contact.resolved(model)
+        require_integrator(integrator, contact.law == "mujoco", contact_sensors)
         self.model = model
         self.dt = float(dt)
         self.num_worlds = int(num_worlds)
@@ -468,12 +471,12 @@ class Worlds(ABC):
         return per_world, self._decisive[1]
 
 
-def require_integrator(integrator: str, law: str, contact_sensors: Sequence[str | int]) -> None:
+def require_integrator(integrator: str, by_mujoco: bool, contact_sensors: Sequence[str | int]) -> None:
     """Check the name of an integrator, and what goes with it; raises ModelError."""
     if integrator not in INTEGRATORS:
         names = " or ".join(map(repr, INTEGRATORS))
         raise ModelError(f"Simulator: integrator is {integrator!r}; it must be {names}")
-    if integrator != "euler" and law != "mujoco":
+    if integrator != "euler" and not by_mujoco:
         raise ModelError(
             f"Simulator: integrator='{integrator}' is for MuJoCo's law of contact: choose "
             "ContactOptions(law='mujoco'), or integrator='euler', which has springs, dampers and actuators implicit"

@@ -25,6 +25,8 @@ def keep_parts(stage: Usd.Stage, model: Model, paths: Sequence[Sdf.Path], joints
     roots = [int(start) for start, end in pairwise(model.tree_link_start) if end > start]
     for number, root in enumerate(roots):
         keep(stage.GetPrimAtPath(paths[root]), "tree", number)
+    if model.mujoco is not None:
+        keep_text(stage.GetDefaultPrim(), "law", "mujoco")
     link_of = {name: link for link, name in enumerate(model.link_names)}
     for part in model.parts:
         links = [link_of[name] for name in part.links if name in link_of]
@@ -69,6 +71,12 @@ def _keep_states(stage: Usd.Stage, model: Model, part: Part, root: Usd.Prim, joi
             keep(root, f"keyframe_{number}:act", tuple(state.act.values()))
         names.append(name)
     keep_texts(root, "keyframes", names)
+
+
+def is_by_mujoco(stage: Usd.Stage) -> bool:
+    """Whether the law of the model that a stage was written with was MuJoCo's."""
+    prim = stage.GetDefaultPrim()
+    return bool(prim) and kept_text(prim, "law") == "mujoco"
 
 
 def kept_mujoco_options(root: Usd.Prim) -> MujocoOptions | None:

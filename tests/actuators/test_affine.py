@@ -111,7 +111,8 @@ def test_forces_are_those_of_mujoco(tmp_path):
     written = mujoco.MjModel.from_xml_path(str(tmp_path / "written.xml"))
     data, copied = mujoco.MjData(peer), mujoco.MjData(written)
     # So small a step that its end is its start.
-    simulators = [sim.Simulator(m, 1e-30, device="cpu") for m in (model, again)]
+    hard = sim.ContactOptions(law="hard")
+    simulators = [sim.Simulator(m, 1e-30, device="cpu", contact=hard) for m in (model, again)]
     at_limit = set()
     for _ in range(50):
         data.qpos[:], data.qvel[:] = rng.normal(size=(2, 6))
@@ -136,7 +137,7 @@ def test_motion_is_that_of_mujoco(tmp_path):
     control = 0.2 + 0.1 * np.random.default_rng(1).normal(size=(100, 6))
     peer = mujoco.MjModel.from_xml_string(to_mjcf(model, dt=0.002, sweeps=50))
     data = mujoco.MjData(peer)
-    simulator = sim.Simulator(model, 0.002, device="cpu")
+    simulator = sim.Simulator(model, 0.002, device="cpu", contact=sim.ContactOptions(law="hard"))
     ours = simulator.rollout(simulator.initial_state(), control=control).qd.numpy()[1:, 0]
     theirs = []
     for u in control:

@@ -13,6 +13,7 @@ import sim.torch
 from sim.usd import write_usd
 from tests.simulation.differences import Case, check
 
+HARD = sim.ContactOptions(law="hard")
 STATES = ("actuator_time_constant", "actuator_act_lower", "actuator_act_upper")
 # All dynamics, on joints and a tendon, early ones and bounded ones, with some beyond their range.
 MJCF = """<mujoco><option timestep="0.005" integrator="{integrator}"/>
@@ -87,7 +88,7 @@ def test_a_filter_follows_its_input_exactly():
 @pytest.mark.parametrize("law", ["hard", "Euler", "implicit", "implicitfast", "RK4"])
 def test_gradients(tmp_path, law):
     model = load(tmp_path, "Euler" if law == "hard" else law)
-    settings = {"dt": 0.005, "integrator": "euler", "contact": sim.ContactOptions()}
+    settings = {"dt": 0.005, "integrator": "euler", "contact": HARD}
     if law != "hard":
         settings = sim.mujoco_settings(model)
     rng = np.random.default_rng(1)
@@ -102,7 +103,7 @@ def test_gradients(tmp_path, law):
 
 def test_gradients_with_a_checkpoint_interval_and_several_worlds(tmp_path):
     model = load(tmp_path)
-    simulator = sim.Simulator(model, 0.005, num_worlds=17, device="cpu")  # lane groups
+    simulator = sim.Simulator(model, 0.005, num_worlds=17, device="cpu", contact=HARD)  # lane groups
     rng = np.random.default_rng(2)
     state = simulator.state(rng.normal(size=(17, 3)), rng.normal(size=(17, 3)), 0.1 * rng.normal(size=(17, 6)))
     control = rng.normal(size=(7, 17, 7))
@@ -112,7 +113,7 @@ def test_gradients_with_a_checkpoint_interval_and_several_worlds(tmp_path):
     grads = [each.backward(last, act_grad=np.ones((17, 6))) for each in (whole, sparse)]
     for name in ("q", "act", "control"):
         np.testing.assert_array_equal(*(getattr(each, name).numpy() for each in grads))
-    alone = sim.Simulator(model, 0.005, device="cpu")
+    alone = sim.Simulator(model, 0.005, device="cpu", contact=HARD)
     first = alone.state(*(array.numpy()[3] for array in (state.q, state.qd, state.act)))
     single = alone.rollout(first, control=control[:, 3]).backward(last[3:4], act_grad=np.ones((1, 6)))
     np.testing.assert_allclose(grads[0].act.numpy()[3], single.act.numpy()[0], atol=1e-12)
@@ -201,7 +202,7 @@ def test_files_keep_states(tmp_path, suffix):
     ends = []
     act, control = rng.normal(size=model.na), rng.normal(size=(5, model.nu))
     for each in (model, again):
-        simulator = sim.Simulator(each, 0.005, device="cpu")
+        simulator = sim.Simulator(each, 0.005, device="cpu", contact=HARD)
         ends.append(simulator.rollout(simulator.state([0.1, 0.2, 0.3], act=act), control=control).final_state)
     np.testing.assert_allclose(ends[1].q.numpy(), ends[0].q.numpy(), atol=1e-12)
     np.testing.assert_allclose(ends[1].act.numpy(), ends[0].act.numpy(), atol=1e-12)

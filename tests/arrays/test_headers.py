@@ -40,6 +40,22 @@ def test_flags_that_a_header_does_not_depend_on_share_it(tmp_path: Path, capfd):
     assert capfd.readouterr().err == "", "the compiler refused a header"
 
 
+def test_what_is_left_out_of_a_header_changes_no_code(tmp_path: Path, capfd):
+    """A source without bfloat16, as Warp begins it, and one with; and each as Warp compiles it alone."""
+    headers, build = Headers(1), wp._src.build
+    for number, first in enumerate(("#define WP_NO_BFLOAT16\n", "")):
+        source, ours, warps = (tmp_path / f"{number}.{suffix}" for suffix in ("cpp", "ours", "warps"))
+        source.write_text(first + SOURCE)
+        options = {"extra_flags": FLAGS[0], "use_precompiled_headers": True, "block_dim": 1}
+        with headers.shared():
+            build.build_cpu(str(ours), str(source), **options)
+        build.build_cpu(str(warps), str(source), **options, pch_dir=str(tmp_path))
+        assert ours.read_bytes() == warps.read_bytes()
+    without, whole = sorted(file.stat().st_size for file in headers._folder.glob("*.pch"))
+    assert without < whole
+    assert capfd.readouterr().err == "", "the compiler refused a header"
+
+
 def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path: Path, monkeypatch):
     make = """if True:
         import sys

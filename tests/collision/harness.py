@@ -140,7 +140,10 @@ class Bench:
         }
         for family in FAMILIES:
             if family == FAMILIES[0] or self.collision.has_pairs(family):
-                kernel, pairs = detect_kernels(scalar, family).detect, self.collision.pairs[family]
+                kernel, pairs = (
+                    detect_kernels(scalar, self.collision.kernels_of(family)).detect,
+                    self.collision.pairs[family],
+                )
                 launch(kernel, self.num_worlds, *sources, device=self.device, pairs=pairs, **named)
 
     def at_rest(self) -> wp.array:
@@ -183,7 +186,7 @@ class Bench:
             if self.collision.has_pairs(family):
                 named |= {"pairs": self.collision.pairs[family], "mujoco_pyramids": 0}
                 sources = (self.collision, inputs, slots.arrays())
-                kernel = evaluate_kernels(self.model.scalar, family, looping).evaluate
+                kernel = evaluate_kernels(self.model.scalar, self.collision.kernels_of(family), looping).evaluate
                 launch(kernel, threads, *sources, device=self.device, record_tape=family != ON_PLANE, **named)
                 tape = active_tape()
                 if tape is not None and family == ON_PLANE:

@@ -5,7 +5,8 @@ import pytest
 
 from tests.collision.harness import CLOSED_PAIRS, random_bench
 from tests.collision.oracle import NAMES, coal_distances
-from warp_kernels.types import BOX, CONVEX, ELLIPSOID, PLANE, SPHERE
+from warp_kernels.collision.pairs import BALL_PAIRS, BALLS, CLOSED_FORM
+from warp_kernels.types import BOX, CAPSULE, CONVEX, ELLIPSOID, PLANE, SPHERE
 
 WORLDS = 10_000
 MARGIN = 0.15
@@ -74,3 +75,24 @@ def test_friction_and_restitution_are_products(compared):
     active = slots.count.numpy() > 0
     for name in ("friction", "restitution"):
         np.testing.assert_allclose(out[name][0, active], bench.values[name].prod(axis=1)[active], rtol=1e-14)
+
+
+@pytest.mark.parametrize("types", sorted(BALL_PAIRS))
+def test_kernels_of_balls_alone_do_the_same(types):
+    """A model in which all pairs have a ball has kernels that leave out the rest: both ways, to rounding."""
+    alone, among_others = (random_bench(types, 300, seed=3) for _ in range(2))
+    among_others.collision._only_balls = False
+    assert [bench.collision.kernels_of(CLOSED_FORM) for bench in (alone, among_others)] == [BALLS, CLOSED_FORM]
+    slots, other_slots = (bench.detect(0.05) for bench in (alone, among_others))
+    for one, other in ((slots.pair, other_slots.pair), (slots.feature, other_slots.feature)):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+    found, others = alone.evaluate(slots), among_others.evaluate(slots)
+    cotangents = {name: np.ones_like(value) for name, value in found.items()}
+    back, others_back = alone.gradient(slots, cotangents), among_others.gradient(slots, cotangents)
+    for mine, theirs in ((found, others), (back, others_back)):
+        for name, value in mine.items():
+            np.testing.assert_allclose(value, theirs[name], rtol=1e-11, atol=1e-11, err_msg=name)
+
+
+def test_other_shapes_need_the_whole_family():
+    assert random_bench((CAPSULE, CAPSULE), 1, seed=0).collision.kernels_of(CLOSED_FORM) == CLOSED_FORM

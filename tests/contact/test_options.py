@@ -22,8 +22,9 @@ def test_refused(option, value):
 
 
 def test_defaults_are_those_documented():
-    options = sim.ContactOptions()
+    options = sim.Simulator(loose_box(), DT).contact
     assert (options.sweeps, options.friction, options.erp, options.cfm) == (50, "cone", 1.0, 0.0)
+    assert (options.law, options.impratio, options.noslip_iterations) == ("hard", 1.0, 0)
 
 
 def test_overflow_is_counted():

@@ -1,8 +1,5 @@
 """Models written as MJCF: MuJoCo's reading of the file, and ours, are the model."""
 
-import re
-import warnings
-
 import mujoco
 import numpy as np
 import pytest
@@ -14,7 +11,6 @@ from scipy.spatial.transform import Rotation
 import sim
 from scenes import golf, quadruped, throw
 from sim.exporters import write_mjcf
-from sim.importers.mjcf.notes import OF_THE_SOFT_LAW
 from sim.model.model import Mesh
 from tests.dynamics.trees import build, forests
 from tests.exporters.models import (
@@ -82,10 +78,7 @@ def test_robots_come_back(path, collapse_fixed, tmp_path):
     visual = path == ROBOTS["iiwa"] or path.suffix == ".xml"
     model = quietly(sim.load, path, dtype="float64", collapse_fixed=collapse_fixed, visual=visual)
     written = quietly(write_mjcf, tmp_path / "written.xml", model)
-    with warnings.catch_warnings():
-        # What is written says again how soft it is.
-        warnings.filterwarnings("ignore", message=f".*{re.escape(OF_THE_SOFT_LAW)}", category=sim.MJCFWarning)
-        again = strictly(sim.load, written, dtype="float64", collapse_fixed=collapse_fixed)
+    again = strictly(sim.load, written, dtype="float64", collapse_fixed=collapse_fixed)
     assert_mujoco_agrees(model, written)
     assert again.link_names == model.link_names
     assert_same_dynamics(model, again, *states(model))

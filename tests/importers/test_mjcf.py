@@ -283,15 +283,6 @@ NOTES = {
         {"after": '<actuator><general joint="j" gaintype="user"/></actuator>'},
         r"whose force law \(gaintype user\) has no counterpart",
     ),
-    "integrator": ({"before": '<option integrator="RK4"/>'}, r"mujoco_settings\(model\)\): integrator RK4"),
-    "softness": ({"geom": 'solref="0.01 1"'}, "used with MuJoCo's law alone.*: solref and solimp"),
-    "softness of equalities": (
-        {"after": '<equality><connect body1="b" body2="c" anchor="0 0 0" solref="0.01 1"/></equality>'},
-        "used with MuJoCo's law alone.*: solref and solimp",
-    ),
-    "margin": ({"geom": 'margin="0.01"'}, "alone.*: margin of geoms"),
-    "impratio": ({"before": '<option impratio="3"/>'}, "alone.*: impratio 3$"),
-    "noslip": ({"before": '<option noslip_iterations="3"/>'}, "alone.*: noslip_iterations 3$"),
     "sensor": (
         {"after": '<sensor><user dim="1"/></sensor>'},
         "left out: sensor 0 .*: there are no sensors of type",
@@ -330,6 +321,36 @@ NOTES = {
     ),
     "old attribute": ({"before": '<compiler settotalmass="3"/>'}, "settotalmass"),
 }
+
+
+# What the law "hard" doesn't use.
+OF_THE_SOFT_LAW = {
+    "integrator": ({"before": '<option integrator="RK4"/>'}, r"mujoco_settings\(model\)\): integrator RK4"),
+    "softness": ({"geom": 'solref="0.01 1"'}, "used with MuJoCo's law alone.*: solref and solimp"),
+    "softness of equalities": (
+        {"after": '<equality><connect body1="b" body2="c" anchor="0 0 0" solref="0.01 1"/></equality>'},
+        "used with MuJoCo's law alone.*: solref and solimp",
+    ),
+    "margin": ({"geom": 'margin="0.01"'}, "alone.*: margin of geoms"),
+    "impratio": ({"before": '<option impratio="3"/>'}, "alone.*: impratio 3$"),
+    "noslip": ({"before": '<option noslip_iterations="3"/>'}, "alone.*: noslip_iterations 3$"),
+}
+
+
+@pytest.mark.parametrize("case", OF_THE_SOFT_LAW)
+def test_what_a_hard_world_leaves_unused_is_reported(read, case):
+    """A file alone moves by MuJoCo's law, which uses it."""
+    parts, message = OF_THE_SOFT_LAW[case]
+    path = read(**parts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sim.load(path)
+    builder = sim.ModelBuilder()
+    builder.add_mjcf(path)
+    builder.add_sphere(radius=0.1, mass=1.0)
+    with pytest.warns(sim.MJCFWarning, match=message) as said:
+        builder.finalize()
+    assert str(said[0].message).startswith(f"{path}: ")
 
 
 @pytest.mark.parametrize("case", NOTES)

@@ -110,4 +110,5 @@ def test_every_module_of_kernels_has_these_functions():
     """One function makes them all. Without these functions, or those with checks, a module would look at signs."""
     made = {path.name for path in Path(warp_kernels.__path__[0]).rglob("*.py") if "get_module(" in path.read_text()}
     assert made == {"types.py"}
-    assert kernel_module("tests.options", wp.float32).options["extra_build_options"] is warp_kernels.types.BUILD_OPTIONS
+    for lanes, options in ((1, warp_kernels.types.BUILD_OPTIONS), (8, warp_kernels.types.LANE_BUILD_OPTIONS)):
+        assert kernel_module("tests.options", wp.float32, lanes).options["extra_build_options"] is options

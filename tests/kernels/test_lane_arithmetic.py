@@ -7,7 +7,7 @@ import pytest
 import warp as wp
 
 from warp_kernels.native import lane_arithmetic
-from warp_kernels.types import BUILD_OPTIONS, LANES
+from warp_kernels.types import LANE_BUILD_OPTIONS, LANES
 
 ROWS = 3
 NUMPY = {"add": np.add, "sub": np.subtract, "cw_mul": np.multiply, "cw_div": np.divide}
@@ -60,7 +60,7 @@ def two(name: str, precision: str, options: wp.ModuleBuildOptions) -> tuple[np.n
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_of_two_vectors(precision):
-    a, b, whole, rows = two("two", precision, BUILD_OPTIONS)
+    a, b, whole, rows = two("two", precision, LANE_BUILD_OPTIONS)
     for operation, *found in zip(NUMPY.values(), whole, rows, strict=True):
         for each in found:
             np.testing.assert_array_equal(each, operation(a, b))
@@ -69,7 +69,7 @@ def test_of_two_vectors(precision):
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_of_one_vector(precision):
     x = np.random.default_rng(1).standard_normal((1, ROWS, LANES)).astype(precision)
-    k = kernels("one", getattr(wp, precision), BUILD_OPTIONS)
+    k = kernels("one", getattr(wp, precision), LANE_BUILD_OPTIONS)
     whole = wp.zeros(3, dtype=k.matrix, device="cpu")
     rows = wp.zeros(3, dtype=k.vector, device="cpu")
     given = wp.array(x, dtype=k.matrix, device="cpu")

@@ -93,7 +93,7 @@ def test_files_keep_it(tmp_path, suffix):
     q, qd = swim(model)
     ends = []
     for each in (model, again):
-        simulator = sim.Simulator(each, 0.005, device="cpu")
+        simulator = sim.Simulator(each, 0.005, device="cpu", contact=sim.ContactOptions(law="hard"))
         ends.append(simulator.rollout(simulator.state(q, qd), steps=5).qd.numpy()[-1])
     np.testing.assert_allclose(ends[1], ends[0], atol=1e-10)
 

@@ -20,6 +20,7 @@ from sim.render import (
     write_mp4,
     write_png,
 )
+from sim.render.frames import TOGETHER
 from warp_kernels import types as codes
 
 CAMERA = Camera((0.0, -3.0, 1.2), (0.0, 0.0, 0.5), fov=45.0)
@@ -101,6 +102,21 @@ def test_pictures_are_deterministic_and_do_not_depend_on_their_order(device):
     np.testing.assert_array_equal(first, render_frames(model, motion, CAMERA, *SIZE, **options))
     np.testing.assert_array_equal(first[[3, 1]], render_frames(model, motion, CAMERA, *SIZE, frames=[3, 1], **options))
     assert (first[0] != first[3]).any()
+
+
+def test_frames_drawn_together_are_those_drawn_alone(device, monkeypatch):
+    """More frames than there are renderers, and than are drawn before the first is handed out."""
+    model, poses = scene()
+    count = TOGETHER + 3
+    motion = np.repeat(poses, count, axis=0)
+    motion[:, 0, 0] = np.linspace(-0.5, 0.5, count)
+    trail = Trail("path", motion[:, 0, :3])
+    renderer = Renderer(model, width=SIZE[0], height=SIZE[1], camera=CAMERA, trails=[trail], device=device)
+    alone = np.stack([renderer.draw(motion[frame], frame) for frame in range(count)])
+    for cores in (1, 3, 64):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        together = render_frames(model, motion, CAMERA, *SIZE, trails=[trail], device=device)
+        np.testing.assert_array_equal(together, alone)
 
 
 def test_depth_and_what_is_seen(device):

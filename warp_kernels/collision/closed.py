@@ -16,7 +16,7 @@ from warp_kernels.collision.capsules import LOWER, UPPER, capsule_functions
 from warp_kernels.collision.cylinders import cylinder_functions
 from warp_kernels.collision.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.hulls import hull_functions
-from warp_kernels.collision.pairs import ON_PLANE
+from warp_kernels.collision.pairs import BALLS, ON_PLANE
 from warp_kernels.collision.plane.contact import plane_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, NUM_GEOMETRY_TYPES, PLANE, SPHERE, warp_types
@@ -28,8 +28,8 @@ def pair_kind(type_a: int, type_b: int) -> int:
 
 
 @functools.cache
-def closed_form_functions(scalar: Any, family: str) -> SimpleNamespace:
-    """Warp functions of one precision, for ON_PLANE or CLOSED_FORM. Poses are relative to the reference of the pair.
+def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
+    """Warp functions of one precision, for ON_PLANE, CLOSED_FORM or BALLS. Poses are relative to the reference of the pair.
 
     The pairs are branches and no loop over a table of functions: with that the adjoint of ``evaluate`` takes 1.2 times as
     long.
@@ -40,8 +40,9 @@ def closed_form_functions(scalar: Any, family: str) -> SimpleNamespace:
     balls = ball_functions(scalar)
     boxes = box_functions(scalar)
     capsules = capsule_functions(scalar)
-    cylinders = cylinder_functions(scalar)
-    ellipsoids = ellipsoid_functions(scalar)
+    nothing = SimpleNamespace()
+    cylinders = nothing if kernels in (ON_PLANE, BALLS) else cylinder_functions(scalar)
+    ellipsoids = nothing if kernels in (ON_PLANE, BALLS) else ellipsoid_functions(scalar)
     hulls = hull_functions(scalar)
     plane = plane_functions(scalar)
 
@@ -80,7 +81,7 @@ def closed_form_functions(scalar: Any, family: str) -> SimpleNamespace:
             place = geometries.hull_vertices[geometries.vertex_start[b] + feature]
         return place
 
-    if family == ON_PLANE:
+    if kernels == ON_PLANE:
 
         @wp.func
         def closed_features(
@@ -124,15 +125,16 @@ def closed_form_functions(scalar: Any, family: str) -> SimpleNamespace:
             """Up to four features of a pair that may be within the margin, in ascending order; -1 stands for none."""
             kind = geometries.type[a] * NUM_GEOMETRY_TYPES + geometries.type[b]
             features = wp.vec4i(0, -1, -1, -1)
-            if kind == wp.static(pair_kind(PLANE, CYLINDER)):
-                features = cylinders.rim_features(pose_b, plane.plane_normal(pose_a))
-            elif kind == wp.static(pair_kind(SPHERE, CAPSULE)):
+            if kind == wp.static(pair_kind(SPHERE, CAPSULE)):
                 features = wp.vec4i(capsules.sphere_capsule_feature(pose_a, pose_b, size_b), -1, -1, -1)
             elif kind == wp.static(pair_kind(SPHERE, BOX)):
                 features = wp.vec4i(boxes.sphere_box_feature(pose_a, pose_b, size_b), -1, -1, -1)
-            elif kind == wp.static(pair_kind(CAPSULE, CAPSULE)):
-                both = capsules.capsule_capsule_features(pose_a, size_a, pose_b, size_b)
-                features = wp.vec4i(both[0], both[1], -1, -1)
+            elif wp.static(kernels != BALLS):
+                if kind == wp.static(pair_kind(PLANE, CYLINDER)):
+                    features = cylinders.rim_features(pose_b, plane.plane_normal(pose_a))
+                elif kind == wp.static(pair_kind(CAPSULE, CAPSULE)):
+                    both = capsules.capsule_capsule_features(pose_a, size_a, pose_b, size_b)
+                    features = wp.vec4i(both[0], both[1], -1, -1)
             return features
 
         @wp.func
@@ -147,22 +149,23 @@ def closed_form_functions(scalar: Any, family: str) -> SimpleNamespace:
             distance = scalar(0.0)
             point = vec3()
             normal = vec3()
-            if kind == wp.static(pair_kind(PLANE, CYLINDER)):
-                rim = cylinders.rim_point(feature, pose_b, size_b, plane.plane_normal(pose_a))
-                distance, point, normal = plane.plane_ball(pose_a, rim, scalar(0.0))
-            elif kind == wp.static(pair_kind(PLANE, ELLIPSOID)):
-                lowest = ellipsoids.lowest_point(pose_b, size_b, plane.plane_normal(pose_a))
-                distance, point, normal = plane.plane_ball(pose_a, lowest, scalar(0.0))
-            elif kind == wp.static(pair_kind(SPHERE, SPHERE)):
+            if kind == wp.static(pair_kind(SPHERE, SPHERE)):
                 distance, point, normal = balls.ball_ball(centre_a, size_a[0], centre_b, size_b[0])
             elif kind == wp.static(pair_kind(SPHERE, CAPSULE)):
                 distance, point, normal = capsules.sphere_capsule(feature, pose_a, size_a, pose_b, size_b)
             elif kind == wp.static(pair_kind(SPHERE, BOX)):
                 distance, point, normal = boxes.sphere_box(feature, pose_a, size_a, pose_b, size_b)
-            elif kind == wp.static(pair_kind(SPHERE, ELLIPSOID)):
-                distance, point, normal = ellipsoids.sphere_ellipsoid(pose_a, size_a[0], pose_b, size_b)
-            elif kind == wp.static(pair_kind(CAPSULE, CAPSULE)):
-                distance, point, normal = capsules.capsule_capsule(feature, pose_a, size_a, pose_b, size_b)
+            elif wp.static(kernels != BALLS):
+                if kind == wp.static(pair_kind(PLANE, CYLINDER)):
+                    rim = cylinders.rim_point(feature, pose_b, size_b, plane.plane_normal(pose_a))
+                    distance, point, normal = plane.plane_ball(pose_a, rim, scalar(0.0))
+                elif kind == wp.static(pair_kind(PLANE, ELLIPSOID)):
+                    lowest = ellipsoids.lowest_point(pose_b, size_b, plane.plane_normal(pose_a))
+                    distance, point, normal = plane.plane_ball(pose_a, lowest, scalar(0.0))
+                elif kind == wp.static(pair_kind(SPHERE, ELLIPSOID)):
+                    distance, point, normal = ellipsoids.sphere_ellipsoid(pose_a, size_a[0], pose_b, size_b)
+                elif kind == wp.static(pair_kind(CAPSULE, CAPSULE)):
+                    distance, point, normal = capsules.capsule_capsule(feature, pose_a, size_a, pose_b, size_b)
             return distance, point, normal
 
     @wp.func

@@ -20,7 +20,9 @@ from warp_kernels.collision.pairs import (
     HULLS,
     ON_PLANE,
     ON_TRIANGLES,
+    PAIR_KERNELS,
     ROUND,
+    base_family,
     ground_of,
 )
 from warp_kernels.collision.structs import Pairs, collision_structs
@@ -29,31 +31,34 @@ from warp_kernels.collision.touch.search import DONE, PLACE, SLOP, START, touch_
 from warp_kernels.types import PLANE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
-VARIANTS = {"detect_kernels": [(family,) for family in FAMILIES]}
+VARIANTS = {"detect_kernels": [(name,) for name in PAIR_KERNELS]}
 
 
 @functools.cache
-def detect_kernels(scalar: Any, family: str) -> SimpleNamespace:
-    """Kernel ``detect`` of one precision and family of pairs, launched over (world,), one family after the other."""
+def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
+    """Kernel ``detect`` of one precision and name of PAIR_KERNELS, launched over (world,), one family after the other."""
+    family = base_family(name)
     t = warp_types(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     frame = geometry_frame_functions(scalar)
     structs = collision_structs(scalar)
     Geometries, PackedShapes, Triangles = structs.Geometries, structs.PackedShapes, structs.Triangles
     bounds = bounding_functions(scalar)
-    closed = closed_form_functions(scalar, family)
-    convex = convex_detection_functions(scalar)
+    closed = closed_form_functions(scalar, name)
     touch = touch_functions(scalar)
-    balls = inner_ball_functions(scalar)
-    hulls = field_hull_functions(scalar, ground_of(family))
-    over_field = field_touch_functions(scalar, family)
-    module = kernel_module(f"collision.detect_{family}", scalar)
     on_field = family in ROUND or family in HULLS
+    # Only what the family needs: Python takes half a second to read all.
+    nothing = SimpleNamespace()
+    convex = convex_detection_functions(scalar) if family == CONVEX_SHAPES else nothing
+    balls = inner_ball_functions(scalar) if family == CONVEX_SHAPES else nothing
+    hulls = field_hull_functions(scalar, ground_of(family)) if on_field else nothing
+    over_field = field_touch_functions(scalar, family) if on_field else nothing
+    module = kernel_module(f"collision.detect_{name}", scalar)
     if on_field:
         # Unrolled loops over kinds, parts and stages make the code many times as long, and no faster.
         wp.set_module_options({"max_unroll": 1}, module)
 
-    @wp.kernel(name=f"detect_{family}", module=module, enable_backward=False)
+    @wp.kernel(name=f"detect_{name}", module=module, enable_backward=False)
     @used_arguments_only
     def detect(
         # Model

@@ -12,33 +12,45 @@ from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.materials import material_functions
-from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, HULLS, ON_PLANE, ON_TRIANGLES, ROUND, ground_of
+from warp_kernels.collision.pairs import (
+    CONVEX_SHAPES,
+    HULLS,
+    ON_PLANE,
+    ON_TRIANGLES,
+    PAIR_KERNELS,
+    ROUND,
+    base_family,
+    ground_of,
+)
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import touch_functions
 from warp_kernels.types import CAPSULE, PLANE, kernel_module, warp_types
 from warp_kernels.variants import looped_over_slots, used_arguments_only
 
-VARIANTS = {"evaluate_kernels": [(family,) for family in FAMILIES]}
+VARIANTS = {"evaluate_kernels": [(name,) for name in PAIR_KERNELS]}
 
 
 @functools.cache
-def evaluate_kernels(scalar: Any, family: str, looping: bool) -> SimpleNamespace:
-    """Kernel ``evaluate`` of one precision and family of pairs, over (slot, world), or worlds if ``looping``."""
+def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
+    """Kernel ``evaluate`` of one precision and name of PAIR_KERNELS, over (slot, world), or worlds if ``looping``."""
+    family = base_family(name)
     t = warp_types(scalar)
     vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
     touch = touch_functions(scalar)
-    balls = inner_ball_functions(scalar)
     frame = geometry_frame_functions(scalar)
     structs = collision_structs(scalar)
     Geometries, PackedShapes, Triangles = structs.Geometries, structs.PackedShapes, structs.Triangles
     materials = material_functions(scalar)
-    closed = closed_form_functions(scalar, family)
-    convex = convex_contact_functions(scalar)
-    field = field_contact_functions(scalar, ground_of(family))
-    hulls = hull_contact_functions(scalar, ground_of(family))
+    closed = closed_form_functions(scalar, name)
+    # Only what the family needs, as in detect.py.
+    nothing = SimpleNamespace()
+    convex = convex_contact_functions(scalar) if family == CONVEX_SHAPES else nothing
+    balls = inner_ball_functions(scalar) if family == CONVEX_SHAPES else nothing
+    field = field_contact_functions(scalar, ground_of(family)) if family in ROUND else nothing
+    hulls = hull_contact_functions(scalar, ground_of(family)) if family in HULLS else nothing
     Data = Triangles if family in ON_TRIANGLES else wp.array2d(dtype=scalar)
-    module = kernel_module(f"collision.evaluate_{family}", scalar, looping=looping)
+    module = kernel_module(f"collision.evaluate_{name}", scalar, looping=looping)
 
     @wp.func
     def contact_in_slot(
@@ -75,7 +87,7 @@ def evaluate_kernels(scalar: Any, family: str, looping: bool) -> SimpleNamespace
             )  # fmt: skip
         return closed.closed_contact(geometries, a, b, feature, pose_a, size_a, pose_b, size_b)
 
-    @wp.kernel(name=f"evaluate_{family}", module=module, enable_backward=family != ON_PLANE)
+    @wp.kernel(name=f"evaluate_{name}", module=module, enable_backward=family != ON_PLANE)
     @looped_over_slots(looping)
     @used_arguments_only
     def evaluate(

@@ -15,6 +15,9 @@ ROUND_ON_FIELD = "round_on_field"  # round bodies on heightfields: field/candida
 HULL_ON_FIELD = "hull_on_field"  # boxes and convex meshes on heightfields: field/hull
 ROUND_ON_MESH = "round_on_mesh"  # the same on static triangle meshes
 HULL_ON_MESH = "hull_on_mesh"
+# In place of CLOSED_FORM where all pairs of a model are among BALL_PAIRS: the same with the other shapes left out, which take more
+# than half the time to compile.
+BALLS = "balls"
 FAMILIES = (ON_PLANE, CLOSED_FORM, CONVEX_SHAPES, ROUND_ON_FIELD, HULL_ON_FIELD, ROUND_ON_MESH, HULL_ON_MESH)
 
 # What a body of the last four families lies on, see field/surface.py.
@@ -72,3 +75,12 @@ COLLISION_PAIRS = {
     (ELLIPSOID, HEIGHTFIELD): (ROUND_ON_FIELD, 4),
     (ELLIPSOID, MESH): (ROUND_ON_MESH, 4),
 }
+BALL_PAIRS = frozenset({(SPHERE, SPHERE), (SPHERE, CAPSULE), (SPHERE, BOX)})
+
+# What kernels are made for.
+PAIR_KERNELS = (*FAMILIES, BALLS)
+
+
+def base_family(name: str) -> str:
+    """The family of the pairs that kernels of a name of PAIR_KERNELS work on."""
+    return CLOSED_FORM if name == BALLS else name

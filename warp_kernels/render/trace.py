@@ -337,7 +337,7 @@ def render_kernels() -> SimpleNamespace:
         for k in range(3):
             pixels[row, column, k] = wp.uint8(wp.clamp(encode(light[k]) + 0.5, 0.0, 255.0))
 
-    @wp.kernel(module=mod, enable_backward=False)
+    @wp.kernel(module=kernel_module("render_survey", wp.float32), enable_backward=False)
     def survey_pixels(
         # Model
         view: View,

@@ -34,8 +34,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     factor = factor_kernels(scalar)
     products = product_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
-    module, adjoint_module, response_module = (
-        kernel_module(name, scalar) for name in ("impulse", "impulse_adjoint", "responses")
+    module, adjoint_module, push_module, response_module = (
+        kernel_module(name, scalar) for name in ("impulse", "impulse_adjoint", "impulse_pushes", "responses")
     )
 
     @wp.kernel(module=module, enable_backward=False)
@@ -67,7 +67,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(nv):
             qd_solved[world, k] = qd[world, k] + dt * qdd[world, k] + response[k, world]
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=push_module, enable_backward=False)
     def push_impulses(
         # Model
         paths: Paths,
@@ -85,7 +85,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for constraint in range(constraints.count[world]):
             products.add_push(constraint, impulse[constraint, world], world, paths, constraints, row, response)
 
-    @wp.kernel(module=adjoint_module, enable_backward=False)
+    @wp.kernel(module=push_module, enable_backward=False)
     def push_weights(
         # Model
         paths: Paths,

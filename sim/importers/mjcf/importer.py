@@ -14,7 +14,15 @@ from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
 from sim.importers.mjcf.file import MJCFFile, read_mjcf
 from sim.importers.mjcf.medium import add_medium
-from sim.importers.mjcf.notes import apply_flags, gravity, refuse_bodies, refuse_numbers, refuse_states, warn_of
+from sim.importers.mjcf.notes import (
+    apply_flags,
+    gravity,
+    of_the_soft_law,
+    refuse_bodies,
+    refuse_numbers,
+    refuse_states,
+    warn_of,
+)
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.sensors import add_sensors
 from sim.importers.mjcf.shapes import add_geometries
@@ -65,8 +73,9 @@ def add_mjcf(
       above are drawn only where a body has no others.
     - Pairs of the file have MuJoCo's friction: the larger one of the two geoms, that of the one with priority, or that
       of ``<pair>``. With what else is in the scene it is the product.
-    - ``solref``, ``solimp`` and ``margin`` of geoms, limits and dry friction are those of the law "mujoco", see
-      :class:`sim.ContactOptions`; the law "hard" doesn't use them.
+    - A model that is wholly from MJCF files is stepped by the law "mujoco" where :class:`sim.ContactOptions` name no
+      law. ``solref``, ``solimp`` and ``margin`` of geoms, limits and dry friction are those of that law; the law "hard"
+      doesn't use them.
     - Mocap bodies become links on kinematic fixed joints: their poses are entries of the parameter ``joint_placement``.
     - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
     - Gravity of the file, unless it is the default, becomes that of the world. Time step, integrator, cone,
@@ -92,6 +101,7 @@ def add_mjcf(
         refuse_numbers(file)
         refuse_states(file)
         reader = Reader(file, builder, "" if name is None else f"{name}/", base)
+        before = builder.elements()
         reader.notes += apply_flags(file)
         _set_gravity(reader)
         links, joints = add_tree(reader)
@@ -110,6 +120,8 @@ def add_mjcf(
             label, links, joints, keyframes=_keyframes(reader, inputs), timestep=float(file.model.opt.timestep),
             mujoco=_options(file),
         )  # fmt: skip
+        builder.from_mujoco += builder.elements() - before
+        builder.soft_notes += of_the_soft_law(file)
         warn_of(file, reader.notes)
     return part
 

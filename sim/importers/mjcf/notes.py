@@ -150,16 +150,15 @@ def gravity(file: MJCFFile) -> np.ndarray:
 
 
 def warn_of(file: MJCFFile, further: list[str]) -> None:
-    """Report what is left out of a file in one warning, and in another what it has for MuJoCo's law alone.
+    """Report what is left out of a file in one warning.
 
     Args:
         file: the file.
         further: notes of the parts of the importer.
     """
     left = [*file.warnings, *_forces(file), *_settings(file), *further]
-    for note in (_listed(left), _of_the_soft_law(file)):
-        if note:
-            warnings.warn(f"{file.path}: {note}", MJCFWarning, stacklevel=4)
+    if left:
+        warnings.warn(f"{file.path}: {_listed(left)}", MJCFWarning, stacklevel=4)
 
 
 def _listed(notes: list[str]) -> str:
@@ -216,8 +215,8 @@ def _settings(file: MJCFFile) -> list[str]:
     return [f"ignored: {'; '.join(ignored)}"] if ignored else []
 
 
-def _of_the_soft_law(file: MJCFFile) -> str:
-    """What the law "hard" doesn't use; empty where there is nothing."""
+def of_the_soft_law(file: MJCFFile) -> list[str]:
+    """A note of what the law "hard" doesn't use; empty where there is nothing."""
     option, integrators = file.model.opt, file.mujoco.mjtIntegrator
     softness = [
         what
@@ -232,7 +231,7 @@ def _of_the_soft_law(file: MJCFFile) -> str:
         )
         if present
     ]
-    return f"{OF_THE_SOFT_LAW}: {'; '.join(softness)}" if softness else ""
+    return [f"{file.path}: {OF_THE_SOFT_LAW}: {'; '.join(softness)}"] if softness else []
 
 
 def _is_soft(file: MJCFFile, parts: Iterable[str]) -> bool:

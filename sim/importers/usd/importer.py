@@ -40,6 +40,7 @@ from sim.model.model import Part
 from sim.model.spec_checks import pose
 from sim.model.specs import IDENTITY_QUATERNION, Vector
 from sim.usd.annotations import agreed
+from sim.usd.parts import is_by_mujoco
 
 
 def add_usd(
@@ -92,7 +93,10 @@ def add_usd(
     reader = Reader(builder, scene, base, "" if name is None else f"{name}/", drives, friction, restitution, threshold)
     # Results of extreme numbers are checked where they are used; NumPy need not warn before.
     with readable(scene.path), all_or_nothing(builder), np.errstate(over="ignore", invalid="ignore"):
+        before = builder.elements()
         parts = _read(reader, visual, collision)
+        if is_by_mujoco(scene.stage):
+            builder.from_mujoco += builder.elements() - before
     for note in dict.fromkeys(scene.notes):
         warnings.warn(f"{scene.path}: {note}", USDWarning, stacklevel=3)
     return parts

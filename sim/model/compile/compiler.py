@@ -17,6 +17,7 @@ from sim.model.compile.bodies import (
 from sim.model.compile.constraints import centre_of_mass, coupled_dofs, fit_followers, place_anchors
 from sim.model.compile.dofs import DofLayout, lay_out_dofs
 from sim.model.compile.exclusions import excluded_pairs, pair_frictions, pair_softness
+from sim.model.compile.law import own_law
 from sim.model.compile.parameters import collect_parameters
 from sim.model.compile.ranges import check_range
 from sim.model.compile.tendons import lay_out_tendons
@@ -115,6 +116,7 @@ def _model(
         frames=tuple(frames),
         geometries=tuple(geometries),
         parts=tuple(world.parts),
+        mujoco=own_law(world),
         excluded_pairs=excluded,
         pair_frictions=pair_frictions(world),
         pair_softness=pair_softness(world),

@@ -4,7 +4,6 @@ The kernels of :mod:`warp_kernels.solver.tendons` do the same, with gradients.
 """
 
 import numpy as np
-from scipy.optimize import brentq
 
 # Below this a number is zero.
 TINY = 1e-15
@@ -101,6 +100,8 @@ def _inside(ends: np.ndarray, radius: float) -> tuple[np.ndarray, float] | None:
 
     def gap(z: float) -> float:
         return float(np.arcsin(one * z) + np.arcsin(other * z) - 2.0 * np.arcsin(z) + abs(between))
+
+    from scipy.optimize import brentq  # which takes longer to import than all else here
 
     z = np.sign(between) * (brentq(gap, 0.0, 1.0, xtol=1e-15, rtol=1e-14) if gap(1.0) < 0.0 else 1.0)
     angle = np.arcsin(z) - np.arcsin(one * z)

@@ -69,7 +69,7 @@ class GridCollision(CollisionModel):
         families = _families(model, self._in_cells, pairs)
         self._families = [family for family in FAMILIES if family in families.values()]
         self.num_pairs = self.num_families = len(self._families)
-        self._without_plane = any(codes.PLANE not in types for types in families)
+        self._set_types(families)
         self.grid = self._grid(model, members, pairs, families, radius, margin)
         packed = {kind for types, family in families.items() if family == CONVEX_SHAPES for kind in types}
         on_ground = [pair for pair in pairs if FAMILIES[family_of(model, *pair)] in HULLS]

@@ -19,7 +19,15 @@ from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull.contact import EDGE_KINDS
 from warp_kernels.collision.near import WORD
-from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULLS
+from warp_kernels.collision.pairs import (
+    BALL_PAIRS,
+    BALLS,
+    CLOSED_FORM,
+    COLLISION_PAIRS,
+    CONVEX_SHAPES,
+    FAMILIES,
+    HULLS,
+)
 from warp_kernels.collision.structs import Pairs, collision_structs
 
 # Geometries that move, of which all pairs are listed once for a model. Beyond, a grid finds near ones in every step.
@@ -143,7 +151,7 @@ class CollisionModel:
             family: self._pairs_between(first, end, first_bit=first, end_bit=end, room=0)
             for family, (first, end) in zip(FAMILIES, itertools.pairwise(starts), strict=True)
         }
-        self._without_plane = any(model.geometries[i].type != codes.PLANE for i in pair_a)
+        self._set_types({_types(model, i, j) for i, j in zip(pair_a, pair_b, strict=True)})
         convex, *grounds = (
             np.arange(self.pairs[family].first, self.pairs[family].end) for family in (CONVEX_SHAPES, *HULLS)
         )
@@ -167,6 +175,12 @@ class CollisionModel:
         self.sensor = self._integers(sensor)
         self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
         self.geometries = self._geometries(model)
+
+    def _set_types(self, types: Iterable[tuple[int, int]]) -> None:
+        """Note what depends on the types of all pairs."""
+        present = set(types)
+        self._without_plane = any(codes.PLANE not in pair for pair in present)
+        self._only_balls = all(pair in BALL_PAIRS for pair in present if COLLISION_PAIRS[pair][0] == CLOSED_FORM)
 
     def _pairs_between(self, first: int, end: int, **bits: int) -> Any:
         """The pairs of one family."""
@@ -249,6 +263,10 @@ class CollisionModel:
     def has_turning_pairs(self) -> bool:
         """Whether there are pairs whose normal depends on how they move; see :mod:`warp_kernels.collision.touch`."""
         return self._without_plane
+
+    def kernels_of(self, family: str) -> str:
+        """The name of a family's kernels, among :data:`warp_kernels.collision.pairs.PAIR_KERNELS`."""
+        return BALLS if family == CLOSED_FORM and self._only_balls else family
 
     def has_pairs(self, family: str) -> bool:
         """Whether there are pairs of a family."""

@@ -87,7 +87,7 @@ def _detect(step: Workspace) -> None:
     for family in FAMILIES:
         # The first family sets the number of contacts, the others add to it.
         if family == FAMILIES[0] or step.collision.has_pairs(family):
-            kernel = detect_kernels(step.scalar, family).detect
+            kernel = detect_kernels(step.scalar, step.collision.kernels_of(family)).detect
             pairs = step.collision.pairs[family]
             _launch(step, kernel, step.num_worlds, record_tape=False, pairs=pairs, **reach)
 
@@ -96,7 +96,7 @@ def _evaluate(step: Workspace) -> None:
     mujoco_pyramids = int(step.by_mujoco and step.contact_options.friction == "pyramid")
     for family in FAMILIES:
         if step.collision.has_pairs(family):
-            kernel = evaluate_kernels(step.scalar, family, step.looping).evaluate
+            kernel = evaluate_kernels(step.scalar, step.collision.kernels_of(family), step.looping).evaluate
             named = {"pairs": step.collision.pairs[family], "mujoco_pyramids": mujoco_pyramids}
             _launch(step, kernel, step.slots, record_tape=family != ON_PLANE, **named)
             tape = active_tape()

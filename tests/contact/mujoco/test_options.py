@@ -1,5 +1,7 @@
 """What the law "mujoco" takes, and what it refuses."""
 
+import mujoco
+import numpy as np
 import pytest
 
 import sim
@@ -17,7 +19,7 @@ def model(**ball: float) -> sim.Model:
     [
         ({"law": "soft"}, "law is 'soft'; it must be 'hard' or 'mujoco'"),
         ({"law": "mujoco", "solver": "pgs"}, "law='mujoco' is for solver='newton'"),
-        ({"solref": (0.02, 1.0)}, 'solref is for law="mujoco"; the law is "hard"'),
+        ({"law": "hard", "solref": (0.02, 1.0)}, 'solref is for law="mujoco"; the law is "hard"'),
         ({"law": "mujoco", "regularisation": 0.01}, 'regularisation is for law="hard"; the law is "mujoco"'),
         ({"law": "mujoco", "solref": (0.01, -1.0)}, r"solref is \[0.01, -1.0\]; it must be a time constant"),
         (
@@ -30,7 +32,7 @@ def model(**ball: float) -> sim.Model:
         ({"law": "mujoco", "solref": (float("inf"), 1.0)}, r"solref is \[inf, 1.0\].*infinite"),
         ({"law": "mujoco", "noslip_iterations": -1}, "noslip_iterations is -1; it must be a whole number"),
         ({"law": "mujoco", "noslip_tolerance": -1.0}, "noslip_tolerance is -1.0; it must not be negative"),
-        ({"noslip_iterations": 3}, 'noslip_iterations is for law="mujoco"; the law is "hard"'),
+        ({"law": "hard", "noslip_iterations": 3}, 'noslip_iterations is for law="mujoco"; the law is "hard"'),
     ],
 )
 def test_refused_options(options, said):
@@ -58,3 +60,24 @@ def test_refused_parameters():
         simulator.set_parameter("regularisation", 0.01)
     with pytest.raises(sim.ModelError, match="unknown parameter 'solref'"):
         sim.Simulator(model(), 0.004).set_parameter("solref", [0.02, 1.0])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_body_that_turns_about_its_centre_of_mass(tmp_path, dtype):
+    """Its point that MuJoCo weighs doesn't move, so that its contacts are as hard as numbers can tell."""
+    path = tmp_path / "seesaw.xml"
+    path.write_text(
+        '<mujoco><option timestep="0.002" tolerance="0" iterations="200"/><worldbody><geom type="plane" size="1 1 1"/>'
+        '<body pos="0 0 0.097"><joint axis="0 1 0"/><geom size="0.1" pos="0.3 0 0"/><geom size="0.1" pos="-0.3 0 0"/>'
+        "</body></worldbody></mujoco>"
+    )
+    peer = mujoco.MjModel.from_xml_path(str(path))
+    assert peer.body_invweight0[1, 0] < 1e-15 < peer.body_invweight0[1, 1]
+    model = sim.load(path, dtype=dtype)
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model))
+    data = mujoco.MjData(peer)
+    data.qvel = (0.4,)
+    mujoco.mj_step(peer, data)
+    end = simulator.step(simulator.state(model.q0, [0.4]))
+    # What rounding leaves of rows that are so much stiffer than the body.
+    np.testing.assert_allclose(end.qd.numpy()[0], data.qvel, atol=1e-7 if dtype == "float64" else 5e-3)

@@ -89,5 +89,7 @@ def test_what_is_refused(tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", sim.MJCFWarning)
             both.add_mjcf(path, name=integrator, position=(0, 5 * number, 0))
+    with pytest.warns(sim.MJCFWarning, match="used with MuJoCo's law alone"):
+        model = both.finalize()
     with pytest.raises(sim.ModelError, match="the parts RK4, Euler have different options"):
-        sim.mujoco_settings(both.finalize())
+        sim.mujoco_settings(model)

@@ -96,7 +96,7 @@ NAMES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("contact", [CONTACT, sim.ContactOptions(), sim.ContactOptions(solver="pgs")],
+@pytest.mark.parametrize("contact", [CONTACT, sim.ContactOptions(law="hard"), sim.ContactOptions(solver="pgs")],
                          ids=["mujoco", "hard", "pgs"])  # fmt: skip
 def test_gradients(tmp_path, contact):
     model = load_quietly(written(tmp_path))

@@ -13,13 +13,16 @@ from sim.errors import ModelError
 from sim.model.model import Geometry, Model
 from sim.model.softness import Softness
 from sim.model.tendons.course import tendon_places
-from sim.simulation.stepping.collision import CollisionModel
+from sim.simulation.stepping.collision import CollisionModel, radius_of
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.transmission.reach import pair_reach
 from warp_kernels.types import FREE, SPHERICAL, warp_types
 
 # MuJoCo's smallest number that isn't zero.
 SMALLEST = 1e-15
+# Of the inverse mass that a rotation of a geometry's link gives to its rim, what its own is at least: a link whose
+# centre of mass lies on its hinge has none, and MuJoCo then takes contacts to be harder than numbers can tell.
+LEAST_SHARE = {"float64": 1e-8, "float32": 1e-4}
 
 
 class MujocoLaw:
@@ -49,7 +52,8 @@ class MujocoLaw:
     def __init__(self, model: Model, collision: CollisionModel):
         device, t = collision.pair_a.device, warp_types(model.scalar)
         weights = InverseWeights(replace(model, dtype="float64"))
-        self.geometry_inverse_weight: wp.array = wp.array(weights.geometries(), dtype=model.scalar, device=device)
+        of_geometries = weights.geometries(LEAST_SHARE[model.dtype])
+        self.geometry_inverse_weight: wp.array = wp.array(of_geometries, dtype=model.scalar, device=device)
         self.anchor_inverse_weight: wp.array = wp.array(weights.anchors(), dtype=t.vec2, device=device)
         self.dof_inverse_weight: wp.array = wp.array(weights.dofs(), dtype=model.scalar, device=device)
         equalities = model.equalities
@@ -162,9 +166,15 @@ class InverseWeights:
         """Likewise of rotations."""
         return 0.0 if link < 0 else self._mean(self._rows[link, :3])
 
-    def geometries(self) -> np.ndarray:
-        """Where each geometry is weighed [num_geometries]."""
-        return np.array([self.translation(each.link, each.weighed_at) for each in self.model.geometries])
+    def geometries(self, share: float) -> np.ndarray:
+        """Where each geometry is weighed, but no less than a share of what a rotation moves it by [num_geometries]."""
+        found = [self.translation(each.link, each.weighed_at) for each in self.model.geometries]
+        for number, each in enumerate(self.model.geometries):
+            if each.link >= 0 and each.collides:
+                reach = float(np.linalg.norm(each.placement[:3])) + radius_of(each)
+                least = share * reach**2 * self.rotation(each.link)
+                found[number] = max(found[number], least if np.isfinite(least) else 0.0)
+        return np.array(found)
 
     def anchors(self) -> np.ndarray:
         """Of both links of each point and weld constraint together: translation and rotation [num_anchors, 2]."""
