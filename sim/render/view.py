@@ -226,22 +226,31 @@ class Outermost:
     DIRECTIONS = np.array([d for d in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
 
     def __init__(self, num_links: int):
+        self._num_links = num_links
         self._reach = np.full((num_links, len(self.DIRECTIONS)), -np.inf)
-        self._poses = np.zeros((num_links, len(self.DIRECTIONS), num_links, 7))
+        # Each pose of the whole world is kept once, for all links and directions that it is the outermost of.
+        self._number = np.full(self._reach.shape, -1)
+        self._kept: dict[int, np.ndarray] = {}
+        self._added = 0
 
     def add(self, poses: np.ndarray) -> None:
         """Add the poses of one frame [num_worlds, num_links, 7]."""
         out = poses[:, :, :3] @ self.DIRECTIONS.T
         world = out.argmax(axis=0)
         furthest = np.take_along_axis(out, world[None], axis=0)[0]
-        link, direction = np.nonzero(furthest > self._reach)
-        self._poses[link, direction] = poses[world[link, direction]]
-        self._reach[link, direction] = furthest[link, direction]
+        better = furthest > self._reach
+        if not better.any():
+            return
+        self._reach[better] = furthest[better]
+        self._number[better] = self._added + world[better]
+        self._kept |= {self._added + one: np.array(poses[one]) for one in np.unique(world[better]).tolist()}
+        self._kept = {number: self._kept[number] for number in np.unique(self._number).tolist()}
+        self._added += len(poses)
 
     @property
     def poses(self) -> np.ndarray:
         """The collected poses [n, num_links, 7]; for a model without links [1, 0, 7]."""
-        return self._poses.reshape(max(self._reach.size, 1), *self._poses.shape[-2:])
+        return np.array(list(self._kept.values())).reshape(max(len(self._kept), 1), self._num_links, 7)
 
 
 def fit_camera(

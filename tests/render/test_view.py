@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.render import Camera, Marker, fit_camera
+from sim.render import Camera, Marker, Outermost, fit_camera
 from sim.render.view import check_poses
 
 
@@ -50,3 +50,22 @@ def test_bad_cameras_and_poses_are_refused():
         check_poses(ball_model(), poses)
     with pytest.raises(sim.ModelError, match="zero quaternion"):
         check_poses(ball_model(), np.zeros((1, 1, 7)))
+
+
+def test_outermost_poses_are_kept_once():
+    """Of a motion those of the ends remain, each once; a world of many links takes the memory of a few."""
+    rng = np.random.default_rng(0)
+    poses = rng.uniform(-1.0, 1.0, (40, 1, 3, 7))
+    outermost = Outermost(3)
+    for frame in poses:
+        outermost.add(frame)
+    found = outermost.poses
+    assert len(found) < 40
+    assert len(np.unique(found, axis=0)) == len(found)
+    for direction in Outermost.DIRECTIONS:
+        reach = (poses[:, 0, :, :3] @ direction).max(axis=0)
+        np.testing.assert_allclose((found[..., :3] @ direction).max(axis=0), reach, atol=1e-15)
+    many = Outermost(2000)
+    many.add(rng.uniform(-1.0, 1.0, (1, 2000, 7)))
+    assert many.poses.shape == (1, 2000, 7)
+    assert Outermost(0).poses.shape == (1, 0, 7)
