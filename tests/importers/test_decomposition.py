@@ -103,8 +103,7 @@ def test_a_mesh_is_taken_apart_once(folder, kind, monkeypatch):
 
 
 def test_what_the_file_says_of_pairs_is_of_every_piece(folder):
-    with pytest.warns(sim.MJCFWarning):
-        model = sim.load(folder / "r.xml", decompose=0.05)
+    model = sim.load(folder / "r.xml", decompose=0.05)
     names = [each.name for each in model.geometries]
     pieces = [names.index(f"ell/{number}") for number in range(2)]
     apart, other = names.index("apart"), names.index("other")

@@ -1,0 +1,171 @@
+"""How far motions part from MuJoCo's after a contact, each engine with its own collision detection, file by file.
+
+pip download --no-deps gymnasium gymnasium-robotics dm_control robosuite; unzip each into corpus/
+python -m bench.drift corpus --json bench/results/drift.json
+
+Random inputs drive each file in MuJoCo until something touches. From there both engines go on with the same inputs and
+the file's own settings, in float64. MuJoCo's own spread is how far it parts from itself with another tolerance. Files
+in which nothing has touched after some seconds are left out.
+"""
+
+import argparse
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import warp as wp
+from tqdm import tqdm
+
+import sim
+from bench.timing import machine
+from sim.output import write_text
+
+LONGEST = 3.0  # until something touches [s]
+TIMES = (0.2, 1.0)  # after that [s]
+MOST_DOFS = 60
+TOLERANCE = 100.0  # of MuJoCo's other run, in those of the file
+INPUTS = 0.3  # random ones, as a share of their ranges
+HELD = 10  # steps with the same inputs
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass
+class Drift:
+    """How far the body that is farthest off is, after each of ``TIMES`` [m].
+
+    Attributes:
+        file: name of the file.
+        dofs: its degrees of freedom.
+        contacts: how many there are when both begin.
+        here: distances between the engines.
+        spread: those between MuJoCo and MuJoCo with another tolerance.
+        energy: largest difference of the energies in any step, as a share of the largest kinetic energy.
+    """
+
+    file: str
+    dofs: int
+    contacts: int
+    here: list[float]
+    spread: list[float]
+    energy: float
+
+
+def main() -> None:
+    """Measure and print; see the module docstring."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="a folder with MJCF files")
+    parser.add_argument("--json", type=Path, help="write the record to this file")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    files = [measure(path, options.folder) for path in tqdm(sorted(options.folder.rglob("*.xml")), unit="file")]
+    found = [each for each in files if each is not None]
+    for place, seconds in enumerate(TIMES):
+        here, spread = (np.median([getattr(each, name)[place] for each in found]) for name in ("here", "spread"))
+        print(f"{len(found)} files, {seconds} s: median {here:.2g} m, MuJoCo from itself {spread:.2g} m")
+    if options.json is not None:
+        record = {"machine": machine(), "rows": [asdict(each) for each in found]}
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        write_text(options.json, json.dumps(record, indent=1) + "\n")
+
+
+def measure(path: Path, folder: Path) -> Drift | None:
+    """The drift of one file; None where MuJoCo or the law doesn't take it, and where nothing moves or touches."""
+    try:
+        peer = mujoco.MjModel.from_xml_path(str(path))
+    except ValueError:
+        return None
+    if not 0 < peer.nv <= MOST_DOFS:
+        return None
+    data = mujoco.MjData(peer)
+    steps = [round(seconds / peer.opt.timestep) for seconds in TIMES]
+    inputs = random_inputs(peer, round(LONGEST / peer.opt.timestep) + steps[-1])
+    begun = 0
+    while data.ncon == 0:
+        if (begun + 1) * peer.opt.timestep > LONGEST:
+            return None
+        data.ctrl = inputs[begun]
+        mujoco.mj_step(peer, data)
+        begun += 1
+    inputs, contacts = inputs[begun : begun + steps[-1]], int(data.ncon)
+    start = np.concatenate([data.qpos, data.qvel, data.act])
+    expected = run(peer, start, inputs)
+    peer.opt.tolerance *= TOLERANCE
+    other = run(peer, start, inputs)
+    try:
+        found = run_here(path, peer, start, inputs)
+    except sim.ModelError:
+        return None
+    here, spread = ([farthest(peer, each[n][0], expected[n][0]) for n in steps] for each in (found, other))
+    kinetic, whole, whole_here = (np.array(each) for each in zip(*map(energies_of(peer), expected, found), strict=True))
+    energy = float(np.abs(whole_here - whole).max() / max(kinetic.max(), 1e-9))
+    return Drift(str(path.relative_to(folder)), peer.nv, contacts, here, spread, energy)
+
+
+def random_inputs(peer: mujoco.MjModel, steps: int) -> np.ndarray:
+    """Inputs of the actuators [steps, nu], each held for some steps."""
+    limited = peer.actuator_ctrllimited.astype(bool)
+    low, high = (np.where(limited, peer.actuator_ctrlrange[:, side], sign) for side, sign in ((0, -1.0), (1, 1.0)))
+    shares = np.random.default_rng(0).uniform(-INPUTS, INPUTS, (-(-steps // HELD), peer.nu))
+    return np.repeat(0.5 * (low + high) + 0.5 * shares * (high - low), HELD, axis=0)[:steps]
+
+
+def run(peer: mujoco.MjModel, start: np.ndarray, inputs: np.ndarray) -> list[Pair]:
+    """Coordinates and velocities of each state of a motion in MuJoCo."""
+    data = mujoco.MjData(peer)
+    data.qpos, data.qvel, data.act = np.split(start, [peer.nq, peer.nq + peer.nv])
+    found = [(data.qpos.copy(), data.qvel.copy())]
+    for given in inputs:
+        data.ctrl = given
+        mujoco.mj_step(peer, data)
+        found.append((data.qpos.copy(), data.qvel.copy()))
+    return found
+
+
+def run_here(path: Path, peer: mujoco.MjModel, start: np.ndarray, inputs: np.ndarray) -> list[Pair]:
+    """The same motion here, in MuJoCo's coordinates."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = sim.load(path, dtype="float64")
+        simulator = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu")
+        qpos, qvel, act = np.split(start, [peer.nq, peer.nq + peer.nv])
+        state = simulator.state(*sim.from_mujoco(model, qpos, qvel), act=act if peer.na else None)
+        trajectory = simulator.rollout(state, control=inputs[:, None] if peer.nu else None, steps=len(inputs))
+    pairs = zip(trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0], strict=True)
+    return [sim.to_mujoco(model, q, qd) for q, qd in pairs]
+
+
+def energies_of(peer: mujoco.MjModel) -> Callable[[Pair, Pair], tuple[float, float, float]]:
+    """What finds the kinetic energy of one state, and the kinetic and potential energy of it and of another."""
+    data = mujoco.MjData(peer)
+
+    def energies(*states: Pair) -> tuple[float, float, float]:
+        found = []
+        for data.qpos, data.qvel in states:
+            mujoco.mj_fwdPosition(peer, data)
+            mujoco.mj_fwdVelocity(peer, data)
+            mujoco.mj_energyPos(peer, data)
+            mujoco.mj_energyVel(peer, data)
+            found.append(data.energy.copy())
+        return found[0][1], found[0].sum(), found[1].sum()
+
+    return energies
+
+
+def farthest(peer: mujoco.MjModel, qpos: np.ndarray, expected: np.ndarray) -> float:
+    """The largest distance of a body from where it is expected [m]."""
+    places = []
+    for each in (qpos, expected):
+        data = mujoco.MjData(peer)
+        data.qpos = each
+        mujoco.mj_kinematics(peer, data)
+        places.append(data.xpos.copy())
+    return float(np.linalg.norm(places[0] - places[1], axis=1).max())
+
+
+if __name__ == "__main__":
+    main()
