@@ -42,9 +42,10 @@ class Drift:
         file: name of the file.
         dofs: its degrees of freedom.
         contacts: how many there are when both begin.
-        here: distances between the engines.
+        here: distances between the engines; infinite where a state isn't finite.
         spread: those between MuJoCo and MuJoCo with another tolerance.
-        energy: largest difference of the energies in any step, as a share of the largest kinetic energy.
+        energy: largest difference of the energies in any step, as a share of the largest kinetic energy; None where
+            a state isn't finite.
     """
 
     file: str
@@ -52,7 +53,7 @@ class Drift:
     contacts: int
     here: list[float]
     spread: list[float]
-    energy: float
+    energy: float | None
 
 
 def main() -> None:
@@ -65,8 +66,11 @@ def main() -> None:
     files = [measure(path, options.folder) for path in tqdm(sorted(options.folder.rglob("*.xml")), unit="file")]
     found = [each for each in files if each is not None]
     for place, seconds in enumerate(TIMES):
-        here, spread = (np.median([getattr(each, name)[place] for each in found]) for name in ("here", "spread"))
-        print(f"{len(found)} files, {seconds} s: median {here:.2g} m, MuJoCo from itself {spread:.2g} m")
+        here, spread = (np.array([getattr(each, name)[place] for each in found]) for name in ("here", "spread"))
+        print(
+            f"{len(found)} files, {seconds} s: median {np.median(here):.2g} m, {(here < 1e-3).sum()} within 1 mm; "
+            f"MuJoCo from itself {np.median(spread):.2g} m, {(spread < 1e-3).sum()}"
+        )
     if options.json is not None:
         record = {"machine": machine(), "rows": [asdict(each) for each in found]}
         options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +107,8 @@ def measure(path: Path, folder: Path) -> Drift | None:
     here, spread = ([farthest(peer, each[n][0], expected[n][0]) for n in steps] for each in (found, other))
     kinetic, whole, whole_here = (np.array(each) for each in zip(*map(energies_of(peer), expected, found), strict=True))
     energy = float(np.abs(whole_here - whole).max() / max(kinetic.max(), 1e-9))
-    return Drift(str(path.relative_to(folder)), peer.nv, contacts, here, spread, energy)
+    energy_or_none = energy if np.isfinite(energy) else None
+    return Drift(str(path.relative_to(folder)), peer.nv, contacts, here, spread, energy_or_none)
 
 
 def random_inputs(peer: mujoco.MjModel, steps: int) -> np.ndarray:
@@ -164,7 +169,8 @@ def farthest(peer: mujoco.MjModel, qpos: np.ndarray, expected: np.ndarray) -> fl
         data.qpos = each
         mujoco.mj_kinematics(peer, data)
         places.append(data.xpos.copy())
-    return float(np.linalg.norm(places[0] - places[1], axis=1).max())
+    distance = float(np.linalg.norm(places[0] - places[1], axis=1).max())
+    return distance if np.isfinite(distance) else float("inf")
 
 
 if __name__ == "__main__":

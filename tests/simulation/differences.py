@@ -246,7 +246,7 @@ def regimes(case: Case) -> set[str]:
         first = block.impulse[0]
         if block.kind == CONTACT:
             tangent = np.abs(block.impulse[1:])
-            size = np.linalg.norm(tangent) if case.contact.friction == "cone" else tangent.max()
+            size = np.linalg.norm(tangent) if case.contact.resolved(case.model).friction == "cone" else tangent.max()
             full = size > block.bound * first * (1.0 - 1e-9)
             found.add("open" if first == 0.0 else "slide" if full else "stick")
         elif block.kind in (LOWER_LIMIT, UPPER_LIMIT) and first > 0.0:
