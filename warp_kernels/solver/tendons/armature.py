@@ -117,7 +117,7 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
         nv = paths.dof_depth.shape[0]
         factor.solve_transposed(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
         for k in range(nv):
-            x[k, world] *= factor_d[k, world]
+            x[k, world] = x[k, world] * factor_d[k, world]
         factor.solve_lower(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
 
     @wp.func
@@ -162,7 +162,7 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
         for number in range(heavy_tendon.shape[0]):
             tendon = heavy_tendon[number]
             force = pull(number, tendon, world, nv, qdd, tendon_slope, tendon_curvature)
-            force *= common.value_of(tendon_armature, world, tendon)
+            force = force * common.value_of(tendon_armature, world, tendon)
             for k in range(nv):
                 armature_scratch[k, world] += tendon_slope[tendon, k, world] * force
         solve(world, paths, factor_l, factor_d, armature_scratch)
