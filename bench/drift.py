@@ -5,7 +5,7 @@ python -m bench.drift corpus --json bench/results/drift.json
 
 Random inputs drive each file in MuJoCo until something touches. From there both engines go on with the same inputs and
 the file's own settings, in float64. MuJoCo's own spread is how far it parts from itself with another tolerance. Files
-in which nothing has touched after some seconds are left out.
+in which nothing has touched after some seconds are left out, and those that MuJoCo itself finds unstable and resets.
 """
 
 import argparse
@@ -31,6 +31,8 @@ TOLERANCE = 100.0  # of MuJoCo's other run, in those of the file
 INPUTS = 0.3  # random ones, as a share of their ranges
 HELD = 10  # steps with the same inputs
 
+UNSTABLE = [mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC]
+
 Pair = tuple[np.ndarray, np.ndarray]
 
 
@@ -42,7 +44,7 @@ class Drift:
         file: name of the file.
         dofs: its degrees of freedom.
         contacts: how many there are when both begin.
-        here: distances between the engines; infinite where a state isn't finite.
+        here: distances between the engines; infinite where a state here isn't finite.
         spread: those between MuJoCo and MuJoCo with another tolerance.
         energy: largest difference of the energies in any step, as a share of the largest kinetic energy; None where
             a state isn't finite.
@@ -78,7 +80,7 @@ def main() -> None:
 
 
 def measure(path: Path, folder: Path) -> Drift | None:
-    """The drift of one file; None where MuJoCo or the law doesn't take it, and where nothing moves or touches."""
+    """The drift of a file; None where MuJoCo or the law doesn't take it, nothing moves or touches, or it is unstable."""
     try:
         peer = mujoco.MjModel.from_xml_path(str(path))
     except ValueError:
@@ -98,8 +100,11 @@ def measure(path: Path, folder: Path) -> Drift | None:
     inputs, contacts = inputs[begun : begun + steps[-1]], int(data.ncon)
     start = np.concatenate([data.qpos, data.qvel, data.act])
     expected = run(peer, start, inputs)
+    if expected is None:
+        return None
     peer.opt.tolerance *= TOLERANCE
     other = run(peer, start, inputs)
+    assert other is not None
     try:
         found = run_here(path, peer, start, inputs)
     except sim.ModelError:
@@ -119,8 +124,8 @@ def random_inputs(peer: mujoco.MjModel, steps: int) -> np.ndarray:
     return np.repeat(0.5 * (low + high) + 0.5 * shares * (high - low), HELD, axis=0)[:steps]
 
 
-def run(peer: mujoco.MjModel, start: np.ndarray, inputs: np.ndarray) -> list[Pair]:
-    """Coordinates and velocities of each state of a motion in MuJoCo."""
+def run(peer: mujoco.MjModel, start: np.ndarray, inputs: np.ndarray) -> list[Pair] | None:
+    """Coordinates and velocities of each state of a motion in MuJoCo; None where it is unstable."""
     data = mujoco.MjData(peer)
     data.qpos, data.qvel, data.act = np.split(start, [peer.nq, peer.nq + peer.nv])
     found = [(data.qpos.copy(), data.qvel.copy())]
@@ -128,7 +133,7 @@ def run(peer: mujoco.MjModel, start: np.ndarray, inputs: np.ndarray) -> list[Pai
         data.ctrl = given
         mujoco.mj_step(peer, data)
         found.append((data.qpos.copy(), data.qvel.copy()))
-    return found
+    return None if any(data.warning[kind].number for kind in UNSTABLE) else found
 
 
 def run_here(path: Path, peer: mujoco.MjModel, start: np.ndarray, inputs: np.ndarray) -> list[Pair]:
