@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def measure(path: Path, folder: Path) -> Drift | None:
-    """The drift of a file; None where MuJoCo or the law doesn't take it, nothing moves or touches, or it is unstable."""
+    """The drift of a file; None where MuJoCo or the law doesn't take it, nothing moves or touches, or is unstable."""
     try:
         peer = mujoco.MjModel.from_xml_path(str(path))
     except ValueError:
