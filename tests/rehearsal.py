@@ -38,7 +38,8 @@ LARGE = 2**30
 CONSTANT = {
     "q0", "table", "cursor", "cursor_step", "near", "turning_link", "cone_link", "cone_kind", "drag_link", "drag_size",
     "drag_placement", "constrained", "paths", "trees", "constraint_overflow", "common_wrench", "_adjoint_memory",
-    "no_acceleration", "_no_rate", "_no_change", "_no_weight", "spinning_tree",
+    "no_acceleration", "_no_rate", "_no_change", "_no_weight", "spinning_tree", "least_inverse_mass",
+    "problem.least_inverse_mass",
 }  # fmt: skip
 # What stays zero where there is no room for it.
 COUNTS = {
@@ -126,7 +127,8 @@ def _poisoning(record: Any) -> Any:
 def working_arrays(step: Any) -> Iterator[tuple[str, wp.array]]:
     """The arrays that a step writes before it reads them, with those in structs and lists."""
     for name, array in every_array(step):
-        constant = name.partition(".")[0] in CONSTANT or (name in PACKED and step.model.nv <= MOST_DOFS)
+        constant = name in CONSTANT or name.partition(".")[0] in CONSTANT
+        constant = constant or (name in PACKED and step.model.nv <= MOST_DOFS)
         if not constant and (name not in COUNTS or getattr(step, COUNTS[name])):
             yield name, array
 
