@@ -323,7 +323,8 @@ class Trajectory:
         shape = (self.steps + 1, self.simulator.num_worlds, 2)
         norms = wp.empty(shape, dtype=self.q.dtype, device=self.q.device)
         gradients = self._walk_back(q_grad, qd_grad, norms=norms)
-        values = norms.numpy().astype(np.float64)
+        values = np.empty(shape)
+        values[1:] = norms.numpy()[1:]  # the first is not among them: what is in memory may be no number
         for part, first in enumerate((gradients.q, gradients.qd)):
             values[0, :, part] = np.linalg.norm(first.numpy().astype(np.float64), axis=1)
         return GradientNorms(values[..., 0], values[..., 1], tuple(range(self.simulator.num_worlds)))
