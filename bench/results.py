@@ -163,7 +163,7 @@ def cmaes_in_short(record: dict[str, Any]) -> str:
 
 
 def held(run: dict[str, Any], k: int) -> str:
-    """The share of intervals that hold the truth, with the standard error of one that should be 95 % of so many."""
+    """The share of 95 % intervals that contain the truth, with the standard error that 95 % has for this many boxes."""
     return f"{run['held'][k]:.1%} ± {math.sqrt(0.95 * 0.05 / run['boxes']):.1%}"
 
 

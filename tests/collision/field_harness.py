@@ -7,8 +7,7 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.simulation.stepping.collision import CollisionModel
-from tests.collision.harness import IDENTITY, Bench, pebble, random_quaternions
+from tests.collision.harness import Bench, pebble, random_quaternions
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import DIAGONAL, EDGE_X, EDGE_Y
 
@@ -30,18 +29,8 @@ class FieldBench(Bench):
             link = builder.add_link("carrier", mass=1.0, inertia=(1.0, 1.0, 1.0))
             builder.add_joint("carrier_free", "free", child="carrier")
         builder.add_geometry(link, "heightfield", size=(1.0, 1.0, 1.0), heights=np.zeros(self.grid))
-        self.model = builder.finalize(self.dtype)
-        self.collision = CollisionModel(self.model, self.device)
-        n, links = self.num_worlds, self.model.num_links
-        self.values = {
-            "geometry_placement": np.tile(IDENTITY, (n, 2, 1)),
-            "geometry_size": np.ones((n, 2, 3)),
-            "height": np.zeros((n, self.grid[0] * self.grid[1])),
-            "friction": np.ones((n, 2)),
-            "restitution": np.ones((n, 2)),
-            "pose": np.tile(IDENTITY, (links, n, 1)),
-            "origin": np.zeros((links, n, 3)),
-        }
+        self.take(builder)
+        self.values["height"] = np.zeros((self.num_worlds, self.grid[0] * self.grid[1]))
 
     def device_inputs(self, values: dict[str, np.ndarray] | None = None) -> dict[str, wp.array]:
         source = self.values if values is None else values

@@ -79,6 +79,10 @@ class Bench:
                 builder.add_joint(f"{link}_free", "free", child=link)
             mesh = self.mesh if kind == codes.CONVEX else None
             builder.add_geometry(link, kind, size=(1.0, 1.0, 1.0), mesh=mesh)
+        self.take(builder)
+
+    def take(self, builder: sim.ModelBuilder) -> None:
+        """Make the model of a body and what it touches, with both where they are built."""
         self.model = builder.finalize(self.dtype)
         self.collision = CollisionModel(self.model, self.device)
         n, links = self.num_worlds, self.model.num_links

@@ -9,9 +9,8 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.model.model import Mesh
-from sim.simulation.stepping.collision import CollisionModel
 from tests.collision.field_harness import FieldBench
-from tests.collision.harness import IDENTITY, Bench, pebble, random_quaternions
+from tests.collision.harness import Bench, pebble, random_quaternions
 from warp_kernels import types as codes
 
 
@@ -28,17 +27,7 @@ class MeshBench(FieldBench):
         mesh = self.mesh if self.types[0] == codes.CONVEX else None
         builder.add_geometry("body", self.types[0], size=(1.0, 1.0, 1.0), mesh=mesh)
         builder.add_static_mesh(self.ground.vertices, self.ground.faces)
-        self.model = builder.finalize(self.dtype)
-        self.collision = CollisionModel(self.model, self.device)
-        n, links = self.num_worlds, self.model.num_links
-        self.values = {
-            "geometry_placement": np.tile(IDENTITY, (n, 2, 1)),
-            "geometry_size": np.ones((n, 2, 3)),
-            "friction": np.ones((n, 2)),
-            "restitution": np.ones((n, 2)),
-            "pose": np.tile(IDENTITY, (links, n, 1)),
-            "origin": np.zeros((links, n, 3)),
-        }
+        self.take(builder)
 
     def device_inputs(self, values: dict[str, np.ndarray] | None = None) -> dict[str, wp.array]:
         height = wp.zeros((1, 0), dtype=self.model.scalar, device=self.device, requires_grad=True)
