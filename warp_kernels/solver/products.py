@@ -198,6 +198,19 @@ def product_functions(scalar: Any) -> SimpleNamespace:
             x[k, world] = x[k, world] * factor_d[k, world]
 
     @wp.func
+    def solve(
+        world: int,
+        paths: Paths,
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        x: wp.array2d(dtype=scalar),
+    ):
+        """x := M^-1 x [dof, world]."""
+        begin_solve(world, paths, factor_l, factor_d, x)
+        nv = paths.dof_depth.shape[0]
+        factor.solve_lower(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
+
+    @wp.func
     def solve_pushes(
         world: int,
         paths: Paths,
@@ -213,6 +226,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         begin_solve=begin_solve,
+        solve=solve,
         solve_pushes=solve_pushes,
         row_product=row_product,
         add_push=add_push,

@@ -17,6 +17,7 @@ import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, warp_types
@@ -26,7 +27,8 @@ from warp_kernels.types import kernel_module, warp_types
 def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision: ``tendon_curvatures`` with Warp's own adjoint, the others one thread per world."""
     t = warp_types(scalar)
-    sp, common, factor = spatial_functions(scalar), row_functions(scalar), factor_kernels(scalar)
+    sp, common = spatial_functions(scalar), row_functions(scalar)
+    factor, products = factor_kernels(scalar), product_functions(scalar)
     vec3, spatial, array2d = t.vec3, t.spatial, wp.array2d(dtype=scalar)
     module, curvature_module = kernel_module("tendon_armature", scalar), kernel_module("tendon_curvatures", scalar)
     zero, one, two = scalar(0.0), scalar(1.0), scalar(2.0)
@@ -112,15 +114,6 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
                     factor_l[at, world] += share * left
 
     @wp.func
-    def solve(world: int, paths: Paths, factor_l: array2d, factor_d: array2d, x: array2d):
-        """x := M^-1 x, for x stored [dof, world]."""
-        nv = paths.dof_depth.shape[0]
-        factor.solve_transposed(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
-        for k in range(nv):
-            x[k, world] = x[k, world] * factor_d[k, world]
-        factor.solve_lower(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
-
-    @wp.func
     def pull(
         number: int, tendon: int, world: int, nv: int, qdd: array2d, tendon_slope: wp.array3d(dtype=scalar),
         tendon_curvature: array2d,
@@ -165,7 +158,7 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
             force = force * common.value_of(tendon_armature, world, tendon)
             for k in range(nv):
                 armature_scratch[k, world] += tendon_slope[tendon, k, world] * force
-        solve(world, paths, factor_l, factor_d, armature_scratch)
+        products.solve(world, paths, factor_l, factor_d, armature_scratch)
         for k in range(nv):
             qdd[world, k] -= armature_scratch[k, world]
 
@@ -265,7 +258,7 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         for k in range(paths.dof_depth.shape[0]):
             armature_scratch[k, world] = push[world, k]
-        solve(world, paths, damped_l, damped_d, armature_scratch)
+        products.solve(world, paths, damped_l, damped_d, armature_scratch)
         for k in range(paths.dof_depth.shape[0]):
             result[world, k] = armature_scratch[k, world]
 
