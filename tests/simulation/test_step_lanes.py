@@ -90,6 +90,7 @@ CASES = {
     "compensated weight": (lifted(), sim.ContactOptions()),
     "MuJoCo's law": (lifted(), MUJOCO),
     "MuJoCo's law, four feet": (walker(), MUJOCO),
+    "MuJoCo's law, joined": (joined(), MUJOCO),
     "MuJoCo's law, joined, with pyramids": (joined(), sim.ContactOptions(law="mujoco", friction="pyramid")),
 }
 
@@ -114,7 +115,8 @@ def run(model: sim.Model, contact: sim.ContactOptions, lanes: int) -> dict[str, 
     control = rng.normal(size=(STEPS, WORLDS, model.nu)) if model.nu else None
     trajectory = simulator.rollout(state, tau, control=control)
     last = trajectory.final_state
-    names = [name for name in model.parameters if name not in ("solref", "solimp")]
+    by_mujoco = contact.law == "mujoco"
+    names = [name for name in model.parameters if by_mujoco or name not in ("solref", "solimp")]
     gradients = trajectory.backward(rng.normal(size=last.q.shape), rng.normal(size=last.qd.shape), names)
     found = {"q": last.q, "qd": last.qd, "q_bar": gradients.q, "qd_bar": gradients.qd, "tau_bar": gradients.tau}
     return {name: array.numpy() for name, array in found.items()} | gradients.parameters

@@ -198,11 +198,6 @@ class SolverChoice:
     @property
     def back_together(self) -> bool:
         """Whether the way back through constraints takes the worlds of a lane group together."""
-        return self.values_together and not self.by_mujoco
-
-    @property
-    def values_together(self) -> bool:
-        """Whether the adjoints of row values are found for the worlds of a lane group together."""
         plain = self.together and self.factored_together and self.contact_options.gradient_smoothing == 0.0
         return plain and self.max_constraints <= MOST_BACK
 
@@ -247,7 +242,7 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
         first=integers(nv),
         lower=numbers(entries),
         upper=numbers(entries),
-        velocity=numbers(2 * nv),
+        velocity=numbers(3 * nv),
         three=numbers(3),
         response=numbers(3 * nv),
         slope=numbers(9 * room),

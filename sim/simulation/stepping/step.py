@@ -237,7 +237,7 @@ class Step(Workspace):
         if self.together:
             groups = self.groups
             kernel = mujoco_group_kernels(self.scalar, self.cone, groups.lanes).convex_group
-            keeps = 0 if active_tape() is None else KEEPS_HALF if self.values_together else KEEPS_ALL
+            keeps = 0 if active_tape() is None else KEEPS_HALF if self.back_together else KEEPS_ALL
             self._launch(kernel, groups.num_groups, keeps=keeps)
         self._launch(kernels.convex_solve, self.num_worlds)
         if self.noslip:

@@ -155,10 +155,12 @@ class DifferentiableStep(Step):
             return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
 
         self.own_bar = worlds_last(0 if self.back_together else self.max_constraints, self.device_model.types.vec3)
+        if self.by_mujoco:
+            return  # R is of the initial configuration: it doesn't depend on the rows
         if self.back_together:
             if len(self.layout.cones) or self.model.counts["coupling"] or self.tendons.num_rows:
                 self.coupled_response = self._responses()
-        elif self.max_constraints and not self.by_mujoco:
+        elif self.max_constraints:
             self.coupled_response = self._responses()
 
     def _allocate_bounce_adjoint(self) -> None:
@@ -293,9 +295,8 @@ class DifferentiableStep(Step):
         if self.bouncing:
             self._launch(bounce.bounce_adjoint, self.num_worlds)
         if self.factored_together:
-            if not self.values_together:
-                self._launch(kernels.push_weights, self.num_worlds)
             if not self.back_together:
+                self._launch(kernels.push_weights, self.num_worlds)
                 self._launch_groups(along.finish_weights, self.groups.num_groups)
             self._launch_groups(along.free_step_adjoints, self.groups.num_groups)
         else:
@@ -329,24 +330,18 @@ class DifferentiableStep(Step):
     def _group_adjoint(self) -> None:
         """All that has to do with constraints, but for what comes of the right-hand sides and of the rows of joints."""
         groups = self.groups
+        motions = {"subspace": groups.subspace, "subspace_bar": groups.subspace.grad}
+        if self.by_mujoco:
+            kernels = mujoco_group_adjoint_kernels(self.scalar, self.cone, groups.lanes)
+            self._launch(kernels.convex_group_adjoint, groups.num_groups, **motions)
+            return
         (bar,) = self.device_model.parameter_bars("regularisation")
-        regularisation = self.device_model.parameter_arrays("regularisation")["regularisation"]
+        given = {"regularisation": self.device_model.parameter_arrays("regularisation")["regularisation"], **motions}
         kernel = group_adjoint_kernels(self.scalar, self.contact_options.friction, groups.lanes).group_adjoint
-        self._launch(
-            kernel,
-            groups.num_groups,
-            regularisation=regularisation,
-            regularisation_bar=bar,
-            subspace=groups.subspace,
-            subspace_bar=groups.subspace.grad,
-        )
+        self._launch(kernel, groups.num_groups, regularisation_bar=bar, **given)
         self._launch(impulse_group_kernels(self.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
 
     def _newton_adjoint(self) -> None:
-        if self.values_together:
-            kernels = mujoco_group_adjoint_kernels(self.scalar, self.cone, self.groups.lanes)
-            self._launch(kernels.convex_group_adjoint, self.groups.num_groups)
-            return
         smoothed = self.contact_options.gradient_smoothing > 0.0
         friction = self.contact_options.friction
         solver = newton_adjoint_kernels(self.scalar, self.cone if self.by_mujoco else friction, smoothed)

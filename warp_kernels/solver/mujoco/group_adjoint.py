@@ -1,4 +1,7 @@
-"""Adjoint of the solution under MuJoCo's law for the worlds of a lane group, as :mod:`warp_kernels.solver.newton.adjoint` has it for one."""
+"""Adjoint of the solution and of geometric rows under MuJoCo's law for the worlds of a lane group.
+
+What :mod:`warp_kernels.solver.newton.adjoint` and :mod:`warp_kernels.solver.row_adjoint` do for one world.
+"""
 
 import functools
 from types import SimpleNamespace
@@ -11,12 +14,14 @@ from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
 from warp_kernels.solver.newton.group import adjoint_system as kept
 from warp_kernels.solver.newton.group.adjoint_solve import adjoint_solve_functions
 from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
+from warp_kernels.solver.newton.group.geometry import group_geometry_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import group_structs
+from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
-from warp_kernels.solver.structs import Constraints, Paths
-from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
+from warp_kernels.types import kernel_module, lane_types, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"mujoco_group_adjoint_kernels": [(cone,) for cone in CONES.values()]}
@@ -27,12 +32,15 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
     """The adjoint for one precision, cone and number of worlds in a lane group; none with one lane."""
     if lanes == 1:
         return SimpleNamespace()
-    vec3 = warp_types(scalar).vec3
+    vec3, lane = warp_types(scalar).vec3, lane_types(scalar, lanes)
     s = group_step_functions(scalar, cone, lanes)
     a, linear = adjoint_solve_functions(scalar, cone, lanes), adjoint_system_functions(scalar, lanes, True)
+    geometry = group_geometry_functions(scalar, lanes)
     f, law_adjoint = residual_functions(scalar, cone), law_adjoint_functions(scalar, cone)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
+    row_structs = solver_structs(scalar)
+    Contacts, Equalities, References = row_structs.Contacts, row_structs.Equalities, row_structs.References
     Group = group_structs(scalar).Group
     module = kernel_module(f"mujoco_group_adjoint.{cone}", scalar, lanes)
     wp.set_module_options({"max_unroll": 1}, module)
@@ -42,6 +50,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
     def convex_group_adjoint(
         # Model
         paths: Paths,
+        trees: TreeDofs,
         # Data in
         constraints: Constraints,
         problem: Problem,
@@ -49,6 +58,15 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
         system: System,
         sweep_count: wp.array(dtype=int),
         stage: wp.array(dtype=int),
+        factor_l: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
+        qd_solved: wp.array2d(dtype=scalar),
+        impulse: wp.array2d(dtype=vec3),
+        origin: wp.array2d(dtype=vec3),
+        subspace: wp.array2d(dtype=lane.spatial),
+        contacts: Contacts,
+        equalities: Equalities,
+        references: References,
         # Adjoint in
         further_impulse_bar: wp.array2d(dtype=vec3),
         # Data out
@@ -59,9 +77,15 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
         softness_bar: wp.array2d(dtype=scalar),
+        subspace_bar: wp.array2d(dtype=lane.spatial),
+        origin_bar: wp.array2d(dtype=vec3),
+        contacts_bar: Contacts,
+        equalities_bar: Equalities,
+        references_bar: References,
+        qd_bar: wp.array2d(dtype=scalar),
         adjoint_residual: wp.array(dtype=scalar),
     ):
-        """weight: D^-1 L'^-1 v+_bar, to which D^-1 times the push of the rows is added. iterate: the solution, whose values are read; all else of it is scratch."""
+        """weight: D^-1 L'^-1 v+_bar, made w. iterate: the solution, whose values are read; all else of it is scratch."""
         group = wp.tid()
         worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
         nv = paths.dof_depth.shape[0]
@@ -69,6 +93,9 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
         for n in range(worlds):
             most = wp.max(most, constraints.count[group * lanes + n])
         if most == 0:
+            linear.finish_weights(
+                group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, weight
+            )  # fmt: skip
             return
         s.order.take_in_order(group, most, constraints.count, shared.order)
         s.gather(group, most, nv, paths, constraints, problem, shared)
@@ -89,6 +116,8 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
                     left = wp.sqrt(shared.square[n] / shared.left[n])
                     adjoint_residual[world] = wp.max(adjoint_residual[world], left)
         linear.push_weights(group, nv, shared.moves, problem.inverse_mass, iterate.step, iterate.residual, weight)
+        linear.finish_weights(group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, weight)
+        geometry.begin_rows(group, nv, qd, qd_solved, shared.velocity)
         for i in range(most):
             for n in range(worlds):
                 world = group * lanes + n
@@ -106,5 +135,12 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
                         i, kind, world, iterate.value[i, world], value_bar, bounds, problem, softness
                     )
                     softness_bar[i, world] = spring_bar
+            for n in range(lanes):
+                shared.fields[(i * FIELDS + kept.OWN_BAR) * lanes + n] = zero  # R doesn't depend on the rows
+            geometry.rows_adjoint(
+                i, group, nv, trees, constraints, origin, contacts, equalities, references, impulse, weight, shared,
+                subspace, subspace_bar, origin_bar, contacts_bar, equalities_bar, references_bar,
+            )  # fmt: skip
+        geometry.end_rows(group, nv, shared.velocity, qd_bar)
 
     return SimpleNamespace(module=module, convex_group_adjoint=convex_group_adjoint)

@@ -47,7 +47,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     row_structs = solver_structs(scalar)
-    Contacts, Equalities = row_structs.Contacts, row_structs.Equalities
+    Contacts, Equalities, References = row_structs.Contacts, row_structs.Equalities, row_structs.References
     Group = group_structs(scalar).Group
     module = kernel_module(f"newton_group_adjoint.{friction}", scalar, lanes)
     wp.set_module_options({"max_unroll": 1}, module)
@@ -128,12 +128,14 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         sweep_count: wp.array(dtype=int),
         stage: wp.array(dtype=int),
         factor_l: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
         qd_solved: wp.array2d(dtype=scalar),
         impulse: wp.array2d(dtype=vec3),
         origin: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=lane.spatial),
         contacts: Contacts,
         equalities: Equalities,
+        references: References,
         # Adjoint in
         further_impulse_bar: wp.array2d(dtype=vec3),
         # Data out
@@ -152,6 +154,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         origin_bar: wp.array2d(dtype=vec3),
         contacts_bar: Contacts,
         equalities_bar: Equalities,
+        references_bar: References,
         qd_bar: wp.array2d(dtype=scalar),
         adjoint_residual: wp.array(dtype=scalar),
     ):
@@ -196,7 +199,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         )  # fmt: skip
         if most == 0:
             return
-        geometry.begin_rows(group, nv, qd_solved, shared.velocity)
+        geometry.begin_rows(group, nv, qd, qd_solved, shared.velocity)
         for i in range(most):
             for n in range(lanes):
                 world = group * lanes + n
@@ -222,11 +225,8 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
                                 i, world, n, paths, trees, constraints, couplings, shared, coupled_response
                             )  # fmt: skip
             geometry.rows_adjoint(
-                i, group, nv, shared.path, trees.dof_tree, constraints.count, constraints.kind, constraints.item,
-                constraints.tail, constraints.reference, origin, contacts.point, contacts.apart, contacts.frame,
-                equalities.anchor_point, impulse, weight, shared.fields, shared.response, subspace, shared.velocity,
-                subspace_bar, origin_bar, contacts_bar.point, contacts_bar.apart, contacts_bar.frame,
-                equalities_bar.anchor_point,
+                i, group, nv, trees, constraints, origin, contacts, equalities, references, impulse, weight, shared,
+                subspace, subspace_bar, origin_bar, contacts_bar, equalities_bar, references_bar,
             )  # fmt: skip
         geometry.end_rows(group, nv, shared.velocity, qd_bar)
 

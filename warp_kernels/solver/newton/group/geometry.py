@@ -1,6 +1,7 @@
 """The way back from rows that are made of velocities to where they act and to the motions of the joints, for the worlds of a lane group.
 
-What :mod:`warp_kernels.solver.row_adjoint` does for the geometric rows of one world, by the law whose rows hold all of a velocity.
+What :mod:`warp_kernels.solver.row_adjoint` does for the geometric rows of one world. By MuJoCo's law rows hold a share of the velocity
+before the step, which has an adjoint as well; by the other one they hold all of it.
 """
 
 import functools
@@ -11,19 +12,26 @@ import warp as wp
 
 from warp_kernels.algebra.lane_code import native_code
 from warp_kernels.solver.newton.group.adjoint_system import OWN_BAR, RHS_BAR
+from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
+from warp_kernels.solver.structs import Constraints, TreeDofs, solver_structs
 from warp_kernels.types import CONTACT, ORIENTATION, POINT, lane_types, warp_types
 
-# The velocities after the step, side by side.
+# The velocities after the step and before it, side by side, and room for the adjoint of the latter between them.
 _LOAD = """
     pack* speed = reinterpret_cast<pack*>(velocity.data);
+    pack* bars = speed + nv;
+    pack* before = bars + nv;
     for (int n = 0; n < {lanes}; ++n) {{
         const int last = qd_solved.shape[0] - 1;
         const int world = group * {lanes} + n < last ? group * {lanes} + n : last;
         const number_type* v = reinterpret_cast<const number_type*>(reinterpret_cast<const char*>(qd_solved.data) + world * wp::int64(qd_solved.strides[0]));
-        for (int k = 0; k < nv; ++k) speed[k][n] = v[k];
+        const number_type* u = reinterpret_cast<const number_type*>(reinterpret_cast<const char*>(qd.data) + world * wp::int64(qd.strides[0]));
+        for (int k = 0; k < nv; ++k) {{
+            speed[k][n] = v[k];
+            before[k][n] = u[k];
+        }}
     }}
-    pack* bars = speed + nv;
     const pack nothing = 0;
     for (int k = 0; k < nv; ++k) bars[k] = nothing;
 """
@@ -45,6 +53,8 @@ _ROWS = """
     const bool has_own = __builtin_reduce_or(reinterpret_cast<const pack*>(fields.data)[constraint * {FIELDS} + {OWN_BAR}] != nothing);
     const pack* speed = reinterpret_cast<const pack*>(velocity.data);
     pack* speed_bar = reinterpret_cast<pack*>(velocity.data) + nv;
+    const pack* before = speed_bar + nv;
+    const bool by_share = contact_reference.shape[0] + anchor_reference.shape[0] > 0;
     const pack* g_own = reinterpret_cast<const pack*>(response.data);
 #define ENTRY(array, type, i, j) (reinterpret_cast<type*>(reinterpret_cast<char*>(array.data) + (i) * wp::int64(array.strides[0]) + (j) * wp::int64(array.strides[1])))
     for (int side = 0; side < 2; ++side) {{
@@ -52,7 +62,7 @@ _ROWS = """
         bits paths = 0;
         wp::uint64 all = 0;
         bool any_linear = false, any_angular = false;
-        pack frame[9], lever[3], impulses[3], linear = nothing, angular = nothing;
+        pack frame[9], lever[3], impulses[3], linear = nothing, angular = nothing, left = nothing, share_bar = nothing;
         for (int c = 0; c < 9; ++c) frame[c] = nothing;
         for (int c = 0; c < 3; ++c) lever[c] = impulses[c] = nothing;
         int kinds[{lanes}], items[{lanes}], trees[{lanes}], references[{lanes}];
@@ -71,6 +81,8 @@ _ROWS = """
             const int other = references[n] = *ENTRY(reference, const int, constraint, world);
             const number_type* own_impulse = ENTRY(impulse, const number_type, constraint, world);
             for (int c = 0; c < 3; ++c) impulses[c][n] = own_impulse[c];
+            if (by_share)
+                left[n] = 1 - (which == {CONTACT} ? ENTRY(contact_reference, const number_type, at, world) : ENTRY(anchor_reference, const number_type, 2 * at + which - {POINT}, world))[2];
             if (which == {ORIENTATION}) {{
                 any_angular = true;
                 angular[n] = 1;
@@ -81,13 +93,13 @@ _ROWS = """
                 const number_type* from = ENTRY(origin, const number_type, other, world);
                 const number_type* to = ENTRY(origin, const number_type, tree, world);
                 for (int c = 0; c < 3; ++c) lever[c][n] = point[c] + (from[c] - to[c]);
-                if (which == {CONTACT} && contact_apart.shape[0] > 0) {{
-                    const number_type* apart = ENTRY(contact_apart, const number_type, at, world);
+                if (which == {CONTACT} ? contact_apart.shape[0] > 0 : anchor_apart.shape[0] > 0) {{
+                    const number_type* apart = which == {CONTACT} ? ENTRY(contact_apart, const number_type, at, world) : ENTRY(anchor_apart, const number_type, at, world);
                     for (int c = 0; c < 3; ++c) lever[c][n] = (point[c] + number_type(0.5) * sign * apart[c]) + (from[c] - to[c]);
                 }}
             }}
-            if (which == {CONTACT}) {{
-                const number_type* own_frame = ENTRY(contact_frame, const number_type, at, world);
+            if (which == {CONTACT} || (which == {ORIENTATION} && anchor_frame.shape[0] > 0)) {{
+                const number_type* own_frame = which == {CONTACT} ? ENTRY(contact_frame, const number_type, at, world) : ENTRY(anchor_frame, const number_type, at, world);
                 for (int c = 0; c < 9; ++c) frame[c][n] = sign * own_frame[c];
             }} else
                 for (int c = 0; c < 3; ++c) frame[4 * c][n] = sign;
@@ -105,7 +117,7 @@ _ROWS = """
             const pack on = __builtin_convertvector((paths >> wp::uint64(k)) & wp::uint64(1), pack);
             const pack* column = reinterpret_cast<const pack*>(ENTRY(subspace, const char, k, group));
             pack* column_bar = reinterpret_cast<pack*>(ENTRY(subspace_bar, char, k, group));
-            const pack w = on * WEIGHT(k), v = on * speed[k];
+            const pack w = on * WEIGHT(k), v = on * (by_share ? speed[k] - left * before[k] : speed[k]);
             pack g[3], push[3];
             for (int r = 0; r < 3; ++r) g[r] = impulses[r] * w + b[r] * v;
             for (int c = 0; c < 3; ++c) push[c] = along_impulse[c] * w + along_bar[c] * v;
@@ -138,12 +150,25 @@ _ROWS = """
                 for (int c = 0; c < 3; ++c) column_bar[c] += push[c];
             for (int r = 0; r < 3; ++r)
                 for (int c = 0; c < 3; ++c) frame_bar[3 * r + c] += g[r] * motion[c];
-            speed_bar[k] += on * (along_bar[0] * motion[0] + along_bar[1] * motion[1] + along_bar[2] * motion[2]);
+            const pack along = on * (along_bar[0] * motion[0] + along_bar[1] * motion[1] + along_bar[2] * motion[2]);
+            if (by_share) {{
+                share_bar += along * before[k];
+                speed_bar[k] += along - left * along;
+            }} else
+                speed_bar[k] += along;
         }}
         for (int n = 0; n < {lanes}; ++n) {{
-            if (kinds[n] < 0 || kinds[n] == {ORIENTATION}) continue;
-            const int world = group * {lanes} + n;
-            number_type* point_bar = kinds[n] == {CONTACT} ? ENTRY(contact_point_bar, number_type, items[n], world) : ENTRY(anchor_point_bar, number_type, items[n], world);
+            if (kinds[n] < 0) continue;
+            const int world = group * {lanes} + n, at = items[n];
+            const bool touches = kinds[n] == {CONTACT};
+            if (by_share)
+                (touches ? ENTRY(contact_reference_bar, number_type, at, world) : ENTRY(anchor_reference_bar, number_type, 2 * at + kinds[n] - {POINT}, world))[2] += share_bar[n];
+            if (touches || (kinds[n] == {ORIENTATION} && anchor_frame.shape[0] > 0)) {{
+                number_type* own_frame_bar = touches ? ENTRY(contact_frame_bar, number_type, at, world) : ENTRY(anchor_frame_bar, number_type, at, world);
+                for (int c = 0; c < 9; ++c) own_frame_bar[c] += sign * frame_bar[c][n];
+            }}
+            if (kinds[n] == {ORIENTATION}) continue;
+            number_type* point_bar = touches ? ENTRY(contact_point_bar, number_type, at, world) : ENTRY(anchor_point_bar, number_type, at, world);
             number_type* from_bar = ENTRY(origin_bar, number_type, references[n], world);
             number_type* to_bar = ENTRY(origin_bar, number_type, trees[n], world);
             for (int c = 0; c < 3; ++c) {{
@@ -151,11 +176,8 @@ _ROWS = """
                 from_bar[c] += lever_bar[c][n];
                 to_bar[c] -= lever_bar[c][n];
             }}
-            if (kinds[n] != {CONTACT}) continue;
-            number_type* own_frame_bar = ENTRY(contact_frame_bar, number_type, items[n], world);
-            for (int c = 0; c < 9; ++c) own_frame_bar[c] += sign * frame_bar[c][n];
-            if (contact_apart.shape[0] > 0) {{
-                number_type* apart_bar = ENTRY(contact_apart_bar, number_type, items[n], world);
+            if (touches ? contact_apart.shape[0] > 0 : anchor_apart.shape[0] > 0) {{
+                number_type* apart_bar = touches ? ENTRY(contact_apart_bar, number_type, at, world) : ENTRY(anchor_apart_bar, number_type, at, world);
                 for (int c = 0; c < 3; ++c) apart_bar[c] += number_type(0.5) * sign * lever_bar[c][n];
             }}
         }}
@@ -171,6 +193,8 @@ def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     ints, ints2d, numbers = wp.array(dtype=int), wp.array2d(dtype=int), wp.array(dtype=scalar)
     of_worlds, vectors, frames = wp.array2d(dtype=scalar), wp.array2d(dtype=t.vec3), wp.array2d(dtype=t.mat33)
     columns = wp.array2d(dtype=lane.spatial)
+    structs, Group = solver_structs(scalar), group_structs(scalar).Group
+    Contacts, Equalities, References = structs.Contacts, structs.Equalities, structs.References
     code = functools.partial(native_code, scalar, lanes)
     parts = {
         "FIELDS": FIELDS,
@@ -182,11 +206,11 @@ def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     }
 
     @wp.func_native(code(_LOAD))
-    def begin_rows(group: int, nv: int, qd_solved: of_worlds, velocity: numbers):
-        """Put v+ of all worlds side by side, with zeros for the adjoint of qd behind."""
+    def begin_rows(group: int, nv: int, qd: of_worlds, qd_solved: of_worlds, velocity: numbers):
+        """Put v+ and qd of all worlds side by side, with zeros for the adjoint of qd between them."""
 
     @wp.func_native(code(_ROWS, "weight", **parts))
-    def rows_adjoint(
+    def add_rows_adjoint(
         constraint: int,
         group: int,
         nv: int,
@@ -202,6 +226,10 @@ def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         contact_apart: vectors,
         contact_frame: frames,
         anchor_point: vectors,
+        anchor_apart: vectors,
+        anchor_frame: frames,
+        contact_reference: vectors,
+        anchor_reference: vectors,
         impulse: vectors,
         weight: of_worlds,
         fields: numbers,
@@ -214,8 +242,43 @@ def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         contact_apart_bar: vectors,
         contact_frame_bar: frames,
         anchor_point_bar: vectors,
+        anchor_apart_bar: vectors,
+        anchor_frame_bar: frames,
+        contact_reference_bar: vectors,
+        anchor_reference_bar: vectors,
     ):
         """From the adjoint of a constraint's rows to those of what they are made of; adds to all of them."""
+
+    @wp.func
+    def rows_adjoint(
+        constraint: int,
+        group: int,
+        nv: int,
+        trees: TreeDofs,
+        constraints: Constraints,
+        origin: vectors,
+        contacts: Contacts,
+        equalities: Equalities,
+        references: References,
+        impulse: vectors,
+        weight: of_worlds,
+        shared: Group,
+        subspace: columns,
+        subspace_bar: columns,
+        origin_bar: vectors,
+        contacts_bar: Contacts,
+        equalities_bar: Equalities,
+        references_bar: References,
+    ):
+        """From the adjoint of the rows of a constraint, whose number is its place in each world, to those of what they are made of."""
+        add_rows_adjoint(
+            constraint, group, nv, shared.path, trees.dof_tree, constraints.count, constraints.kind, constraints.item,
+            constraints.tail, constraints.reference, origin, contacts.point, contacts.apart, contacts.frame,
+            equalities.anchor_point, equalities.anchor_apart, equalities.anchor_frame, references.contact,
+            references.anchor, impulse, weight, shared.fields, shared.response, subspace, shared.velocity, subspace_bar,
+            origin_bar, contacts_bar.point, contacts_bar.apart, contacts_bar.frame, equalities_bar.anchor_point,
+            equalities_bar.anchor_apart, equalities_bar.anchor_frame, references_bar.contact, references_bar.anchor,
+        )  # fmt: skip
 
     @wp.func_native(code(_ADD))
     def end_rows(group: int, nv: int, velocity: numbers, qd_bar: of_worlds):

@@ -46,7 +46,8 @@ def group_structs(scalar: Any) -> SimpleNamespace:
             first: place of the first entry of each row of the system [nv].
             lower: of the system, as :class:`System` has it [nv (nv + 1) / 2, L].
             upper: likewise.
-            velocity: qd and qdd, then the unknowns of the system by places, or what sweeps keep of z [2 nv, L].
+            velocity: qd and qdd, then the unknowns of the system by places, or what sweeps keep of z, or v+, the adjoint of qd and qd
+                [3 nv, L].
             three: row values or impulses of one constraint [3, L].
             slope: derivatives of each constraint's impulses with respect to its values [constraint, 9, L].
             answers: 1 for the constraints of which any world's impulses change with their values [constraint].
