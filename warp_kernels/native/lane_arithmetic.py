@@ -15,7 +15,7 @@ template <typename T> inline typename lane_vector<T>::type& lane_values(T* x)
 {{
     return *reinterpret_cast<typename lane_vector<T>::type*>(x);
 }}
-template <typename T> inline typename lane_vector<T>::type lane_values(const T* x)
+template <typename T> inline const typename lane_vector<T>::type& lane_values(const T* x)
 {{
     return *reinterpret_cast<const typename lane_vector<T>::type*>(x);
 }}
