@@ -32,6 +32,7 @@ from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.row_adjoint import row_adjoint_kernels
+from warp_kernels.solver.rows.constraint_rows import constraint_row_kernels
 from warp_kernels.trajectory import trajectory_kernels
 
 FLOAT = wp.float32
@@ -78,7 +79,8 @@ def compile_motions(device: wp.Device) -> None:
         *(detect_kernels(FLOAT, name).detect for name in (ON_PLANE, BALLS)),
         slot_motion_kernels(FLOAT, looping).slot_motions,
         *(evaluate_kernels(FLOAT, name, looping).evaluate for name in (ON_PLANE, BALLS)),
-        constraint_kernels(FLOAT).constraint_rows,
+        constraint_kernels(FLOAT).list_constraints,
+        constraint_row_kernels(FLOAT).constraint_rows,
         incidence_kernels(FLOAT).list_incidences,
         newton_kernels(FLOAT).newton_solve,
         impulse_kernels(FLOAT).apply_impulses,

@@ -36,11 +36,13 @@ from warp_kernels.solver.mujoco.references import contact_reference_kernels, ref
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
+from warp_kernels.solver.newton.group.rows import group_row_kernels
 from warp_kernels.solver.newton.group.solve import newton_group_kernels
 from warp_kernels.solver.newton.islands.solve import newton_island_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.rows.cones import cone_kernels
+from warp_kernels.solver.rows.constraint_rows import constraint_row_kernels
 from warp_kernels.solver.rows.equalities import equality_kernels
 from warp_kernels.solver.tendons.constraint_rows import tendon_constraint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
@@ -201,7 +203,10 @@ class Step(Workspace):
             self._launch_over_constraints(delassus_kernels(self.scalar).delassus)
 
     def _constraint_rows(self) -> None:
-        self._launch_over_constraints(constraint_kernels(self.scalar).constraint_rows)
+        if self.together:
+            kernel, motions = group_row_kernels(self.scalar, self.groups.lanes).group_rows, self.groups.subspace
+            self._launch(kernel, self.groups.num_groups, subspace=motions)
+        self._launch_over_constraints(constraint_row_kernels(self.scalar, not self.together).constraint_rows)
         if self.pyramids_resist:
             self._launch_over_constraints(resistance_kernels(self.scalar).resistance_rows)
         if self.tendons.num_rows:

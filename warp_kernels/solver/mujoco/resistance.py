@@ -103,7 +103,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         rows: Rows,
     ):
-        """As ``constraint_rows`` of :mod:`warp_kernels.solver.constraint`, which leaves these out."""
+        """As ``constraint_rows`` of :mod:`warp_kernels.solver.rows.constraint_rows`, which leaves these out."""
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]

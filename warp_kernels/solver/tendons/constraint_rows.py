@@ -45,7 +45,7 @@ def tendon_constraint_kernels(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         rows: Rows,
     ):
-        """As ``constraint_rows`` of :mod:`warp_kernels.solver.constraint`, which leaves these out."""
+        """As ``constraint_rows`` of :mod:`warp_kernels.solver.rows.constraint_rows`, which leaves these out."""
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             if not references.is_of_tendon(constraints.kind[constraint, world]):

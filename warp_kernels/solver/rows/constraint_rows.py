@@ -1,0 +1,232 @@
+"""The rows of constraints (:mod:`warp_kernels.solver.constraint`), their right-hand sides and bounds."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.factored_rows import factored_row_functions
+from warp_kernels.solver.rows.bounces import bounce_functions
+from warp_kernels.solver.rows.contacts import contact_row_functions
+from warp_kernels.solver.rows.geometric import geometric_functions
+from warp_kernels.solver.rows.joints import joint_row_functions
+from warp_kernels.solver.rows.limits import limit_functions
+from warp_kernels.solver.rows.references import reference_row_functions
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
+from warp_kernels.types import (
+    ACTUATOR,
+    CONE_LIMIT,
+    CONTACT,
+    COUPLING,
+    FRICTION_LOSS,
+    ORIENTATION,
+    POINT,
+    TORSION,
+    kernel_module,
+    warp_types,
+)
+from warp_kernels.variants import used_arguments_only
+
+# Arguments of factories beyond the scalar type, for checks over all kernels.
+VARIANTS = {"constraint_row_kernels": [(True,), (False,)]}
+
+
+@functools.cache
+def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespace:
+    """The kernel that builds rows and what stands beside them, for one precision.
+
+    Without ``with_rows`` what is left beside :mod:`warp_kernels.solver.newton.group.rows`: biases, bounds and softness.
+    """
+    t = warp_types(scalar)
+    common = row_functions(scalar)
+    contact_rows = contact_row_functions(scalar)
+    bounce = bounce_functions(scalar)
+    geometric, factored = geometric_functions(scalar), factored_row_functions(scalar)
+    joint_rows = joint_row_functions(scalar)
+    reference_rows = reference_row_functions(scalar)
+    limit = limit_functions(scalar)
+    factor = factor_kernels(scalar)
+    vec2, vec3 = t.vec2, t.vec3
+    name = "constraint_rows" if with_rows else "constraint_biases"
+    module = kernel_module(name, scalar)
+    structs = solver_structs(scalar)
+    Options, Limits, Contacts, Cones = structs.Options, structs.Limits, structs.Contacts, structs.Cones
+    Equalities, Motions, Rows, Bounces = structs.Equalities, structs.Motions, structs.Rows, structs.Bounces
+    References = structs.References
+
+    @wp.func
+    def bounced(
+        constraint: int,
+        item: int,
+        world: int,
+        bias: vec2,
+        options: Options,
+        contacts: Contacts,
+        rows: Rows,
+        bounces: Bounces,
+    ):
+        """Bias and softness of a contact that may bounce; those given if it doesn't."""
+        distance = contacts.distance[item, world]
+        restitution = contacts.restitution[item, world]
+        before = bounces.before[constraint, world]
+        free = rows.rhs[constraint, world][0]
+        found = bias
+        late = scalar(0.0)
+        if bounce.bounces(distance, before, free, restitution, contacts.spring, item, world, options):
+            late = bounce.touch(distance, free, options)
+            found = vec2(bounce.bounce_bias(before, free, late, restitution), scalar(0.0))
+        else:
+            free = scalar(0.0)
+        bounces.free[constraint, world] = free
+        bounces.late[constraint, world] = late
+        return found
+
+    @wp.kernel(name=name, module=module, enable_backward=False)
+    @used_arguments_only
+    def constraint_rows(
+        # Model
+        threads: int,
+        paths: Paths,
+        trees: TreeDofs,
+        dof_q: wp.array(dtype=int),
+        options: Options,
+        # Parameters
+        limits: Limits,
+        friction_loss: wp.array2d(dtype=scalar),
+        coupling_ratio: wp.array2d(dtype=scalar),
+        # Data in
+        q: wp.array2d(dtype=scalar),
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        motions: Motions,
+        factor_l: wp.array2d(dtype=scalar),
+        actuator_row: wp.array2d(dtype=vec3),
+        contacts: Contacts,
+        equalities: Equalities,
+        cones: Cones,
+        references: References,
+        constraints: Constraints,
+        # Data out
+        row: wp.array2d(dtype=vec3),
+        rows: Rows,
+        bounces: Bounces,
+    ):
+        """Rows along both paths, right-hand side ``J v* + bias``, and the bound: friction, or the largest impulse.
+
+        softness: what a compliant constraint adds to its first diagonal entry; for an actuator all that stands there, without cfm.
+        """
+        thread, world = wp.tid()
+        if wp.static(with_rows):
+            for constraint in range(thread, constraints.count[world], threads):
+                kind = constraints.kind[constraint, world]
+                if reference_rows.has_own_kernels(kind):  # see tendons.constraint_rows and mujoco.resistance
+                    continue
+                item = constraints.item[constraint, world]
+                share = reference_rows.reference(references, kind, item, world)[2]
+                free_velocity = vec3()
+                before = scalar(0.0)
+                size = vec3()
+                for side in range(2):
+                    tail = constraints.tail[2 * constraint + side, world]
+                    if tail < 0:
+                        continue
+                    at = (2 * constraint + side) * paths.max_depth
+                    depth = paths.dof_depth[tail]
+                    is_geometric = geometric.is_geometric(kind)
+                    lever = vec3()
+                    frame = common.side_sign(side) * wp.identity(n=3, dtype=scalar)
+                    if is_geometric:
+                        point = vec3()
+                        if kind == CONTACT or kind == TORSION:
+                            point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
+                            frame = contacts.frame[item, world] * common.side_sign(side)
+                        elif kind == POINT:
+                            point = contact_rows.point_on_side(
+                                equalities.anchor_point, equalities.anchor_apart, side, item, world
+                            )
+                        elif equalities.anchor_frame.shape[0] > 0:
+                            frame = equalities.anchor_frame[item, world] * common.side_sign(side)
+                        lever = point + (
+                            motions.origin[constraints.reference[constraint, world], world]
+                            - motions.origin[trees.dof_tree[tail], world]
+                        )
+                    for d in range(depth + 1):
+                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                        value = vec3()
+                        if is_geometric:
+                            value = frame * geometric.motion(kind, motions.subspace[k, world], lever)
+                        else:
+                            value[0] = joint_rows.joint_row(
+                                kind, item, side, depth - d, world, coupling_ratio, cones.row
+                            )
+                        row[at + d, world] = value
+                        free_velocity += value * (share * qd[world, k] + options.dt * qdd[world, k])
+                        before += value[0] * qd[world, k]
+                        speed = wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k])
+                        size += speed * vec3(wp.abs(value[0]), wp.abs(value[1]), wp.abs(value[2]))
+                    factored.multiply_by_inverse(at, tail, world, paths, factor_l, row)
+                rows.rhs[constraint, world] = free_velocity
+                if rows.size.shape[0] > 0:
+                    rows.size[constraint, world] = vec2(size[0], wp.max(size[1], size[2]))
+                if bounces.before.shape[0] > 0:
+                    bounces.before[constraint, world] = before
+        # In a loop of its own: what it takes needs no registers beside what the rows take.
+        for constraint in range(thread, constraints.count[world], threads):
+            kind = constraints.kind[constraint, world]
+            if reference_rows.has_own_kernels(kind):
+                continue
+            item = constraints.item[constraint, world]
+            bias = vec2()  # and softness
+            most = scalar(0.0)
+            others = vec3()  # biases of three rows
+            if reference_rows.is_referred(references, kind):
+                found = reference_rows.reference(references, kind, item, world)
+                bias = vec2(found[0], found[1])
+                if kind == CONTACT:
+                    most = contacts.friction[item, world]
+                elif kind == FRICTION_LOSS:
+                    most = options.dt * common.value_of(friction_loss, world, item)
+                elif kind == COUPLING:
+                    most = scalar(wp.inf)
+                elif kind == POINT:
+                    others = equalities.anchor_bias[item, world]
+                elif kind == ORIENTATION:
+                    others = equalities.anchor_turn[item, world]
+            elif kind == CONTACT:
+                removal = common.contact_correction(constraint, world, trees, constraints, options)
+                bias = contact_rows.contact_bias(
+                    contacts.distance[item, world], removal, contacts.spring, item, world, options
+                )
+                if bounces.before.shape[0] > 0:
+                    bias = bounced(constraint, item, world, bias, options, contacts, rows, bounces)
+                most = contacts.friction[item, world]
+            elif kind == FRICTION_LOSS:
+                most = options.dt * common.value_of(friction_loss, world, item)
+            elif kind == COUPLING:
+                bias[0] = equalities.coupling_bias[item, world]
+                most = scalar(wp.inf)
+            elif kind == POINT:
+                others = equalities.anchor_bias[item, world]
+            elif kind == ORIENTATION:
+                others = equalities.anchor_turn[item, world]
+            elif kind == CONE_LIMIT:
+                first = constraints.tail[2 * constraint + 1, world] - 2
+                gap = cones.gap[item, world] - common.value_of(limits.margin, world, first)
+                bias = limit.limit_bias(limits, first, gap, options, world)
+            elif kind == TORSION:
+                most = scalar(0.0)  # its bounds follow the normal impulse
+            elif kind == ACTUATOR:
+                motor = actuator_row[item, world]
+                bias = vec2(motor[0], motor[1] - options.cfm)
+                most = motor[2]
+            else:
+                gap = limit.limit_gap(limits, kind, item, q[world, dof_q[item]], world)
+                bias = limit.limit_bias(limits, item, gap, options, world)
+            rows.rhs[constraint, world] += others + vec3(bias[0], scalar(0.0), scalar(0.0))
+            rows.bound[constraint, world] = most
+            rows.softness[constraint, world] = bias[1]
+
+    return SimpleNamespace(module=module, constraint_rows=constraint_rows)
