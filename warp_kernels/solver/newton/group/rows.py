@@ -10,6 +10,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.lane_code import native_code
+from warp_kernels.solver.newton.group.order import group_order_functions
 from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
@@ -52,7 +53,7 @@ _ROWS = """
     const int* ancestors = reinterpret_cast<const int*>(ancestor.data);
     const pack* speed = reinterpret_cast<const pack*>(velocity.data);
     const pack part = *reinterpret_cast<const pack*>(share.data);
-    const int* makes = reinterpret_cast<const int*>(moves.data);
+    const int* own_constraint = reinterpret_cast<const int*>(order.data) + place * {lanes};
     pack rates[3] = {{nothing, nothing, nothing}}, sizes[3] = {{nothing, nothing, nothing}}, rate_before = nothing;
 #define ENTRY(array, type, i, j) (reinterpret_cast<type*>(reinterpret_cast<char*>(array.data) + (i) * wp::int64(array.strides[0]) + (j) * wp::int64(array.strides[1])))
     for (int side = 0; side < 2; ++side) {{
@@ -66,8 +67,8 @@ _ROWS = """
         int kinds[{lanes}], items[{lanes}], ends[{lanes}];
         for (int n = 0; n < {lanes}; ++n) {{
             kinds[n] = -1;
-            if (!makes[n]) continue;
-            const int world = group * {lanes} + n;
+            const int world = group * {lanes} + n, constraint = own_constraint[n];
+            if (constraint < 0) continue;
             const int end = *ENTRY(tail, const int, 2 * constraint + side, world);
             if (end < 0) continue;
             const int which = kinds[n] = *ENTRY(kind, const int, constraint, world);
@@ -101,7 +102,11 @@ _ROWS = """
         }}
         if (!all) continue;
         pack entries[64][3];
-        for (wp::uint64 rest = all; rest; rest &= rest - 1) {{
+        const bool only_joints = !any_linear && !any_angular;
+        if (only_joints)
+            for (wp::uint64 rest = all; rest; rest &= rest - 1)
+                for (int r = 0; r < 3; ++r) entries[__builtin_ctzll(rest)][r] = nothing;
+        else for (wp::uint64 rest = all; rest; rest &= rest - 1) {{
             const int k = __builtin_ctzll(rest);
             const pack on = __builtin_convertvector((paths >> wp::uint64(k)) & wp::uint64(1), pack);
             const pack* column = reinterpret_cast<const pack*>(ENTRY(subspace, const char, k, group));
@@ -148,12 +153,14 @@ _ROWS = """
                 pack* above = entries[ancestors[at]];
                 const pack l = FACTOR_L(at);
                 above[0] -= x * l;
+                if (only_joints) continue;
                 above[1] -= y * l;
                 above[2] -= z * l;
             }}
         }}
         for (int n = 0; n < {lanes}; ++n) {{
             if (kinds[n] < 0) continue;
+            const int constraint = own_constraint[n];
             char* to = reinterpret_cast<char*>(ENTRY(row, char, (2 * constraint + side) * max_depth, group * {lanes} + n));
             for (wp::uint64 rest = paths[n]; rest; rest &= rest - 1, to += row.strides[0]) {{
                 const pack* from = entries[__builtin_ctzll(rest)];
@@ -162,8 +169,8 @@ _ROWS = """
         }}
     }}
     for (int n = 0; n < {lanes}; ++n) {{
-        if (!makes[n]) continue;
-        const int world = group * {lanes} + n;
+        const int world = group * {lanes} + n, constraint = own_constraint[n];
+        if (constraint < 0) continue;
         number_type* own_rates = ENTRY(rhs, number_type, constraint, world);
         number_type* own_sizes = ENTRY(size, number_type, constraint, world);
         for (int r = 0; r < 3; ++r) own_rates[r] = rates[r][n];
@@ -184,7 +191,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     vec3 = t.vec3
     ints, ints2d, numbers = wp.array(dtype=int), wp.array2d(dtype=int), wp.array(dtype=scalar)
     of_worlds, vectors, frames = wp.array2d(dtype=scalar), wp.array2d(dtype=vec3), wp.array2d(dtype=t.mat33)
-    reference_rows = reference_row_functions(scalar)
+    order, reference_rows = group_order_functions(scalar, lanes), reference_row_functions(scalar)
     structs = solver_structs(scalar)
     Contacts, Equalities, Cones = structs.Contacts, structs.Equalities, structs.Cones
     References, Rows, Bounces = structs.References, structs.Rows, structs.Bounces
@@ -205,11 +212,11 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func_native(native_code(scalar, lanes, _ROWS, "factor_l", **kinds))
     def make_rows(
-        constraint: int,
+        place: int,
         group: int,
         nv: int,
         max_depth: int,
-        moves: ints,
+        order: ints,
         share: numbers,
         dof_depth: ints,
         dof_row_start: ints,
@@ -237,7 +244,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         size: wp.array2d(dtype=t.vec2),
         before: of_worlds,
     ):
-        """The rows of one constraint in the worlds that have it, and the velocities there without impulses."""
+        """The rows of the constraints in one place, and the velocities there without impulses."""
 
     @wp.kernel(module=module, enable_backward=False)
     def group_rows(
@@ -274,19 +281,23 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         if most == 0:
             return
         load_speeds(group, nv, dt, qd, qdd, shared.velocity)
-        for i in range(most):
+        places = order.align(group, shared.path, constraints.count, constraints.tail, shared.order)
+        if places == 0:  # more than it has room for
+            order.take_in_order(group, most, constraints.count, shared.order)
+            places = most
+        for place in range(places):
             for n in range(lanes):
-                shared.moves[n] = 0
-                if n < worlds:
+                i = shared.order[place * lanes + n]
+                if i >= 0:
                     world = group * lanes + n
-                    if i < constraints.count[world]:
-                        kind = constraints.kind[i, world]
-                        if not reference_rows.has_own_kernels(kind):
-                            shared.moves[n] = 1
-                            own = reference_rows.reference(references, kind, constraints.item[i, world], world)
-                            shared.three[n] = own[2]
+                    kind = constraints.kind[i, world]
+                    if reference_rows.has_own_kernels(kind):
+                        shared.order[place * lanes + n] = -1
+                    else:
+                        own = reference_rows.reference(references, kind, constraints.item[i, world], world)
+                        shared.three[n] = own[2]
             make_rows(
-                i, group, nv, paths.max_depth, shared.moves, shared.three, paths.dof_depth, paths.dof_row_start,
+                place, group, nv, paths.max_depth, shared.order, shared.three, paths.dof_depth, paths.dof_row_start,
                 paths.ancestor, shared.path, trees.dof_tree, constraints.kind, constraints.item, constraints.tail,
                 constraints.reference, origin, subspace, factor_l, contacts.point, contacts.apart, contacts.frame,
                 equalities.anchor_point, equalities.anchor_apart, equalities.anchor_frame, cones.row, coupling_ratio,
