@@ -27,8 +27,7 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     ``aba`` gives accelerations. The others are for its gradient, in a module of their own, so that the two are compiled at the same
     time. ``solve_mass_matrix`` is what is left of ``aba`` for bodies at rest without weight, springs and dampers:
-    qdd = M^-1 tau. There bias_force and acceleration may be the same array. ``solve_again`` does the same with the factors that
-    ``solve_mass_matrix`` has left.
+    qdd = M^-1 tau. There bias_force and acceleration may be the same array.
     """
     a = algebra(scalar, lanes)
     module, adjoint_module = (kernel_module(name, scalar, lanes) for name in ("aba", "aba_adjoint"))
@@ -53,14 +52,13 @@ def aba_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         module=module,
         aba=_articulated_body(scalar, lanes, module, moving=True),
         solve_mass_matrix=_articulated_body(scalar, lanes, adjoint_module, moving=False),
-        solve_again=_articulated_body(scalar, lanes, adjoint_module, moving=False, factored=True),
         forward_dynamics_adjoint=forward_dynamics_adjoint,
     )
 
 
-def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool, factored: bool = False) -> wp.Kernel:
-    """The kernel ``aba``, or ``solve_mass_matrix`` if nothing is ``moving``, or ``solve_again`` if that is ``factored``."""
-    name = "solve_again" if factored else "aba" if moving else "solve_mass_matrix"
+def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) -> wp.Kernel:
+    """The kernel ``aba``, or ``solve_mass_matrix`` if nothing is ``moving``."""
+    name = "aba" if moving else "solve_mass_matrix"
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
     art, dry = articulated_functions(scalar, lanes), friction_functions(scalar, lanes)
@@ -123,9 +121,8 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool, 
                 v = v_parent + v_joint
                 velocity[link, group] = v
                 acceleration[link, group] = joints.velocity_product(joint_type[link], v_parent, v_joint)
-            if wp.static(not factored):
-                rigid = link_inertia[link, group]
-                articulated[link, group] = art.from_rigid(rigid)
+            rigid = link_inertia[link, group]
+            articulated[link, group] = art.from_rigid(rigid)
             if wp.static(moving):
                 force = sp.cross_force(v, sp.apply_inertia(rigid, v))
                 if common_wrench.shape[0] > 0:
@@ -137,8 +134,7 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool, 
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = link_parent[link]
-            if wp.static(not factored):
-                whole = articulated[link, group]
+            whole = articulated[link, group]
             force = bias_force[link, group]
             dof_first = joint_qd_start[link]
             dof_last = joint_qd_start[link + 1]
@@ -146,13 +142,9 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool, 
                 k = dof_last - 1 - back
                 s = subspace[k, group]
                 torque = a.load(tau, group, k)
-                if wp.static(factored):
-                    u = factor_u[k, group]
-                    d_inv = factor_d[k, group]
-                else:
-                    u = art.apply(whole, s)
-                    rotor = a.load_param_scalar(armature, group, k)
-                    d = a.dot_spatial(s, u) + rotor
+                u = art.apply(whole, s)
+                rotor = a.load_param_scalar(armature, group, k)
+                d = a.dot_spatial(s, u) + rotor
                 if wp.static(moving):
                     damp = a.load_param_scalar(damping, group, k)
                     spring = a.load_param_scalar(stiffness, group, k)
@@ -169,17 +161,15 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool, 
                         d += dt * dt * spring
                         rest = a.load_param_scalar(rest_position, group, k)
                         torque -= a.mul(spring, a.load(q, group, dof_q[k]) + dt * speed - rest)
-                if wp.static(not factored):
-                    d_inv = a.div(a.real(scalar(1.0)), d)
-                    factor_u[k, group] = u
-                    factor_d[k, group] = d_inv
-                    whole -= art.square(u, d_inv)
+                d_inv = a.div(a.real(scalar(1.0)), d)
+                factor_u[k, group] = u
+                factor_d[k, group] = d_inv
+                whole -= art.square(u, d_inv)
                 innov = torque - a.dot_spatial(s, force)
                 innovation[k, group] = innov
                 force += a.scale_spatial(a.mul(d_inv, innov), u)
             if parent >= 0:
-                if wp.static(not factored):
-                    articulated[parent, group] += whole
+                articulated[parent, group] += whole
                 if wp.static(moving):
                     bias_force[parent, group] += force + art.apply(whole, acceleration[link, group])
                 else:

@@ -51,6 +51,10 @@ class LaneGroups:
     own_mass_bar: wp.array
     own_mass_bar_diagonal: wp.array
     weight: wp.array
+    servo_damping: wp.array
+    damped_l: wp.array
+    damped_d: wp.array
+    damping_scratch: wp.array
     geometry_centre: wp.array
     geometry_ball: wp.array
     geometry_axis: wp.array

@@ -259,26 +259,8 @@ class Step(Workspace):
 
     def _damp(self) -> None:
         """MuJoCo's implicit joint damping, from qd_solved to qd_next."""
-        kernels = damping_kernels(self.scalar)
-        self._launch_over_dofs(kernels.damping_momentum)
-        self._solve_damped()
-        self._launch_over_dofs(kernels.damp_velocity)
-
-    def _solve_damped(self) -> None:
-        """From damping_push to damping_loss by the mass matrix with damping on it, whose factors the way back reads."""
-        if self.tendons.heavy.count:
-            self.tendons.heavy.factor_damped(self)
-            self.tendons.heavy.solve_damped(self, self.damping_push, self.damping_loss)
-            return
-        self._launch_groups(
-            aba_kernels(self.scalar, self.groups.lanes).solve_mass_matrix,
-            self._trees_of_groups,
-            tau=self.damping_push,
-            qdd=self.damping_loss,
-            armature=self.damped_armature,
-            articulated=self.damped_articulated,
-            **self.damped_scratch,
-        )
+        groups = self.groups
+        self._launch_groups(damping_kernels(self.scalar, groups.lanes).damp, groups.num_groups)
 
     def _sweep(self) -> None:
         if self.warm:

@@ -15,7 +15,6 @@ from sim.simulation.stepping.step import Step
 from sim.simulation.stepping.workspace import GAINS, LIMITS
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.contact_force import contact_force_kernels
-from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
@@ -315,17 +314,8 @@ class DifferentiableStep(Step):
 
     def _damping_adjoint(self) -> None:
         """From the adjoint of qd_next to that of qd_solved; damping_weight is kept for what reaches M and D."""
-        if self.tendons.heavy.count:
-            self.tendons.heavy.solve_damped(self, self.qd_next.grad, self.damping_weight)
-        else:
-            self._launch_groups(
-                aba_kernels(self.scalar, self.groups.lanes).solve_again,
-                self._trees_of_groups,
-                tau=self.qd_next.grad,
-                qdd=self.damping_weight,
-                **self.damped_scratch,
-            )
-        self._launch_over_dofs(damping_kernels(self.scalar).damping_adjoint)
+        groups = self.groups
+        self._launch_groups(damping_kernels(self.scalar, groups.lanes).damping_adjoint, groups.num_groups)
 
     def _group_adjoint(self) -> None:
         """All that has to do with constraints, but for what comes of the right-hand sides and of the rows of joints."""

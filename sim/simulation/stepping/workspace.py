@@ -255,6 +255,7 @@ class Workspace(SolverChoice):
         """What MuJoCo's law asks for; empty where the law is another."""
         t = self.device_model.types
         contacts, nv = (self.max_contacts, self.model.nv) if self.by_mujoco else (0, 0)
+        groups = self.groups
 
         def worlds_last(count: int, dtype: Any) -> wp.array:
             return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
@@ -263,23 +264,11 @@ class Workspace(SolverChoice):
         self.ahead = self.scalar(0.0 if self.by_mujoco else self.dt)
         self.qd_solved = wp.zeros_like(self.qd_next) if self.by_mujoco else self.qd_next
         self.damping_loss = wp.zeros_like(self.qd_next) if self.by_mujoco else self.device_model.none(self.scalar)
-        self.damping_weight, self.damping_push, self.damped_armature = (
-            wp.zeros_like(self.damping_loss) for _ in range(3)
-        )
-        self.servo_damping = worlds_last(0, self.scalar)
-        links, of_groups, of_lanes = (
-            self.model.num_links if self.by_mujoco else 0,
-            self.groups.of_groups,
-            self.groups.types,
-        )
-        self.damped_scratch: dict[str, Any] = {
-            "acceleration": of_groups(links, of_lanes.spatial),
-            "bias_force": of_groups(links, of_lanes.spatial),
-            "factor_u": of_groups(nv, of_lanes.spatial),
-            "factor_d": of_groups(nv, of_lanes.real),
-            "innovation": of_groups(nv, of_lanes.real),
-        }
-        self.damped_articulated = of_groups(links, of_lanes.articulated)
+        self.damping_weight = wp.zeros_like(self.damping_loss)
+        self.servo_damping, groups.servo_damping = groups.scalars(0)
+        self.damped_l, groups.damped_l = groups.scalars(int(self.model.dof_depth.sum()) if self.by_mujoco else 0)
+        self.damped_d, groups.damped_d = groups.scalars(nv)
+        self.damping_scratch, groups.damping_scratch = groups.scalars(nv)
         self.contact_reference = worlds_last(contacts, t.vec3)
         pyramids = self.contact_options.friction == "pyramid"
         resisting = contacts if self.layout.resisting and pyramids else 0

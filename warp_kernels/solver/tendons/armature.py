@@ -210,63 +210,9 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
             tendon_curvature_bar[number, world] += own * weight
             common.add_at(tendon_armature_bar, world, tendon, weight * found + square / two)
 
-    @wp.kernel(module=module, enable_backward=False)
-    def factor_damped(
-        # Model
-        paths: Paths,
-        # Parameters
-        armature: wp.array2d(dtype=scalar),
-        # Data in
-        factor_l: wp.array2d(dtype=scalar),
-        factor_d: wp.array2d(dtype=scalar),
-        damped_armature: wp.array2d(dtype=scalar),
-        # Data out
-        armature_scratch: wp.array2d(dtype=scalar),
-        damped_l: wp.array2d(dtype=scalar),
-        damped_d: wp.array2d(dtype=scalar),
-    ):
-        """Factors with joint damping, which ``damped_armature`` has on top of the armature of joints [world, dof]."""
-        world = wp.tid()
-        nv = paths.dof_depth.shape[0]
-        for at in range(factor_l.shape[0]):
-            damped_l[at, world] = factor_l[at, world]
-        for k in range(nv):
-            damped_d[k, world] = factor_d[k, world]
-            armature_scratch[k, world] = zero
-        for k in range(nv):
-            own = damped_armature[world, k] - common.value_of(armature, world, k)
-            if own != zero:
-                armature_scratch[k, world] = one
-                add_square(own, k, world, paths, damped_l, damped_d, armature_scratch)
-                armature_scratch[k, world] = zero
-                for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
-                    armature_scratch[paths.ancestor[at], world] = zero
-
-    @wp.kernel(module=module, enable_backward=False)
-    def solve_factored(
-        # Model
-        paths: Paths,
-        # Data in
-        damped_l: wp.array2d(dtype=scalar),
-        damped_d: wp.array2d(dtype=scalar),
-        push: wp.array2d(dtype=scalar),
-        # Data out
-        armature_scratch: wp.array2d(dtype=scalar),
-        result: wp.array2d(dtype=scalar),
-    ):
-        """push and result: [world, dof]."""
-        world = wp.tid()
-        for k in range(paths.dof_depth.shape[0]):
-            armature_scratch[k, world] = push[world, k]
-        products.solve(world, paths, damped_l, damped_d, armature_scratch)
-        for k in range(paths.dof_depth.shape[0]):
-            result[world, k] = armature_scratch[k, world]
-
     return SimpleNamespace(
         modules=(module, curvature_module),
         tendon_curvatures=tendon_curvatures,
         add_tendon_armature=add_tendon_armature,
         tendon_armature_adjoint=tendon_armature_adjoint,
-        factor_damped=factor_damped,
-        solve_factored=solve_factored,
     )

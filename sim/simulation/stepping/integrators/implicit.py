@@ -24,7 +24,7 @@ class ImplicitStep(ServoDampedStep):
         self.carried_momentum, self.turn = worlds_last(m.num_links, t.spatial), worlds_last(m.nv, t.spatial)
         self.implicit_lower, self.implicit_upper = (worlds_last(int(m.dof_depth.sum())) for _ in range(2))
         self.implicit_diagonal, self.implicit_scratch = worlds_last(m.nv), worlds_last(m.nv)
-        self.shifted_qd, self.shifted_weight = (wp.zeros_like(self.damping_loss) for _ in range(2))
+        self.damping_push, self.shifted_qd, self.shifted_weight = (wp.zeros_like(self.damping_loss) for _ in range(3))
         self._no_weight: wp.array = wp.zeros((1, 1), dtype=t.vec3, device=self.device)
         self._no_change = wp.zeros_like(self.damping_loss)
 

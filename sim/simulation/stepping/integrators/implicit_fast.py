@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import warp as wp
-
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.tendons.layout import free_bodies
 from warp_kernels.solver.mujoco.integrators.servo_damping import servo_damping_kernels
@@ -16,7 +14,7 @@ class ServoDampedStep(DifferentiableStep):
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         dofs = self.model.nv if self.model.nu else 0
-        self.servo_damping = wp.zeros((dofs, self.num_worlds), dtype=self.scalar, device=self.device)
+        self.servo_damping, self.groups.servo_damping = self.groups.scalars(dofs)
 
     def _find_servo_damping(self) -> None:
         if self.model.nu:

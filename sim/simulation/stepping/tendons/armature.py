@@ -38,8 +38,7 @@ class HeavyTendons:
         self.velocity, self.acceleration = worlds_last(links, t.spatial), worlds_last(links, t.spatial)
         self.no_acceleration = wp.zeros((self.num_worlds, model.nv if links else 0), dtype=scalar, device=self._device)
         self.tendon_curvature = worlds_last(self.count)
-        self.armature_scratch, self.damped_d = worlds_last(model.nv), worlds_last(model.nv)
-        self.damped_l = worlds_last(int(model.dof_depth.sum()))
+        self.armature_scratch = worlds_last(model.nv)
 
     @property
     def differentiated(self) -> list[wp.array]:
@@ -70,14 +69,6 @@ class HeavyTendons:
     def add_adjoint(self, step: Any) -> None:
         """What reaches slopes, curvatures and armature."""
         self._launch(step, self._kernels.tendon_armature_adjoint, self.num_worlds)
-
-    def factor_damped(self, step: Any) -> None:
-        """Factors of the mass matrix with joint damping on it, for :meth:`solve_damped`."""
-        self._launch(step, self._kernels.factor_damped, self.num_worlds)
-
-    def solve_damped(self, step: Any, push: wp.array, result: wp.array) -> None:
-        """Solve with these factors, [num_worlds, nv]."""
-        self._launch(step, self._kernels.solve_factored, self.num_worlds, push=push, result=result)
 
     def _launch(self, step: Any, kernel: wp.Kernel, *dim: int, tape: bool = False, **named: wp.array) -> None:
         sources = (self, step, step.tendons, step.device_model, step.parameters)
