@@ -133,12 +133,43 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
         return vec3((centre - law[0]) / (gear * k), scalar(1.0) / (dt * gear * gear * k), dt * wp.abs(gear) * limit)
 
     @wp.func
-    def force_power(law: vec3, v: scalar, gear: scalar, centre: scalar, limit: scalar, dt: scalar, bar: vec2):
-        return wp.dot(as_force(law, v, gear, centre, limit, dt), bar)
+    def as_force_adjoint(law: vec3, v: scalar, gear: scalar, centre: scalar, limit: scalar, dt: scalar, bar: vec2):
+        """Adjoints of the law, and of velocity, gear, centre and limit."""
+        k = law[2] + dt * law[1]
+        force = law[0] - gear * k * v
+        force_bar = gear * bar[0]
+        k_bar = scalar(0.0)
+        gear_bar = bar[0] * force
+        centre_bar = scalar(0.0)
+        limit_bar = scalar(0.0)
+        if dt * k > scalar(0.0):
+            k_bar = dt * gear * gear * bar[1]
+            gear_bar += scalar(2.0) * dt * gear * k * bar[1]
+        elif wp.abs(force - centre) > limit:
+            sign = wp.sign(force - centre)
+            gear_bar = bar[0] * (centre + sign * limit)
+            centre_bar = force_bar
+            limit_bar = sign * force_bar
+            force_bar = scalar(0.0)
+        k_bar -= gear * v * force_bar
+        gear_bar -= k * v * force_bar
+        others = wp.vector(-gear * k * force_bar, gear_bar, centre_bar, limit_bar, dtype=scalar)
+        return vec3(force_bar, dt * k_bar, k_bar), others
 
     @wp.func
-    def row_power(law: vec3, gear: scalar, centre: scalar, limit: scalar, dt: scalar, bar: vec3, force_bar: scalar):
-        return wp.dot(as_row(law, gear, centre, limit, dt), bar) + gear * centre * force_bar
+    def as_row_adjoint(
+        law: vec3, gear: scalar, centre: scalar, limit: scalar, dt: scalar, bar: vec3, force_bar: scalar
+    ):
+        """The same of the row and of the joint force ``gear centre`` beside it."""
+        k = law[2] + dt * law[1]
+        row = as_row(law, gear, centre, limit, dt)
+        bias_bar = bar[0] / (gear * k)
+        k_bar = -(bar[0] * row[0] + bar[1] * row[1]) / k
+        gear_bar = centre * force_bar + dt * wp.sign(gear) * limit * bar[2]
+        gear_bar -= (bar[0] * row[0] + scalar(2.0) * bar[1] * row[1]) / gear
+        centre_bar = bias_bar + gear * force_bar
+        others = wp.vector(scalar(0.0), gear_bar, centre_bar, dt * wp.abs(gear) * bar[2], dtype=scalar)
+        return vec3(-bias_bar, dt * k_bar, k_bar), others
 
     return SimpleNamespace(
         held_input=held_input,
@@ -147,8 +178,8 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
         law_adjoint=law_adjoint,
         as_force=as_force,
         as_row=as_row,
-        force_power=force_power,
-        row_power=row_power,
+        as_force_adjoint=as_force_adjoint,
+        as_row_adjoint=as_row_adjoint,
     )
 
 
@@ -160,8 +191,6 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
     common = row_functions(scalar)
     Gains = solver_structs(scalar).Gains
     vec2, vec3 = t.vec2, t.vec3
-    # wp.grad takes plain names only.
-    force_power, row_power = f.force_power, f.row_power
     module = kernel_module("actuators", scalar)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -212,10 +241,7 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
                 joint_force[world, k] += push[0]
                 implicit[k, world] += push[1]
 
-    # A module of its own, for wp.grad (see warp_kernels.solver.pgs).
-    adjoint_module = kernel_module("actuators_adjoint", scalar)
-
-    @wp.kernel(module=adjoint_module, enable_backward=False)
+    @wp.kernel(module=module, enable_backward=False)
     def actuator_adjoint(
         # Model
         joint_actuator: wp.array(dtype=int),
@@ -257,22 +283,19 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
             most = common.value_of(gains.force_limit, world, i)
             position = q[world, dof_q[k]]
             law = f.force_law(kind, u, g * position, gains, world, i)
-            v_bar = scalar(0.0)
             if actuator_row[i, world][1] > scalar(0.0):
-                law_bar, gear_bar, centre_bar, limit_bar, _dt, _row_bar, _force_bar = wp.grad(row_power)(
+                law_bar, bars = f.as_row_adjoint(
                     law, g, centre, most, dt, actuator_row_bar[i, world], tau_bar[world, k]
                 )
             else:
                 bar = vec2(tau_bar[world, k], mass_bar_diagonal[k, world] - tau_bar[world, k] * qdd[world, k])
-                law_bar, v_bar, gear_bar, centre_bar, limit_bar, _dt, _push_bar = wp.grad(force_power)(
-                    law, qd[world, k], g, centre, most, dt, bar
-                )
+                law_bar, bars = f.as_force_adjoint(law, qd[world, k], g, centre, most, dt, bar)
             input_bar = f.law_adjoint(kind, u, g * position, law_bar, gains, world, i, gains_bar)
             f.add_input_bar(input_bar[0], control, gains, world, i, control_bar, gains_bar)
             q_bar[world, dof_q[k]] += g * input_bar[1]
-            qd_bar[world, k] += v_bar
-            common.add_at(gains_bar.gear, world, i, gear_bar + position * input_bar[1])
-            common.add_at(gains_bar.force_centre, world, i, centre_bar)
-            common.add_at(gains_bar.force_limit, world, i, limit_bar)
+            qd_bar[world, k] += bars[0]
+            common.add_at(gains_bar.gear, world, i, bars[1] + position * input_bar[1])
+            common.add_at(gains_bar.force_centre, world, i, bars[2])
+            common.add_at(gains_bar.force_limit, world, i, bars[3])
 
-    return SimpleNamespace(modules=(module, adjoint_module), actuate=actuate, actuator_adjoint=actuator_adjoint)
+    return SimpleNamespace(module=module, actuate=actuate, actuator_adjoint=actuator_adjoint)

@@ -97,7 +97,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
                 group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, weight
             )  # fmt: skip
             return
-        s.order.take_in_order(group, most, constraints.count, shared.order)
+        most = s.arrange(group, most, constraints, shared)
         s.gather(group, most, nv, paths, constraints, problem, shared)
         has_further = further_impulse_bar.shape[0] > 0
         for n in range(lanes):
@@ -105,7 +105,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
         for i in range(most):
             s.find_slopes(i, group, constraints, problem, iterate, shared)
             if has_further:
-                a.keep_further(i, group, constraints, further_impulse_bar, shared)
+                a.keep_further(i, group, further_impulse_bar, shared)
         a.solve(group, most, nv, has_further, constraints, problem, system, sweep_count, stage, weight, shared, iterate)
         for n in range(lanes):
             world = group * lanes + n
@@ -121,20 +121,21 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
         for i in range(most):
             for n in range(worlds):
                 world = group * lanes + n
-                if i < constraints.count[world]:
-                    kind = constraints.kind[i, world]
-                    item = constraints.item[i, world]
+                c = shared.order[i * lanes + n]
+                if c >= 0:
+                    kind = constraints.kind[c, world]
+                    item = constraints.item[c, world]
                     value_bar = a.get(i, kept.RHS_BAR, n, shared)
-                    rhs_bar[i, world] = value_bar
-                    bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
+                    rhs_bar[c, world] = value_bar
+                    bounds = f.impulse_bounds(c, kind, item, world, COUPLED, problem, iterate)
                     bars = law_adjoint.bound_adjoint(
-                        i, kind, item, world, a.get(i, kept.S, n, shared), bounds, problem, iterate
+                        c, kind, item, world, a.get(i, kept.S, n, shared), bounds, problem, iterate
                     )
-                    bound_bar[i, world] = bars[0]
+                    bound_bar[c, world] = bars[0]
                     spring_bar, _hard_bar = law_adjoint.resistance_adjoint(
-                        i, kind, world, iterate.value[i, world], value_bar, bounds, problem, softness
+                        c, kind, world, iterate.value[c, world], value_bar, bounds, problem, softness
                     )
-                    softness_bar[i, world] = spring_bar
+                    softness_bar[c, world] = spring_bar
             for n in range(lanes):
                 shared.fields[(i * FIELDS + kept.OWN_BAR) * lanes + n] = zero  # R doesn't depend on the rows
             geometry.rows_adjoint(

@@ -55,6 +55,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
 
     @wp.func
     def find_bars(
+        c: int,
         i: int,
         n: int,
         world: int,
@@ -69,21 +70,21 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         regularisation_bar: wp.array2d(dtype=scalar),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
-        """The adjoints of a constraint's law in one world. Returns that of the squares of its rows."""
-        kind = constraints.kind[i, world]
-        item = constraints.item[i, world]
+        """The adjoints of a constraint's law in one world, where it is in place i. Returns that of the squares of its rows."""
+        kind = constraints.kind[c, world]
+        item = constraints.item[c, world]
         value_bar = a.get(i, kept.RHS_BAR, n, shared)
-        rhs_bar[i, world] = value_bar
-        bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
-        bars = law_adjoint.bound_adjoint(i, kind, item, world, a.get(i, kept.S, n, shared), bounds, problem, iterate)
-        bound_bar[i, world] = bars[0]
-        value = iterate.value[i, world]
+        rhs_bar[c, world] = value_bar
+        bounds = f.impulse_bounds(c, kind, item, world, COUPLED, problem, iterate)
+        bars = law_adjoint.bound_adjoint(c, kind, item, world, a.get(i, kept.S, n, shared), bounds, problem, iterate)
+        bound_bar[c, world] = bars[0]
+        value = iterate.value[c, world]
         spring_bar, hard_bar = law_adjoint.resistance_adjoint(
-            i, kind, world, value, value_bar, bounds, problem, softness
+            c, kind, world, value, value_bar, bounds, problem, softness
         )
-        softness_bar[i, world] = spring_bar
+        softness_bar[c, world] = spring_bar
         return law_adjoint.mobility_adjoint(
-            i, kind, world, hard_bar, regularisation, constraints, problem, regularisation_bar
+            c, kind, world, hard_bar, regularisation, constraints, problem, regularisation_bar
         )
 
     @wp.func
@@ -171,7 +172,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         for n in range(worlds):
             most = wp.max(most, constraints.count[group * lanes + n])
         if most > 0:
-            s.order.take_in_order(group, most, constraints.count, shared.order)
+            most = s.arrange(group, most, constraints, shared)
             s.gather(group, most, nv, paths, constraints, problem, shared)
             has_further = further_impulse_bar.shape[0] > 0
             for n in range(lanes):
@@ -179,7 +180,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
             for i in range(most):
                 s.find_slopes(i, group, constraints, problem, iterate, shared)
                 if has_further:
-                    a.keep_further(i, group, constraints, further_impulse_bar, shared)
+                    a.keep_further(i, group, further_impulse_bar, shared)
             a.solve(
                 group, most, nv, has_further, constraints, problem, system, sweep_count, stage, weight, shared, iterate
             )  # fmt: skip
@@ -204,9 +205,10 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
             for n in range(lanes):
                 world = group * lanes + n
                 own = zero
-                if s.has(i, world, constraints):
+                c = shared.order[i * lanes + n]
+                if c >= 0:
                     own = find_bars(
-                        i, n, world, regularisation, constraints, problem, softness, iterate, shared, bound_bar,
+                        c, i, n, world, regularisation, constraints, problem, softness, iterate, shared, bound_bar,
                         softness_bar, regularisation_bar, rhs_bar,
                     )  # fmt: skip
                 shared.fields[(i * FIELDS + kept.OWN_BAR) * lanes + n] = own
@@ -218,11 +220,12 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
             if coupled_response.shape[0] > 0:
                 for n in range(worlds):
                     world = group * lanes + n
-                    if i < constraints.count[world]:
-                        kind = constraints.kind[i, world]
+                    c = shared.order[i * lanes + n]
+                    if c >= 0:
+                        kind = constraints.kind[c, world]
                         if kind == CONE_LIMIT or kind == COUPLING or reference_rows.is_of_tendon(kind):
                             keep_response(
-                                i, world, n, paths, trees, constraints, couplings, shared, coupled_response
+                                c, world, n, paths, trees, constraints, couplings, shared, coupled_response
                             )  # fmt: skip
             geometry.rows_adjoint(
                 i, group, nv, trees, constraints, origin, contacts, equalities, references, impulse, weight, shared,

@@ -40,15 +40,14 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
         return vec3(shared.fields[at], shared.fields[at + lanes], shared.fields[at + 2 * lanes])
 
     @wp.func
-    def keep_further(
-        i: int, group: int, constraints: Constraints, further_impulse_bar: wp.array2d(dtype=vec3), shared: Group
-    ):
-        """Keep what reaches the impulses of a constraint other than by the next velocity."""
+    def keep_further(i: int, group: int, further_impulse_bar: wp.array2d(dtype=vec3), shared: Group):
+        """Keep what reaches the impulses in place i other than by the next velocity."""
         for n in range(lanes):
             world = group * lanes + n
             further = vec3()
-            if s.has(i, world, constraints):
-                further = further_impulse_bar[i, world]
+            constraint = shared.order[i * lanes + n]
+            if constraint >= 0:
+                further = further_impulse_bar[constraint, world]
             for r in range(3):
                 shared.fields[(i * FIELDS + kept.FURTHER + r) * lanes + n] = further[r]
 

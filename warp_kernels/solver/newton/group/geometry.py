@@ -48,9 +48,10 @@ _ROWS = """
     typedef wp::uint64 bits __attribute__((ext_vector_type({lanes})));
     const pack nothing = 0;
     const wp::uint64* masks = reinterpret_cast<const wp::uint64*>(path.data);
-    const pack* bar = reinterpret_cast<const pack*>(fields.data) + constraint * {FIELDS} + {RHS_BAR};
+    const int* own_constraint = reinterpret_cast<const int*>(order.data) + place * {lanes};
+    const pack* bar = reinterpret_cast<const pack*>(fields.data) + place * {FIELDS} + {RHS_BAR};
     const pack b[3] = {{bar[0], bar[1], bar[2]}};
-    const bool has_own = __builtin_reduce_or(reinterpret_cast<const pack*>(fields.data)[constraint * {FIELDS} + {OWN_BAR}] != nothing);
+    const bool has_own = __builtin_reduce_or(reinterpret_cast<const pack*>(fields.data)[place * {FIELDS} + {OWN_BAR}] != nothing);
     const pack* speed = reinterpret_cast<const pack*>(velocity.data);
     pack* speed_bar = reinterpret_cast<pack*>(velocity.data) + nv;
     const pack* before = speed_bar + nv;
@@ -69,7 +70,8 @@ _ROWS = """
         for (int n = 0; n < {lanes}; ++n) {{
             const int world = group * {lanes} + n;
             kinds[n] = -1;
-            if (world >= count.shape[0] || constraint >= *reinterpret_cast<const int*>(reinterpret_cast<const char*>(count.data) + world * wp::int64(count.strides[0]))) continue;
+            const int constraint = own_constraint[n];
+            if (constraint < 0) continue;
             const int which = *ENTRY(kind, const int, constraint, world);
             const int end = *ENTRY(tail, const int, 2 * constraint + side, world);
             if (end < 0 || (which != {CONTACT} && which != {POINT} && which != {ORIENTATION})) continue;
@@ -211,12 +213,12 @@ def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
 
     @wp.func_native(code(_ROWS, "weight", **parts))
     def add_rows_adjoint(
-        constraint: int,
+        place: int,
         group: int,
         nv: int,
         path: wp.array(dtype=wp.uint64),
         dof_tree: ints,
-        count: ints,
+        order: ints,
         kind: ints2d,
         item: ints2d,
         tail: ints2d,
@@ -247,11 +249,11 @@ def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         contact_reference_bar: vectors,
         anchor_reference_bar: vectors,
     ):
-        """From the adjoint of a constraint's rows to those of what they are made of; adds to all of them."""
+        """The same."""
 
     @wp.func
     def rows_adjoint(
-        constraint: int,
+        place: int,
         group: int,
         nv: int,
         trees: TreeDofs,
@@ -270,9 +272,9 @@ def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         equalities_bar: Equalities,
         references_bar: References,
     ):
-        """From the adjoint of the rows of a constraint, whose number is its place in each world, to those of what they are made of."""
+        """From the adjoint of the rows of the constraints in one place to those of what they are made of."""
         add_rows_adjoint(
-            constraint, group, nv, shared.path, trees.dof_tree, constraints.count, constraints.kind, constraints.item,
+            place, group, nv, shared.path, trees.dof_tree, shared.order, constraints.kind, constraints.item,
             constraints.tail, constraints.reference, origin, contacts.point, contacts.apart, contacts.frame,
             equalities.anchor_point, equalities.anchor_apart, equalities.anchor_frame, references.contact,
             references.anchor, impulse, weight, shared.fields, shared.response, subspace, shared.velocity, subspace_bar,

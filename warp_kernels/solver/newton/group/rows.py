@@ -11,7 +11,7 @@ import warp as wp
 
 from warp_kernels.algebra.lane_code import native_code
 from warp_kernels.solver.newton.group.order import group_order_functions
-from warp_kernels.solver.newton.group.structs import group_structs
+from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, group_structs
 from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
 from warp_kernels.types import (
@@ -281,11 +281,21 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         if most == 0:
             return
         load_speeds(group, nv, dt, qd, qdd, shared.velocity)
-        places = order.align(group, shared.path, constraints.count, constraints.tail, shared.order)
-        if places == 0:  # more than it has room for
-            order.take_in_order(group, most, constraints.count, shared.order)
+        places = int(0)
+        if most <= MOST_CONSTRAINTS:
+            places = order.align(group, shared.path, constraints.count, constraints.tail, shared.order)
+        aligned = places > 0
+        if not aligned:
             places = most
-        for place in range(places):
+        for number in range(places):
+            place = number
+            if not aligned:  # there is no room for all places
+                place = 0
+                for n in range(lanes):
+                    shared.order[n] = -1
+                    if n < worlds:
+                        if number < constraints.count[group * lanes + n]:
+                            shared.order[n] = number
             for n in range(lanes):
                 i = shared.order[place * lanes + n]
                 if i >= 0:

@@ -45,6 +45,17 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         return world < constraints.count.shape[0] and i < constraints.count[world]
 
     @wp.func
+    def arrange(group: int, most: int, constraints: Constraints, shared: Group):
+        """Set constraints side by side that act on the same, as far as there is room. Returns the number of places."""
+        places = int(0)
+        if most <= MOST_CONSTRAINTS:
+            places = order.align(group, shared.path, constraints.count, constraints.tail, shared.order)
+        if places == 0:
+            order.take_in_order(group, most, constraints.count, shared.order)
+            places = most
+        return places
+
+    @wp.func
     def gather(group: int, most: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, shared: Group):
         """Put the rows of all worlds side by side, as their order says."""
         for i in range(most):
@@ -100,16 +111,17 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def find_slopes(i: int, group: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group):
-        """Slopes of a constraint's impulses in each world that doesn't wait, and whether any of them answers to its values."""
+        """Slopes of the impulses in place i in each world that doesn't wait, and whether any of them answers to its values."""
         first = 9 * lanes * i
         shared.answers[i] = 0
         for n in range(lanes):
             world = group * lanes + n
             own = mat33()
-            if shared.waits[n] == 0 and has(i, world, constraints):
-                kind = constraints.kind[i, world]
-                item = constraints.item[i, world]
-                own, follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
+            constraint = shared.order[i * lanes + n]
+            if shared.waits[n] == 0 and constraint >= 0:
+                kind = constraints.kind[constraint, world]
+                item = constraints.item[constraint, world]
+                own, follows = f.slopes(constraint, kind, item, world, COUPLED, problem, iterate)
                 if wp.ddot(own, own) > zero:
                     shared.answers[i] = 1
                 if wp.dot(follows, follows) > zero:
@@ -274,6 +286,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         has=has,
         get_three=get_three,
         set_three=set_three,
+        arrange=arrange,
         gather=gather,
         order=order,
         find_residuals=find_residuals,
