@@ -14,6 +14,7 @@ from sim.arrays.structs import fill, gradients_of
 from sim.simulation.stepping.step import Step
 from sim.simulation.stepping.workspace import GAINS, LIMITS
 from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.contact_adjoints import contact_adjoint_kernels
 from warp_kernels.contact_force import contact_force_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
@@ -42,7 +43,7 @@ from warp_kernels.wrench_sensors import wrench_sensor_kernels
 class DifferentiableStep(Step):
     """A step with its adjoint. What only the way back needs is allocated when a gradient is first asked for.
 
-    Adjoints that kernels add to lie in one piece of memory, so that one call sets them to zero.
+    Adjoints that kernels add to lie in one piece of memory, so that one call sets them to zero; those of contacts in another.
     """
 
     def __init__(self, *arguments: Any):
@@ -66,6 +67,7 @@ class DifferentiableStep(Step):
         self.motion_scratch = [groups.of_groups(m.num_links, groups.types.spatial) for _ in range(3)]
         self.motion_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
         self._adjoint_memory = shared_gradients(self._differentiated(), self.device)
+        self._contact_adjoint_memory = shared_gradients(self._of_contacts(), self.device)
         if self.joint_force is not self.tau:
             self.joint_force.grad = self.tau.grad  # what the step's adjoint finds of tau, it finds of all joint forces
         # What reaches the impulses other than by the next velocity.
@@ -109,18 +111,22 @@ class DifferentiableStep(Step):
 
     def _differentiated(self) -> list[wp.array]:
         """The arrays whose gradients kernels add to."""
-        contacts = [getattr(self, f"contact_{field}") for field in self.structs.Contacts.vars]
         equalities = [getattr(self, field) for field in self.structs.Equalities.vars]
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
             self.spin, self.drag_velocity, self.common_wrench, *([self.qd_path] if self.bouncing else []),
             *([self.impulse] if self.bouncing or self.num_sensors else []),
-            self.slot_motion_a, self.slot_motion_b, *contacts, self.contact_resistance, *equalities,
-            self.cone_gap, self.cone_row, self.contact_reference, self.limit_reference, self.loss_reference,
-            self.anchor_reference, self.coupling_reference, self.cone_reference, self.resistance_reference,
+            *equalities, self.cone_gap, self.cone_row, self.limit_reference, self.loss_reference,
+            self.anchor_reference, self.coupling_reference, self.cone_reference,
             self.bias_velocity, self.bias_acceleration, *self.groups.differentiated(), *self.tendons.differentiated,
             *self.transmissions.differentiated, *self.activations.differentiated,
         ]  # fmt: skip
+
+    def _of_contacts(self) -> list[wp.array]:
+        """The same of contacts, of which only those that there are have adjoints."""
+        contacts = [getattr(self, f"contact_{field}") for field in self.structs.Contacts.vars]
+        references = [self.contact_resistance, self.contact_reference, self.resistance_reference]
+        return [*contacts, *references, self.slot_motion_a, self.slot_motion_b]
 
     def _gather_gradients(self) -> None:
         """Gather gradients by subject as :meth:`Workspace._gather` does their arrays."""
@@ -225,7 +231,7 @@ class DifferentiableStep(Step):
         self.activations.store_adjoint(self)
 
     def clear_adjoints(self) -> None:
-        """Set to zero the adjoints that kernels add to."""
+        """Set to zero the adjoints that kernels add to, but for those of contacts: their number isn't known yet."""
         assert self._adjoint_memory is not None, "prepare_backward comes first"
         self._adjoint_memory.zero_()
 
@@ -266,6 +272,8 @@ class DifferentiableStep(Step):
     def _dynamics_adjoint(self) -> None:
         """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""
         kernels, bounce = impulse_kernels(self.scalar), impact_time_kernels(self.scalar)
+        if self.max_contacts:
+            self._launch(contact_adjoint_kernels(self.scalar, self.looping).clear_contacts, self.slots)
         if self.num_sensors:
             self._launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
         if self.force_sensors.kind.shape[0]:
