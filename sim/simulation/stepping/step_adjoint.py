@@ -43,7 +43,7 @@ from warp_kernels.wrench_sensors import wrench_sensor_kernels
 class DifferentiableStep(Step):
     """A step with its adjoint. What only the way back needs is allocated when a gradient is first asked for.
 
-    Adjoints that kernels add to lie in one piece of memory, so that one call sets them to zero; those of contacts in another.
+    Adjoints that kernels add to lie in one piece of memory, so that one call sets them to zero; contacts have another.
     """
 
     def __init__(self, *arguments: Any):

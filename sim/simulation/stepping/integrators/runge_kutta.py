@@ -39,7 +39,8 @@ class Stage:
 class RungeKuttaStep(DifferentiableStep):
     """Under MuJoCo's law, with explicit joint damping. Contacts are those of each stage.
 
-    Working arrays of the step serve one stage after the other; their states are kept, and the way back runs each again.
+    Working arrays of the step serve one stage after the other; their states are kept, and the way back runs each again. It comes to
+    the last one first, which has just left its arrays.
     """
 
     def __init__(self, *arguments: Any):
@@ -86,13 +87,19 @@ class RungeKuttaStep(DifferentiableStep):
         assert self._stage_adjoints is not None, "prepare_backward comes first"
         for array in (self._stage_adjoints, self._tau_total, self._control_total):
             array.zero_()
-        self._run_stages()
+        last = len(SHARES) - 1
+        self._copy_state(self, self.stages[0])
+        for number in range(last):
+            self._run_stage(number)
+        self._go_to_stage(last)
+        recorded = self._record_stage(last)
         with wp.Tape() as tape:
             self._combine_stages()
         tape.backward()
         self.activations.act_next.grad.zero_()  # stages have next states of their own, which nothing reads
-        for number in reversed(range(len(SHARES))):
-            self._stage_adjoint(number)
+        self._stage_adjoint(last, recorded)
+        for number in reversed(range(last)):
+            self._stage_adjoint(number, self._record_stage(number))
         first = self.stages[0]
         found = (first.q.grad, first.qd.grad, self._tau_total, self._control_total, first.act.grad)
         self.clear_adjoints()
@@ -108,24 +115,31 @@ class RungeKuttaStep(DifferentiableStep):
         for array in (self.stage_residual, self.stage_contact_overflow, self.stage_constraint_overflow):
             array.zero_()
         self._copy_state(self, self.stages[0])
-        for number, stage in enumerate(self.stages):
-            if number > 0:
-                self._go_to_stage(number)
-                self._copy_state(stage, self)
-            self.to_next_velocity()
-            self._keep_stage(number)
+        for number in range(len(SHARES)):
+            self._run_stage(number)
             self._launch(self._kernels.add_reports, self.num_worlds)
 
-    def _stage_adjoint(self, number: int) -> None:
+    def _run_stage(self, number: int) -> None:
+        if number > 0:
+            self._go_to_stage(number)
+            self._copy_state(self.stages[number], self)
+        self.to_next_velocity()
+        self._keep_stage(number)
+
+    def _record_stage(self, number: int) -> wp.Tape:
+        """Run a stage at its state, and record what :meth:`_stage_adjoint` goes back on."""
+        self._copy_state(self.stages[number], self)
+        with wp.Tape() as tape:
+            self.record_velocity(tape)
+            self._keep_stage(number)
+        return tape
+
+    def _stage_adjoint(self, number: int, recorded: wp.Tape) -> None:
         """From the adjoints of a stage's rate and change to those of its state and of what led there."""
         stage = self.stages[number]
         self.clear_adjoints()
         self.qd_solved.grad.zero_()
-        self._copy_state(stage, self)
-        with wp.Tape() as tape:
-            self.record_velocity(tape)
-            self._keep_stage(number)
-        tape.backward()
+        recorded.backward()
         totals = (stage.q.grad, stage.qd.grad, self._tau_total, self._control_total, stage.act.grad)
         self._add_adjoint(self._input_adjoints, totals)
         if number > 0:
