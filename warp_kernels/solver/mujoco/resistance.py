@@ -15,8 +15,8 @@ import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.factored_rows import factored_row_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
+from warp_kernels.solver.rows.factored_rows import factored_row_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import SPIN, kernel_module, warp_types

@@ -7,9 +7,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.factored_rows import factored_row_functions
 from warp_kernels.solver.rows.bounces import bounce_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
+from warp_kernels.solver.rows.factored_rows import factored_row_functions
 from warp_kernels.solver.rows.geometric import geometric_functions
 from warp_kernels.solver.rows.joints import joint_row_functions
 from warp_kernels.solver.rows.limits import limit_functions

@@ -7,7 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.factored_rows import factored_row_functions
+from warp_kernels.solver.rows.factored_rows import factored_row_functions
 from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.structs import Constrained, Constraints, Paths, solver_structs
 from warp_kernels.types import kernel_module, warp_types
