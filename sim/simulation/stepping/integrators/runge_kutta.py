@@ -39,8 +39,8 @@ class Stage:
 class RungeKuttaStep(DifferentiableStep):
     """Under MuJoCo's law, with explicit joint damping. Contacts are those of each stage.
 
-    Working arrays of the step serve one stage after the other. Their states are kept, and the way back runs each again, but
-    for the last one, which has just left its arrays.
+    Working arrays of the step serve one stage after the other. Their states are kept, and the way back runs each again,
+    but for the last one, which has just left its arrays.
     """
 
     def __init__(self, *arguments: Any):
