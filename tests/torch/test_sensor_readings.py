@@ -13,7 +13,7 @@ import sim
 STEPS = 25
 
 ROBOT = """<mujoco model="robot">
-  <option timestep="0.002" integrator="Euler" cone="elliptic"/>
+  <option timestep="0.002" integrator="Euler" cone="elliptic" tolerance="0"/>
   <worldbody>
     <geom name="floor" type="plane" size="5 5 .1"/>
     <body name="base" pos="0.1 -0.2 0.15">
@@ -25,7 +25,7 @@ ROBOT = """<mujoco model="robot">
         <joint name="shoulder" type="ball"/>
         <geom name="upper" type="capsule" fromto="0 0 0 0 0 .2" size=".02" mass=".3"/>
         <body name="hand" pos="0 .03 .2">
-          <joint name="wrist" axis="1 .2 0" range="-60 60"/>
+          <joint name="wrist" axis="1 .2 0" range="-60 60" damping="0.05" armature="0.002"/>
           <joint name="slide" type="slide" axis="0 0 1" pos=".01 0 0"/>
           <geom name="palm" type="sphere" pos="0 .02 .05" size=".04" mass=".2"/>
           <site name="tip" pos="0 0 .1" euler="50 10 0"/>

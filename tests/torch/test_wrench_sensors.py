@@ -17,7 +17,7 @@ XML = """
       <geom name="trunk" type="box" size="0.2 0.1 0.05" mass="3"/>
       <site name="waist" pos="0.05 0.02 0.01" euler="10 20 30"/>
       <body name="thigh" pos="0.1 0 -0.05" euler="0 15 0">
-        <joint name="hip" axis="0 1 0" damping="0"/>
+        <joint name="hip" axis="0 1 0" damping="0.3"/>
         <geom name="thigh" type="capsule" fromto="0 0 0 0 0 -0.2" size="0.03" mass="0.5" contype="0" conaffinity="0"/>
         <site name="hip" pos="0.01 -0.02 0.03" euler="30 -20 50"/>
         <body name="foot" pos="0 0 -0.2"><joint name="ankle" axis="1 0.3 0"/>
