@@ -157,7 +157,7 @@ class _Motion:
             "accelerometer": lambda sensor: self._seen(sensor.target, self._felt(sensor.target)),
             "gyro": lambda sensor: self._seen(sensor.target, self._velocity(sensor.target)[..., :3]),
             "velocimeter": lambda sensor: self._seen(sensor.target, self._velocity(sensor.target)[..., 3:]),
-            "potential_energy": lambda sensor: self.robot.potential_energy(self.q)[..., None],
+            "potential_energy": self._potential_energy,
             "kinetic_energy": self._kinetic_energy,
             "clock": self._clock,
         }
@@ -256,6 +256,19 @@ class _Motion:
             rates = (self._tendon_paths()[1] @ self.qd[..., None])[..., 0]
             energy = energy + 0.5 * (armature * rates**2).sum(dim=-1)
         return energy[..., None]
+
+    def _potential_energy(self, sensor: Sensor) -> torch.Tensor:
+        """Of gravity and of springs of joints and of tendons."""
+        energy = self.robot.potential_energy(self.q)
+        if not self.model.tendons.names:
+            return energy[..., None]
+        stiffness, lower, upper = (
+            present_parameter(self.simulator, f"tendon_{name}", self.q)
+            for name in ("stiffness", "rest_lower", "rest_upper")
+        )
+        length = self._tendon_paths()[0]
+        stretch = (length - upper).clamp(min=0.0) + (length - lower).clamp(max=0.0)
+        return (energy + 0.5 * (stiffness * stretch**2).sum(dim=-1))[..., None]
 
     def _tendon_limit(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
         return tendon_limit(self.simulator, *self._of_tendon(sensor), sensor.target)
