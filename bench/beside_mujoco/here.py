@@ -13,7 +13,8 @@ import sim.torch
 from bench.beside_mujoco.readings import Motion, Readings
 from sim.model.sensors.kinds import SENSOR_KINDS
 
-CHUNK = 100  # states, a world each
+MOST_WORLDS = 250
+MEMORY = 4000  # degrees of freedom of all worlds at once, a world for each state
 OF_STATES = ("actuator_force", "joint_actuator_force", "tendon_actuator_force")
 
 
@@ -30,14 +31,15 @@ class Engine:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.model = sim.load(path, dtype="float64")
-        self.peer, self.left_out = peer, []
+        self.peer, self.left_out = peer, list[str]()
+        self._pairs: dict[int, tuple[sim.Simulator, sim.Simulator]] = {}
         self.settings = sim.mujoco_settings(self.model)
         names = [geometry.name for geometry in self.model.geometries]
         self.geoms = [number for number in range(peer.ngeom) if peer.geom(number).name in names]
         self.forces = self._measured([peer.geom(number).name for number in self.geoms])
         known = {each.name for each in self.model.sensors}
         missing = [peer.sensor(n).name for n in range(peer.nsensor) if peer.sensor(n).name not in known]
-        self.left_out += [f"no sensor {name}" for name in missing]
+        self.left_out += [f"sensor '{name}' isn't read from MJCF files" for name in missing]
 
     def _measured(self, geoms: Sequence[str]) -> list[str]:
         """Geometries, and the sensors of forces that the simulator takes."""
@@ -55,8 +57,8 @@ class Engine:
             by_forces = taken
         return [*geoms, *by_forces]
 
-    def _simulator(self, worlds: int, sensors: Sequence[str] = (), **options: str) -> sim.Simulator:
-        given = {**self.settings, **options}
+    def _simulator(self, worlds: int, sensors: Sequence[str] = ()) -> sim.Simulator:
+        given = dict(self.settings)
         if sensors:
             given["integrator"] = "euler"  # the others measure no forces, which don't depend on the integrator
         with warnings.catch_warnings():
@@ -81,35 +83,43 @@ class Engine:
 
     def read(self, motion: Motion) -> Readings:
         """The readings at each state of a motion but the last, and where a step leads from there."""
-        starts = range(0, len(motion.ctrl), CHUNK)
-        parts = [self._chunk(motion, slice(start, min(start + CHUNK, len(motion.ctrl)))) for start in starts]
+        steps, worlds = len(motion.ctrl), min(MOST_WORLDS, MEMORY // self.model.nv)
+        parts = [self._chunk(motion, slice(start, min(start + worlds, steps))) for start in range(0, steps, worlds)]
         return Readings(
             {name: np.concatenate([part.forces[name] for part in parts]) for name in parts[0].forces},
             np.concatenate([part.contacts for part in parts]),
             {name: np.concatenate([part.sensors[name] for part in parts]) for name in parts[0].sensors},
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("energy", "qpos", "qvel")),
+            np.concatenate([part.energy for part in parts]),
+            np.concatenate([part.qpos for part in parts]),
+            np.concatenate([part.qvel for part in parts]),
             left_out=[*self.left_out, *parts[0].left_out],
         )
 
     def _chunk(self, motion: Motion, rows: slice) -> Readings:
         worlds = rows.stop - rows.start
         control = motion.ctrl[None, rows] if self.model.nu else None
-        simulator, measuring = self._simulator(worlds), self._simulator(worlds, self.forces)
+        simulator, measuring = self._pair(worlds)
         step = simulator.rollout(self._state(simulator, motion, rows), control=control, steps=1)
         trial = measuring.rollout(self._state(measuring, motion, rows), control=control, steps=1)
         inputs = None if control is None else torch.tensor(control)
         left_out: list[str] = []
         sensors = self._sensors(measuring, trial, inputs, left_out)
         forces = self._forces(measuring, trial, inputs, motion, rows, left_out)
+        assert trial.contact_force is not None
         contacts = np.zeros((worlds, self.peer.ngeom, 3))
-        if self.forces:
-            contacts[:, self.geoms] = trial.contact_force.numpy()[0, :, : len(self.geoms)]
+        contacts[:, self.geoms] = trial.contact_force.numpy()[0, :, : len(self.geoms)]
         q, qd = (each.numpy()[1] for each in (step.q, step.qd))
         after = sim.torch.Robot(self.model)
         energy = torch.stack(
             [after.kinetic_energy(torch.tensor(q), torch.tensor(qd)), after.potential_energy(torch.tensor(q))], dim=-1
         )
         return Readings(forces, contacts, sensors, energy.numpy(), *sim.to_mujoco(self.model, q, qd), left_out)
+
+    def _pair(self, worlds: int) -> tuple[sim.Simulator, sim.Simulator]:
+        """One that steps as the file says, and one that measures forces."""
+        if worlds not in self._pairs:
+            self._pairs = {worlds: (self._simulator(worlds), self._simulator(worlds, self.forces))}
+        return self._pairs[worlds]
 
     def _sensors(
         self, simulator: sim.Simulator, trial: sim.Trajectory, control: torch.Tensor | None, left_out: list[str]
@@ -126,6 +136,7 @@ class Engine:
             left_out.append(str(error))
             names = [name for name in names if kinds[name] not in OF_STATES]
         sensors = sim.torch.Sensors(simulator, names)
+        assert trial.contact_force is not None
         q, qd, force = (torch.tensor(each.numpy()) for each in (trial.q, trial.qd, trial.contact_force))
         every = sensors(q, qd, control, force)[0].numpy()
         found = {name: every[:, place] for name, place in sensors.slices.items()}

@@ -1,5 +1,6 @@
 """The robots that are compared, and their files with sensors added."""
 
+import warnings
 from pathlib import Path
 
 import mujoco
@@ -42,7 +43,7 @@ def label(path: str) -> str:
     return f"{place.parts[0]} {place.parent.name if place.stem == 'robot' else place.stem}"
 
 
-def with_sensors(path: Path, folder: Path) -> Path:
+def with_sensors(path: Path, folder: Path, name: str) -> Path:
     """Write a file with a name for everything and a standard set of sensors for each joint, body, actuator and tendon.
 
     Numbers have six digits there, as MuJoCo writes them; both engines read this file.
@@ -50,7 +51,16 @@ def with_sensors(path: Path, folder: Path) -> Path:
     Returns:
         the file, in ``folder``.
     """
-    spec = mujoco.MjSpec.from_file(str(path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of MuJoCo's attributes that are going out of use
+        text = _sensed(mujoco.MjSpec.from_file(str(path)), path)
+    found = folder / f"{name.replace(' ', '_')}.xml"
+    write_text(found, text)
+    return found
+
+
+def _sensed(spec: mujoco.MjSpec, path: Path) -> str:
+    """The file with names and sensors."""
     spec.meshdir, spec.texturedir = (str((path.parent / each).resolve()) for each in (spec.meshdir, spec.texturedir))
     for kind in ("bodies", "joints", "geoms", "sites", "actuators", "tendons"):
         for number, each in enumerate(getattr(spec, kind)):
@@ -86,14 +96,11 @@ def with_sensors(path: Path, folder: Path) -> Path:
     for kind in OF_ALL:
         spec.add_sensor(name=kind.lower(), type=getattr(mujoco.mjtSensor, f"mjSENS_{kind}"))
     spec.compile()
-    found = folder / f"{label(str(path)).replace(' ', '_')}.xml"
-    write_text(found, spec.to_xml())
-    return found
+    return str(spec.to_xml())
 
 
 def _add(spec: mujoco.MjSpec, sensors: tuple[str, ...], of: mujoco.mjtObj, name: str) -> None:
     for kind in sensors:
         target = mujoco.mjtObj.mjOBJ_BODY if kind.startswith("SUBTREE") else of
-        spec.add_sensor(
-            name=f"{kind.lower()} {name}", type=getattr(mujoco.mjtSensor, f"mjSENS_{kind}"), objtype=target, objname=name
-        )
+        number = getattr(mujoco.mjtSensor, f"mjSENS_{kind}")
+        spec.add_sensor(name=f"{kind.lower()} {name}", type=number, objtype=target, objname=name)

@@ -1,6 +1,10 @@
-"""What is compared: forces, sensors and the next state at each state of a motion, as MuJoCo gives them."""
+"""What is compared: forces, sensors and the next state at each state of a motion, as MuJoCo gives them.
 
-from collections.abc import Sequence
+Two things are told differently here, see docs/learning.md and docs/mujoco.md, and made equal in these readings: passive
+forces have the dampers of joints at the end of an Euler step, which takes them implicitly, and the potential energy is
+without that of bodies that don't move.
+"""
+
 from dataclasses import dataclass, field
 
 import mujoco
@@ -65,7 +69,8 @@ def motion_of(peer: mujoco.MjModel, inputs: np.ndarray) -> Motion:
         states.append(state_of(data))
     if any(data.warning[kind].number for kind in UNSTABLE):
         raise RuntimeError("MuJoCo finds the motion unstable")
-    return Motion(*(np.array(each) for each in zip(*states, strict=True)), inputs)
+    qpos, qvel, act = (np.array(each) for each in zip(*states, strict=True))
+    return Motion(qpos, qvel, act, inputs)
 
 
 def state_of(data: mujoco.MjData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -84,6 +89,7 @@ def read_theirs(peer: mujoco.MjModel, motion: Motion) -> Readings:
         mujoco.mj_forward(peer, data)
         for name, values in found.items():
             values.append(getattr(data, f"qfrc_{name}").copy())
+        found["passive"][-1] += damped_implicitly(peer, data)
         contacts.append(contact_forces(peer, data))
         sensors.append(data.sensordata.copy())
         mujoco.mj_step(peer, data)
@@ -91,6 +97,9 @@ def read_theirs(peer: mujoco.MjModel, motion: Motion) -> Readings:
         qvel.append(data.qvel.copy())
         energies.append(energy_of(peer, after, data.qpos, data.qvel))
     every = np.array(sensors)
+    still = energy_of_what_is_still(peer, data)
+    every[:, peer.sensor_adr[peer.sensor_type == mujoco.mjtSensor.mjSENS_E_POTENTIAL]] -= still
+    energies = [(kinetic, potential - still) for kinetic, potential in energies]
     return Readings(
         {name: np.array(values) for name, values in found.items()},
         np.array(contacts),
@@ -99,6 +108,20 @@ def read_theirs(peer: mujoco.MjModel, motion: Motion) -> Readings:
         np.array(qpos),
         np.array(qvel),
     )
+
+
+def damped_implicitly(peer: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
+    """By how much forces of joint dampers at the end of an Euler step differ from those at its start [nv]."""
+    mass, step = np.zeros((peer.nv, peer.nv)), peer.opt.timestep
+    mujoco.mj_fullM(peer, data, mass)
+    change = step * np.linalg.solve(mass + step * np.diag(peer.dof_damping), mass @ data.qacc)
+    return -peer.dof_damping * change
+
+
+def energy_of_what_is_still(peer: mujoco.MjModel, data: mujoco.MjData) -> float:
+    """Potential energy of bodies that don't move [J]."""
+    still = peer.body_weldid == 0
+    return -float(peer.body_mass[still] @ data.xipos[still] @ peer.opt.gravity)
 
 
 def _place(peer: mujoco.MjModel, number: int) -> slice:
@@ -117,7 +140,7 @@ def contact_forces(peer: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
     return found
 
 
-def energy_of(peer: mujoco.MjModel, data: mujoco.MjData, qpos: np.ndarray, qvel: np.ndarray) -> Sequence[float]:
+def energy_of(peer: mujoco.MjModel, data: mujoco.MjData, qpos: np.ndarray, qvel: np.ndarray) -> tuple[float, float]:
     """Kinetic and potential energy of a state [J]."""
     data.qpos, data.qvel = qpos, qvel
     mujoco.mj_fwdPosition(peer, data)

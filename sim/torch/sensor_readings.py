@@ -25,9 +25,10 @@ class Sensors(torch.nn.Module):
     """The sensors of a model, see :meth:`sim.ModelBuilder.add_sensor`; those of an MJCF file are among them.
 
     Step t reads the state before it, as MuJoCo's ``sensordata`` after a step does, and the acceleration that leads to
-    the next one, contacts included: the change of velocity over the step's time, to which under MuJoCo's law and the
-    integrator "euler" comes what the implicit damping of joints takes off it. Quaternions are xyzw. An accelerometer and "frame_linear_acceleration" give the
-    acceleration of a frame's origin less gravity, the one along the frame's axes and the other along the world's.
+    the next one, contacts included: the change of velocity over the step's time. Under MuJoCo's law, as there, it is
+    the one before the integrator "euler" takes the damping of joints implicitly. Quaternions are xyzw. An accelerometer
+    and "frame_linear_acceleration" give the acceleration of a frame's origin less gravity, the one along the frame's
+    axes and the other along the world's.
 
     Args:
         simulator: that makes the rollouts; masses are those of its model.
@@ -289,7 +290,7 @@ class _Motion:
         return times[:, None, None].expand(*self.q.shape[:2], 1)
 
     def _gain(self) -> torch.Tensor:
-        """Accelerations of joints. Under MuJoCo's law, as there, those before Euler's method takes damping implicitly."""
+        """Accelerations of joints: under MuJoCo's law those before Euler's method takes damping implicitly."""
 
         def make() -> torch.Tensor:
             change = torch.diff(self.rates, dim=0)

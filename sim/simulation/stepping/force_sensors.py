@@ -103,9 +103,9 @@ def _require_contacts_alone(model: Model, sensor: Sensor, links: Sequence[int]) 
             )
     tendons = model.tendons
     for number, name in enumerate(tendons.names):
-        ends = {int(tendons.place_link[place]) in links for place in tendons.segment_ends[tendons.segments(number)].flat}
-        if len(ends) == 2:
+        places = tendons.segment_ends[tendons.segments(number)].flat
+        if len({int(tendons.place_link[place]) in links for place in places}) == 2:
             raise ModelError(
-                f"Simulator: sensor '{sensor.name}' doesn't measure how the tendon '{name}' pulls at its link; leave it "
-                "out of contact_sensors"
+                f"Simulator: sensor '{sensor.name}' doesn't measure how the tendon '{name}' pulls at its link; leave "
+                "it out of contact_sensors"
             )
