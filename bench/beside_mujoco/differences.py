@@ -2,6 +2,7 @@
 
 import math
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,18 +120,20 @@ def compared(
 ) -> tuple[dict[str, Difference], dict[str, Difference]]:
     """Differences by quantity, and of sensors by kind."""
     every = (found, theirs, other)
-    along = {"velocity": difference(*(each.qvel - before for each in every))}
-    along["energy"] = difference(*(each.energy.sum(axis=1) for each in every), float(theirs.energy[:, 0].max()))
+    along = {
+        "velocity": difference([each.qvel - before for each in every]),
+        "energy": difference([each.energy.sum(axis=1) for each in every], float(theirs.energy[:, 0].max())),
+    }
     if reads(theirs.contacts):
-        along["contact"] = difference(*(each.contacts for each in every))
-    for name, force in found.forces.items():
+        along["contact"] = difference([each.contacts for each in every])
+    for name in found.forces:
         if reads(theirs.forces[name]):
-            along[name] = difference(force, theirs.forces[name], other.forces[name])
+            along[name] = difference([each.forces[name] for each in every])
     sensors = {}
     for kind in sorted({kinds[name] for name in found.sensors}):
         names = [name for name in found.sensors if kinds[name] == kind]
         if any(reads(theirs.sensors[name]) for name in names):
-            sensors[kind] = difference(*(np.concatenate(aligned(each, theirs, names), axis=1) for each in every))
+            sensors[kind] = difference([np.concatenate(aligned(each, theirs, names), axis=1) for each in every])
     return along, sensors
 
 
@@ -150,8 +153,9 @@ def aligned(readings: Readings, theirs: Readings, names: list[str]) -> list[np.n
     return found
 
 
-def difference(found: np.ndarray, theirs: np.ndarray, other: np.ndarray, largest: float | None = None) -> Difference:
-    """The largest differences in shares of the largest number of MuJoCo's."""
+def difference(readings: Sequence[np.ndarray], largest: float | None = None) -> Difference:
+    """The largest differences between here, MuJoCo and MuJoCo otherwise, in shares of MuJoCo's largest number."""
+    found, theirs, other = readings
     largest = float(np.abs(theirs).max()) if largest is None else largest
     pairs = (found, theirs), (found, other), (theirs, other)
     here, converged, spread = (float(np.abs(one - another).max()) / largest for one, another in pairs)

@@ -152,6 +152,18 @@ def test_what_is_refused(tmp_path):
         builder.add_sensor("h", "torque")
 
 
+def test_pulls_of_tendons_are_refused(tmp_path):
+    """MuJoCo leaves them out of what a joint transmits; one within what the joint carries pulls at nothing else."""
+    path, _, _, _ = scene(tmp_path)
+    tendon = '<tendon><spatial name="cord" stiffness="9"><site site="{}"/><site site="{}"/></spatial></tendon><sensor>'
+    text = path.read_text()
+    path.write_text(text.replace("<sensor>", tendon.format("ankle", "hip")))
+    model = load_quietly(path)
+    with pytest.raises(sim.ModelError, match="'ankle force' doesn't measure how the tendon 'cord' pulls"):
+        sim.Simulator(model, 0.002, contact_sensors=["ankle force"])
+    sim.Simulator(model, 0.002, contact_sensors=["hip force", "base torque"])
+
+
 def test_they_come_back_from_mjcf(tmp_path):
     """Also in a file that we have written: the same readings, and MuJoCo's."""
     path, model, q, qd = scene(tmp_path)
