@@ -109,11 +109,9 @@ class Engine:
         contacts = np.zeros((worlds, self.peer.ngeom, 3))
         contacts[:, self.geoms] = trial.contact_force.numpy()[0, :, : len(self.geoms)]
         q, qd = (each.numpy()[1] for each in (step.q, step.qd))
-        after = sim.torch.Robot(self.model)
-        energy = torch.stack(
-            [after.kinetic_energy(torch.tensor(q), torch.tensor(qd)), after.potential_energy(torch.tensor(q))], dim=-1
-        )
-        return Readings(forces, contacts, sensors, energy.numpy(), *sim.to_mujoco(self.model, q, qd), left_out)
+        state = (torch.tensor(np.array([each, each])) for each in (q, qd))
+        energy = sim.torch.Sensors(simulator, ["e_kinetic", "e_potential"])(*state)[0].numpy()
+        return Readings(forces, contacts, sensors, energy, *sim.to_mujoco(self.model, q, qd), left_out)
 
     def _pair(self, worlds: int) -> tuple[sim.Simulator, sim.Simulator]:
         """One that steps as the file says, and one that measures forces."""

@@ -26,8 +26,8 @@ BALANCE = """\
 is left of the step's change of velocity when MuJoCo's other forces are taken off, with the differences of all."""
 FREE = """\
 Then each engine makes the whole motion by itself, with the settings of the file. In brackets is how far MuJoCo's motion
-parts from one of its own with {looser:g} times the tolerance. "Place" is how far any body is ever from where
-MuJoCo has it. Motions part that are chaotic, or in which contacts differ."""
+parts from one of its own with {looser:g} times the tolerance. "Place" is how far any body is ever from
+where MuJoCo has it. Motions part that are chaotic, or in which contacts differ."""
 LEFT = "Not compared, because it is refused by name or isn't in the importer: {left}."
 
 
@@ -82,7 +82,7 @@ def kinds_table(rows: Iterable[Mapping[str, Any]]) -> str:
     for kind, each in sorted(found.items()):
         middle = statistics.median(value for value, _ in each)
         value, name = max(each)
-        lines.append(f"| {kind} | {len(each)} | {number(middle)} | {number(value)} | {name} |")
+        lines.append(f"| {kind} | {len(each)} | {number(middle)} | {number(value)} | {name if value else ''} |")
     return "\n".join(lines)
 
 
@@ -139,4 +139,4 @@ def number(value: float | None) -> str:
     """With one digit; a dash where there is none, or none that is finite."""
     if value is None or value == float("inf"):
         return "-"
-    return "0" if value == 0.0 else f"{value:.0e}".replace("e-0", "e-")
+    return "0" if value == 0.0 else f"{value:.0e}".replace("e+00", "").replace("e-0", "e-")
