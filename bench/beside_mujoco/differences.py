@@ -67,14 +67,16 @@ class Row:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The row as JSON has it: without numbers that aren't finite."""
+        """The row as JSON has it: numbers with three digits, and without those that aren't finite."""
         return _finite(asdict(self))
 
 
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        return float(f"{value:.3g}") if math.isfinite(value) else None
+    return value
 
 
 def measure(path: Path, name: str, steps: int) -> Row:
