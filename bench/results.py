@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import ants_page, cmaes, motions, open_loop, policies_page, robot_page, speed_page
+from bench.beside_mujoco import page as beside_mujoco
 from bench.tables import page as tables
 from sim.output import write_text
 
@@ -208,6 +209,12 @@ SECTIONS = [
     ),
     Section(
         "Ants from here to MuJoCo", "pretraining_cpu.json", "python -m bench.pretraining", ants_page.pretraining_section
+    ),
+    Section(
+        "Forces and sensors beside MuJoCo",
+        "beside_mujoco.json",
+        "python -m bench.beside_mujoco corpus",
+        beside_mujoco.section,
     ),
 ]
 

@@ -25,8 +25,10 @@ class Sensors(torch.nn.Module):
     """The sensors of a model, see :meth:`sim.ModelBuilder.add_sensor`; those of an MJCF file are among them.
 
     Step t reads the state before it, as MuJoCo's ``sensordata`` after a step does, and the acceleration that leads to
-    the next one, contacts included. Quaternions are xyzw. An accelerometer and "frame_linear_acceleration" give the
-    acceleration of a frame's origin less gravity, the one along the frame's axes and the other along the world's.
+    the next one, contacts included: the change of velocity over the step's time. Under MuJoCo's law, as there, it is
+    the one before the integrator "euler" takes the damping of joints implicitly. Quaternions are xyzw. An accelerometer
+    and "frame_linear_acceleration" give the acceleration of a frame's origin less gravity, the one along the frame's
+    axes and the other along the world's.
 
     Args:
         simulator: that makes the rollouts; masses are those of its model.
@@ -119,7 +121,7 @@ class _Motion:
     ):
         self.simulator, self.model, self.robot = simulator, simulator.model, robot
         self.states, self.rates, self.control, self.contact_force = q, qd, control, contact_force
-        self.q, self.qd, self.qdd = q[:-1], qd[:-1], torch.diff(qd, dim=0) / simulator.dt
+        self.q, self.qd = q[:-1], qd[:-1]
         self._kept: dict[str, torch.Tensor] = {}
         self._paths: tuple[torch.Tensor, torch.Tensor] | None = None
         of_frames = [sensor for sensor in sensors if SENSOR_KINDS[sensor.kind].of == FRAME]
@@ -156,7 +158,7 @@ class _Motion:
             "accelerometer": lambda sensor: self._seen(sensor.target, self._felt(sensor.target)),
             "gyro": lambda sensor: self._seen(sensor.target, self._velocity(sensor.target)[..., :3]),
             "velocimeter": lambda sensor: self._seen(sensor.target, self._velocity(sensor.target)[..., 3:]),
-            "potential_energy": lambda sensor: self.robot.potential_energy(self.q)[..., None],
+            "potential_energy": self._potential_energy,
             "kinetic_energy": self._kinetic_energy,
             "clock": self._clock,
         }
@@ -186,7 +188,7 @@ class _Motion:
         """Force, or torque about the origin of the frame, that moves a link and all that it carries."""
         links = links_carried(self.model, self.model.frame(sensor.target).link)
         mass, arm, place, rotation, velocity = self._carried(links)
-        make = lambda: self.robot.frame_acceleration(self.q, self.qd, self.qdd)  # noqa: E731
+        make = lambda: self.robot.frame_acceleration(self.q, self.qd, self._gain())  # noqa: E731
         acceleration = self._once("link accelerations", make)[:, :, links]
         spin, gain = velocity[..., :3], acceleration[..., :3]
         turning = torch.linalg.cross(gain, arm) + torch.linalg.cross(spin, torch.linalg.cross(spin, arm))
@@ -256,6 +258,19 @@ class _Motion:
             energy = energy + 0.5 * (armature * rates**2).sum(dim=-1)
         return energy[..., None]
 
+    def _potential_energy(self, sensor: Sensor) -> torch.Tensor:
+        """Of gravity and of springs of joints and of tendons."""
+        energy = self.robot.potential_energy(self.q)
+        if not self.model.tendons.names:
+            return energy[..., None]
+        stiffness, lower, upper = (
+            present_parameter(self.simulator, f"tendon_{name}", self.q)
+            for name in ("stiffness", "rest_lower", "rest_upper")
+        )
+        length = self._tendon_paths()[0]
+        stretch = (length - upper).clamp(min=0.0) + (length - lower).clamp(max=0.0)
+        return (energy + 0.5 * (stiffness * stretch**2).sum(dim=-1))[..., None]
+
     def _tendon_limit(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
         return tendon_limit(self.simulator, *self._of_tendon(sensor), sensor.target)
 
@@ -273,6 +288,25 @@ class _Motion:
     def _clock(self, sensor: Sensor) -> torch.Tensor:
         times = self.simulator.dt * torch.arange(len(self.q), dtype=self.q.dtype, device=self.q.device)
         return times[:, None, None].expand(*self.q.shape[:2], 1)
+
+    def _gain(self) -> torch.Tensor:
+        """Accelerations of joints: under MuJoCo's law those before Euler's method takes damping implicitly."""
+
+        def make() -> torch.Tensor:
+            change = torch.diff(self.rates, dim=0)
+            gain = change / self.simulator.dt
+            damping = present_parameter(self.simulator, "damping", self.q)
+            if self.simulator.contact.law != "mujoco" or self.simulator.integrator != "euler" or not damping.any():
+                return gain
+            # A step solves (M + dt D) gain = forces, and its sensors M (gain + more) = forces.
+            mass = self.robot.mass_matrix(self.q)
+            if self.model.tendons.names:
+                armature = present_parameter(self.simulator, "tendon_armature", self.q)
+                slope = self._tendon_paths()[1]
+                mass = mass + slope.mT @ (armature[..., None] * slope)
+            return gain + torch.linalg.solve(mass, (damping * change)[..., None])[..., 0]
+
+        return self._once("accelerations of joints", make)
 
     # ---- frames ------------------------------------------------------------------------------------------------
 
@@ -303,7 +337,7 @@ class _Motion:
     def _acceleration(self, frame: str) -> torch.Tensor:
         if frame == WORLD:
             return self.q.new_zeros(*self.q.shape[:2], 6)
-        make = lambda: self.robot.frame_acceleration(self.q, self.qd, self.qdd, self._frames)  # noqa: E731
+        make = lambda: self.robot.frame_acceleration(self.q, self.qd, self._gain(), self._frames)  # noqa: E731
         return self._of_frame("acceleration", make, frame)
 
     def _felt(self, frame: str) -> torch.Tensor:

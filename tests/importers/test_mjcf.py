@@ -81,8 +81,8 @@ def test_heights_are_where_a_ray_of_mujoco_hits(tmp_path):
         ('<position joint="j" kp="5" ctrlrange="-1e10 4"/>', codes.POSITION, (1.0, 5.0, 0.0, np.inf, -np.inf, 4.0)),
         (
             '<general joint="j" gear="3" gainprm="5" forcerange="-10 10"/>',
-            codes.TORQUE,
-            (15.0, 0.0, 0.0, 2.0, -np.inf, np.inf),
+            codes.AFFINE,
+            (3.0, 0.0, 0.0, 10.0, -np.inf, np.inf),
         ),
         (
             '<position joint="j" kp="7" kv="2" gear="-2" forcerange="-4 4"/>',

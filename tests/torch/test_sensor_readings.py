@@ -13,7 +13,7 @@ import sim
 STEPS = 25
 
 ROBOT = """<mujoco model="robot">
-  <option timestep="0.002" integrator="Euler" cone="elliptic"/>
+  <option timestep="0.002" integrator="Euler" cone="elliptic" tolerance="0"/>
   <worldbody>
     <geom name="floor" type="plane" size="5 5 .1"/>
     <body name="base" pos="0.1 -0.2 0.15">
@@ -25,7 +25,7 @@ ROBOT = """<mujoco model="robot">
         <joint name="shoulder" type="ball"/>
         <geom name="upper" type="capsule" fromto="0 0 0 0 0 .2" size=".02" mass=".3"/>
         <body name="hand" pos="0 .03 .2">
-          <joint name="wrist" axis="1 .2 0" range="-60 60"/>
+          <joint name="wrist" axis="1 .2 0" range="-60 60" damping="0.05" armature="0.002"/>
           <joint name="slide" type="slide" axis="0 0 1" pos=".01 0 0"/>
           <geom name="palm" type="sphere" pos="0 .02 .05" size=".04" mass=".2"/>
           <site name="tip" pos="0 0 .1" euler="50 10 0"/>
@@ -37,7 +37,11 @@ ROBOT = """<mujoco model="robot">
     <motor name="turn" joint="wrist" gear="2" ctrlrange="-1 1"/>
     <position name="push" joint="slide" kp="30" forcerange="-2 2"/>
     <motor name="turn too" joint="wrist"/>
+    <general name="gain" joint="slide" gear="2" gainprm="-3" forcerange="-2 4"/>
   </actuator>
+  <tendon>
+    <spatial name="cord" stiffness="40" springlength="0.1 0.15"><site site="chest"/><site site="tip"/></spatial>
+  </tendon>
   <sensor>
     <jointpos name="angle" joint="wrist"/> <jointvel joint="slide"/>
     <ballquat joint="shoulder"/> <ballangvel joint="shoulder"/>
@@ -58,6 +62,8 @@ ROBOT = """<mujoco model="robot">
     <accelerometer site="tip" cutoff="3"/>
     <subtreecom body="base"/> <subtreecom body="arm"/> <subtreelinvel body="arm"/> <subtreeangmom body="base"/>
     <e_potential/> <e_kinetic/> <clock/>
+    <actuatorpos actuator="gain"/> <actuatorvel actuator="gain"/> <actuatorfrc actuator="gain"/>
+    <tendonpos tendon="cord"/>
   </sensor>
 </mujoco>
 """
@@ -106,7 +112,7 @@ def theirs(model, readings):
 def test_readings_beside_mujoco(robot):
     """Along MuJoCo's own motion, so that nothing but the sensors is compared."""
     path, model = robot
-    control = np.random.default_rng(0).uniform(-1.5, 1.5, (STEPS, 3))
+    control = np.random.default_rng(0).uniform(-1.5, 1.5, (STEPS, 4))
     reference, states, readings = motion_of(path, control)
     q, qd = (
         torch.tensor(np.array(each))[:, None]
@@ -134,7 +140,7 @@ def test_gradients_of_readings(robot):
     rng = np.random.default_rng(1)
     q0 = wp.to_torch(simulator.initial_state().q)
     begin = torch.tensor(rng.normal(size=(2, model.nv)), requires_grad=True)
-    control = torch.tensor(rng.uniform(-0.5, 0.5, (3, 2, 3)), requires_grad=True)
+    control = torch.tensor(rng.uniform(-0.5, 0.5, (3, 2, 4)), requires_grad=True)
     weight = torch.tensor(rng.normal(size=(3, 2, sensors.slices[sensors.names[-1]].stop)))
 
     def loss(begin, control):
@@ -158,7 +164,7 @@ def test_some_sensors_in_an_order(robot):
     q, qd = sim.torch.rollout(simulator, wp.to_torch(state.q), wp.to_torch(state.qd), steps=2)
     with pytest.raises(sim.ModelError, match="need the inputs of the rollout, control"):
         every(q, qd)
-    control = torch.zeros(2, 1, 3, dtype=torch.float64)
+    control = torch.zeros(2, 1, 4, dtype=torch.float64)
     whole, part = every(q, qd, control), some(q, qd)
     assert torch.equal(part[..., some.slices["angle"]], whole[..., every.slices["angle"]])
     assert torch.equal(part[..., :3], whole[..., every.slices["gyro_25"]])
@@ -196,7 +202,7 @@ def test_sensors_without_a_counterpart_are_named(tmp_path):
     with pytest.warns(sim.MJCFWarning) as found:
         sim.load(path)
     texts = [str(each.message) for each in found]
-    assert any("left out: sensor 'n' (line 46): there are no sensors of type geomnormal" in text for text in texts)
+    assert any("left out: sensor 'n' (line 50): there are no sensors of type geomnormal" in text for text in texts)
     assert any("of type geomdist" in text for text in texts)
 
 

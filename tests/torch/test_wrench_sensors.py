@@ -17,7 +17,7 @@ XML = """
       <geom name="trunk" type="box" size="0.2 0.1 0.05" mass="3"/>
       <site name="waist" pos="0.05 0.02 0.01" euler="10 20 30"/>
       <body name="thigh" pos="0.1 0 -0.05" euler="0 15 0">
-        <joint name="hip" axis="0 1 0" damping="0"/>
+        <joint name="hip" axis="0 1 0" damping="0.3"/>
         <geom name="thigh" type="capsule" fromto="0 0 0 0 0 -0.2" size="0.03" mass="0.5" contype="0" conaffinity="0"/>
         <site name="hip" pos="0.01 -0.02 0.03" euler="30 -20 50"/>
         <body name="foot" pos="0 0 -0.2"><joint name="ankle" axis="1 0.3 0"/>
@@ -150,6 +150,18 @@ def test_what_is_refused(tmp_path):
         sim.Simulator(model, 0.01, contact_sensors=["g"])
     with pytest.raises(sim.ModelError, match="'h'.*needs a frame or link"):
         builder.add_sensor("h", "torque")
+
+
+def test_pulls_of_tendons_are_refused(tmp_path):
+    """MuJoCo leaves them out of what a joint transmits; one within what the joint carries pulls at nothing else."""
+    path, _, _, _ = scene(tmp_path)
+    tendon = '<tendon><spatial name="cord" stiffness="9"><site site="{}"/><site site="{}"/></spatial></tendon><sensor>'
+    text = path.read_text()
+    path.write_text(text.replace("<sensor>", tendon.format("ankle", "hip")))
+    model = load_quietly(path)
+    with pytest.raises(sim.ModelError, match="'ankle force' doesn't measure how the tendon 'cord' pulls"):
+        sim.Simulator(model, 0.002, contact_sensors=["ankle force"])
+    sim.Simulator(model, 0.002, contact_sensors=["hip force", "base torque"])
 
 
 def test_they_come_back_from_mjcf(tmp_path):

@@ -10,6 +10,7 @@ from sim.importers.mjcf.tree import joint_type
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import ACTUATOR_KIND_NAMES
 from sim.model.specs import DYNAMICS_CODES
+from warp_kernels import types as codes
 from warp_kernels.activation.dynamics import SHORTEST
 
 # What actuators act on, by MuJoCo's name.
@@ -86,7 +87,11 @@ def _law(reader: Reader, actuator: int) -> ForceLaw:
         raise NoForceLawError("which has a delay; delay its input instead")
     gain = _linear(model.actuator_gaintype[actuator], model.actuator_gainprm[actuator], mujoco.mjtGain, "GAIN")
     bias = _linear(model.actuator_biastype[actuator], model.actuator_biasprm[actuator], mujoco.mjtBias, "BIAS")
-    return affine_law(gain, bias)
+    law = affine_law(gain, bias)
+    if law.factor != 1.0 and transmission != "mjTRN_BODY":
+        # Kept apart from the gear, so that sensors read the actuator's own position and force.
+        return ForceLaw(codes.AFFINE, gain=law.factor)
+    return law
 
 
 def _linear(type: int, numbers: np.ndarray, kinds: Any, name: str) -> tuple[float, float, float]:

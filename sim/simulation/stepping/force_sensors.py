@@ -56,7 +56,7 @@ def force_sensors(model: Model, chosen: Sequence[int | str], device: wp.DeviceLi
         touches[row, [model.geometry(name) for name in sensor.geometries or ()]] = 1
         if sensor.kind in ("force", "torque"):
             links = links_carried(model, rows[row]["link"])
-            _require_no_anchors(model, sensor, links)
+            _require_contacts_alone(model, sensor, links)
             touches[row, [i for i, geometry in enumerate(model.geometries) if geometry.link in links]] = 1
 
     def column(name: str, dtype: Any) -> wp.array:
@@ -91,8 +91,8 @@ def _row(model: Model, sensor: Sensor) -> dict[str, Any]:
     return row | {"link": frame.link, "placement": frame.placement, "zone": ZONES.index(sensor.zone), "size": size}
 
 
-def _require_no_anchors(model: Model, sensor: Sensor, links: Sequence[int]) -> None:
-    """Refuse point and weld constraints that act on a sensor's part from outside; raises ModelError naming one."""
+def _require_contacts_alone(model: Model, sensor: Sensor, links: Sequence[int]) -> None:
+    """Refuse what else acts on a sensor's part from outside, constraints and tendons; raises ModelError naming one."""
     equalities = model.equalities
     sides = zip(equalities.anchor_names, equalities.anchor_link_a, equalities.anchor_link_b, strict=True)
     for name, a, b in sides:
@@ -100,4 +100,12 @@ def _require_no_anchors(model: Model, sensor: Sensor, links: Sequence[int]) -> N
             raise ModelError(
                 f"Simulator: sensor '{sensor.name}' doesn't measure what the constraint '{name}' does to its link; "
                 "leave it out of contact_sensors"
+            )
+    tendons = model.tendons
+    for number, name in enumerate(tendons.names):
+        places = tendons.segment_ends[tendons.segments(number)].flat
+        if len({int(tendons.place_link[place]) in links for place in places}) == 2:
+            raise ModelError(
+                f"Simulator: sensor '{sensor.name}' doesn't measure how the tendon '{name}' pulls at its link; leave "
+                "it out of contact_sensors"
             )

@@ -16,13 +16,15 @@ from sim.model.tendons.course import tendon_places
 from sim.simulation.stepping.collision import CollisionModel, radius_of
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.transmission.reach import pair_reach
-from warp_kernels.types import FREE, SPHERICAL, warp_types
+from warp_kernels.types import FREE, PRISMATIC, SPHERICAL, warp_types
 
 # MuJoCo's smallest number that isn't zero.
 SMALLEST = 1e-15
 # Of the inverse mass that a rotation of a geometry's link gives to its rim, what its own is at least: a link whose
 # centre of mass lies on its hinge has none, and MuJoCo then takes contacts to be harder than numbers can tell.
 LEAST_SHARE = {"float64": 1e-8, "float32": 1e-4}
+# How close to its axes a body that slides along them lies: rounding.
+ALIGNED = 1e-10
 
 
 class MujocoLaw:
@@ -154,11 +156,14 @@ class InverseWeights:
             slopes = self.slopes()
             own = own + slopes.T @ (model.parameters["tendon_armature"][:, None] * slopes)
         self.inverse = np.linalg.inv(own)
+        self._sliders = self._find_sliders()
 
     def translation(self, link: int, point: Sequence[float]) -> float:
         """Mean over three directions of the inverse mass of a point of a link; zero for the world."""
         if link < 0:
             return 0.0
+        if link in self._sliders:
+            return 1.0 / float(self.model.parameters["mass"][link])
         place = self._poses[link, :3] + Rotation.from_quat(self._poses[link, 3:]).apply(point)
         return self._mean(self._rows_at(link, place))
 
@@ -191,6 +196,8 @@ class InverseWeights:
         for kind, start in zip(self.model.joint_type, self.model.joint_qd_start, strict=True):
             for first in {SPHERICAL: [start], FREE: [start, start + 3]}.get(int(kind), []):
                 found[first : first + 3] = found[first : first + 3].mean()
+        for link, dofs in self._sliders.items():
+            found[dofs] = 1.0 / self.model.parameters["mass"][link]
         return found
 
     def tendons(self) -> np.ndarray:
@@ -202,6 +209,28 @@ class InverseWeights:
         """Change of the length of each tendon per degree of freedom [num_tendons, nv]."""
         count = len(self.model.tendons.names)
         return np.array([self._slope(tendon) for tendon in range(count)]).reshape(count, self.model.nv)
+
+    def _find_sliders(self) -> dict[int, list[int]]:
+        """Links that only slide along their own axes and carry nothing, and their degrees of freedom.
+
+        MuJoCo (``body_simple`` 2) weighs such bodies by their mass in all directions, and leaves armature out.
+        """
+        model, found = self.model, {}
+        mass, com, inertia = (model.parameters[name] for name in ("mass", "com", "inertia"))
+        for link in set(range(model.num_links)) - set(model.link_parent.tolist()):
+            apart = np.abs(inertia[link] - np.diag(np.diag(inertia[link]))).max()
+            if mass[link] <= 0.0 or np.abs(com[link]).max() > ALIGNED or apart > ALIGNED * np.abs(inertia[link]).max():
+                continue
+            dofs, at = [], link
+            while at >= 0 and model.joint_type[at] == PRISMATIC and (at == link or mass[at] == 0.0):
+                dofs.append(int(model.joint_qd_start[at]))
+                axis = self._rows[link, 3:, dofs[-1]] @ Rotation.from_quat(self._poses[link, 3:]).as_matrix()
+                if np.abs(axis).max() < 1.0 - ALIGNED:
+                    break
+                at = int(model.link_parent[at])
+            if at < 0:
+                found[link] = dofs
+        return found
 
     def _slope(self, tendon: int) -> np.ndarray:
         """Change of a tendon's length per degree of freedom [nv]."""

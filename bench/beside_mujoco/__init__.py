@@ -1,0 +1,1 @@
+"""Energy, forces and sensors of robots beside MuJoCo's, step by step."""

@@ -1,0 +1,55 @@
+"""Energy, forces and sensors of 20 robots beside MuJoCo's over 1,000 steps, each engine with its own contacts.
+
+pip download --no-deps gymnasium dm_control robosuite; unzip each into corpus/
+python -m bench.beside_mujoco corpus --json bench/results/beside_mujoco.json
+
+Random inputs drive each file in MuJoCo, from its first keyframe or its default and with its own settings. From each of
+these states both engines take one step, in float64, which says how far readings and forces differ whatever motions do
+later. The same is said of MuJoCo and MuJoCo with a solver that goes on to the end. Then each engine makes the motion by
+itself, and MuJoCo once more with a looser tolerance. All files have a standard set of sensors beside their own.
+
+Forces and sensors of files with the integrator "RK4" are those of an Euler step from the same states: in MuJoCo they
+don't depend on the integrator, and here no others are measured.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import warp as wp
+from tqdm import tqdm
+
+from bench.beside_mujoco.differences import measure
+from bench.beside_mujoco.models import FILES, label
+from bench.beside_mujoco.page import section
+from bench.timing import machine
+from sim.output import write_text
+
+STEPS = 1000
+
+
+def main() -> None:
+    """Measure and print; see the module docstring."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="with the packages")
+    parser.add_argument("--models", nargs="+", help="some of them, such as 'gymnasium ant'")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--json", type=Path, help="write the record to this file")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    chosen = [file for file in FILES if options.models is None or label(file) in options.models]
+    where, rows = machine(), []
+    for file in tqdm(chosen, unit="model"):
+        path = next(options.folder.rglob(file), None)
+        if path is None:
+            parser.error(f"{options.folder} has no {file}")
+        rows.append(measure(path, file, options.steps).record)
+        record = {"machine": where, "steps": options.steps, "rows": rows}
+        if options.json is not None:
+            options.json.parent.mkdir(parents=True, exist_ok=True)
+            write_text(options.json, json.dumps(record, indent=1) + "\n")
+    print(section(record))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""The same readings here."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import torch
+
+import sim
+import sim.torch
+from bench.beside_mujoco.readings import Motion, Readings
+from sim.model.sensors.kinds import SENSOR_KINDS
+
+MOST_WORLDS = 250
+MEMORY = 4000  # degrees of freedom of all worlds at once, a world for each state
+OF_STATES = ("actuator_force", "joint_actuator_force", "tendon_actuator_force")
+
+
+class Engine:
+    """Steps and readings of a file here.
+
+    Attributes:
+        model: of the file, in float64.
+        peer: of MuJoCo, for masses where forces of actuators with states or of a medium aren't told apart.
+        left_out: what isn't read, and why.
+    """
+
+    def __init__(self, path: Path, peer: mujoco.MjModel):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.model = sim.load(path, dtype="float64")
+        self.peer, self.left_out = peer, list[str]()
+        self._pairs: dict[int, tuple[sim.Simulator, sim.Simulator]] = {}
+        self.settings = sim.mujoco_settings(self.model)
+        names = [geometry.name for geometry in self.model.geometries]
+        self.geoms = [number for number in range(peer.ngeom) if peer.geom(number).name in names]
+        self.forces = self._measured([peer.geom(number).name for number in self.geoms])
+        known = {each.name for each in self.model.sensors}
+        missing = [peer.sensor(n).name for n in range(peer.nsensor) if peer.sensor(n).name not in known]
+        self.left_out += [f"sensor '{name}' isn't read from MJCF files" for name in missing]
+
+    def _measured(self, geoms: Sequence[str]) -> list[str]:
+        """Geometries, and the sensors of forces that the simulator takes."""
+        by_forces = [each.name for each in self.model.sensors if SENSOR_KINDS[each.kind].by_forces]
+        try:
+            self._simulator(1, [*geoms, *by_forces])
+        except sim.ModelError:
+            taken = []
+            for name in by_forces:
+                try:
+                    self._simulator(1, [name])
+                    taken.append(name)
+                except sim.ModelError as error:
+                    self.left_out.append(str(error))
+            by_forces = taken
+        return [*geoms, *by_forces]
+
+    def _simulator(self, worlds: int, sensors: Sequence[str] = ()) -> sim.Simulator:
+        given = dict(self.settings)
+        if sensors:
+            given["integrator"] = "euler"  # the others measure no forces, which don't depend on the integrator
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return sim.Simulator(self.model, **given, num_worlds=worlds, device="cpu", contact_sensors=list(sensors))
+
+    def move(self, motion: Motion) -> Motion:
+        """A motion from the first state of another, with its inputs."""
+        simulator = self._simulator(1)
+        trajectory = simulator.rollout(
+            self._state(simulator, motion, slice(0, 1)),
+            control=motion.ctrl[:, None] if self.model.nu else None,
+            steps=len(motion.ctrl),
+        )
+        q, qd = (each.numpy()[:, 0] for each in (trajectory.q, trajectory.qd))
+        act = motion.act if trajectory.act is None else trajectory.act.numpy()[:, 0]
+        return Motion(*sim.to_mujoco(self.model, q, qd), act, motion.ctrl)
+
+    def _state(self, simulator: sim.Simulator, motion: Motion, rows: slice) -> sim.State:
+        q, qd = sim.from_mujoco(self.model, motion.qpos[rows], motion.qvel[rows])
+        return simulator.state(q, qd, act=motion.act[rows] if motion.act.shape[1] else None)
+
+    def read(self, motion: Motion) -> Readings:
+        """The readings at each state of a motion but the last, and where a step leads from there."""
+        steps, worlds = len(motion.ctrl), min(MOST_WORLDS, MEMORY // self.model.nv)
+        parts = [self._chunk(motion, slice(start, min(start + worlds, steps))) for start in range(0, steps, worlds)]
+        return Readings(
+            {name: np.concatenate([part.forces[name] for part in parts]) for name in parts[0].forces},
+            np.concatenate([part.contacts for part in parts]),
+            {name: np.concatenate([part.sensors[name] for part in parts]) for name in parts[0].sensors},
+            np.concatenate([part.energy for part in parts]),
+            np.concatenate([part.qpos for part in parts]),
+            np.concatenate([part.qvel for part in parts]),
+            left_out=[*self.left_out, *parts[0].left_out],
+        )
+
+    def _chunk(self, motion: Motion, rows: slice) -> Readings:
+        worlds = rows.stop - rows.start
+        control = motion.ctrl[None, rows] if self.model.nu else None
+        simulator, measuring = self._pair(worlds)
+        step = simulator.rollout(self._state(simulator, motion, rows), control=control, steps=1)
+        trial = measuring.rollout(self._state(measuring, motion, rows), control=control, steps=1)
+        inputs = None if control is None else torch.tensor(control)
+        left_out: list[str] = []
+        sensors = self._sensors(measuring, trial, inputs, left_out)
+        forces = self._forces(measuring, trial, inputs, motion, rows, left_out)
+        assert trial.contact_force is not None
+        contacts = np.zeros((worlds, self.peer.ngeom, 3))
+        contacts[:, self.geoms] = trial.contact_force.numpy()[0, :, : len(self.geoms)]
+        q, qd = (each.numpy()[1] for each in (step.q, step.qd))
+        state = (torch.tensor(np.array([each, each])) for each in (q, qd))
+        energy = sim.torch.Sensors(simulator, ["e_kinetic", "e_potential"])(*state)[0].numpy()
+        return Readings(forces, contacts, sensors, energy, *sim.to_mujoco(self.model, q, qd), left_out)
+
+    def _pair(self, worlds: int) -> tuple[sim.Simulator, sim.Simulator]:
+        """One that steps as the file says, and one that measures forces."""
+        if worlds not in self._pairs:
+            self._pairs = {worlds: (self._simulator(worlds), self._simulator(worlds, self.forces))}
+        return self._pairs[worlds]
+
+    def _sensors(
+        self, simulator: sim.Simulator, trial: sim.Trajectory, control: torch.Tensor | None, left_out: list[str]
+    ) -> dict[str, np.ndarray]:
+        """Readings by name, quaternions wxyz."""
+        kinds = {each.name: each.kind for each in self.model.sensors}
+        names = [
+            name for name, kind in kinds.items()
+            if kind != "clock" and (name in simulator.contact_sensors or not SENSOR_KINDS[kind].by_forces)
+        ]  # fmt: skip
+        try:
+            self.model.require_stateless_actuators("Sensors")
+        except sim.ModelError as error:
+            left_out.append(str(error))
+            names = [name for name in names if kinds[name] not in OF_STATES]
+        sensors = sim.torch.Sensors(simulator, names)
+        assert trial.contact_force is not None
+        q, qd, force = (torch.tensor(each.numpy()) for each in (trial.q, trial.qd, trial.contact_force))
+        every = sensors(q, qd, control, force)[0].numpy()
+        found = {name: every[:, place] for name, place in sensors.slices.items()}
+        return {name: each[:, [3, 0, 1, 2]] if each.shape[1] == 4 else each for name, each in found.items()}
+
+    def _forces(
+        self,
+        simulator: sim.Simulator,
+        trial: sim.Trajectory,
+        control: torch.Tensor | None,
+        motion: Motion,
+        rows: slice,
+        left_out: list[str],
+    ) -> dict[str, np.ndarray]:
+        """Generalised forces along MuJoCo's coordinates."""
+        q, qd = (torch.tensor(each.numpy()) for each in (trial.q, trial.qd))
+        try:
+            parts = sim.torch.JointForces(simulator)(q, qd, control=control)
+        except sim.ModelError as error:
+            left_out.append(str(error))
+            _, after = sim.to_mujoco(self.model, trial.q.numpy()[1], trial.qd.numpy()[1])
+            return {"constraint": self._by_balance(motion, rows, after)}
+        taken = ("constraint", parts.constraints), ("actuator", parts.actuators), ("passive", parts.passive)
+        return {name: self._theirs(q[0].numpy(), part[0].numpy()) for name, part in taken}
+
+    def _theirs(self, q: np.ndarray, force: np.ndarray) -> np.ndarray:
+        """Forces along MuJoCo's coordinates [worlds, nv]."""
+        worlds, nv = force.shape
+        units = np.tile(np.eye(nv), (worlds, 1))
+        _, moved = sim.to_mujoco(self.model, np.repeat(q, nv, axis=0), units)
+        return np.linalg.solve(moved.reshape(worlds, nv, nv), force[..., None])[..., 0]
+
+    def _by_balance(self, motion: Motion, rows: slice, after: np.ndarray) -> np.ndarray:
+        """What is left of an Euler step when all else that MuJoCo lets act is taken off."""
+        data, found = mujoco.MjData(self.peer), []
+        for number, qvel in zip(range(rows.start, rows.stop), after, strict=True):
+            data.qpos, data.qvel, data.ctrl = motion.qpos[number], motion.qvel[number], motion.ctrl[number]
+            data.act = motion.act[number]
+            mujoco.mj_forward(self.peer, data)
+            change = (qvel - motion.qvel[number]) / self.peer.opt.timestep
+            moved = np.zeros(self.peer.nv)
+            mujoco.mj_mulM(self.peer, data, moved, change)
+            damped = self.peer.opt.timestep * self.peer.dof_damping * change
+            found.append(moved + damped - data.qfrc_smooth)
+        return np.array(found)

@@ -1,0 +1,142 @@
+"""The record of ``bench.beside_mujoco`` as a section of the results page (``bench.results``)."""
+
+import re
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+LOOSER = 100.0  # tolerance of MuJoCo's other free motion, in those of the file
+
+TEXT = """\
+Random inputs drive each robot in MuJoCo for {steps:,} steps, from the first keyframe of its file or its default, with
+the file's own settings. From each of these states both engines take one step in float64, each with its own contacts, so
+that differences don't add up. Every file has a standard set of sensors for its joints, bodies, actuators and tendons
+beside its own.
+
+The table gives the largest difference over all steps as a share of the largest value, that of energy as a share of the
+largest kinetic energy: of the total energy after the step; of the generalised forces of constraints, and of actuators,
+springs and dampers; of the forces of contacts on each geom; and of all sensors, with the kind that differs most.
+MuJoCo's solver goes on to the end here. The last column is how far MuJoCo is from that, in any of these, where its
+solver ends at the tolerance of the file."""
+RK4 = """\
+¹ The integrator of the file is RK4: energies are those of its steps. Forces and sensors are those of an Euler step from
+the same states, since MuJoCo's don't depend on the integrator."""
+BALANCE = """\
+² `JointForces` doesn't tell apart forces of a medium, and of actuators with states. Here forces of constraints are what
+is left of the step's change of velocity when MuJoCo's other forces are taken off, with the differences of all."""
+FREE = """\
+Then each engine makes the whole motion by itself, with the settings of the file. In brackets is how far MuJoCo's motion
+parts from one of its own with {looser:g} times the tolerance. "Place" is how far any body is ever from
+where MuJoCo has it. Motions part that are chaotic, or in which contacts differ."""
+LEFT = "Not compared, because it is refused by name or isn't in the importer: {left}."
+
+
+def section(record: dict[str, Any]) -> str:
+    """What is compared, the three tables, and what is left out."""
+    rows = record["rows"]
+    parts = [TEXT.format(steps=record["steps"]), along_table(rows)]
+    if any(row["integrator"] == "RK4" for row in rows):
+        parts.append(RK4)
+    if any("passive" not in row["along"] for row in rows):
+        parts.append(BALANCE)
+    parts += [kinds_table(rows), FREE.format(looser=LOOSER), free_table(rows)]
+    if left := left_out(rows):
+        parts.append(LEFT.format(left=left))
+    return "\n\n".join(parts)
+
+
+def along_table(rows: Iterable[Mapping[str, Any]]) -> str:
+    """A line per model: differences along MuJoCo's motion."""
+    lines = [
+        "| model | degrees of freedom | steps with contact | energy | constraints | actuators, passive | contacts "
+        "| sensors: most | MuJoCo itself |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        along, sensors = row["along"], row["sensors"]
+        worst = max(sensors, key=lambda kind: sensors[kind]["converged"])
+        spread = max(each["spread"] for each in (*along.values(), *sensors.values()))
+        marks = ("¹" if row["integrator"] == "RK4" else "") + ("" if "passive" in along else "²")
+        cells = (
+            row["name"] + marks,
+            str(row["dofs"]),
+            str(row["touching"]),
+            most(along, "energy"),
+            most(along, "constraint"),
+            most(along, "actuator", "passive"),
+            most(along, "contact"),
+            f"{number(sensors[worst]['converged'])} {worst}",
+            number(spread),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def kinds_table(rows: Iterable[Mapping[str, Any]]) -> str:
+    """A line per kind of sensor: over all models."""
+    lines = ["| kind of sensor | models | median | most | in |", "|---|---|---|---|---|"]
+    found: dict[str, list[tuple[float, str]]] = {}
+    for row in rows:
+        for kind, each in row["sensors"].items():
+            found.setdefault(kind, []).append((each["converged"], row["name"]))
+    for kind, each in sorted(found.items()):
+        middle = statistics.median(value for value, _ in each)
+        value, name = max(each)
+        lines.append(f"| {kind} | {len(each)} | {number(middle)} | {number(value)} | {name if value else ''} |")
+    return "\n".join(lines)
+
+
+def free_table(rows: Iterable[Mapping[str, Any]]) -> str:
+    """A line per model: motions of their own."""
+    lines = ["| model | place [m] | energy | constraints | contacts | sensors: most |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        cells = [beside(row["free"], name) for name in ("place", "energy", "constraint", "contact")]
+        here, spread = (max(map(size, column(row["free_sensors"], name))) for name in ("here", "spread"))
+        lines.append(f"| {' | '.join((row['name'], *cells, f'{number(here)} ({number(spread)})'))} |")
+    return "\n".join(lines)
+
+
+def left_out(rows: Iterable[Mapping[str, Any]]) -> str:
+    """What isn't compared, each with the models."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for reason in row["left_out"]:
+            if not reason.startswith("JointForces"):
+                found.setdefault(short(reason), []).append(row["name"])
+    return "; ".join(f"{reason} ({', '.join(dict.fromkeys(names))})" for reason, names in found.items())
+
+
+def short(reason: str) -> str:
+    """What a message says, without the sensor that it names."""
+    if reason.startswith("Sensors: actuator"):
+        return "forces of actuators with states"
+    if match := re.search(r"how the tendon '(.*?)' pulls", reason):
+        return f"forces and torques in joints of what the tendon {match[1]} pulls at"
+    if match := re.search(r"what the constraint '(.*?)' does", reason):
+        return f"forces and torques in joints of what the constraint {match[1]} acts on"
+    return reason
+
+
+def most(along: Mapping[str, Mapping[str, Any]], *names: str) -> str:
+    """The largest of some differences; a dash where there is none."""
+    found = [along[name]["converged"] for name in names if name in along]
+    return number(max(found)) if found else "-"
+
+
+def beside(free: Mapping[str, Mapping[str, Any]], name: str) -> str:
+    return f"{number(free[name]['here'])} ({number(free[name]['spread'])})" if name in free else "-"
+
+
+def column(found: Mapping[str, Mapping[str, Any]], name: str) -> list[float | None]:
+    return [each[name] for each in found.values()]
+
+
+def size(value: float | None) -> float:
+    return float("inf") if value is None else value
+
+
+def number(value: float | None) -> str:
+    """With one digit; a dash where there is none, or none that is finite."""
+    if value is None or value == float("inf"):
+        return "-"
+    return "0" if value == 0.0 else f"{value:.0e}".replace("e+00", "").replace("e-0", "e-")
