@@ -86,8 +86,11 @@ def test_programs_of_identification_run(monkeypatch, tmp_path, capsys) -> None:
     assert {"report.html", "identified.urdf"} <= {path.name for path in tmp_path.iterdir()}
     lines = re.search(re.escape(table) + r"```\n\n```\n(.*?)\n  \.\.\.\n```", text, re.DOTALL)
     assert lines is not None
-    found = str(robot_base_parameters(names["robot"])).splitlines()
-    assert found[0] == lines[1].splitlines()[0]
+    found = str(robot_base_parameters(names["robot"])).splitlines()[0]
+    # Which of equally good columns stand for the others is a matter of rounding, and the condition number follows.
+    condition = r"condition number 5\.\d\d"
+    assert len(re.findall(condition, found)) == 1
+    assert re.sub(condition, "", found) == re.sub(condition, "", lines[1].splitlines()[0])
     exec(pendulum, names)
     assert abs(names["fit"].estimate["mass of link1"] - 1.4) < 0.02
     assert names["fit"].estimate.probability > 1e-3
