@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from tqdm import tqdm
 
+from sim.errors import ModelError
 from sim.identify.posterior import Mixture, Posterior, sample
 
 WIDER = 2.0  # width of the first points' distribution relative to the covariances of the peaks
@@ -114,6 +115,9 @@ def sample_surrogate(
         seed: seed of points and samples.
         bar: whether to show a progress bar.
 
+    Raises:
+        ModelError: where the residuals of fewer than k + 2 points are finite.
+
     Example:
         >>> import numpy as np
         >>> from sim.identify import sample_surrogate
@@ -150,6 +154,11 @@ def _surrogate(x: np.ndarray, residuals: np.ndarray, mean: np.ndarray, covarianc
     order = np.argsort(squares)
     count = max(FEWEST * (x.shape[1] + 1), int((squares < squares.min() + FAR).sum()))
     count = min(count, int(np.isfinite(squares).sum()))
+    if count < x.shape[1] + 2:
+        raise ModelError(
+            f"residuals are finite at {count} points only, and {x.shape[1]} unknowns need {x.shape[1] + 2}; ask for "
+            "more motions, or give peaks and covariances about which they are finite"
+        )
     far = x[order[count:]]
     return Surrogate(x[order[:count]], residuals[order[:count]], far, mean, covariance)
 
