@@ -197,7 +197,7 @@ def estimate_problem() -> Problem:
 
     def by_gradients(seed: int) -> Curve:
         found = estimate.fit(scene, seen, seed, estimate.ITERATIONS, "cpu", Progress(None, {}), bar=False)
-        return Curve([numbers * square for square in found.curve], found.motions.tolist(), found.seconds)
+        return Curve([numbers * square for square in found.curve], found.motions, found.seconds)
 
     goal = fit_from(scene, seen, np.log(truth)) + NEAR_THE_BEST
     bound = (0.5 * (upper - lower) + estimate.MARGIN) / scale
