@@ -197,10 +197,7 @@ def estimate_problem() -> Problem:
 
     def by_gradients(seed: int) -> Curve:
         found = estimate.fit(scene, seen, seed, estimate.ITERATIONS, "cpu", Progress(None, {}), bar=False)
-        # The motions of an iteration, and twice those with derivatives: the whole and once more its intervals.
-        starts = estimate.GUESSES + estimate.STARTS * np.arange(len(found.curve))
-        episodes = (starts + 2 * np.array(found.derivatives)).tolist()
-        return Curve([numbers * square for square in found.curve], episodes, found.seconds)
+        return Curve([numbers * square for square in found.curve], found.motions, found.seconds)
 
     goal = fit_from(scene, seen, np.log(truth)) + NEAR_THE_BEST
     bound = (0.5 * (upper - lower) + estimate.MARGIN) / scale
@@ -213,13 +210,13 @@ def fit_from(scene: box.BoxScene, seen: box_motion.Observation, x: np.ndarray) -
     """The least chi square near the truth [1, 4], which neither method knows."""
     motion, sensitivity = box_motion.Motion(scene, 1, "cpu"), box_motion.Sensitivity(scene, seen.every, "cpu")
 
-    def residuals(x: np.ndarray) -> np.ndarray:
-        return motion.residuals(x, seen)
+    def residuals(x: np.ndarray, which: np.ndarray) -> np.ndarray:
+        return motion.residuals(x, seen)[which]
 
     def jacobian(x: np.ndarray, which: np.ndarray) -> np.ndarray:
         return sensitivity.jacobian(x[which], seen.of(which))
 
-    search = fitting.begin(residuals(x), jacobian, x)
+    search = fitting.begin(motion.residuals(x, seen), jacobian, x)
     lower, upper = x[0] - estimate.MARGIN, x[0] + estimate.MARGIN
     for _ in range(2 * estimate.ITERATIONS):
         fitting.iterate(search, residuals, jacobian, lower, upper, estimate.LONGEST_STEP, settled=0.0)

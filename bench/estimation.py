@@ -31,6 +31,8 @@ class Record:
         unknowns: names of the unknowns.
         starts: number of searches per box.
         iterations: number of iterations of all searches.
+        searching: number of motions per box, on average, up to the best fits; those with derivatives count three.
+        sampling: number of motions per box for the intervals.
         seconds: time taken.
         good: number of fits that are as good as the noise allows.
         held: fraction of the 95 % intervals that contain the truth.
@@ -45,6 +47,8 @@ class Record:
     unknowns: list[str]
     starts: int
     iterations: int
+    searching: float
+    sampling: int
     seconds: float
     good: int
     held: list[float]
@@ -62,7 +66,7 @@ def measure(case: str, truth: np.ndarray, seed: int, device: str) -> Record:
     errors = np.log(found.unknowns / truth) / found.deviation
     return Record(
         case, len(truth), found.degrees + truth.shape[1], list(box.UNKNOWNS), estimate.STARTS, len(found.curve) - 1,
-        found.seconds, int(found.good.sum()), found.holds(truth).mean(axis=0).tolist(),
+        *found.motions, found.seconds, int(found.good.sum()), found.holds(truth).mean(axis=0).tolist(),
         np.median(found.deviation, axis=0).tolist(), np.sqrt((errors**2).mean(axis=0)).tolist(),
         np.abs(errors).max(axis=0).tolist(),
     )  # fmt: skip

@@ -16,6 +16,7 @@ from sim.identify.trajectories.sensitivity import Inputs, Worlds
 
 NOISE = 0.01  # relative to the distance travelled and the angle turned in the whole motion
 EVERY = 25  # steps from one observation to the next
+TOGETHER = 4096  # number of motions that are simulated at once
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,30 @@ class Motion:
         return (self.residuals(x, seen) ** 2).sum(axis=1)
 
 
+class Motions:
+    """The motions of any number of boxes, without gradients, and their residuals.
+
+    Args:
+        scene: the scene.
+        device: Warp device.
+    """
+
+    def __init__(self, scene: box.BoxScene, device: str | None):
+        self.scene, self.device = scene, device
+        self.of_size: dict[int, Motion] = {}
+
+    def residuals(self, x: np.ndarray, seen: Observation) -> np.ndarray:
+        """All residuals [n, observed numbers] for the logarithms [n, 4]."""
+        found = [np.zeros((0, 6 * len(seen.position)))]
+        for first in range(0, len(x), TOGETHER):
+            which = np.arange(first, min(first + TOGETHER, len(x)))
+            fill = filled(which)
+            if len(fill) not in self.of_size:
+                self.of_size[len(fill)] = Motion(self.scene, len(fill), self.device)
+            found.append(self.of_size[len(fill)].residuals(x[fill], seen.of(fill))[: len(which)])
+        return np.concatenate(found)
+
+
 class Sensitivity:
     """Derivatives of the residuals of any number of boxes in the logarithms of the unknowns.
 
@@ -109,9 +134,7 @@ class Sensitivity:
         """Derivatives of all residuals [n, observed numbers, 4]."""
         if not len(x):
             return np.zeros((0, seen.position.shape[0] * 6, x.shape[1]))
-        # A simulator for each power of two, not for each number of boxes.
-        count = 1 << (len(x) - 1).bit_length()
-        fill = np.minimum(np.arange(count), len(x) - 1)
+        fill = filled(np.arange(len(x)))
         return self._jacobian(torch.as_tensor(x[fill]), seen.of(fill))[: len(x)]
 
     def _jacobian(self, x: torch.Tensor, seen: Observation) -> np.ndarray:
@@ -125,6 +148,11 @@ class Sensitivity:
         numbers = residuals(q, seen).unflatten(1, (rows, -1))
         ways = [torch.autograd.grad(numbers[:, :, k].sum(), q, retain_graph=True)[0] for k in range(numbers.shape[2])]
         return torch.einsum("rtni,tnip->ntrp", torch.stack(ways), slopes).flatten(1, 2).numpy()
+
+
+def filled(which: np.ndarray) -> np.ndarray:
+    """Indices, with the last one repeated up to a power of two: a simulator for each of these, not for each number."""
+    return np.append(which, np.repeat(which[-1:], (1 << (len(which) - 1).bit_length()) - len(which)))
 
 
 def deviations(q: torch.Tensor, seen: Observation) -> torch.Tensor:

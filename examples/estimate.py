@@ -9,11 +9,12 @@ once. The derivatives of all residuals follow from those of the intervals betwee
 of its own (sim.identify.trajectories.sensitivity); most steps correct the last ones instead. Contact causes several
 minima; the lowest is the best fit.
 
-The uncertainty comes from importance sampling. If the motion were linear near the fit, the covariance of the estimates
-would be (J^T J)^-1, where J is the derivative of all residuals in the unknowns. But an
-impact on the wall or a landing may move from one time step to the next, and minima with similar fits lie side by side.
-That covariance, at each of the minima, is therefore only the first proposal for sampling the posterior, with rollouts
-without gradients. The estimate is the posterior's mean, and its interval holds 95 % of the posterior.
+If the motion were linear near the fit, the covariance of the estimates would be (J^T J)^-1, where J is the derivative
+of all residuals in the unknowns. But an impact on the wall or a landing may move from one time step to the next, and
+minima with similar fits lie side by side. That covariance, at each of the minima, therefore only says where the first
+of 96 more motions are simulated, without gradients. Their residuals are interpolated, and the posterior is sampled from
+the interpolant, which also knows how far off it may be (sim.identify.surrogate). The estimate is the posterior's mean,
+and its interval holds 95 % of the posterior.
 
     python -m examples.estimate
     python -m examples.estimate --worlds 256
@@ -42,13 +43,14 @@ from tqdm import tqdm
 
 import sim
 from examples import processes
-from examples.box_motion import EVERY, Motion, Observation, Sensitivity, deviations, observe
+from examples.box_motion import EVERY, Motion, Motions, Observation, Sensitivity, deviations, observe
 from examples.fitting import Search, at_work, begin, iterate
 from examples.options import command, example_parser, make_folder, parse_example
 from examples.outputs import BLUE, GREY, RED, draw_curve, plot, write_arrays, write_motion
 from examples.resume import Progress
 from scenes import box
-from sim.identify.posterior import Posterior, sample
+from sim.identify.posterior import Posterior
+from sim.identify.surrogate import sample_surrogate
 from sim.render import Marker
 
 GUESSES, MOST_GUESSES = 32, 512  # number of random guesses for each box, and of all, which the boxes share
@@ -60,9 +62,9 @@ SETTLED = 2e-3  # decrease of the loss, half a chi square, below which a search 
 MARGIN = 0.5  # how far the logarithms may leave the range from which boxes are drawn
 CONFIDENCE = 0.95  # probability of the intervals
 UNLIKELY = 1e-3  # probability below which a fit counts as bad
-SAMPLES, ROUNDS = 512, 3  # samples of the posterior per round, and rounds, for each box
+MOTIONS, ROUNDS = 24, 4  # motions for the posterior per round, and rounds, for each box
+REACH = 0.04  # of a logarithm, within which there may be minima beside those found
 AZIMUTH, ELEVATION = -100.0, 25.0  # of the camera, which looks along the wall [degrees]
-TOGETHER = 32  # number of boxes whose samples are simulated at once
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Estimate:
         chi_square: sum of squared residuals of the best fit, in units of the noise [n].
         degrees: degrees of freedom: observed numbers minus unknowns.
         curve: mean square residual of the best start over the iterations, averaged over the boxes.
+        motions: number of motions of each box, on average, that the search and the intervals took.
         seconds: time taken.
     """
 
@@ -87,6 +90,7 @@ class Estimate:
     chi_square: np.ndarray
     degrees: int
     curve: list[float]
+    motions: tuple[float, int]
     seconds: float
 
     @property
@@ -111,13 +115,14 @@ class Fit:
     Attributes:
         search: where the searches of all boxes have ended, grouped by box.
         curve: mean square residual of the best start over the iterations, averaged over the boxes.
-        derivatives: number of motions whose derivatives were computed up to each entry of ``curve``.
+        motions: number of motions of all boxes together up to each entry of ``curve``; those whose derivatives are
+            computed count three: the whole, once more, and its intervals.
         seconds: time taken up to each entry.
     """
 
     search: Search
     curve: list[float]
-    derivatives: list[int]
+    motions: list[int]
     seconds: list[float]
 
     @property
@@ -127,6 +132,11 @@ class Fit:
         return np.arange(len(loss)) * STARTS + loss.argmin(axis=1)
 
 
+def guesses_of(boxes: int) -> int:
+    """Number of random guesses for that many boxes together."""
+    return min(GUESSES * boxes, MOST_GUESSES)
+
+
 def guess(scene: box.BoxScene, seen: Observation, seed: int, device: str | None) -> tuple[np.ndarray, np.ndarray]:
     """The best of many random guesses. All boxes start alike, so a guess has the same motion for all of them.
 
@@ -134,7 +144,7 @@ def guess(scene: box.BoxScene, seen: Observation, seed: int, device: str | None)
         logarithms [n * STARTS, 4], grouped by box, and their residuals [n * STARTS, observed numbers].
     """
     rng = np.random.default_rng([seed, 2])
-    count = min(GUESSES * len(seen.position_noise), MOST_GUESSES)
+    count = guesses_of(len(seen.position_noise))
     guesses = np.log(rng.uniform(box.LEAST, box.MOST, (count, len(box.UNKNOWNS))))
     with torch.no_grad():
         q = Motion(scene, count, device).states(torch.tensor(guesses))[0]
@@ -166,7 +176,7 @@ def estimate(
     """
     kept = Progress(None, {}) if kept is None else kept
     found = fit(scene, seen, seed, iterations, device, kept, bar)
-    begun = time.perf_counter()
+    boxes, begun = len(found.best), time.perf_counter()
     posterior = sample_posterior(scene, seen, found.search, seed, device, bar)
     kept.done()
     outside = 0.5 * (1.0 - CONFIDENCE)
@@ -174,7 +184,7 @@ def estimate(
     return Estimate(
         np.exp(posterior.mean), posterior.covariance, np.exp(found.search.x[found.best]), interval,
         2.0 * found.search.loss[found.best], 6 * len(seen.position) - len(box.UNKNOWNS), found.curve,
-        found.seconds[-1] + time.perf_counter() - begun,
+        (float(found.motions[-1]) / boxes, MOTIONS * ROUNDS), found.seconds[-1] + time.perf_counter() - begun,
     )  # fmt: skip
 
 
@@ -189,18 +199,20 @@ def fit(
 ) -> Fit:
     """Search for the best fit from several starts. Arguments as for :func:`estimate`."""
     boxes, begun = len(seen.position_noise), time.perf_counter()
-    rows = processes.own_rows(boxes * STARTS)
-    motion, sensitivity = Motion(scene, rows.stop - rows.start, device), Sensitivity(scene, seen.every, device)
+    motion, sensitivity = Motions(scene, device), Sensitivity(scene, seen.every, device)
     repeated = seen.of(np.repeat(np.arange(boxes), STARTS))
     lower, upper = np.log(box.LEAST) - MARGIN, np.log(box.MOST) + MARGIN
-    differentiated = 0
+    simulated = guesses_of(boxes)
 
-    def residuals(x: np.ndarray) -> np.ndarray:
-        return processes.of_all_rows(motion.residuals(x[rows], repeated.of(np.arange(rows.start, rows.stop))))
+    def residuals(x: np.ndarray, which: np.ndarray) -> np.ndarray:
+        nonlocal simulated
+        simulated += len(which)
+        own = which[processes.own_rows(len(which))]
+        return processes.of_all_rows(motion.residuals(x[own], repeated.of(own)))
 
     def jacobian(x: np.ndarray, which: np.ndarray) -> np.ndarray:
-        nonlocal differentiated
-        differentiated += len(which)
+        nonlocal simulated
+        simulated += 2 * len(which)
         own = which[processes.own_rows(len(which))]
         return processes.of_all_rows(sensitivity.jacobian(x[own], repeated.of(own)))
 
@@ -208,48 +220,44 @@ def fit(
     if before is None:
         x, found = guess(scene, seen, seed, device)
         search = begin(found, jacobian, x)
-        curve, derivatives, seconds = list[float](), list[int](), list[float]()
+        curve, motions, seconds = list[float](), list[int](), list[float]()
     else:
-        curve, derivatives, seconds = (list(before.pop(name)) for name in ("curve", "derivatives", "seconds"))
-        differentiated, begun = derivatives[-1], begun - seconds[-1]
+        curve, motions, seconds = (list(before.pop(name)) for name in ("curve", "motions", "seconds"))
+        simulated, begun = motions[-1], begun - seconds[-1]
         search = Search(**before)
     with tqdm(total=iterations, initial=len(curve), desc="estimating", unit="iteration", disable=not bar) as progress:
         while True:
             least = search.loss.reshape(boxes, STARTS).min(axis=1)
             curve.append(2.0 * float(least.mean()) / (6 * len(seen.position)))
-            derivatives.append(differentiated)
+            motions.append(simulated)
             seconds.append(time.perf_counter() - begun)
             working = at_work(search, lower, upper, SETTLED)
             progress.set_postfix_str(f"mean square {curve[-1]:.3f}, {working.mean():.0%} active")
             if len(curve) > iterations or not working.any():
                 break
             iterate(search, residuals, jacobian, lower, upper, LONGEST_STEP, SETTLED)
-            kept.save(curve=curve, derivatives=derivatives, seconds=seconds, **vars(search))
+            kept.save(curve=curve, motions=motions, seconds=seconds, **vars(search))
             progress.update()
         progress.total = progress.n
-    return Fit(search, curve, derivatives, seconds)
+    return Fit(search, curve, motions, seconds)
 
 
 def sample_posterior(
     scene: box.BoxScene, seen: Observation, search: Search, seed: int, device: str | None, bar: bool = True
 ) -> Posterior:
-    """The posterior of the logarithms, sampled around the minima that the searches found."""
+    """The posterior of the logarithms, from motions around the minima that the searches found."""
     boxes, unknowns = len(seen.position_noise), search.x.shape[1]
-    own = np.arange(boxes)[processes.own_rows(boxes)]
-    parts = np.array_split(own, -(-len(own) // TOGETHER)) if len(own) else []
-    motions = {len(part): Motion(scene, len(part) * SAMPLES, device) for part in parts}
+    own, motion = np.arange(boxes)[processes.own_rows(boxes)], Motions(scene, device)
 
-    def likelihood(samples: np.ndarray) -> np.ndarray:
-        found = [
-            motions[len(part)].chi_squares(samples[part].reshape(-1, unknowns), seen.of(np.repeat(part, SAMPLES)))
-            for part in parts
-        ]
-        chi_squares = np.concatenate([np.zeros(0), *found]).reshape(len(own), SAMPLES)
-        return -0.5 * processes.of_all_rows(chi_squares)
+    def residuals(x: np.ndarray) -> np.ndarray:
+        found = motion.residuals(x[own].reshape(-1, unknowns), seen.of(np.repeat(own, x.shape[1])))
+        return processes.of_all_rows(found.reshape(len(own), x.shape[1], -1))
 
-    peaks = search.x.reshape(boxes, STARTS, unknowns)
-    covariance = np.linalg.inv(search.curvature).reshape(boxes, STARTS, unknowns, unknowns)
-    return sample(likelihood, peaks, covariance, SAMPLES, ROUNDS, seed, bar)
+    def by_box(value: np.ndarray) -> np.ndarray:
+        return value.reshape(boxes, STARTS, *value.shape[1:])
+
+    peaks, covariance, at_peaks = (by_box(x) for x in (search.x, np.linalg.inv(search.curvature), search.residuals))
+    return sample_surrogate(residuals, peaks, covariance, at_peaks, MOTIONS, ROUNDS, REACH, seed, bar)
 
 
 def report(truth: np.ndarray, found: Estimate) -> str:

@@ -14,8 +14,8 @@ LESS, MORE = 0.2, 10.0  # factors of the damping after a step that was better, a
 LEAST_DAMPING = 1e-4  # at which a matrix that is singular still has an inverse
 STUCK = 1e3  # damping above which a search ends
 
-# Residuals [n, m] of unknowns [n, unknowns].
-Residuals = Callable[[np.ndarray], np.ndarray]
+# Residuals [k, m] of the searches with indices [k], at the unknowns of all [n, unknowns].
+Residuals = Callable[[np.ndarray, np.ndarray], np.ndarray]
 # Derivatives of the residuals [k, m, unknowns] of the searches with indices [k], at the unknowns of all [n, unknowns].
 Jacobian = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -111,7 +111,8 @@ def iterate(
     working = _has_more(search, decrease, settled)
     step *= np.minimum(1.0, longest / np.maximum(np.abs(step).max(axis=1), 1e-12))[:, None]
     trial = np.clip(search.x + step, lower, upper)
-    found = residuals(trial)
+    found, tried = search.residuals.copy(), np.flatnonzero(working)
+    found[tried] = residuals(trial, tried)
     better = working & np.isfinite(found).all(axis=1) & ((found**2).sum(axis=1) < (search.residuals**2).sum(axis=1))
     failed = working & ~better
     search.damping[better] = np.maximum(LESS * search.damping[better], LEAST_DAMPING)

@@ -225,8 +225,8 @@ def test_results_page_has_all_sections(tmp_path) -> None:
     missed = trial | {"target": [3.0, 0.25], "hit": False, "iterations": 50, "off": 0.123}
     (tmp_path / "optimise_cpu.json").write_text(json.dumps({"machine": machine, "trials": [trial, missed]}))
     run = dict(
-        case="boxes", boxes=4, observed=96, unknowns=["friction"], starts=4, iterations=9, seconds=12.0, good=3,
-        held=[0.75], deviation=[0.013], spread=[1.25], largest=[3.0],
+        case="boxes", boxes=4, observed=96, unknowns=["friction"], starts=4, iterations=9, searching=55.4,
+        sampling=96, seconds=12.0, good=3, held=[0.75], deviation=[0.013], spread=[1.25], largest=[3.0],
     )  # fmt: skip
     (tmp_path / "estimation_cpu.json").write_text(json.dumps({"machine": machine, "records": [run]}))
     search = dict(
@@ -239,7 +239,7 @@ def test_results_page_has_all_sections(tmp_path) -> None:
     page = results.page(tmp_path)
     assert "| golf | 50 iterations; CMA-ES not within 1,500 episodes | 2 | 1 | 5, 5, 5 | 1.2 |" in page
     assert "Missed: golf at (3.00, 0.25) m: 12.3 cm off." in page
-    assert "| boxes | 4 | friction | 1.3% | 1.25 | 75.0% ± 10.9% | 9 | 12 |" in page
+    assert "| boxes | 4 | friction | 1.3% | 1.25 | 75.0% ± 10.9% | 9 | 55 + 96 | 12 |" in page
     assert "3 of 4." in page
     assert "2 cores of P, load average 0.1 beforehand; python 3." in page
     assert "| estimate | 4 |  | 520 (1), 600 (1) | 1.5, 1.5 | not reached in 16 | 0.7 | 91.5 |" in page

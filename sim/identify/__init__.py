@@ -10,6 +10,7 @@ from sim.identify.logs.readers import read_csv, read_frame, read_npz, read_rosba
 from sim.identify.posterior import Posterior, sample
 from sim.identify.regressor import column_names, linear_parameters, torque_regressor
 from sim.identify.report import cannot_tell, plot, report, save_html, save_plot
+from sim.identify.surrogate import sample_surrogate
 from sim.identify.torque_fit import TorqueFit, fit_torques
 from sim.identify.trajectories.fit import TrajectoryFit, fit_trajectories
 from sim.identify.unknown.priors import InertialPrior, LogNormal, Normal
@@ -46,6 +47,7 @@ __all__ = [
     "report",
     "robot_base_parameters",
     "sample",
+    "sample_surrogate",
     "save_html",
     "save_plot",
     "torque_regressor",

@@ -70,8 +70,8 @@ def test_search_finds_minima():
     """Rosenbrock's valley and bounds that bear, many side by side, with few derivatives."""
     computed = []
 
-    def residuals(x):
-        a, b = x[:, 0], x[:, 1]
+    def residuals(x, which):
+        a, b = x[which].T
         return np.stack([10.0 * (b - a * a), 1.0 - a], axis=1)
 
     def jacobian(x, which):
@@ -84,7 +84,7 @@ def test_search_finds_minima():
         computed.clear()
         lower, highest = np.full(2, -3.0), np.full(2, upper)
         begun = np.minimum(starts, upper)
-        search = begin(residuals(begun), jacobian, begun)
+        search = begin(residuals(begun, np.arange(20)), jacobian, begun)
         steps = 0
         while at_work(search, lower, highest, 1e-9).any():
             iterate(search, residuals, jacobian, lower, highest, 0.5, 1e-9)
@@ -108,14 +108,14 @@ def test_uncertainty_is_that_of_many_draws(device):
     covariance = np.linalg.inv(jacobian.T @ jacobian)
     begun = np.log(truth) + np.random.default_rng(1).multivariate_normal(np.zeros(4), covariance, draws)
 
-    def residuals(x):
-        return motion.residuals(x, seen)
+    def residuals(x, which):
+        return motion.residuals(x, seen)[which]
 
     def derivatives(x, which):
         # Those at the truth are near enough.
         return np.tile(jacobian, (len(which), 1, 1))
 
-    search = begin(residuals(begun), derivatives, begun)
+    search = begin(residuals(begun, np.arange(draws)), derivatives, begun)
     for _ in range(5):
         iterate(search, residuals, derivatives, np.full(4, -5.0), np.full(4, 5.0), 0.3, 1e-4)
     errors = (search.x - np.log(truth)) / np.sqrt(np.diag(covariance))
@@ -131,7 +131,6 @@ def test_uncertainty_is_that_of_many_draws(device):
 @pytest.mark.slow
 def test_estimates_and_goes_on_after_an_interruption(monkeypatch, tmp_path, capsys):
     """Two boxes at once; two evaluations, a Ctrl-C, and on to the same estimates."""
-    monkeypatch.setattr(example, "SAMPLES", 128)
     monkeypatch.setattr(example, "EVERY", 50)
     arguments = ["--worlds", 2, "--seed", 1]
     run(monkeypatch, *arguments, "--out", tmp_path / "whole")

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 KILLED = {
     "throw": (6, 3, {}, ["--iterations", "3"]),
     "golf": (4, 2, {}, ["--iterations", "3"]),
-    "estimate": (4, 2, {"GUESSES": 16, "SAMPLES": 16, "ROUNDS": 1, "EVERY": 50}, ["--iterations", "3"]),
+    "estimate": (4, 2, {"GUESSES": 16, "MOTIONS": 8, "ROUNDS": 1, "EVERY": 50}, ["--iterations", "3"]),
 }
 
 

@@ -130,7 +130,7 @@ def test_a_job_ends_with_a_process_and_goes_on_in_another_number(tmp_path, monke
 def estimated() -> dict[str, np.ndarray]:
     """What becomes of three boxes, of which not every process has as many."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"GUESSES": 16, "SAMPLES": 16, "ROUNDS": 1}.items():
+        for name, value in {"GUESSES": 16, "MOTIONS": 8, "ROUNDS": 1}.items():
             patch.setattr(estimate, name, value)
         scene = box.build()
         seen = box_motion.observe(scene, box.random_boxes(0, 3), 0, "cpu", every=100)
