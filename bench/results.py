@@ -82,7 +82,8 @@ the distance it travels and of the angle it turns (`examples/estimate.py`). The 
 interval holds 95 % of the posterior: residuals of a few motions around the minima found are interpolated, and the
 interpolant is sampled. Motions with derivatives count three. If the intervals are right, 95 % of them contain
 the truth, give or take the standard error beside each share, and errors divided by the stated standard deviations have
-a root mean square of 1. Intervals of the typical box are wider than need be: its posterior has more peaks than the motions resolve.
+a root mean square of 1. Intervals of the one box are wider than need be: its posterior has more peaks than so few
+motions resolve.
 """
 ESTIMATION_PICTURE = "![A box bounces off a wall, past balls where it was seen](pictures/estimate.webp)\n"
 

@@ -14,6 +14,7 @@ from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.pairs import BALLS, ON_PLANE
 from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.touch.motions import slot_motion_kernels
+from warp_kernels.contact_adjoints import contact_adjoint_kernels
 from warp_kernels.denormals import denormal_kernels
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.factor import factor_kernels
@@ -91,6 +92,7 @@ def compile_motions(device: wp.Device) -> None:
         impulse_kernels(FLOAT).velocity_adjoint,
         newton_adjoint_kernels(FLOAT).solution_adjoint,
         own_adjoint_kernels(FLOAT).own_adjoint,
+        contact_adjoint_kernels(FLOAT, looping).clear_contacts,
         row_adjoint_kernels(FLOAT).row_adjoint,
         rnea_adjoint_kernels(FLOAT).rnea_adjoint,
         on_plane_adjoint_kernels(FLOAT, looping).evaluate_on_plane_adjoint,

@@ -158,7 +158,7 @@ def test_every_file_is_written_beside_its_place():
         "sim/identify/logs/readers.py", "sim/identify/report.py", "sim/render/gif.py", "sim/render/video.py",
         "examples/payload.py",
         "bench/gpu.py", "bench/peers.py", "bench/processes.py", "bench/rays.py", "bench/resident.py", "bench/robot.py",
-        "bench/tables/__main__.py",
+        "bench/tables/__main__.py", "bench/beside_mujoco/differences.py",
     }  # fmt: skip
     signs = (".write_text(", ".write_bytes(", '"w")', '"wb")', "tempfile")
     found = {
