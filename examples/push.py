@@ -33,6 +33,8 @@ TURN = 0.2
 REST = 0.1  # time for which the last velocity counts as distance [s]
 LONGEST_STEP = 0.15  # most that one iteration tries to move the box
 SMOOTHING = 0.05  # distance over which gradients are smoothed [m]
+# A millionth of the forces moves some pushes by centimetres: in single precision a motion is not found again.
+DTYPE = "float64"
 REACH = 0.3  # distance up to which contacts have a smoothed gradient [m]
 KNOTS = 12
 TARGET_COLOR = (0.10, 0.62, 0.28)
@@ -90,7 +92,7 @@ def main() -> None:
         try_each(options)
         return
     target = options.target if options.target is not None else push.random_targets(options.seed, 1)[0]
-    scene = push.build((target[0], target[1], target[2]))
+    scene = push.build((target[0], target[1], target[2]), DTYPE)
     print(f"target: {np.round(scene.target[:2], 3)} m, turned by {np.degrees(scene.target[2]):.1f} degrees")
     problem = {"target": scene.target, "exact": options.exact}
     with Progress(options.out / "interrupted.npz", problem, options.restart) as kept:
@@ -111,7 +113,7 @@ def try_each(options: argparse.Namespace) -> None:
     """Solve for each of the random targets, and print how many were reached."""
     hits = 0
     for number, target in enumerate(push.random_targets(options.seed, options.random_targets)):
-        scene = push.build((target[0], target[1], target[2]))
+        scene = push.build((target[0], target[1], target[2]), DTYPE)
         found = optimise_push(
             scene, options.iterations, options.device, Progress(None, {}), exact=options.exact, bar=False
         )

@@ -18,7 +18,7 @@ def test_pushes_the_box_to_its_place(monkeypatch, tmp_path, capsys):
     run(monkeypatch, "--target", *scenes.TARGET, "--out", tmp_path)
     assert "reached: " in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == {"loss.png", "push.npz", "push.usda"}
-    scene = scenes.build()
+    scene = scenes.build(dtype="float64")
     with np.load(tmp_path / "push.npz") as file:
         numbers = dict(file)
     assert np.abs(numbers["controls"]).max() <= scenes.FORCE
