@@ -14,6 +14,20 @@ _OF_WORLDS = """
     char* {name}_at = reinterpret_cast<char*>({name}.data) + group * wp::int64(sizeof(pack));
 #define {NAME}(k) (*reinterpret_cast<pack*>({name}_at + (k) * {name}_step))
 """
+# Numbers of an array [world, item] to a pack for each item; a lane without a world has those of the last one.
+_SIDE_BY_SIDE = """
+    for (int n = 0; n < {{lanes}}; ++n) {{{{
+        const int last = {array}.shape[0] - 1;
+        const int world = group * {{lanes}} + n < last ? group * {{lanes}} + n : last;
+        const number_type* own = reinterpret_cast<const number_type*>(reinterpret_cast<const char*>({array}.data) + world * wp::int64({array}.strides[0]));
+        for (int k = 0; k < nv; ++k) {target}[k][n] = own[k];
+    }}}}
+"""
+
+
+def side_by_side(array: str, target: str) -> str:
+    """Code of a body for :func:`native_code` that puts the first ``nv`` numbers of all worlds of an array side by side."""
+    return _SIDE_BY_SIDE.format(array=array, target=target)
 
 
 def native_code(scalar: Any, lanes: int, body: str, *names: str, **parts: Any) -> str:

@@ -70,7 +70,7 @@ _FACTORISATION = """
 
 @functools.cache
 def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels for one precision and a number of worlds in a lane group; none with one lane."""
+    """Kernels for one precision and a number of worlds in a lane group, and functions of theirs; none with one lane."""
     if lanes == 1:
         return SimpleNamespace()
     a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
@@ -304,6 +304,8 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     return SimpleNamespace(
         module=module,
+        solve_upper=solve_upper,
+        solve_lower=solve_lower,
         apply_pushes=apply_pushes,
         begin_weights=begin_weights,
         finish_weights=finish_weights,

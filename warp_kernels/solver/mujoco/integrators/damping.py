@@ -15,6 +15,8 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
+from warp_kernels.solver.impulse_groups import impulse_group_kernels
+from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, lane_types
 
@@ -66,20 +68,18 @@ def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                     change = a.mul(left, factor_l[first + e, group]) - a.mul(taken, damped_l[first + e, group])
                     damped_l[above + e, group] += change
 
-    @wp.func
-    def solve(group: int, paths: Paths, damped_l: reals, damped_d: reals, x: reals):
-        """x := (M + h D)^-1 x [dof, group]."""
-        nv = paths.dof_depth.shape[0]
-        for back in range(nv):
-            k = nv - 1 - back
-            value = x[k, group]
-            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
-                x[paths.ancestor[at], group] -= a.mul(damped_l[at, group], value)
-        for k in range(nv):
-            found = a.mul(x[k, group], damped_d[k, group])
-            for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
-                found -= a.mul(damped_l[at, group], x[paths.ancestor[at], group])
-            x[k, group] = found
+    if lanes == 1:
+        solve = product_functions(scalar).solve
+    else:
+        along = impulse_group_kernels(scalar, lanes)
+
+        @wp.func
+        def solve(group: int, paths: Paths, damped_l: reals, damped_d: reals, x: reals):
+            """x := (M + h D)^-1 x [dof, group]."""
+            nv = paths.dof_depth.shape[0]
+            along.solve_upper(group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, damped_l, damped_d, x)
+            for k in range(nv):
+                x[k, group] = along.solve_lower(k, x[k, group], group, paths, damped_l, x)
 
     @wp.kernel(module=module, enable_backward=False)
     def damp(

@@ -10,31 +10,28 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.algebra.lane_code import native_code
+from warp_kernels.algebra.lane_code import native_code, side_by_side
 from warp_kernels.solver.newton.group.adjoint_system import OWN_BAR, RHS_BAR
+from warp_kernels.solver.newton.group.sides import ENTRY, KINDS, MOTION, NO_SIDE, PLACE
 from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.solver.structs import Constraints, TreeDofs, solver_structs
-from warp_kernels.types import CONTACT, ORIENTATION, POINT, lane_types, warp_types
+from warp_kernels.types import lane_types, warp_types
 
 # The velocities after the step and before it, side by side, and room for the adjoint of the latter between them.
-_LOAD = """
+_LOAD = (
+    """
     pack* speed = reinterpret_cast<pack*>(velocity.data);
     pack* bars = speed + nv;
     pack* before = bars + nv;
-    for (int n = 0; n < {lanes}; ++n) {{
-        const int last = qd_solved.shape[0] - 1;
-        const int world = group * {lanes} + n < last ? group * {lanes} + n : last;
-        const number_type* v = reinterpret_cast<const number_type*>(reinterpret_cast<const char*>(qd_solved.data) + world * wp::int64(qd_solved.strides[0]));
-        const number_type* u = reinterpret_cast<const number_type*>(reinterpret_cast<const char*>(qd.data) + world * wp::int64(qd.strides[0]));
-        for (int k = 0; k < nv; ++k) {{
-            speed[k][n] = v[k];
-            before[k][n] = u[k];
-        }}
-    }}
+"""
+    + side_by_side("qd_solved", "speed")
+    + side_by_side("qd", "before")
+    + """
     const pack nothing = 0;
     for (int k = 0; k < nv; ++k) bars[k] = nothing;
 """
+)
 _ADD = """
     const pack* bars = reinterpret_cast<const pack*>(velocity.data) + nv;
     for (int n = 0; n < {lanes} && group * {lanes} + n < qd_bar.shape[0]; ++n) {{
@@ -42,9 +39,9 @@ _ADD = """
         for (int k = 0; k < nv; ++k) v[k] += bars[k][n];
     }}
 """
-# One side of a constraint after the other. A world whose constraint has no such side, or isn't made of velocities, has an empty path and
-# a frame of zeros. ``on`` is one where a degree of freedom is on a world's path.
-_ROWS = """
+# One side of a constraint after the other. A world whose constraint isn't made of velocities is as one without that side.
+_ROWS = (
+    """
     typedef wp::uint64 bits __attribute__((ext_vector_type({lanes})));
     const pack nothing = 0;
     const wp::uint64* masks = reinterpret_cast<const wp::uint64*>(path.data);
@@ -57,15 +54,14 @@ _ROWS = """
     const pack* before = speed_bar + nv;
     const bool by_share = contact_reference.shape[0] + anchor_reference.shape[0] > 0;
     const pack* g_own = reinterpret_cast<const pack*>(response.data);
-#define ENTRY(array, type, i, j) (reinterpret_cast<type*>(reinterpret_cast<char*>(array.data) + (i) * wp::int64(array.strides[0]) + (j) * wp::int64(array.strides[1])))
+"""
+    + ENTRY
+    + """
     for (int side = 0; side < 2; ++side) {{
-        const number_type sign = side ? 1 : -1;
-        bits paths = 0;
-        wp::uint64 all = 0;
-        bool any_linear = false, any_angular = false;
-        pack frame[9], lever[3], impulses[3], linear = nothing, angular = nothing, left = nothing, share_bar = nothing;
-        for (int c = 0; c < 9; ++c) frame[c] = nothing;
-        for (int c = 0; c < 3; ++c) lever[c] = impulses[c] = nothing;
+"""
+    + NO_SIDE
+    + """
+        pack impulses[3] = {{nothing, nothing, nothing}}, left = nothing, share_bar = nothing;
         int kinds[{lanes}], items[{lanes}], trees[{lanes}], references[{lanes}];
         for (int n = 0; n < {lanes}; ++n) {{
             const int world = group * {lanes} + n;
@@ -85,26 +81,9 @@ _ROWS = """
             for (int c = 0; c < 3; ++c) impulses[c][n] = own_impulse[c];
             if (by_share)
                 left[n] = 1 - (which == {CONTACT} ? ENTRY(contact_reference, const number_type, at, world) : ENTRY(anchor_reference, const number_type, 2 * at + which - {POINT}, world))[2];
-            if (which == {ORIENTATION}) {{
-                any_angular = true;
-                angular[n] = 1;
-            }} else {{
-                any_linear = true;
-                linear[n] = 1;
-                const number_type* point = which == {CONTACT} ? ENTRY(contact_point, const number_type, at, world) : ENTRY(anchor_point, const number_type, at, world);
-                const number_type* from = ENTRY(origin, const number_type, other, world);
-                const number_type* to = ENTRY(origin, const number_type, tree, world);
-                for (int c = 0; c < 3; ++c) lever[c][n] = point[c] + (from[c] - to[c]);
-                if (which == {CONTACT} ? contact_apart.shape[0] > 0 : anchor_apart.shape[0] > 0) {{
-                    const number_type* apart = which == {CONTACT} ? ENTRY(contact_apart, const number_type, at, world) : ENTRY(anchor_apart, const number_type, at, world);
-                    for (int c = 0; c < 3; ++c) lever[c][n] = (point[c] + number_type(0.5) * sign * apart[c]) + (from[c] - to[c]);
-                }}
-            }}
-            if (which == {CONTACT} || (which == {ORIENTATION} && anchor_frame.shape[0] > 0)) {{
-                const number_type* own_frame = which == {CONTACT} ? ENTRY(contact_frame, const number_type, at, world) : ENTRY(anchor_frame, const number_type, at, world);
-                for (int c = 0; c < 9; ++c) frame[c][n] = sign * own_frame[c];
-            }} else
-                for (int c = 0; c < 3; ++c) frame[4 * c][n] = sign;
+"""
+    + PLACE
+    + """
         }}
         if (!all) continue;
         pack along_impulse[3], along_bar[3], frame_bar[9], lever_bar[3];
@@ -116,8 +95,9 @@ _ROWS = """
         for (int c = 0; c < 9; ++c) frame_bar[c] = nothing;
         for (wp::uint64 rest = all; rest; rest &= rest - 1) {{
             const int k = __builtin_ctzll(rest);
-            const pack on = __builtin_convertvector((paths >> wp::uint64(k)) & wp::uint64(1), pack);
-            const pack* column = reinterpret_cast<const pack*>(ENTRY(subspace, const char, k, group));
+"""
+    + MOTION
+    + """
             pack* column_bar = reinterpret_cast<pack*>(ENTRY(subspace_bar, char, k, group));
             const pack w = on * WEIGHT(k), v = on * (by_share ? speed[k] - left * before[k] : speed[k]);
             pack g[3], push[3];
@@ -128,16 +108,9 @@ _ROWS = """
                 for (int r = 0; r < 3; ++r) g[r] += own[r];
                 for (int c = 0; c < 3; ++c) push[c] += own[0] * frame[c] + own[1] * frame[3 + c] + own[2] * frame[6 + c];
             }}
-            const pack x = column[0], y = column[1], z = column[2];
-            pack motion[3] = {{x, y, z}};
             if (any_linear) {{
-                const pack of_point[3] = {{
-                    column[3] + (y * lever[2] - z * lever[1]),
-                    column[4] + (z * lever[0] - x * lever[2]),
-                    column[5] + (x * lever[1] - y * lever[0])}};
                 pack turns[3];
                 for (int c = 0; c < 3; ++c) {{
-                    motion[c] = any_angular ? linear * of_point[c] + angular * motion[c] : of_point[c];
                     turns[c] = any_angular ? angular * push[c] : nothing;
                     push[c] = any_angular ? linear * push[c] : push[c];
                     column_bar[3 + c] += push[c];
@@ -186,6 +159,7 @@ _ROWS = """
     }}
 #undef ENTRY
 """
+)
 
 
 @functools.cache
@@ -198,14 +172,7 @@ def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     structs, Group = solver_structs(scalar), group_structs(scalar).Group
     Contacts, Equalities, References = structs.Contacts, structs.Equalities, structs.References
     code = functools.partial(native_code, scalar, lanes)
-    parts = {
-        "FIELDS": FIELDS,
-        "RHS_BAR": RHS_BAR,
-        "OWN_BAR": OWN_BAR,
-        "CONTACT": CONTACT,
-        "POINT": POINT,
-        "ORIENTATION": ORIENTATION,
-    }
+    parts = {"FIELDS": FIELDS, "RHS_BAR": RHS_BAR, "OWN_BAR": OWN_BAR, **KINDS}
 
     @wp.func_native(code(_LOAD))
     def begin_rows(group: int, nv: int, qd: of_worlds, qd_solved: of_worlds, velocity: numbers):

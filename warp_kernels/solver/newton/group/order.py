@@ -115,4 +115,17 @@ def group_order_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     ) -> int:
         """Set constraints side by side that act on the same. Returns the number of places; zero where there isn't room."""
 
-    return SimpleNamespace(take_in_order=take_in_order, align=align)
+    @wp.func
+    def arrange(
+        group: int, most: int, path: wp.array(dtype=wp.uint64), count: ints, tail: wp.array2d(dtype=int), order: ints
+    ):
+        """The same where there is room, else those of the same number. Returns the number of places."""
+        places = int(0)
+        if most <= MOST_CONSTRAINTS:
+            places = align(group, path, count, tail, order)
+        if places == 0:
+            take_in_order(group, most, count, order)
+            places = most
+        return places
+
+    return SimpleNamespace(take_in_order=take_in_order, align=align, arrange=arrange)

@@ -9,42 +9,32 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.algebra.lane_code import native_code
+from warp_kernels.algebra.lane_code import native_code, side_by_side
 from warp_kernels.solver.newton.group.order import group_order_functions
-from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, group_structs
+from warp_kernels.solver.newton.group.sides import ENTRY, KINDS, MOTION, NO_SIDE, PLACE
+from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
-from warp_kernels.types import (
-    CONE_LIMIT,
-    CONTACT,
-    COUPLING,
-    ORIENTATION,
-    POINT,
-    UPPER_LIMIT,
-    kernel_module,
-    lane_types,
-    warp_types,
-)
+from warp_kernels.types import CONE_LIMIT, COUPLING, UPPER_LIMIT, kernel_module, lane_types, warp_types
 
 # Velocities and accelerations side by side, the latter times dt, and the sums of their sizes.
-_LOAD = """
+_LOAD = (
+    """
     pack* speed = reinterpret_cast<pack*>(velocity.data);
-    for (int n = 0; n < {lanes}; ++n) {{
-        const int last = qd.shape[0] - 1;
-        const int world = group * {lanes} + n < last ? group * {lanes} + n : last;
-        const number_type* v = reinterpret_cast<const number_type*>(reinterpret_cast<const char*>(qd.data) + world * wp::int64(qd.strides[0]));
-        const number_type* a = reinterpret_cast<const number_type*>(reinterpret_cast<const char*>(qdd.data) + world * wp::int64(qdd.strides[0]));
-        for (int k = 0; k < nv; ++k) {{
-            speed[k][n] = v[k];
-            speed[nv + k][n] = dt * a[k];
-        }}
-    }}
-    for (int k = 0; k < nv; ++k)
-        speed[2 * nv + k] = __builtin_elementwise_abs(speed[k]) + __builtin_elementwise_abs(speed[nv + k]);
+    pack* change = speed + nv;
 """
-# One side after the other. A world whose constraint has no such side has an empty path, and one whose constraint isn't made of velocities
-# a frame of zeros and the entries of its joint. ``on`` is one where a degree of freedom is on a world's path.
-_ROWS = """
+    + side_by_side("qd", "speed")
+    + side_by_side("qdd", "change")
+    + """
+    for (int k = 0; k < nv; ++k) {{
+        change[k] *= dt;
+        speed[2 * nv + k] = __builtin_elementwise_abs(speed[k]) + __builtin_elementwise_abs(change[k]);
+    }}
+"""
+)
+# One side after the other. A world whose constraint isn't made of velocities has a frame of zeros, and the entries of its joint.
+_ROWS = (
+    """
     typedef wp::uint64 bits __attribute__((ext_vector_type({lanes})));
     const pack nothing = 0;
     const wp::uint64* masks = reinterpret_cast<const wp::uint64*>(path.data);
@@ -55,15 +45,14 @@ _ROWS = """
     const pack part = *reinterpret_cast<const pack*>(share.data);
     const int* own_constraint = reinterpret_cast<const int*>(order.data) + place * {lanes};
     pack rates[3] = {{nothing, nothing, nothing}}, sizes[3] = {{nothing, nothing, nothing}}, rate_before = nothing;
-#define ENTRY(array, type, i, j) (reinterpret_cast<type*>(reinterpret_cast<char*>(array.data) + (i) * wp::int64(array.strides[0]) + (j) * wp::int64(array.strides[1])))
+"""
+    + ENTRY
+    + """
     for (int side = 0; side < 2; ++side) {{
-        const number_type sign = side ? 1 : -1;
-        bits paths = 0;
-        wp::uint64 all = 0;
-        bool any_linear = false, any_angular = false, any_joint = false;
-        pack frame[9], lever[3], linear = nothing, angular = nothing;
-        for (int c = 0; c < 9; ++c) frame[c] = nothing;
-        for (int c = 0; c < 3; ++c) lever[c] = nothing;
+"""
+    + NO_SIDE
+    + """
+        bool any_joint = false;
         int kinds[{lanes}], items[{lanes}], ends[{lanes}];
         for (int n = 0; n < {lanes}; ++n) {{
             kinds[n] = -1;
@@ -76,29 +65,15 @@ _ROWS = """
             ends[n] = end;
             paths[n] = masks[end];
             all |= masks[end];
-            if (which == {ORIENTATION}) {{
-                any_angular = true;
-                angular[n] = 1;
-            }} else if (which == {CONTACT} || which == {POINT}) {{
-                any_linear = true;
-                linear[n] = 1;
-                const number_type* point = which == {CONTACT} ? ENTRY(contact_point, const number_type, at, world) : ENTRY(anchor_point, const number_type, at, world);
-                const number_type* from = ENTRY(origin, const number_type, *ENTRY(reference, const int, constraint, world), world);
-                const number_type* to = ENTRY(origin, const number_type, reinterpret_cast<const int*>(dof_tree.data)[end], world);
-                for (int c = 0; c < 3; ++c) lever[c][n] = point[c] + (from[c] - to[c]);
-                if (which == {CONTACT} ? contact_apart.shape[0] > 0 : anchor_apart.shape[0] > 0) {{
-                    const number_type* apart = which == {CONTACT} ? ENTRY(contact_apart, const number_type, at, world) : ENTRY(anchor_apart, const number_type, at, world);
-                    for (int c = 0; c < 3; ++c) lever[c][n] = (point[c] + number_type(0.5) * sign * apart[c]) + (from[c] - to[c]);
-                }}
-            }} else {{
+            if (which != {CONTACT} && which != {POINT} && which != {ORIENTATION}) {{
                 any_joint = true;
                 continue;
             }}
-            if (which == {CONTACT} || (which == {ORIENTATION} && anchor_frame.shape[0] > 0)) {{
-                const number_type* own_frame = which == {CONTACT} ? ENTRY(contact_frame, const number_type, at, world) : ENTRY(anchor_frame, const number_type, at, world);
-                for (int c = 0; c < 9; ++c) frame[c][n] = sign * own_frame[c];
-            }} else
-                for (int c = 0; c < 3; ++c) frame[4 * c][n] = sign;
+            const int tree = reinterpret_cast<const int*>(dof_tree.data)[end];
+            const int other = *ENTRY(reference, const int, constraint, world);
+"""
+    + PLACE
+    + """
         }}
         if (!all) continue;
         pack entries[64][3];
@@ -108,17 +83,9 @@ _ROWS = """
                 for (int r = 0; r < 3; ++r) entries[__builtin_ctzll(rest)][r] = nothing;
         else for (wp::uint64 rest = all; rest; rest &= rest - 1) {{
             const int k = __builtin_ctzll(rest);
-            const pack on = __builtin_convertvector((paths >> wp::uint64(k)) & wp::uint64(1), pack);
-            const pack* column = reinterpret_cast<const pack*>(ENTRY(subspace, const char, k, group));
-            const pack x = column[0], y = column[1], z = column[2];
-            pack motion[3] = {{x, y, z}};
-            if (any_linear) {{
-                const pack of_point[3] = {{
-                    column[3] + (y * lever[2] - z * lever[1]),
-                    column[4] + (z * lever[0] - x * lever[2]),
-                    column[5] + (x * lever[1] - y * lever[0])}};
-                for (int c = 0; c < 3; ++c) motion[c] = any_angular ? linear * of_point[c] + angular * motion[c] : of_point[c];
-            }}
+"""
+    + MOTION
+    + """
             for (int r = 0; r < 3; ++r)
                 entries[k][r] = on * (frame[3 * r] * motion[0] + frame[3 * r + 1] * motion[1] + frame[3 * r + 2] * motion[2]);
         }}
@@ -180,6 +147,7 @@ _ROWS = """
     }}
 #undef ENTRY
 """
+)
 
 
 @functools.cache
@@ -197,14 +165,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     References, Rows, Bounces = structs.References, structs.Rows, structs.Bounces
     Group = group_structs(scalar).Group
     module = kernel_module("group_rows", scalar, lanes)
-    kinds = {
-        "CONE_LIMIT": CONE_LIMIT,
-        "CONTACT": CONTACT,
-        "COUPLING": COUPLING,
-        "ORIENTATION": ORIENTATION,
-        "POINT": POINT,
-        "UPPER_LIMIT": UPPER_LIMIT,
-    }
+    kinds = {**KINDS, "CONE_LIMIT": CONE_LIMIT, "COUPLING": COUPLING, "UPPER_LIMIT": UPPER_LIMIT}
 
     @wp.func_native(native_code(scalar, lanes, _LOAD))
     def load_speeds(group: int, nv: int, dt: scalar, qd: of_worlds, qdd: of_worlds, velocity: numbers):
@@ -281,21 +242,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         if most == 0:
             return
         load_speeds(group, nv, dt, qd, qdd, shared.velocity)
-        places = int(0)
-        if most <= MOST_CONSTRAINTS:
-            places = order.align(group, shared.path, constraints.count, constraints.tail, shared.order)
-        aligned = places > 0
-        if not aligned:
-            places = most
-        for number in range(places):
-            place = number
-            if not aligned:  # there is no room for all places
-                place = 0
-                for n in range(lanes):
-                    shared.order[n] = -1
-                    if n < worlds:
-                        if number < constraints.count[group * lanes + n]:
-                            shared.order[n] = number
+        for place in range(order.arrange(group, most, shared.path, constraints.count, constraints.tail, shared.order)):
             for n in range(lanes):
                 i = shared.order[place * lanes + n]
                 if i >= 0:

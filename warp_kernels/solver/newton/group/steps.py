@@ -45,17 +45,6 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         return world < constraints.count.shape[0] and i < constraints.count[world]
 
     @wp.func
-    def arrange(group: int, most: int, constraints: Constraints, shared: Group):
-        """Set constraints side by side that act on the same, as far as there is room. Returns the number of places."""
-        places = int(0)
-        if most <= MOST_CONSTRAINTS:
-            places = order.align(group, shared.path, constraints.count, constraints.tail, shared.order)
-        if places == 0:
-            order.take_in_order(group, most, constraints.count, shared.order)
-            places = most
-        return places
-
-    @wp.func
     def gather(group: int, most: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, shared: Group):
         """Put the rows of all worlds side by side, as their order says."""
         for i in range(most):
@@ -286,7 +275,6 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         has=has,
         get_three=get_three,
         set_three=set_three,
-        arrange=arrange,
         gather=gather,
         order=order,
         find_residuals=find_residuals,

@@ -13,7 +13,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.algebra.lane_code import native_code
+from warp_kernels.algebra.lane_code import native_code, side_by_side
 from warp_kernels.solver.newton.group.structs import LIST
 from warp_kernels.types import warp_types
 
@@ -249,19 +249,14 @@ _KEEP = """
         SYSTEM_LOWER(row + p) = chosen ? below[row + p] : SYSTEM_LOWER(row + p);
     }}
 """
-_LOOK_BACK = """
+_LOOK_BACK = (
+    """
     pack* speed = reinterpret_cast<pack*>(velocity.data);
     pack* change = speed + nv;
-    for (int n = 0; n < {lanes}; ++n) {{
-        const int last = qd.shape[0] - 1;
-        const int world = group * {lanes} + n < last ? group * {lanes} + n : last;
-        const number_type* v = reinterpret_cast<const number_type*>(reinterpret_cast<const char*>(qd.data) + world * wp::int64(qd.strides[0]));
-        const number_type* a = reinterpret_cast<const number_type*>(reinterpret_cast<const char*>(qdd.data) + world * wp::int64(qdd.strides[0]));
-        for (int k = 0; k < nv; ++k) {{
-            speed[k][n] = v[k];
-            change[k][n] = a[k];
-        }}
-    }}
+"""
+    + side_by_side("qd", "speed")
+    + side_by_side("qdd", "change")
+    + """
     const int* depths = reinterpret_cast<const int*>(dof_depth.data);
     const int* starts = reinterpret_cast<const int*>(dof_row_start.data);
     const int* ancestors = reinterpret_cast<const int*>(ancestor.data);
@@ -280,6 +275,7 @@ _LOOK_BACK = """
     }}
     *reinterpret_cast<pack*>(scale.data) = total;
 """
+)
 
 
 @functools.cache
