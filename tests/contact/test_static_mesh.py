@@ -127,9 +127,10 @@ def test_what_is_tossed_into_a_tray_stays_in_it(kind, speed):
     turns = [Rotation.from_quat(each) for each in motion.q.numpy()[-1, :, 3:]]
     bottom = np.array([z - lowest(kind, turn) for z, turn in zip(place[-1, :, 2], turns, strict=True)])
     kept = inside.all(axis=0) & (bottom > -0.951)
-    # At 20 m/s some turn so far in the step of their hit that they get caught in a wall, 8 of 768 capsules and
-    # cylinders with six seeds. Which ones is a matter of rounding.
-    assert kept.sum() >= worlds - (0 if kind == "sphere" or speed < 10.0 else 2)
+    # At 20 m/s some turn so far in the step of their hit that they get caught in a wall: one of these pebbles, 2 cm
+    # thick, and 8 of 768 capsules and cylinders with six seeds. Which ones is a matter of rounding.
+    caught = {"convex": 1, "capsule": 2, "cylinder": 2} if speed > 10.0 else {}
+    assert kept.sum() >= worlds - caught.get(kind, 0)
     assert np.abs(motion.qd.numpy()[-1, :, :3]).max() < 1.5
 
 
@@ -180,9 +181,10 @@ def test_gradients_of_a_hit_on_an_edge(kind, solver):
     assert len(times)
     assert ((times > 0.0) & (times < 1.0)).all(), times
     # A ball sticks to the edge, whatever the friction.
-    names = ["mass", "geometry_size", "geometry_placement", "gravity", "friction"]
-    # The derivative in gravity is 3,000 times smaller than that in q, so that its differences are good to some 1e-6.
-    check(c, names if kind != "sphere" else names[:-1], most=30, bound=3e-6)
+    names = ["mass", "geometry_size", "geometry_placement", "friction"]
+    check(c, names if kind != "sphere" else names[:-1], most=30)
+    # The loss is 3,000 times as sensitive to q: rounding alone makes differences in gravity uncertain by 9e-7.
+    check(c, ["gravity"], most=3, bound=3e-6)
 
 
 def test_many_worlds_and_mujocos_law():
