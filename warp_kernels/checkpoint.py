@@ -26,7 +26,9 @@ TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS, IMPULSE_BAR, BAD_STATE
 CONTACT_FORCE, CONTACT_FORCE_BAR, ACT_BAR = range(2 * BETWEEN + 10, 2 * BETWEEN + 13)
 # Where the matrices of a single step's derivatives go, see :mod:`warp_kernels.linearise`.
 STATE_ROWS, TAU_ROWS, CONTROL_ROWS = range(2 * BETWEEN + 13, 2 * BETWEEN + 16)
-TABLE_SIZE = 2 * BETWEEN + 16
+# What the stages of a Runge-Kutta step have found, see :mod:`warp_kernels.kinematics.runge_kutta`.
+STAGES = 2 * BETWEEN + 16
+TABLE_SIZE = STAGES + 1
 # Places in the cursor: the step, the interval between stored states, the number of steps.
 STEP, INTERVAL, STEPS = range(3)
 
@@ -394,6 +396,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         state_row=state_row,
         state_address=state_address,
         is_left_out=is_left_out,
+        load_row=load_row,
+        store_row=store_row,
         accumulate=accumulate,
         load_state=load_state,
         store_state=store_state,

@@ -5,14 +5,14 @@ import warnings
 import numpy as np
 import warp as wp
 
-from sim.arrays.host_copies import copy_rows
 from sim.dynamics.differentiable_op import active_tape, paused_tape
 from sim.errors import ContactOverflowWarning, ModelError, NotFiniteWarning
 from sim.model.names import counted
 from sim.model.parameters import range_in_words
 from sim.simulation.memory import require_trajectory_memory
 from sim.simulation.state import Impulses, State
-from sim.simulation.trajectory import Trajectory, add_to
+from sim.simulation.trajectory import Trajectory
+from sim.simulation.trajectory_rows import add_to, begun_with, rows_like
 from sim.simulation.worlds import Worlds
 
 
@@ -29,13 +29,15 @@ def run_rollout(
     rows = -(-steps // interval) + 1
     kept = [] if state.impulses is None else [state.impulses.value, state.impulses.key]
     kept += [] if state.act is None else [state.act]
+    kept += [state.qd] * simulator.kept_stages if interval == 1 else []
     require_trajectory_memory(steps, interval, [state.q, state.qd, *kept])
-    q, qd = (_begun_with(first, rows) for first in (state.q, state.qd))
+    q, qd = (begun_with(first, rows) for first in (state.q, state.qd))
     simulator.spoil_worlds(q)
     impulses = None
     if state.impulses is not None:
-        impulses = Impulses(*(_begun_with(first, rows) for first in (state.impulses.value, state.impulses.key)))
-    act = None if state.act is None else _begun_with(state.act, rows)
+        impulses = Impulses(*(begun_with(first, rows) for first in (state.impulses.value, state.impulses.key)))
+    act = None if state.act is None else begun_with(state.act, rows)
+    stages = rows_like(qd, steps * simulator.kept_stages) if simulator.kept_stages and interval == 1 else None
     with paused_tape():
         for shard in simulator.shards:
             shard.record_forward(gradients)
@@ -46,7 +48,7 @@ def run_rollout(
     if simulator.contact_sensors:
         shape = (steps, simulator.num_worlds, len(simulator.contact_sensors), 3)
         forces = wp.empty(shape, dtype=simulator.model.scalar, device=simulator.device)
-    trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state, forces, act)
+    trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state, forces, act, stages)
     arrays = trajectory.arrays()
     simulator.each_shard(lambda shard: shard.run_forward(arrays, steps, interval))
     simulator.bad_state = bad_state
@@ -56,13 +58,6 @@ def run_rollout(
         _warn_of_overflow(simulator)
     _record_on_tape(trajectory, state, tau, control)
     return trajectory
-
-
-def _begun_with(first: wp.array, rows: int) -> wp.array:
-    """An array of ``rows`` rows of which the first is ``first``; the others are still to be written."""
-    array: wp.array = wp.empty((rows, *first.shape), dtype=first.dtype, device=first.device)
-    copy_rows(array, first)
-    return array
 
 
 def _require_parameters(simulator: Worlds) -> None:

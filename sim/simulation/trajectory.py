@@ -1,5 +1,8 @@
 """What is kept of many steps, and their gradient: states are stored, everything else is computed again on the way back.
 
+Of Runge-Kutta steps the velocities that their first stages found are stored too, where all states are: each stage
+begins from what those before it found.
+
 All states are kept, or every k-th: then the way back first fills in those of a stretch of k steps; those of the
 stretch before take their place.
 """
@@ -23,6 +26,7 @@ from sim.simulation.batches import ArrayLike
 from sim.simulation.gradient_norms import GradientNorms
 from sim.simulation.state import Impulses, State
 from sim.simulation.stepping.shard import Arrays
+from sim.simulation.trajectory_rows import add_to, clear_worlds, rows_like
 from sim.simulation.worlds import Worlds
 from warp_kernels.checkpoint import (
     ACT,
@@ -41,10 +45,10 @@ from warp_kernels.checkpoint import (
     Q_BAR,
     QD,
     QD_BAR,
+    STAGES,
     TAU,
     TAU_BAR,
     Q,
-    checkpoint_kernels,
 )  # fmt: skip
 from warp_kernels.trajectory import trajectory_kernels
 
@@ -100,6 +104,8 @@ class Trajectory:
             averaged over each step, along world axes [steps, num_worlds, sensors, 3], N; None where there are none. A
             sensor's force is the first of the three numbers in its place.
         act: states of actuators, stored as q is [steps + 1, num_worlds, na]; None where no actuator has one.
+        stages: velocities that the stages of Runge-Kutta steps but the last found [steps x stages, num_worlds, nv];
+            None with another integrator or a checkpoint interval: then the way back finds them again.
         parameters: values of all parameters at the rollout, with which :meth:`backward` works.
 
     Example:
@@ -126,6 +132,7 @@ class Trajectory:
         bad_state: wp.array | None = None,
         contact_force: wp.array | None = None,
         act: wp.array | None = None,
+        stages: wp.array | None = None,
     ):
         self.simulator = simulator
         self.q = q
@@ -138,6 +145,7 @@ class Trajectory:
         self.bad_state = bad_state
         self.contact_force = contact_force
         self.act = act
+        self.stages = stages
         self.parameters = simulator.present_values()
         self._fingerprint: np.ndarray | None = None
 
@@ -149,7 +157,8 @@ class Trajectory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         warm = (None, None) if self.impulses is None else (self.impulses.value, self.impulses.key)
-        arrays = (self.q, self.qd, self.tau, self.control, *warm, self.bad_state, self.contact_force, self.act)
+        outputs = (self.bad_state, self.contact_force, self.act, self.stages)
+        arrays = (self.q, self.qd, self.tau, self.control, *warm, *outputs)
         further = {"parameters": self.parameters, "_fingerprint": self._fingerprint}
         return _trajectory, (self.simulator, self.steps, self.checkpoint_interval, *map(pack, arrays)), further
 
@@ -188,9 +197,10 @@ class Trajectory:
         if self.act is not None:
             states[ACT] = self.act
         room = min(self.checkpoint_interval, self.steps) - 1
-        between = {place + BETWEEN: _rows_like(array, room) for place, array in states.items()} if room > 0 else {}
+        between = {place + BETWEEN: rows_like(array, room) for place, array in states.items()} if room > 0 else {}
         outputs = {BAD_STATE: self.bad_state, CONTACT_FORCE: self.contact_force}
-        return {**states, **between, TAU: self.tau, CONTROL: self.control, **outputs}
+        stages = rows_like(self.qd, self.simulator.kept_stages) if self.stages is None else self.stages
+        return {**states, **between, STAGES: stages, TAU: self.tau, CONTROL: self.control, **outputs}
 
     @serialized
     def backward(
@@ -368,6 +378,7 @@ class Trajectory:
                     shard.record_backward(names)
                     if self.checkpoint_interval > 1:
                         shard.record_again()
+                        shard.record_stages()
             length = (self.steps, self.checkpoint_interval)
             simulator.each_shard(lambda shard: shard.run_backward(names, arrays, (last_q, last_qd), *length))
             q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
@@ -375,7 +386,7 @@ class Trajectory:
             act_bar = self._first_act_adjoint(every_act)
             parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
         if left_out is not None:
-            _clear_worlds(left_out, *(array for array in (q_bar, qd_bar, impulse_bar, act_bar) if array is not None))
+            clear_worlds(left_out, *(array for array in (q_bar, qd_bar, impulse_bar, act_bar) if array is not None))
         return Gradients(q_bar, qd_bar, tau_bar, control_bar, parameter_bars, impulse_bar, act_bar)
 
     def _direct_impulses(self, value: Any) -> wp.array | None:
@@ -469,31 +480,9 @@ class Trajectory:
             )
 
 
-def add_to(total: wp.array, value: wp.array) -> None:
-    """total += value for contiguous arrays of one shape."""
-    kernel = checkpoint_kernels(total.dtype).accumulate
-    arrays = {"value": value.flatten(), "total": total.flatten()}
-    launch(kernel, total.size, arrays, device=total.device, record_tape=False)
-
-
-def _clear_worlds(left_out: wp.array, *gradients: wp.array) -> None:
-    """Set gradients [num_worlds, ...] of the worlds that are left out to zero."""
-    assert left_out.device is not None
-    if left_out.device.is_cpu and (left_out.numpy() < 0).all():  # mostly; to ask on CUDA would wait for the device
-        return
-    for gradient in gradients:
-        arrays = {"left_out": left_out, "values": gradient.reshape((gradient.shape[0], -1))}
-        kernel = trajectory_kernels(gradient.dtype).clear_worlds
-        launch(kernel, gradient.shape[0], arrays, device=gradient.device, record_tape=False)
-
-
-def _rows_like(array: wp.array, rows: int) -> wp.array:
-    """An array of ``rows`` rows shaped as those of ``array``, still to be written."""
-    return wp.empty((rows, *array.shape[1:]), dtype=array.dtype, device=array.device)
-
-
 def _trajectory(simulator: Worlds, steps: int, interval: int, *packed: PackedArray | None) -> Trajectory:
     """A trajectory again, with arrays of its own."""
-    q, qd, tau, control, value, key, bad_state, contact_force, act = map(unpack, packed)
+    q, qd, tau, control, value, key, bad_state, contact_force, act, stages = map(unpack, packed)
     impulses = None if value is None else Impulses(value, key)
-    return Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state, contact_force, act)
+    further = (bad_state, contact_force, act, stages)
+    return Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, *further)

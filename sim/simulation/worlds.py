@@ -101,6 +101,7 @@ class Worlds(ABC):
         self.device = find_device(device)
         self.contact = contact
         self.integrator = integrator
+        self.kept_stages = INTEGRATORS[integrator].kept_stages
         self.check_finite = check_finite
         self.batches = Batches(model, self.num_worlds, self.device)
         values = {name: np.asarray(value) for name, value in {**model.parameters, **contact.parameters}.items()}

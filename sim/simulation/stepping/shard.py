@@ -37,6 +37,7 @@ class Shard:
         self.stopped = False
         self._forward: wp.Graph | None = None
         self._again: wp.Graph | None = None
+        self._stages: wp.Graph | None = None
         self._set_aside: dict[str, wp.array] = {}
         self._backward: dict[frozenset[str], wp.Graph] = {}
         self._rows: StepRows | None = None
@@ -66,6 +67,12 @@ class Shard:
             names = ("largest_residual", "total_overflow")
             self._set_aside = {name: wp.zeros_like(getattr(self.step, name)) for name in names}
             self._again = self._capture(lambda: self._forward_step(**self._set_aside))
+
+    def record_stages(self) -> None:
+        """Capture the stages of a step, for trajectories that don't keep them. Call it from one thread only."""
+        if self._stages is None and self.step.kept_stages:
+            load_launched(self.step.find_stages, self.step.device)
+            self._stages = self._capture(self.step.find_stages)
 
     def record_backward(self, names: frozenset[str]) -> None:
         """Capture the backward step that adds to the gradients of these parameters. Call it from one thread only."""
@@ -105,7 +112,7 @@ class Shard:
         self._bind(arrays, (0, interval, steps))
         for report in self._forward_reports:
             report.write(0)
-        self._replay(self._forward, steps)
+        self._replay((self._forward,), steps)
 
     def run_backward(
         self,
@@ -145,7 +152,11 @@ class Shard:
             count = min(interval, steps - first)
             if count > 1:
                 self._fill_stretch(first, count)
-            self._replay(graph, count)
+            if step.kept_stages and interval > 1:
+                assert self._stages is not None, "record_stages comes first"
+                self._replay((self._stages, graph), count)
+            else:
+                self._replay((graph,), count)
 
     def run_rows(self, arrays: Arrays, passes: int) -> None:
         """Fill the matrices of one step.
@@ -158,22 +169,23 @@ class Shard:
         self._bind(arrays, (0, 1, 1))
         self._left.write(0)
         for graph, times in zip(self._row_graphs, (1, passes, 1), strict=True):
-            self._replay(graph, times)
+            self._replay((graph,), times)
 
     def _fill_stretch(self, first: int, count: int) -> None:
         """Compute again the states inside a stretch of steps, and leave the cursor at its end."""
         assert self._again is not None, "record_again comes first"
         self.step.cursor_step.fill_(first)
-        self._replay(self._again, count - 1)
+        self._replay((self._again,), count - 1)
         self.step.cursor_step.fill_(first + count)
 
-    def _replay(self, graph: wp.Graph, times: int) -> None:
-        """Launch a graph again and again. Whatever ends this early leaves nothing that the next call would read."""
+    def _replay(self, graphs: tuple[wp.Graph, ...], times: int) -> None:
+        """Launch graphs again and again. Whatever ends this early leaves nothing that the next call would read."""
         for _ in range(times):
             if self.stopped:
                 return
             check()
-            wp.capture_launch(graph)
+            for graph in graphs:
+                wp.capture_launch(graph)
 
     def _forward_step(self, **reports: wp.array) -> None:
         self.step.load()

@@ -44,7 +44,12 @@ class DifferentiableStep(Step):
     """A step with its adjoint. What only the way back needs is allocated when a gradient is first asked for.
 
     Adjoints that kernels add to lie in one piece of memory, so that one call sets them to zero; contacts have another.
+
+    Attributes:
+        kept_stages: how many stages before the last one a trajectory keeps, see :class:`RungeKuttaStep`.
     """
+
+    kept_stages = 0
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
@@ -229,6 +234,9 @@ class DifferentiableStep(Step):
         self.run_adjoint()
         self._launch(kernels.store_adjoint, self.num_worlds, control_bar=self.given_control.grad)
         self.activations.store_adjoint(self)
+
+    def find_stages(self) -> None:
+        """Nothing, but in a step of several stages: see :class:`RungeKuttaStep`."""
 
     def clear_adjoints(self) -> None:
         """Set to zero the adjoints that kernels add to, but for those of contacts: their number isn't known yet."""

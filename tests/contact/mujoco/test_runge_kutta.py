@@ -132,6 +132,27 @@ def test_a_pickled_simulator_and_bad_worlds(tmp_path):
     assert again.bad_worlds == {1: 0}
     alone = ours.rollout(ours.state(pair.q, pair.qd), steps=2)
     np.testing.assert_array_equal(bad.q.numpy()[:, 0], alone.q.numpy()[:, 0])
+    one = np.ones((1, pair.model.nq))
+    gradients = bad.backward(np.repeat(one, 2, axis=0), parameters=["mass"], leave_out_bad_worlds=True)
+    expected = alone.backward(np.repeat(one, 2, axis=0) * [[1.0], [0.0]], parameters=["mass"])
+    np.testing.assert_array_equal(gradients.q.numpy(), expected.q.numpy() * [[1.0], [0.0]])
+    np.testing.assert_array_equal(gradients.parameters["mass"], expected.parameters["mass"])
+
+
+def test_gradients_of_a_pickled_trajectory(tmp_path):
+    """What the stages found comes along; where it was left behind, it is found again."""
+    pair = Pair(tmp_path)
+    ours = simulator(pair)
+    trajectory = ours.rollout(ours.state(pair.q, pair.qd), control=control(3))
+    assert trajectory.stages is not None
+    assert trajectory.stages.shape == (9, 1, pair.model.nv)
+    few = ours.rollout(ours.state(pair.q, pair.qd), control=control(3), checkpoint_interval=2)
+    assert few.stages is None
+    again = pickle.loads(pickle.dumps(trajectory))
+    found = [each.backward(np.ones((1, pair.model.nq))) for each in (trajectory, again, few)]
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0].q.numpy(), other.q.numpy())
+        np.testing.assert_array_equal(found[0].control.numpy(), other.control.numpy())
 
 
 def test_what_is_refused(tmp_path):

@@ -8,7 +8,7 @@ import warp as wp
 from sim.simulation.stepping.step_adjoint import DifferentiableStep, shared_gradients
 from warp_kernels.activation.dynamics import activation_kernels
 from warp_kernels.checkpoint import checkpoint_kernels
-from warp_kernels.kinematics.runge_kutta import runge_kutta_kernels
+from warp_kernels.kinematics.runge_kutta import KEPT_STAGES, runge_kutta_kernels
 
 # What share of a whole step leads from the first stage to each, with the rate and the change of the one before.
 SHARES = (0.0, 0.5, 0.5, 1.0)
@@ -39,9 +39,11 @@ class Stage:
 class RungeKuttaStep(DifferentiableStep):
     """Under MuJoCo's law, with explicit joint damping. Contacts are those of each stage.
 
-    Working arrays of the step serve one stage after the other. Their states are kept, and the way back runs each again,
-    but for the last one, which has just left its arrays.
+    Working arrays of the step serve one stage after the other. The velocities that all but the last have found lie in
+    the trajectory, so that the way back gets to the state of each without solving for it, and runs each again once.
     """
+
+    kept_stages = KEPT_STAGES
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
@@ -83,27 +85,36 @@ class RungeKuttaStep(DifferentiableStep):
             self._stage_adjoints = shared_gradients([*parts, *means], self.device)
 
     def run_adjoint(self) -> None:
-        """All stages again, then back through one after the other."""
+        """The states of all stages, then back through one stage after the other."""
         assert self._stage_adjoints is not None, "prepare_backward comes first"
         for array in (self._stage_adjoints, self._tau_total, self._control_total):
             array.zero_()
-        last = len(SHARES) - 1
         self._copy_state(self, self.stages[0])
-        for number in range(last):
-            self._run_stage(number)
-        self._go_to_stage(last)
-        recorded = self._record_stage(last)
+        for number in range(KEPT_STAGES):
+            self._recall_stage(number)
+        self._go_to_stage(KEPT_STAGES)
+        recorded = self._record_stage(KEPT_STAGES)
         with wp.Tape() as tape:
             self._combine_stages()
         tape.backward()
         self.activations.act_next.grad.zero_()  # stages have next states of their own, which nothing reads
-        self._stage_adjoint(last, recorded)
-        for number in reversed(range(last)):
+        self._stage_adjoint(KEPT_STAGES, recorded)
+        for number in reversed(range(KEPT_STAGES)):
             self._stage_adjoint(number, self._record_stage(number))
         first = self.stages[0]
         found = (first.q.grad, first.qd.grad, self._tau_total, self._control_total, first.act.grad)
         self.clear_adjoints()
         self._add_adjoint(found, self._input_adjoints)
+
+    def find_stages(self) -> None:
+        """Run the stages of the step before the cursor again, for a way back whose trajectory doesn't keep them."""
+        kernel = checkpoint_kernels(self.scalar).move_cursor
+        self._launch(kernel, 1, by=-1)
+        self.load()
+        self._copy_state(self, self.stages[0])
+        for number in range(KEPT_STAGES):
+            self._run_stage(number)
+        self._launch(kernel, 1, by=1)
 
     def show_contacts(self) -> None:
         """The first stage of the last step again, whose contacts are those of the state before it."""
@@ -120,11 +131,23 @@ class RungeKuttaStep(DifferentiableStep):
             self._launch(self._kernels.add_reports, self.num_worlds)
 
     def _run_stage(self, number: int) -> None:
+        self._begin_stage(number)
+        self.to_next_velocity()
+        if number < KEPT_STAGES:
+            self._launch(self._kernels.store_stage, self.num_worlds, number=number)
+        self._keep_stage(number)
+
+    def _recall_stage(self, number: int) -> None:
+        """As :meth:`_run_stage`, with what it found then."""
+        self._begin_stage(number)
+        self.activations.activate(self)
+        self._launch(self._kernels.load_stage, self.num_worlds, number=number)
+        self._keep_stage(number)
+
+    def _begin_stage(self, number: int) -> None:
         if number > 0:
             self._go_to_stage(number)
             self._copy_state(self.stages[number], self)
-        self.to_next_velocity()
-        self._keep_stage(number)
 
     def _record_stage(self, number: int) -> wp.Tape:
         """Run a stage at its state, and record what :meth:`_stage_adjoint` goes back on."""
