@@ -126,7 +126,7 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
                 tried = one - scalar(0.5) * scalar(attempt)
         return reached, int(STAYED)
 
-    @wp.func
+    @wp.func(inline=True)
     def solve(
         world: int,
         count: int,
