@@ -228,7 +228,7 @@ class Step(Workspace):
         if self.together:
             groups = self.groups
             kernel = newton_group_kernels(self.scalar, self.contact_options.friction, groups.lanes).newton_group
-            self._launch(kernel, groups.num_groups)
+            self._launch(kernel, groups.num_groups, keeps=int(active_tape() is not None))
         if self.divided:
             islands = newton_island_kernels(self.scalar, self.contact_options.friction)
             self._launch(islands.newton_islands, self.num_worlds)

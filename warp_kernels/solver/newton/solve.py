@@ -40,9 +40,8 @@ VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
 ENOUGH = 0.5
 # Newton steps of a convex round, after which the coupled equations are tried again.
 ROUND = 8
-# Passes of Gauss-Seidel before convex rounds, each with twice as many sweeps as the one before, and the sweeps of the first.
+# Passes of Gauss-Seidel before convex rounds, each with twice as many sweeps as the one before.
 PASSES = 11
-SWEEPS = 24
 # Sweeps come before the first Newton step in a world with more constraints than this, where the square of the residual is above a share
 # AFAR of those at hand: with that many, the first guess of which ones act is wrong for some, and the step leads astray.
 TANGLE = 64
@@ -168,7 +167,7 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
             return zero, int(0)
         solved = int(0)
         failures = int(0)
-        number = int(SWEEPS)
+        number = sweeps.first_number(count)
         mode = int(COUPLED)
         enough = zero
         in_round = int(0)

@@ -48,6 +48,9 @@ _GO_ON = """
 """
 # One sweep of as many looks at constraints without impulses too: most of those that come near in a heap never touch.
 EVERY = 8
+# The first pass has twice as many sweeps as there are constraints, but so many at least and at most. With fewer a heap needs more systems,
+# which cost more than the sweeps; with more a robot on its feet needs as many systems.
+LEAST_SWEEPS, MOST_SWEEPS = 6, 24
 
 
 @functools.cache
@@ -62,6 +65,11 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
     zero, one = scalar(0.0), scalar(1.0)
+
+    @wp.func
+    def first_number(count: int):
+        """The number of sweeps of the first pass."""
+        return wp.clamp(2 * count, LEAST_SWEEPS, MOST_SWEEPS)
 
     @wp.func
     def softness(grip: vec2):
@@ -312,6 +320,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         implied_values(world, count, paths, constraints, problem, iterate)
 
     return SimpleNamespace(
+        first_number=first_number,
         softness=softness,
         step_lengths=f.step_lengths,
         resume=resume,

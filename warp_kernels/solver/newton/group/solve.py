@@ -16,8 +16,9 @@ from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import DONE, LEFT, MOST_STEPS, MOVING, group_structs
 from warp_kernels.solver.newton.group.swept import swept_step_functions
 from warp_kernels.solver.newton.residual import COUPLED
-from warp_kernels.solver.newton.solve import ENOUGH, NEAR, PASSES, ROUNDINGS, SWEEPS, SWEPT
+from warp_kernels.solver.newton.solve import ENOUGH, NEAR, PASSES, ROUNDINGS, SWEPT
 from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths
@@ -34,7 +35,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         return SimpleNamespace()
     s, swept = group_step_functions(scalar, friction, lanes), swept_step_functions(scalar, friction, lanes)
     together = s.together
-    descent = descent_functions(scalar, friction)
+    descent, sweeps = descent_functions(scalar, friction), sweep_functions(scalar, friction)
     common = row_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
@@ -55,7 +56,6 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         constraints: Constraints,
         problem: Problem,
         iterate: Iterate,
-        system: System,
         shared: Group,
     ):
         """A step of each world that is on its way, with the square of its residual before in ``left``."""
@@ -71,10 +71,6 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         if any_swept:
             swept.linear_residuals(group, most, nv, constraints, problem, iterate, shared)
         s.find_steps(group, most, nv, constraints, problem, iterate, shared)
-        together.keep_system(
-            group, nv, shared.moves, True, shared.first, shared.lower, shared.upper, system.place, system.first,
-            system.lower, system.upper,
-        )  # fmt: skip
         for n in range(lanes):
             if not shared.least[n] > singular:
                 shared.moves[n] = 0
@@ -126,6 +122,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         dt: scalar,
         iterations: int,
         tolerance: scalar,
+        keeps: int,
         # Parameters
         regularisation: wp.array2d(dtype=scalar),
         # Data in
@@ -142,7 +139,10 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         sweep_count: wp.array(dtype=int),
         stage: wp.array(dtype=int),
     ):
-        """stage: DONE, or LEFT for worlds that need more [world]. residual and sweep_count of the former as for one world."""
+        """system: the last one of each world, where the way back ``keeps`` it.
+
+        stage: DONE, or LEFT for worlds that need more [world]. residual and sweep_count of the former as for one world.
+        """
         group = wp.tid()
         worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
         nv = paths.dof_depth.shape[0]
@@ -158,9 +158,9 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
             square = shared.square[n]
             shared.mode[n] = COUPLED
             shared.failures[n] = 0
-            shared.sweeps[n] = SWEEPS
             epsilon = common.value_of(regularisation, world, 0)
             count = constraints.count[world]
+            shared.sweeps[n] = sweeps.first_number(count)
             # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
             if count > 0 and square != zero and wp.isfinite(square):
                 at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
@@ -170,10 +170,11 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         steps = int(0)
         prepared = bool(False)
         while moving > 0 and steps < wp.min(iterations, MOST_STEPS):
-            take_steps(group, most, nv, worlds, stage, constraints, problem, iterate, system, shared)
+            take_steps(group, most, nv, worlds, stage, constraints, problem, iterate, shared)
             together.velocities_left(group, nv, shared.lower, iterate.residual, shared.left_now)
             steps += 1
             moving = int(0)
+            ending = int(0)
             any_swept = bool(False)
             for n in range(lanes):
                 shared.number[n] = 0
@@ -185,9 +186,18 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
                     stage[world] = now
                     sweep_count[world] = steps
                     residual[world] = shared.left_now[n]
+                    shared.moves[n] = int(now == DONE)
+                    ending += shared.moves[n]
                     if now == MOVING:
                         moving += 1
                         any_swept = any_swept or shared.number[n] > 0
+                else:
+                    shared.moves[n] = 0
+            if keeps > 0 and ending > 0:
+                together.keep_system(
+                    group, nv, shared.moves, True, shared.first, shared.lower, shared.upper, system.place, system.first,
+                    system.lower, system.upper,
+                )  # fmt: skip
             if any_swept:
                 if not prepared:
                     swept.prepare_sweeps(group, most, nv, constraints, problem, iterate, shared)
