@@ -9,7 +9,7 @@ later. The same is said of MuJoCo and MuJoCo with a solver that goes on to the e
 itself, and MuJoCo once more with a looser tolerance. All files have a standard set of sensors beside their own.
 
 Forces and sensors of files with the integrator "RK4" are those of an Euler step from the same states: in MuJoCo they
-don't depend on the integrator, and here no others are measured.
+don't depend on the integrator, and here the acceleration is that of a whole step.
 """
 
 import argparse

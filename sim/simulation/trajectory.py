@@ -101,8 +101,8 @@ class Trajectory:
         bad_state: number of the first state of each world that isn't finite, -1 for none [num_worlds]; None where
             nobody looked.
         contact_force: forces on the geometries that are the simulator's ``contact_sensors``, friction included,
-            averaged over each step, along world axes [steps, num_worlds, sensors, 3], N; None where there are none. A
-            sensor's force is the first of the three numbers in its place.
+            averaged over each step, by Runge-Kutta's method at its start, along world axes [steps, num_worlds, sensors,
+            3], N; None where there are none. A sensor's force is the first of the three numbers in its place.
         act: states of actuators, stored as q is [steps + 1, num_worlds, na]; None where no actuator has one.
         stages: velocities that the stages of Runge-Kutta steps but the last found [steps x stages, num_worlds, nv];
             None with another integrator or a checkpoint interval: then the way back finds them again.

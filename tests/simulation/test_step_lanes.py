@@ -104,9 +104,9 @@ RAISED = {
 }
 
 
-def run(model: sim.Model, contact: sim.ContactOptions, lanes: int) -> dict[str, np.ndarray]:
+def run(model: sim.Model, contact: sim.ContactOptions, lanes: int, seed: int = 3) -> dict[str, np.ndarray]:
     """Last state and all gradients of a short rollout whose worlds have states, inputs and masses of their own."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(seed)
     mass = model.parameters["mass"] * rng.uniform(0.9, 1.1, (WORLDS, model.num_links))
     simulator = sim.Simulator(model, DT, WORLDS, "cpu", contact, {"mass": mass})
     assert {shard.step.groups.lanes for shard in simulator.shards} == {lanes}
@@ -172,14 +172,21 @@ def test_gradients_of_a_group(case):
 
 @pytest.mark.parametrize("build", [hopper, walker])
 def test_as_near_to_double_precision(build, monkeypatch):
-    """In single precision, whose gradients through contacts are some 1e-3 from those in double in either way."""
-    exact, several = (run(build(dtype), sim.ContactOptions(), LANES) for dtype in ("float64", "float32"))
+    """In single precision, whose gradients through contacts are up to 1e-3 from those in double in either way.
+
+    Which way is nearer is a matter of chance in one motion, so that the medians of several are compared.
+    """
+    seeds, contact = range(3, 10), sim.ContactOptions()
+    exact, several = ([run(build(dtype), contact, LANES, seed) for seed in seeds] for dtype in ("float64", "float32"))
     monkeypatch.setattr(BETWEEN, lambda lanes, worlds: 1)
-    single = run(build("float32"), sim.ContactOptions(), 1)
-    for name, expected in exact.items():
-        size = np.abs(expected).max(initial=1e-3)
-        error, of_one = (np.abs(found[name] - expected).max(initial=0.0) for found in (several, single))
-        assert error <= 2.0 * of_one + 1e-4 * size, name
+    single = [run(build("float32"), contact, 1, seed) for seed in seeds]
+    for name in exact[0]:
+
+        def error(found, name=name):
+            pairs = [(a[name], b[name]) for a, b in zip(found, exact, strict=True)]
+            return np.median([np.abs(a - b).max(initial=0.0) / np.abs(b).max(initial=1e-3) for a, b in pairs])
+
+        assert error(several) <= 2.0 * error(single) + 1e-4, name
 
 
 @pytest.mark.parametrize("law", ["hard", "mujoco"])

@@ -12,7 +12,8 @@ from tests.importers.mjcf_zoo import load_quietly
 
 XML = """
 <mujoco>
-  <option timestep="0.002" cone="{cone}" tolerance="0" iterations="200" noslip_iterations="{sweeps}"/>
+  <option timestep="0.002" cone="{cone}" tolerance="0" iterations="200" noslip_iterations="{sweeps}"
+          integrator="{integrator}"/>
   <worldbody>
     <geom name="floor" type="plane" size="5 5 1"/>
     <body name="box" pos="0 0 0.0995"><freejoint/>
@@ -44,9 +45,9 @@ NAMES = ("corner", "edge", "sole", "below", "above", "all", "stop", "strap")
 STEPS = 40
 
 
-def scene(folder, cone="elliptic", sweeps=0):
+def scene(folder, cone="elliptic", sweeps=0, integrator="Euler"):
     path = folder / "scene.xml"
-    path.write_text(XML.format(cone=cone, sweeps=sweeps))
+    path.write_text(XML.format(cone=cone, sweeps=sweeps, integrator=integrator))
     model = load_quietly(path)
     qd = 0.2 * np.cos(1.7 * np.arange(model.nv))
     qd[-2:] = (0.5, 0.8)
@@ -55,11 +56,12 @@ def scene(folder, cone="elliptic", sweeps=0):
     return path, model, q, qd
 
 
+@pytest.mark.parametrize("integrator", ["Euler", "RK4"])
 @pytest.mark.parametrize("sweeps", [0, 3])
 @pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])
-def test_readings_beside_mujoco(tmp_path, cone, sweeps):
+def test_readings_beside_mujoco(tmp_path, cone, sweeps, integrator):
     """Each reads something at some time; the states differ by less than the bound."""
-    path, model, q, qd = scene(tmp_path, cone, sweeps)
+    path, model, q, qd = scene(tmp_path, cone, sweeps, integrator)
     peer = mujoco.MjModel.from_xml_path(str(path))
     data = mujoco.MjData(peer)
     data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
@@ -90,17 +92,21 @@ def test_hard_contact(tmp_path):
     assert float(force[-1, 0, 3, 2]) == pytest.approx(2 * 9.81, rel=0.02)  # the floor's push less the ball's
 
 
-@pytest.mark.parametrize("law", ["hard", "mujoco"])
-def test_gradients(tmp_path, law):
+@pytest.mark.parametrize(("law", "integrator"), [("hard", "euler"), ("mujoco", "euler"), ("mujoco", "rk4")])
+def test_gradients(tmp_path, law, integrator):
+    """Of the forces of limits and contacts, and of those on a geometry, in three steps."""
     _, model, q, qd = scene(tmp_path, "pyramidal")
     contact = sim.ContactOptions(law=law, friction="pyramid")
-    simulator = sim.Simulator(model, 0.002, contact=contact, contact_sensors=NAMES)
-    weights = torch.tensor(np.random.default_rng(0).normal(size=(3, 1, len(NAMES))))
+    measured = (*NAMES, "trunk")
+    simulator = sim.Simulator(model, 0.002, contact=contact, contact_sensors=measured, integrator=integrator)
+    random = np.random.default_rng(0)
+    weights, other_weights = (torch.tensor(random.normal(size=(3, 1, size))) for size in (len(NAMES), 3))
     sensors = sim.torch.Sensors(simulator, NAMES)
 
     def loss(velocity):
         states = sim.torch.rollout_with_contact_forces(simulator, torch.tensor(q[None]), velocity[None], steps=3)
-        return (weights * sensors(*states[:2], contact_force=states[2])).sum()
+        readings = sensors(*states[:2], contact_force=states[2])
+        return (weights * readings).sum() + (other_weights * states[2][:, :, len(NAMES)]).sum()
 
     velocity = torch.tensor(qd, requires_grad=True)
     (found,) = torch.autograd.grad(loss(velocity), velocity)

@@ -184,3 +184,10 @@ def test_they_come_back_from_mjcf(tmp_path):
         mujoco.mj_step(peer, data)
         theirs.append(np.concatenate([data.sensor(name).data for name in NAMES]))
     np.testing.assert_allclose(theirs[0], theirs[1], atol=1e-9 * np.abs(theirs[0]).max())
+
+
+def test_runge_kutta_is_refused(tmp_path):
+    """Its steps have no acceleration of one state."""
+    _, model, _, _ = scene(tmp_path)
+    with pytest.raises(sim.ModelError, match="'rk4' doesn't tell the acceleration.*force sensor 'ankle force'"):
+        sim.Simulator(model, 0.002, contact_sensors=["ankle force"], integrator="rk4")

@@ -72,12 +72,16 @@ class Step(Workspace):
         self.activations.store(self)
         if self.warm:
             self._launch(kernels.store_impulses, self._every_constraint)
+        self._store_forces()
+        self._launch(kernels.move_cursor, 1, by=1)
+
+    def _store_forces(self) -> None:
+        """Write the forces of the step at the cursor."""
         if self.num_sensors:
             self._launch(contact_force_kernels(self.scalar).store_contact_forces, self.num_worlds)
         if self.force_sensors.kind.shape[0]:
             self._launch(force_sensor_kernels(self.scalar).store_sensor_forces, self.num_worlds)
             self._launch(wrench_sensor_kernels(self.scalar).store_wrenches, self.num_worlds)
-        self._launch(kernels.move_cursor, 1, by=1)
 
     def forward(self) -> None:
         """All stages from (q, qd, tau, control) to (q_next, qd_next)."""

@@ -282,11 +282,7 @@ class DifferentiableStep(Step):
         kernels, bounce = impulse_kernels(self.scalar), impact_time_kernels(self.scalar)
         if self.max_contacts:
             self._launch(contact_adjoint_kernels(self.scalar, self.looping).clear_contacts, self.slots)
-        if self.num_sensors:
-            self._launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
-        if self.force_sensors.kind.shape[0]:
-            self._launch(force_sensor_kernels(self.scalar).sensor_force_adjoint, self.num_worlds)
-            self._launch(wrench_sensor_kernels(self.scalar).wrench_adjoint, self.num_worlds)
+        self._force_adjoint()
         if self.bouncing:
             self._launch(bounce.path_adjoint, self.num_worlds)
         if self.by_mujoco:
@@ -327,6 +323,14 @@ class DifferentiableStep(Step):
         if self.model.nu:
             self._launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds, dt=self.ahead)
         self._motion_adjoint()
+
+    def _force_adjoint(self) -> None:
+        """From the adjoint of the forces to those of the impulses and the frames of contacts."""
+        if self.num_sensors:
+            self._launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
+        if self.force_sensors.kind.shape[0]:
+            self._launch(force_sensor_kernels(self.scalar).sensor_force_adjoint, self.num_worlds)
+            self._launch(wrench_sensor_kernels(self.scalar).wrench_adjoint, self.num_worlds)
 
     def _damping_adjoint(self) -> None:
         """From the adjoint of qd_next to that of qd_solved; damping_weight is kept for what reaches M and D."""

@@ -37,7 +37,7 @@ class Stage:
 
 
 class RungeKuttaStep(DifferentiableStep):
-    """Under MuJoCo's law, with explicit joint damping. Contacts are those of each stage.
+    """Under MuJoCo's law, with explicit joint damping. Contacts are those of each stage; forces are those of the first.
 
     Working arrays of the step serve one stage after the other. The velocities that all but the last have found lie in
     the trajectory, so that the way back gets to the state of each without solving for it, and runs each again once.
@@ -51,6 +51,7 @@ class RungeKuttaStep(DifferentiableStep):
         # Damping is among the forces, so that it has no share in the mass matrix of a step's end.
         self.damping_loss = self.damping_weight = self.device_model.none(self.scalar)
         self._stage_adjoints: wp.array | None = None
+        self._going_back_on = 0
         act = self.activations.act
         like = (self.q, self.qd, self.qd, self.qd, act, act)
         self.stages = [Stage(*(wp.zeros_like(x) for x in like)) for _ in SHARES]
@@ -135,6 +136,8 @@ class RungeKuttaStep(DifferentiableStep):
         self.to_next_velocity()
         if number < KEPT_STAGES:
             self._launch(self._kernels.store_stage, self.num_worlds, number=number)
+        if number == 0:
+            super()._store_forces()
         self._keep_stage(number)
 
     def _recall_stage(self, number: int) -> None:
@@ -159,7 +162,7 @@ class RungeKuttaStep(DifferentiableStep):
 
     def _stage_adjoint(self, number: int, recorded: wp.Tape) -> None:
         """From the adjoints of a stage's rate and change to those of its state and of what led there."""
-        stage = self.stages[number]
+        stage, self._going_back_on = self.stages[number], number
         self.clear_adjoints()
         self.qd_solved.grad.zero_()
         recorded.backward()
@@ -169,6 +172,13 @@ class RungeKuttaStep(DifferentiableStep):
             with wp.Tape() as tape:
                 self._go_to_stage(number)
             tape.backward()
+
+    def _store_forces(self) -> None:
+        """Nothing: the first stage has written its own, which MuJoCo's sensors show too."""
+
+    def _force_adjoint(self) -> None:
+        if self._going_back_on == 0:
+            super()._force_adjoint()
 
     def _damp(self) -> None:
         """Nothing: damping is among the forces."""
