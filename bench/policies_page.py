@@ -40,13 +40,14 @@ the fewer steps count for more.
 OTHERS = """\
 Cart-pole and gymnasium's robots by short-horizon actor-critic (SHAC, `examples/rl/shac.py`) and, in the same
 environments and with one core each, by PPO and SAC of Stable-Baselines3. Returns are without randomness, here and, for
-the robots, of the same policy in MuJoCo. Gradients through contact help Hopper and HalfCheetah most, which PPO brings
-less far in the same five minutes; cart-pole and Ant it brings farther, with the many steps that it takes meanwhile.
-SAC, with an update for each step, has seen too few of them.
+the robots, of the same policy in MuJoCo. Gradients through contact help Hopper and HalfCheetah most: in five minutes
+PPO brings one hopper of five as far, and no HalfCheetah as far as four of the five that gradients taught. Cart-poles
+and ants it brings about as far, with the many steps that it takes meanwhile. How many these are depends on the machine,
+which other programs shared. SAC, with an update for each step, has seen too few of them.
 
 What was trained on hard contacts hardly carries over to MuJoCo's soft ones: there ants fall after some 100 steps, and
 HalfCheetah hardly moves. What was trained under MuJoCo's law (`law="mujoco"`, by Euler's method) carries over: hoppers
-that gradients taught in 100 seconds hop in the real Hopper-v5, by its RK4, as far as here, and an ant by PPO runs in
+that gradients taught in 100 seconds hop in the real Hopper-v5, by its RK4, as far as here, and ants by PPO run in
 the real Ant-v5. For gradients, Ant and HalfCheetah are harder on soft contacts than on hard ones: no ant by SHAC walks
 far there.
 """
