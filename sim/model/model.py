@@ -161,6 +161,18 @@ class Keyframe:
         qd: their velocities, at ``model.qd_slice(part)``.
         control: inputs of its actuators by name; zero where the file states none.
         act: states of its actuators by name, likewise.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import sim
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "pendulum.xml")
+        >>> rod = '<body><joint name="hinge" axis="0 1 0"/><geom type="capsule" size="0.02 0.2"/></body>'
+        >>> raised = '<keyframe><key name="raised" qpos="1.5"/></keyframe>'
+        >>> _ = file.write_text(f"<mujoco><worldbody>{rod}</worldbody>{raised}</mujoco>")
+        >>> builder = sim.ModelBuilder()
+        >>> part = builder.add_mjcf(file)
+        >>> part.keyframes["raised"].q.tolist()
+        [1.5]
     """
 
     q: np.ndarray

@@ -7,9 +7,6 @@ import pytest
 
 from tests.docs.public_names import documented_names, lookup, public_names
 
-# What the examples of others show: errors and warnings, and a bag, which takes the package rosbags to write.
-WITHOUT_EXAMPLE = {"sim.Keyframe", "sim.identify.read_rosbag"}
-
 
 def with_examples() -> dict[str, object]:
     """The functions, classes and methods whose docstring has an example."""
@@ -44,7 +41,7 @@ def needs_example(name: str) -> bool:
 def test_every_public_name_has_an_example() -> None:
     """Of a class itself or of one of its methods."""
     shown = {name for name in public_names() if any(f"{path}.".startswith(f"{name}.") for path in EXAMPLES)}
-    assert sorted(name for name in public_names() if needs_example(name) and name not in shown | WITHOUT_EXAMPLE) == []
+    assert sorted(name for name in public_names() if needs_example(name) and name not in shown) == []
     assert {"sim.ModelBuilder", "sim.Simulator", "sim.Trajectory.backward", "sim.torch.Robot"} <= set(EXAMPLES)
 
 

@@ -167,6 +167,29 @@ def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/jo
     Raises:
         ImportFileError: for a bag that can't be read, a missing topic, and a joint that a message lacks.
         ModelError: without the package, which the extra ``rosbag`` installs.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> from rosbags.rosbag2 import Writer
+        >>> from rosbags.typesys import Stores, get_typestore
+        >>> import sim
+        >>> builder = sim.ModelBuilder()
+        >>> _ = builder.add_link("lid", mass=1.0, inertia=(0.1, 0.1, 0.1))
+        >>> _ = builder.add_joint("hinge", "revolute", child="lid", axis=(0.0, 1.0, 0.0))
+        >>> store = get_typestore(Stores.ROS2_HUMBLE)
+        >>> Time, Header = (store.types[name] for name in ("builtin_interfaces/msg/Time", "std_msgs/msg/Header"))
+        >>> JointState, none = store.types["sensor_msgs/msg/JointState"], np.zeros(0)
+        >>> bag = pathlib.Path(tempfile.mkdtemp(), "bag")
+        >>> with Writer(bag, version=9) as writer:  # as a robot records it
+        ...     topic = writer.add_connection("/joint_states", JointState.__msgtype__, typestore=store)
+        ...     for k in range(3):
+        ...         header = Header(Time(sec=5, nanosec=k * 10_000_000), "")
+        ...         message = JointState(header, ["hinge"], np.array([0.1 * k]), none, none)
+        ...         writer.write(topic, k, store.serialize_cdr(message, JointState.__msgtype__))
+        >>> log = sim.identify.read_rosbag(bag, builder.finalize("float64"))
+        >>> log.time.tolist(), log.q[:, 0].tolist()
+        ([0.0, 0.01, 0.02], [0.0, 0.1, 0.2])
     """
     try:
         from rosbags.highlevel import AnyReader, AnyReaderError
