@@ -26,8 +26,9 @@ TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS, IMPULSE_BAR, BAD_STATE
 CONTACT_FORCE, CONTACT_FORCE_BAR, ACT_BAR = range(2 * BETWEEN + 10, 2 * BETWEEN + 13)
 # Where the matrices of a single step's derivatives go, see :mod:`warp_kernels.linearise`.
 STATE_ROWS, TAU_ROWS, CONTROL_ROWS = range(2 * BETWEEN + 13, 2 * BETWEEN + 16)
-# What the stages of a Runge-Kutta step have found, see :mod:`warp_kernels.kinematics.runge_kutta`.
+# What the stages of a Runge-Kutta step have found, but for the last, which leads to no other.
 STAGES = 2 * BETWEEN + 16
+KEPT_STAGES = 3
 TABLE_SIZE = STAGES + 1
 # Places in the cursor: the step, the interval between stored states, the number of steps.
 STEP, INTERVAL, STEPS = range(3)
@@ -77,7 +78,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     ``first_world`` is the place of this shard's first world among the ``total_worlds`` of the trajectory's arrays.
     """
     vec3 = warp_types(scalar).vec3
-    module, impulse_module = (kernel_module(name, scalar) for name in ("checkpoint", "checkpoint_impulses"))
+    names = ("checkpoint", "checkpoint_impulses", "checkpoint_stages")
+    module, impulse_module, stage_module = (kernel_module(name, scalar) for name in names)
 
     @wp.func
     def read(address: wp.uint64, row: int, total_worlds: int, size: int, world: int, i: int):
@@ -377,6 +379,50 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         if not finite and last_bad_step[world] < 0:
             last_bad_step[world] = step
 
+    @wp.func
+    def stage_row(number: int, cursor: wp.array(dtype=int)):
+        """Row of a stage among those of all steps, or of one where not all states are stored."""
+        step = cursor[wp.static(STEP)]
+        if cursor[wp.static(INTERVAL)] > 1:
+            step = 0
+        return step * wp.static(KEPT_STAGES) + number
+
+    @wp.kernel(module=stage_module, enable_backward=False)
+    def store_stage(
+        # Model
+        total_worlds: int,
+        first_world: int,
+        number: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        qd_solved: wp.array2d(dtype=scalar),
+    ):
+        """Over worlds: keep the velocities that a stage of the step at the cursor has found, if there is room for them."""
+        world = wp.tid()
+        row = stage_row(number, cursor)
+        store_row(table[wp.static(STAGES)], row, total_worlds, first_world, world, qd_solved)
+
+    @wp.kernel(module=stage_module, enable_backward=False)
+    def load_stage(
+        # Model
+        total_worlds: int,
+        first_world: int,
+        number: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        # Data out
+        qd_solved: wp.array2d(dtype=scalar),
+    ):
+        """Over worlds: what :func:`store_stage` has kept; of a world that is left out, zeros."""
+        world = wp.tid()
+        address = table[wp.static(STAGES)]
+        if is_left_out(first_world + world, total_worlds, table):
+            address = wp.uint64(0)
+        row = stage_row(number, cursor)
+        load_row(address, row, total_worlds, first_world, world, qd_solved)
+
     @wp.kernel(module=module, enable_backward=False)
     def accumulate(
         # Data in
@@ -396,8 +442,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         state_row=state_row,
         state_address=state_address,
         is_left_out=is_left_out,
-        load_row=load_row,
-        store_row=store_row,
+        store_stage=store_stage,
+        load_stage=load_stage,
         accumulate=accumulate,
         load_state=load_state,
         store_state=store_state,

@@ -27,16 +27,10 @@ ACTUATOR_KIND_NAMES = {
     codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity", codes.AFFINE: "affine",
 }  # fmt: skip
 GEOMETRY_TYPE_NAMES = {
-    codes.PLANE: "plane",
-    codes.SPHERE: "sphere",
-    codes.CAPSULE: "capsule",
-    codes.BOX: "box",
-    codes.CONVEX: "convex mesh",
-    codes.CYLINDER: "cylinder",
-    codes.ELLIPSOID: "ellipsoid",
-    codes.HEIGHTFIELD: "heightfield",
-    codes.MESH: "triangle mesh",
-}
+    codes.PLANE: "plane", codes.SPHERE: "sphere", codes.CAPSULE: "capsule", codes.BOX: "box",
+    codes.CONVEX: "convex mesh", codes.CYLINDER: "cylinder", codes.ELLIPSOID: "ellipsoid",
+    codes.HEIGHTFIELD: "heightfield", codes.MESH: "triangle mesh",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -163,15 +157,11 @@ class Keyframe:
         act: states of its actuators by name, likewise.
 
     Example:
-        >>> import pathlib, tempfile
-        >>> import sim
-        >>> file = pathlib.Path(tempfile.mkdtemp(), "pendulum.xml")
-        >>> rod = '<body><joint name="hinge" axis="0 1 0"/><geom type="capsule" size="0.02 0.2"/></body>'
-        >>> raised = '<keyframe><key name="raised" qpos="1.5"/></keyframe>'
-        >>> _ = file.write_text(f"<mujoco><worldbody>{rod}</worldbody>{raised}</mujoco>")
-        >>> builder = sim.ModelBuilder()
-        >>> part = builder.add_mjcf(file)
-        >>> part.keyframes["raised"].q.tolist()
+        >>> import pathlib, tempfile, sim
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "rod.xml")
+        >>> rod = '<worldbody><body><joint axis="0 1 0"/><geom type="capsule" size="0.02 0.2"/></body></worldbody>'
+        >>> _ = file.write_text(f'<mujoco>{rod}<keyframe><key name="raised" qpos="1.5"/></keyframe></mujoco>')
+        >>> sim.ModelBuilder().add_mjcf(file).keyframes["raised"].q.tolist()
         [1.5]
     """
 

@@ -66,7 +66,7 @@ class Position(_OfStates):
         >>> import numpy as np
         >>> import sim
         >>> from sim.optimise import Effort, Position, Problem, ilqr
-        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False, dtype="float64")
         >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
         >>> there = Position("link7", (0.3, 0.4, 0.9), weight=1000.0, at=-1)
         >>> found = ilqr(Problem(simulator, 15, [there, Effort(1e-4)], hold=8), iterations=20)

@@ -11,12 +11,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.rotation_vectors import rotation_vector_functions
-from warp_kernels.checkpoint import INTERVAL, STAGES, STEP, checkpoint_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.joints import joint_motion_functions
 from warp_kernels.types import FREE, kernel_module, warp_types
-
-KEPT_STAGES = 3  # those that the way back doesn't solve again only to get to the next
 
 
 @functools.cache
@@ -26,7 +23,6 @@ def runge_kutta_kernels(scalar: Any) -> SimpleNamespace:
     vec3 = warp_types(scalar).vec3
     unit_quaternion = integrate_kernels(scalar).unit_quaternion
     unit = integrate_kernels(scalar).unit
-    checkpoint = checkpoint_kernels(scalar)
     module = kernel_module("runge_kutta", scalar)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -44,50 +40,6 @@ def runge_kutta_kernels(scalar: Any) -> SimpleNamespace:
             q_to[world, i] = q_from[world, i]
         for i in range(qd_from.shape[1]):
             qd_to[world, i] = qd_from[world, i]
-
-    @wp.func
-    def stage_row(number: int, cursor: wp.array(dtype=int)):
-        """Row of a stage among those of all steps, or of one where not all states are stored."""
-        step = cursor[wp.static(STEP)]
-        if cursor[wp.static(INTERVAL)] > 1:
-            step = 0
-        return step * KEPT_STAGES + number
-
-    @wp.kernel(module=module, enable_backward=False)
-    def store_stage(
-        # Model
-        total_worlds: int,
-        first_world: int,
-        number: int,
-        # Data in
-        table: wp.array(dtype=wp.uint64),
-        cursor: wp.array(dtype=int),
-        qd_solved: wp.array2d(dtype=scalar),
-    ):
-        """Over worlds: keep the velocities that a stage of the step at the cursor has found, if there is room for them."""
-        world = wp.tid()
-        row = stage_row(number, cursor)
-        checkpoint.store_row(table[wp.static(STAGES)], row, total_worlds, first_world, world, qd_solved)
-
-    @wp.kernel(module=module, enable_backward=False)
-    def load_stage(
-        # Model
-        total_worlds: int,
-        first_world: int,
-        number: int,
-        # Data in
-        table: wp.array(dtype=wp.uint64),
-        cursor: wp.array(dtype=int),
-        # Data out
-        qd_solved: wp.array2d(dtype=scalar),
-    ):
-        """Over worlds: what :func:`store_stage` has kept; of a world that is left out, zeros."""
-        world = wp.tid()
-        address = table[wp.static(STAGES)]
-        if checkpoint.is_left_out(first_world + world, total_worlds, table):
-            address = wp.uint64(0)
-        row = stage_row(number, cursor)
-        checkpoint.load_row(address, row, total_worlds, first_world, world, qd_solved)
 
     @wp.kernel(module=module, enable_backward=False)
     def add_reports(
@@ -226,8 +178,6 @@ def runge_kutta_kernels(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(
         module=module,
         copy_state=copy_state,
-        store_stage=store_stage,
-        load_stage=load_stage,
         add_reports=add_reports,
         keep_stage=keep_stage,
         combine=combine,

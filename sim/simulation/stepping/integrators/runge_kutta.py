@@ -7,8 +7,8 @@ import warp as wp
 
 from sim.simulation.stepping.step_adjoint import DifferentiableStep, shared_gradients
 from warp_kernels.activation.dynamics import activation_kernels
-from warp_kernels.checkpoint import checkpoint_kernels
-from warp_kernels.kinematics.runge_kutta import KEPT_STAGES, runge_kutta_kernels
+from warp_kernels.checkpoint import KEPT_STAGES, checkpoint_kernels
+from warp_kernels.kinematics.runge_kutta import runge_kutta_kernels
 
 # What share of a whole step leads from the first stage to each, with the rate and the change of the one before.
 SHARES = (0.0, 0.5, 0.5, 1.0)
@@ -135,7 +135,7 @@ class RungeKuttaStep(DifferentiableStep):
         self._begin_stage(number)
         self.to_next_velocity()
         if number < KEPT_STAGES:
-            self._launch(self._kernels.store_stage, self.num_worlds, number=number)
+            self._launch(checkpoint_kernels(self.scalar).store_stage, self.num_worlds, number=number)
         if number == 0:
             super()._store_forces()
         self._keep_stage(number)
@@ -144,7 +144,7 @@ class RungeKuttaStep(DifferentiableStep):
         """As :meth:`_run_stage`, with what it found then."""
         self._begin_stage(number)
         self.activations.activate(self)
-        self._launch(self._kernels.load_stage, self.num_worlds, number=number)
+        self._launch(checkpoint_kernels(self.scalar).load_stage, self.num_worlds, number=number)
         self._keep_stage(number)
 
     def _begin_stage(self, number: int) -> None:
