@@ -155,8 +155,8 @@ def test_every_file_is_written_beside_its_place():
         "sim/arrays/headers.py", "sim/arrays/kernels.py", "sim/importers/child.py", "sim/importers/untrusted.py",
         "sim/output.py", "sim/exporters/files.py", "sim/exporters/urdf/changes.py", "examples/learning.py",
         "sim/exporters/mjcf/exporter.py", "sim/exporters/urdf/exporter.py", "sim/usd/write.py",
-        "sim/identify/logs/readers.py", "sim/identify/report.py", "sim/render/gif.py", "sim/render/video.py",
-        "examples/payload.py",
+        "sim/identify/logs/readers.py", "sim/identify/report.py", "sim/model/model.py", "sim/render/gif.py",
+        "sim/render/video.py", "examples/payload.py",
         "bench/gpu.py", "bench/peers.py", "bench/processes.py", "bench/rays.py", "bench/resident.py", "bench/robot.py",
         "bench/tables/__main__.py", "bench/beside_mujoco/differences.py",
     }  # fmt: skip
