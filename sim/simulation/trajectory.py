@@ -105,7 +105,7 @@ class Trajectory:
             3], N; None where there are none. A sensor's force is the first of the three numbers in its place.
         act: states of actuators, stored as q is [steps + 1, num_worlds, na]; None where no actuator has one.
         stages: velocities that the stages of Runge-Kutta steps but the last found [steps x stages, num_worlds, nv];
-            None with another integrator or a checkpoint interval: then the way back finds them again.
+            None with another integrator; with a checkpoint interval too: then the way back finds them again.
         parameters: values of all parameters at the rollout, with which :meth:`backward` works.
 
     Example:
@@ -199,8 +199,16 @@ class Trajectory:
         room = min(self.checkpoint_interval, self.steps) - 1
         between = {place + BETWEEN: rows_like(array, room) for place, array in states.items()} if room > 0 else {}
         outputs = {BAD_STATE: self.bad_state, CONTACT_FORCE: self.contact_force}
-        stages = rows_like(self.qd, self.simulator.kept_stages) if self.stages is None else self.stages
+        stages = self.stages
+        if self._finds_stages:
+            steps = 1 if self.checkpoint_interval > 1 else self.steps
+            stages = rows_like(self.qd, steps * self.simulator.kept_stages)
         return {**states, **between, STAGES: stages, TAU: self.tau, CONTROL: self.control, **outputs}
+
+    @property
+    def _finds_stages(self) -> bool:
+        """Whether the way back has to find again what the stages of Runge-Kutta steps found."""
+        return self.stages is None and self.simulator.kept_stages > 0
 
     @serialized
     def backward(
@@ -378,8 +386,9 @@ class Trajectory:
                     shard.record_backward(names)
                     if self.checkpoint_interval > 1:
                         shard.record_again()
+                    if self._finds_stages:
                         shard.record_stages()
-            length = (self.steps, self.checkpoint_interval)
+            length = (self.steps, self.checkpoint_interval, self._finds_stages)
             simulator.each_shard(lambda shard: shard.run_backward(names, arrays, (last_q, last_qd), *length))
             q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
             impulse_bar = self._first_impulse_adjoint(every_impulse)

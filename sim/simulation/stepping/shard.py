@@ -70,7 +70,7 @@ class Shard:
 
     def record_stages(self) -> None:
         """Capture the stages of a step, for trajectories that don't keep them. Call it from one thread only."""
-        if self._stages is None and self.step.kept_stages:
+        if self._stages is None:
             load_launched(self.step.find_stages, self.step.device)
             self._stages = self._capture(self.step.find_stages)
 
@@ -121,6 +121,7 @@ class Shard:
         last: tuple[wp.array | None, wp.array | None],
         steps: int,
         interval: int,
+        finds_stages: bool,
     ) -> None:
         """Walk back through a trajectory; leaves the adjoint of its first state in the step's carried_... arrays.
 
@@ -132,6 +133,7 @@ class Shard:
             last: derivative of the loss in the last q and qd [num_worlds, nq or nv], or None.
             steps: number of steps.
             interval: of the steps whose states are stored.
+            finds_stages: whether what the stages of each step found isn't among the arrays, see :meth:`record_stages`.
         """
         step = self.step
         self._bind(arrays, (steps, interval, steps))
@@ -147,16 +149,15 @@ class Shard:
         self._left.write(0)
         for name in names:
             step.parameter_gradients[name].zero_()
-        graph = self._backward[names]
+        graphs: tuple[wp.Graph, ...] = (self._backward[names],)
+        if finds_stages:
+            assert self._stages is not None, "record_stages comes first"
+            graphs = (self._stages, *graphs)
         for first in reversed(range(0, steps, interval)):
             count = min(interval, steps - first)
             if count > 1:
                 self._fill_stretch(first, count)
-            if step.kept_stages and interval > 1:
-                assert self._stages is not None, "record_stages comes first"
-                self._replay((self._stages, graph), count)
-            else:
-                self._replay((graph,), count)
+            self._replay(graphs, count)
 
     def run_rows(self, arrays: Arrays, passes: int) -> None:
         """Fill the matrices of one step.

@@ -149,7 +149,8 @@ def test_gradients_of_a_pickled_trajectory(tmp_path):
     few = ours.rollout(ours.state(pair.q, pair.qd), control=control(3), checkpoint_interval=2)
     assert few.stages is None
     again = pickle.loads(pickle.dumps(trajectory))
-    found = [each.backward(np.ones((1, pair.model.nq))) for each in (trajectory, again, few)]
+    from_states = sim.Trajectory(ours, trajectory.q, trajectory.qd, None, trajectory.control)
+    found = [each.backward(np.ones((1, pair.model.nq))) for each in (trajectory, again, few, from_states)]
     for other in found[1:]:
         np.testing.assert_array_equal(found[0].q.numpy(), other.q.numpy())
         np.testing.assert_array_equal(found[0].control.numpy(), other.control.numpy())
