@@ -125,6 +125,7 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
                 tried = one - scalar(0.5) * scalar(attempt)
         return reached, int(STAYED)
 
+    # Inline: a call copies the descriptions of all arrays, which for a small island took as long as to solve it.
     @wp.func(inline=True)
     def solve(
         world: int,

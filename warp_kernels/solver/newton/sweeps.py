@@ -48,8 +48,8 @@ _GO_ON = """
 """
 # One sweep of as many looks at constraints without impulses too: most of those that come near in a heap never touch.
 EVERY = 8
-# The first pass has twice as many sweeps as there are constraints, but so many at least and at most. With fewer a heap needs more systems,
-# which cost more than the sweeps; with more a robot on its feet needs as many systems.
+# The first pass has two sweeps for each constraint, within these bounds. With fewer sweeps a heap needs more systems, which cost more than
+# the sweeps save; with more of them a robot on its feet needs no fewer systems.
 LEAST_SWEEPS, MOST_SWEEPS = 6, 24
 
 

@@ -177,6 +177,7 @@ class RungeKuttaStep(DifferentiableStep):
         """Nothing: the first stage has written its own, which MuJoCo's sensors show too."""
 
     def _force_adjoint(self) -> None:
+        """Of the first stage, whose forces are stored."""
         if self._going_back_on == 0:
             super()._force_adjoint()
 
