@@ -4,11 +4,13 @@ pip download --no-deps gymnasium gymnasium-robotics dm_control robosuite; unzip 
 python -m bench.drift corpus --json bench/results/drift.json
 
 Random inputs drive each file in MuJoCo until something touches. From there both engines go on with the same inputs and
-the file's own settings, in float64. MuJoCo's own spread is how far it parts from itself with another tolerance. Files
+the file's own settings, in float64. As the solver here runs to the end, MuJoCo's does so too, by Newton's method with a
+tolerance of zero. MuJoCo's own spread is how far it parts from that with the solver and the tolerance of the file. Files
 in which nothing has touched after some seconds are left out, and those that MuJoCo itself finds unstable and resets.
 """
 
 import argparse
+import copy
 import json
 import warnings
 from collections.abc import Callable
@@ -27,7 +29,7 @@ from sim.output import write_text
 LONGEST = 3.0  # until something touches [s]
 TIMES = (0.2, 1.0)  # after that [s]
 MOST_DOFS = 60
-TOLERANCE = 100.0  # of MuJoCo's other run, in those of the file
+ITERATIONS = 200  # most of MuJoCo's solver, which ends by itself
 INPUTS = 0.3  # random ones, as a share of their ranges
 HELD = 10  # steps with the same inputs
 
@@ -45,7 +47,7 @@ class Drift:
         dofs: its degrees of freedom.
         contacts: how many there are when both begin.
         here: distances between the engines; infinite where a state here isn't finite.
-        spread: those between MuJoCo and MuJoCo with another tolerance.
+        spread: those between MuJoCo and MuJoCo with the solver and the tolerance of the file.
         energy: largest difference of the energies in any step, as a share of the largest kinetic energy; None where
             a state isn't finite.
     """
@@ -99,12 +101,10 @@ def measure(path: Path, folder: Path) -> Drift | None:
         begun += 1
     inputs, contacts = inputs[begun : begun + steps[-1]], int(data.ncon)
     start = np.concatenate([data.qpos, data.qvel, data.act])
-    expected = run(peer, start, inputs)
-    if expected is None:
-        return None
-    peer.opt.tolerance *= TOLERANCE
     other = run(peer, start, inputs)
-    assert other is not None
+    expected = run(to_the_end(peer), start, inputs)
+    if expected is None or other is None:
+        return None
     try:
         found = run_here(path, peer, start, inputs)
     except sim.ModelError:
@@ -114,6 +114,15 @@ def measure(path: Path, folder: Path) -> Drift | None:
     energy = float(np.abs(whole_here - whole).max() / max(kinetic.max(), 1e-9))
     energy_or_none = energy if np.isfinite(energy) else None
     return Drift(str(path.relative_to(folder)), peer.nv, contacts, here, spread, energy_or_none)
+
+
+def to_the_end(peer: mujoco.MjModel) -> mujoco.MjModel:
+    """A copy whose solver runs to the end."""
+    other = copy.deepcopy(peer)
+    other.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    other.opt.tolerance = other.opt.ls_tolerance = 0.0
+    other.opt.iterations = other.opt.ls_iterations = ITERATIONS
+    return other
 
 
 def random_inputs(peer: mujoco.MjModel, steps: int) -> np.ndarray:

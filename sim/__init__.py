@@ -48,13 +48,13 @@ from sim.model.tendons.specs import TendonWrap
 from sim.rays.cast import RayHits, cast_rays
 from sim.rays.targets import RayTargets
 from sim.simulation.contacts import Contacts
-from sim.simulation.gradient_norms import GradientNorms
+from sim.simulation.gradients import GradientNorms, Gradients
 from sim.simulation.linearisation import Linearisation
 from sim.simulation.mujoco_settings import mujoco_settings
 from sim.simulation.options import ContactOptions
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
-from sim.simulation.trajectory import Gradients, Trajectory
+from sim.simulation.trajectory import Trajectory
 
 __all__ = [
     "ContactOptions",

@@ -29,7 +29,10 @@ STATE_ROWS, TAU_ROWS, CONTROL_ROWS = range(2 * BETWEEN + 13, 2 * BETWEEN + 16)
 # What the stages of a Runge-Kutta step have found, but for the last, which leads to no other.
 STAGES = 2 * BETWEEN + 16
 KEPT_STAGES = 3
-TABLE_SIZE = STAGES + 1
+# The velocities that MuJoCo's law finds before an integrator makes of them those of the next state, and the loss's
+# derivative in them.
+SOLVED, SOLVED_BAR = range(STAGES + 1, STAGES + 3)
+TABLE_SIZE = STAGES + 3
 # Places in the cursor: the step, the interval between stored states, the number of steps.
 STEP, INTERVAL, STEPS = range(3)
 
@@ -423,6 +426,38 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         row = stage_row(number, cursor)
         load_row(address, row, total_worlds, first_world, world, qd_solved)
 
+    @wp.kernel(module=stage_module, enable_backward=False)
+    def store_solved(
+        # Model
+        total_worlds: int,
+        first_world: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        qd_solved: wp.array2d(dtype=scalar),
+    ):
+        """Over worlds: keep the velocities that the law has found in the step at the cursor, if there is room for them."""
+        world = wp.tid()
+        step = cursor[wp.static(STEP)]
+        store_row(table[wp.static(SOLVED)], step, total_worlds, first_world, world, qd_solved)
+
+    @wp.kernel(module=stage_module, enable_backward=False)
+    def add_solved_adjoint(
+        # Model
+        total_worlds: int,
+        first_world: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        # Adjoint out
+        qd_solved_bar: wp.array2d(dtype=scalar),
+    ):
+        """Over worlds: add what the loss says of these velocities directly; of a world that is left out, nothing."""
+        world = wp.tid()
+        if not is_left_out(first_world + world, total_worlds, table):
+            step = cursor[wp.static(STEP)]
+            add_row(table[wp.static(SOLVED_BAR)], step, total_worlds, first_world, world, qd_solved_bar)
+
     @wp.kernel(module=module, enable_backward=False)
     def accumulate(
         # Data in
@@ -444,6 +479,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         is_left_out=is_left_out,
         store_stage=store_stage,
         load_stage=load_stage,
+        store_solved=store_solved,
+        add_solved_adjoint=add_solved_adjoint,
         accumulate=accumulate,
         load_state=load_state,
         store_state=store_state,

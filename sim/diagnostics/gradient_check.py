@@ -15,9 +15,10 @@ from sim.diagnostics.jumps import Jump, find_jumps
 from sim.errors import ModelError
 from sim.model.parameters import as_numbers, number_of_dims
 from sim.simulation.batches import ArrayLike
+from sim.simulation.gradients import Gradients
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
-from sim.simulation.trajectory import Gradients, Trajectory
+from sim.simulation.trajectory import Trajectory
 
 
 @serialized

@@ -7,7 +7,7 @@ import numpy as np
 from sim.diagnostics.gradient_entries import Entry
 from sim.diagnostics.jumps import Jump
 from sim.errors import GradientError
-from sim.simulation.gradient_norms import GradientNorms
+from sim.simulation.gradients import GradientNorms
 
 VERDICTS = ("right", "kink", "unclear", "wrong")
 LISTED = 20

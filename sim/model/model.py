@@ -409,15 +409,6 @@ class Model:
         """The Warp scalar type of the model's dtype."""
         return codes.DTYPES[self.dtype]
 
-    def require_stateless_actuators(self, where: str) -> None:
-        """Raise ModelError if actuators have states, for what carries q and qd alone."""
-        if self.na:
-            name = self.actuator_names[int(np.argmax(self.actuator_state >= 0))]
-            raise ModelError(
-                f"{where}: actuator '{name}' has a state, which isn't carried here; use Simulator or "
-                "sim.torch.rollout, or filter its input instead"
-            )
-
     def link(self, name: str) -> int:
         """Index of a link by name. Raises ModelError if there is none."""
         return _find(self._link_index, name, "link")

@@ -24,12 +24,13 @@ def run_rollout(
     steps: int,
     interval: int,
     gradients: frozenset[str] | None = None,
+    keeps_solved: bool = False,
 ) -> Trajectory:
     """See :meth:`sim.Simulator.run_steps`; shapes have been checked, and there are impulses if they are needed."""
     rows = -(-steps // interval) + 1
     kept = [] if state.impulses is None else [state.impulses.value, state.impulses.key]
     kept += [] if state.act is None else [state.act]
-    kept += [state.qd] * simulator.kept_stages if interval == 1 else []
+    kept += [state.qd] * (simulator.kept_stages if interval == 1 else 0) + [state.qd] * keeps_solved
     require_trajectory_memory(steps, interval, [state.q, state.qd, *kept])
     q, qd = (begun_with(first, rows) for first in (state.q, state.qd))
     simulator.spoil_worlds(q)
@@ -48,7 +49,9 @@ def run_rollout(
     if simulator.contact_sensors:
         shape = (steps, simulator.num_worlds, len(simulator.contact_sensors), 3)
         forces = wp.empty(shape, dtype=simulator.model.scalar, device=simulator.device)
-    trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, bad_state, forces, act, stages)
+    solved = rows_like(qd, steps) if keeps_solved else None
+    outputs = (bad_state, forces, act, stages, solved)
+    trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, *outputs)
     arrays = trajectory.arrays()
     simulator.each_shard(lambda shard: shard.run_forward(arrays, steps, interval))
     simulator.bad_state = bad_state

@@ -232,11 +232,13 @@ class Simulator(Worlds):
         control: ArrayLike | None,
         checkpoint_interval: int = 1,
         gradients: frozenset[str] | None = None,
+        keeps_solved: bool = False,
     ) -> Trajectory:
         """As :meth:`rollout`, for callers that see to it that the trajectory stays as it is. Hold the lock of Warp.
 
         ``gradients`` are the parameters whose gradient will be asked for, None where there will be no way back. Its
-        kernels are compiled together with those of the rollout.
+        kernels are compiled together with those of the rollout. ``keeps_solved`` asks for what the trajectory calls
+        ``solved``, of models with sensors of accelerations under MuJoCo's law.
         """
         if not isinstance(state, State):
             raise ModelError(
@@ -260,7 +262,8 @@ class Simulator(Worlds):
                 f"rollout: checkpoint_interval is {checkpoint_interval!r}; it must be a whole number of at least 1"
             )
         state = State(q, qd, self.first_impulses(state.impulses), self._first_act(state.act))
-        return run_rollout(self, state, tau, control, int(steps), int(checkpoint_interval), gradients)
+        interval = int(checkpoint_interval)
+        return run_rollout(self, state, tau, control, int(steps), interval, gradients, keeps_solved)
 
     def _single(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Trajectory:
         """The rollout of one step whose inputs have no dimension of steps."""

@@ -8,7 +8,7 @@ stretch before take their place.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from sim.errors import ModelError
 from sim.model.names import counted
 from sim.model.parameters import as_numbers
 from sim.simulation.batches import ArrayLike
-from sim.simulation.gradient_norms import GradientNorms
+from sim.simulation.gradients import GradientNorms, Gradients
 from sim.simulation.state import Impulses, State
 from sim.simulation.stepping.shard import Arrays
 from sim.simulation.trajectory_rows import add_to, clear_worlds, rows_like
@@ -45,45 +45,14 @@ from warp_kernels.checkpoint import (
     Q_BAR,
     QD,
     QD_BAR,
+    SOLVED,
+    SOLVED_BAR,
     STAGES,
     TAU,
     TAU_BAR,
     Q,
 )  # fmt: skip
 from warp_kernels.trajectory import trajectory_kernels
-
-
-@dataclass(frozen=True)
-class Gradients:
-    """Gradients of a loss through a trajectory.
-
-    Attributes:
-        q: of the first state's coordinates [num_worlds, nq], ambient; tangent to the unit sphere for quaternions.
-        qd: of its velocities [num_worlds, nv].
-        tau: of the joint forces [steps, num_worlds, nv]; None where there were none.
-        control: of the actuators' inputs [steps, num_worlds, nu]; None where there were none.
-        parameters: of the parameters asked for, each in the shape of its value; shared ones summed over all worlds.
-        impulses: of those that the first step began with [num_worlds, max_constraints, 3]; None without a warm start.
-        act: of the first states of actuators [num_worlds, na]; None where there are none.
-
-    Example:
-        >>> import numpy as np
-        >>> import sim
-        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
-        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
-        >>> trajectory = simulator.rollout(simulator.initial_state(), np.zeros((10, 1, model.nv)))
-        >>> gradients = trajectory.backward(np.ones((1, model.nq)), parameters=["mass"])
-        >>> gradients.tau.shape, gradients.parameters["mass"].shape
-        ((10, 1, 7), (7,))
-    """
-
-    q: wp.array
-    qd: wp.array
-    tau: wp.array | None
-    control: wp.array | None
-    parameters: dict[str, Any]
-    impulses: wp.array | None = None
-    act: wp.array | None = None
 
 
 class Trajectory:
@@ -106,6 +75,8 @@ class Trajectory:
         act: states of actuators, stored as q is [steps + 1, num_worlds, na]; None where no actuator has one.
         stages: velocities that the stages of Runge-Kutta steps but the last found [steps x stages, num_worlds, nv];
             None with another integrator; with a checkpoint interval too: then the way back finds them again.
+        solved: velocities that MuJoCo's law found in each step, before the integrator made of them those of the next
+            state [steps, num_worlds, nv]; None unless they were asked for.
         parameters: values of all parameters at the rollout, with which :meth:`backward` works.
 
     Example:
@@ -133,6 +104,7 @@ class Trajectory:
         contact_force: wp.array | None = None,
         act: wp.array | None = None,
         stages: wp.array | None = None,
+        solved: wp.array | None = None,
     ):
         self.simulator = simulator
         self.q = q
@@ -146,6 +118,7 @@ class Trajectory:
         self.contact_force = contact_force
         self.act = act
         self.stages = stages
+        self.solved = solved
         self.parameters = simulator.present_values()
         self._fingerprint: np.ndarray | None = None
 
@@ -157,7 +130,7 @@ class Trajectory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         warm = (None, None) if self.impulses is None else (self.impulses.value, self.impulses.key)
-        outputs = (self.bad_state, self.contact_force, self.act, self.stages)
+        outputs = (self.bad_state, self.contact_force, self.act, self.stages, self.solved)
         arrays = (self.q, self.qd, self.tau, self.control, *warm, *outputs)
         further = {"parameters": self.parameters, "_fingerprint": self._fingerprint}
         return _trajectory, (self.simulator, self.steps, self.checkpoint_interval, *map(pack, arrays)), further
@@ -198,7 +171,7 @@ class Trajectory:
             states[ACT] = self.act
         room = min(self.checkpoint_interval, self.steps) - 1
         between = {place + BETWEEN: rows_like(array, room) for place, array in states.items()} if room > 0 else {}
-        outputs = {BAD_STATE: self.bad_state, CONTACT_FORCE: self.contact_force}
+        outputs = {BAD_STATE: self.bad_state, CONTACT_FORCE: self.contact_force, SOLVED: self.solved}
         stages = self.stages
         if self._finds_stages:
             steps = 1 if self.checkpoint_interval > 1 else self.steps
@@ -278,11 +251,15 @@ class Trajectory:
         *,
         contact_force_grad: ArrayLike | None = None,
         act_grad: ArrayLike | None = None,
+        solved_grad: ArrayLike | None = None,
         leave_out_bad_worlds: bool = False,
     ) -> Gradients:
-        """As :meth:`backward`; on CUDA the gradients of parameters are Warp arrays, and nothing waits for them."""
+        """As :meth:`backward`; on CUDA the gradients of parameters are Warp arrays, and nothing waits for them.
+
+        ``solved_grad`` is the derivative of the loss in ``solved``, in its shape.
+        """
         left_out = self.bad_state if leave_out_bad_worlds else None
-        loss = (q_grad, qd_grad, impulse_grad, contact_force_grad, act_grad)
+        loss = (q_grad, qd_grad, impulse_grad, contact_force_grad, act_grad, solved_grad)
         gradients = self._walk_back(*loss, parameters, left_out=left_out)
         if left_out is not None:
             left_out = self._more_left_out(left_out)
@@ -354,6 +331,7 @@ class Trajectory:
         impulse_grad: ArrayLike | None = None,
         contact_force_grad: ArrayLike | None = None,
         act_grad: ArrayLike | None = None,
+        solved_grad: ArrayLike | None = None,
         parameters: Iterable[str] = (),
         norms: wp.array | None = None,
         left_out: wp.array | None = None,
@@ -371,14 +349,17 @@ class Trajectory:
         last_qd, every_qd = self._direct(qd_grad, self.qd, "qd_grad")
         every_impulse = self._direct_impulses(impulse_grad)
         every_act = self._direct_further(act_grad, self.act, "act_grad", "a model whose actuators have states")
-        force_bar = self._direct_forces(contact_force_grad)
+        force_bar = self._direct_reading(
+            contact_force_grad, self.contact_force, "contact_force_grad", "a simulator with contact_sensors"
+        )
+        solved_bar = self._direct_reading(solved_grad, self.solved, "solved_grad", "a rollout that keeps it")
         tau_bar, control_bar = (
             None if given is None else wp.empty_like(given, requires_grad=False) for given in (self.tau, self.control)
         )
         arrays = self.arrays() | {
             Q_BAR: every_q, QD_BAR: every_qd, IMPULSE_BAR: every_impulse, TAU_BAR: tau_bar, CONTROL_BAR: control_bar,
             NORMS: norms, LEFT_OUT: left_out, BAD_STATE: None, CONTACT_FORCE: None, CONTACT_FORCE_BAR: force_bar,
-            ACT_BAR: every_act,
+            ACT_BAR: every_act, SOLVED: None, SOLVED_BAR: solved_bar,
         }  # fmt: skip
         with simulator.with_values(self.parameters):
             with paused_tape():
@@ -415,17 +396,17 @@ class Trajectory:
         wp.copy(every[every.shape[0] - 1], last)
         return every
 
-    def _direct_forces(self, value: ArrayLike | None) -> wp.array | None:
-        """The derivative in the contact forces of every step."""
+    def _direct_reading(
+        self, value: ArrayLike | None, readings: wp.array | None, name: str, needs: str
+    ) -> wp.array | None:
+        """The derivative in what is read in every step."""
         if value is None:
             return None
-        if self.contact_force is None:
-            raise ModelError("contact_force_grad needs a simulator with contact_sensors")
-        array = self.simulator.batches.array(value, 4, "contact_force_grad")
-        if array.shape != self.contact_force.shape:
-            raise ModelError(
-                f"contact_force_grad has shape {tuple(array.shape)}; expected {tuple(self.contact_force.shape)}"
-            )
+        if readings is None:
+            raise ModelError(f"{name} needs {needs}")
+        array = self.simulator.batches.array(value, len(readings.shape), name)
+        if array.shape != readings.shape:
+            raise ModelError(f"{name} has shape {tuple(array.shape)}; expected {tuple(readings.shape)}")
         return array
 
     def _first_impulse_adjoint(self, direct: wp.array | None) -> wp.array | None:
@@ -491,7 +472,6 @@ class Trajectory:
 
 def _trajectory(simulator: Worlds, steps: int, interval: int, *packed: PackedArray | None) -> Trajectory:
     """A trajectory again, with arrays of its own."""
-    q, qd, tau, control, value, key, bad_state, contact_force, act, stages = map(unpack, packed)
+    q, qd, tau, control, value, key, *further = map(unpack, packed)
     impulses = None if value is None else Impulses(value, key)
-    further = (bad_state, contact_force, act, stages)
     return Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, *further)

@@ -94,7 +94,7 @@ class Worlds(ABC):
         if integrator is None:
             integrator = model.mujoco.integrator if contact.law is None and model.mujoco is not None else "euler"
         contact = contact.resolved(model)
-        require_integrator(integrator, contact.law == "mujoco", model, contact_sensors)
+        require_integrator(integrator, contact.law == "mujoco")
         self.model = model
         self.dt = float(dt)
         self.num_worlds = int(num_worlds)
@@ -472,7 +472,7 @@ class Worlds(ABC):
         return per_world, self._decisive[1]
 
 
-def require_integrator(integrator: str, by_mujoco: bool, model: Model, contact_sensors: Sequence[str | int]) -> None:
+def require_integrator(integrator: str, by_mujoco: bool) -> None:
     """Check the name of an integrator, and what goes with it; raises ModelError."""
     if integrator not in INTEGRATORS:
         raise ModelError(f"Simulator: integrator is {integrator!r}; it must be {' or '.join(map(repr, INTEGRATORS))}")
@@ -481,12 +481,6 @@ def require_integrator(integrator: str, by_mujoco: bool, model: Model, contact_s
             f"Simulator: integrator='{integrator}' is for MuJoCo's law of contact: choose "
             "ContactOptions(law='mujoco'), or integrator='euler', which has springs, dampers and actuators implicit"
         )
-    for sensor in model.sensors if integrator == "rk4" else ():
-        if sensor.name in contact_sensors and sensor.kind in ("force", "torque"):
-            raise ModelError(
-                f"Simulator: integrator='rk4' doesn't tell the acceleration that the {sensor.kind} sensor "
-                f"'{sensor.name}' goes by; leave it out of contact_sensors, or use integrator='euler'"
-            )
 
 
 def _require_of_actuators(model: Model, name: str, value: np.ndarray, unused: np.ndarray) -> None:

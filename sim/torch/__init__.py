@@ -2,7 +2,7 @@
 
 from sim.torch.actuators import actuator_forces
 from sim.torch.adjoint_clip import clip_adjoint
-from sim.torch.autograd import rollout, rollout_with_contact_forces, step
+from sim.torch.autograd import rollout, rollout_with_contact_forces, rollout_with_sensors, step
 from sim.torch.joint_forces import JointForceParts, JointForces
 from sim.torch.rays import depth_image, height_scan, lidar
 from sim.torch.robot.parametrisations import (
@@ -36,5 +36,6 @@ __all__ = [
     "lidar",
     "rollout",
     "rollout_with_contact_forces",
+    "rollout_with_sensors",
     "step",
 ]

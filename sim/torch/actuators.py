@@ -9,10 +9,18 @@ from sim.simulation.simulator import Simulator
 from sim.torch.present_robot import present_parameter, present_robot
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_paths import TendonPaths
-from warp_kernels.types import POSITION, TORQUE, VELOCITY
+from warp_kernels.types import EXACT_FILTER, INTEGRATOR, POSITION, TORQUE, VELOCITY
+
+LEAST_TIME_CONSTANT = 1e-15  # as in MuJoCo [s]
 
 
-def actuator_forces(simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, control: torch.Tensor) -> torch.Tensor:
+def actuator_forces(
+    simulator: Simulator,
+    q: torch.Tensor,
+    qd: torch.Tensor,
+    control: torch.Tensor,
+    act: torch.Tensor | None = None,
+) -> torch.Tensor:
     """The forces with which actuators acted in each step of a rollout, held within their limits.
 
     An actuator's force acts on its joint or tendon times the gear; see :mod:`warp_kernels.solver.actuators` for the
@@ -23,12 +31,14 @@ def actuator_forces(simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, con
         q: coordinates [steps + 1, num_worlds, nq], as :func:`sim.torch.rollout` returns them.
         qd: velocities [steps + 1, num_worlds, nv].
         control: the inputs [steps, num_worlds, nu].
+        act: states of actuators that have one [steps + 1, num_worlds, na].
 
     Returns:
         forces [steps, num_worlds, nu], N or N m.
 
     Raises:
-        ModelError: for numbers of steps that don't fit together, such as those of a rollout with ``hold``.
+        ModelError: for numbers of steps that don't fit together, such as those of a rollout with ``hold``, and for act
+            that is missing.
 
     Example:
         >>> import torch
@@ -53,7 +63,7 @@ def actuator_forces(simulator: Simulator, q: torch.Tensor, qd: torch.Tensor, con
     if (simulator.model.actuator_tendon >= 0).any():
         robot = present_robot(simulator, Robot(simulator.model), q)
         tendons = TendonPaths(simulator, robot)(q[:-1])
-    return forces_of_actuators(simulator, q, qd, control, tendons)
+    return forces_of_actuators(simulator, q, qd, control, act, tendons)
 
 
 def forces_of_actuators(
@@ -61,6 +71,7 @@ def forces_of_actuators(
     q: torch.Tensor,
     qd: torch.Tensor,
     control: torch.Tensor,
+    act: torch.Tensor | None,
     tendons: tuple[torch.Tensor, torch.Tensor] | None,
 ) -> torch.Tensor:
     """:func:`actuator_forces`, with what :class:`sim.torch.tendon_paths.TendonPaths` says of the states before a step.
@@ -68,16 +79,14 @@ def forces_of_actuators(
     Args:
         tendons: lengths and slopes; may be None where no actuator acts on a tendon.
     """
-    simulator.model.require_stateless_actuators("actuator_forces")
     require_joints_and_tendons(simulator.model, "actuator_forces")
-    gear, kp, kd, gain, offset, kp_per_input, kd_per_input, centre, limit, lower, upper = (
+    gear, kp, kd, gain, offset, kp_per_input, kd_per_input, centre, limit = (
         present_parameter(simulator, f"actuator_{name}", q)
         for name in (
             "gear", "kp", "kd", "gain", "offset", "kp_per_input", "kd_per_input", "force_centre", "force_limit",
-            "control_lower", "control_upper",
         )
     )  # fmt: skip
-    control = control.clamp(lower, upper)
+    control = _acted_on(simulator, control, act)
     model = simulator.model
     position, velocity = moved_by_actuators(simulator, q[:-1], qd[:-1], tendons)
     kind = torch.as_tensor(np.asarray(model.actuator_kind), device=q.device)
@@ -93,6 +102,44 @@ def forces_of_actuators(
     at_end = qd[1:, :, model.actuator_dof.clip(min=0)]
     velocity = torch.where(on_joint & (ahead * damping > 0.0), at_end, velocity)
     return torch.clamp(asked - gear * damping * velocity, centre - limit, centre + limit)
+
+
+def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | None) -> torch.Tensor:
+    """Inputs within their range, or states: what goes into the laws, see :mod:`warp_kernels.activation.dynamics`."""
+    model, dt = simulator.model, simulator.dt
+    lower, upper, constant, act_lower, act_upper = (
+        present_parameter(simulator, f"actuator_{name}", control)
+        for name in ("control_lower", "control_upper", "time_constant", "act_lower", "act_upper")
+    )
+    control = control.clamp(lower, upper)
+    if not model.na:
+        return control
+    act = _states(model, len(control) + 1, act)
+    has_state, early, integrates, exact = (
+        torch.as_tensor(each, device=control.device)
+        for each in (
+            model.actuator_state >= 0, model.actuator_early == 1, model.actuator_dynamics == INTEGRATOR,
+            model.actuator_dynamics == EXACT_FILTER,
+        )
+    )  # fmt: skip
+    before = act[:-1, :, model.actuator_state.clip(min=0)]
+    constant = constant.clamp(min=LEAST_TIME_CONSTANT)
+    rate = torch.where(integrates, control, (control - before) / constant)
+    time = torch.where(exact, -constant * torch.expm1(-dt / constant), dt)
+    after = (before + time * rate).clamp(act_lower, act_upper)
+    return torch.where(has_state, torch.where(early, after, before), control)
+
+
+def _states(model: Model, count: int, act: torch.Tensor | None) -> torch.Tensor:
+    """The states of actuators; raises ModelError unless they are those of all states of a rollout."""
+    if act is None or len(act) != count:
+        name = model.actuator_names[int(np.argmax(model.actuator_state >= 0))]
+        given = "none" if act is None else f"{len(act)} states"
+        raise ModelError(
+            f"forces of actuators: '{name}' has a state; give act as sim.torch.rollout returns it, {count} states, "
+            f"here {given}"
+        )
+    return act
 
 
 def require_joints_and_tendons(model: Model, where: str) -> None:

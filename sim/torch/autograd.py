@@ -11,6 +11,7 @@ from sim.model.parameters import PARAMETERS
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, warp_device
 from sim.torch.recorded_rollout import Settings, record
+from sim.torch.sensor_readings import Sensors
 
 
 def rollout(
@@ -126,6 +127,60 @@ def rollout_with_contact_forces(
     *states, force = record(settings, *inputs)[:4]
     states = states[: 3 if simulator.model.na else 2]
     return *states, force.unflatten(0, (-1, hold)).mean(1) if hold > 1 else force
+
+
+def rollout_with_sensors(
+    sensors: Sensors,
+    q: torch.Tensor,
+    qd: torch.Tensor,
+    tau: torch.Tensor | None = None,
+    control: torch.Tensor | None = None,
+    *,
+    steps: int | None = None,
+    leave_out_bad_worlds: bool = False,
+    act: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """As :func:`rollout`, with what sensors read in each step, differentiable too.
+
+    Under MuJoCo's law they go by the accelerations and forces that it finds at the state before the step, whatever the
+    integrator makes of them, as MuJoCo's do. Masses are those of the model, other parameters those that the simulator
+    has.
+
+    Args:
+        sensors: with their simulator; those of forces are among its ``contact_sensors``.
+        q: as for :func:`rollout`, and so are all that follow.
+
+    Returns:
+        the states as :func:`rollout`, and the readings [steps, num_worlds, numbers], in SI units and rad;
+        ``sensors.slices`` says what is where.
+
+    Raises:
+        ModelError: as :func:`rollout`, and as :class:`Sensors`.
+        RuntimeError: as :func:`rollout`.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> ground = scene.add_ground()
+        >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.1), name="box")
+        >>> scene.add_sensor("imu", "accelerometer", "box")
+        >>> model = scene.finalize("float64")
+        >>> sensors = sim.torch.Sensors(sim.Simulator(model, dt=1 / 240, device="cpu"))
+        >>> q0, qd0 = torch.as_tensor(model.q0[None]), torch.zeros(1, model.nv, dtype=torch.float64)
+        >>> q, qd, readings = sim.torch.rollout_with_sensors(sensors, q0, qd0, steps=240)
+        >>> readings.shape, round(float(readings[-1, 0, 2]), 2)  # at rest [m/s^2]
+        (torch.Size([240, 1, 3]), 9.81)
+    """
+    simulator = sensors.simulator
+    settings, inputs = _prepared(simulator, q, qd, act, tau, control, steps, 1, 1, leave_out_bad_worlds, {})
+    settings.keeps_solved = sensors.needs_acceleration
+    *states, force, solved = record(settings, *inputs)[:5]
+    states = states[: 3 if simulator.model.na else 2]
+    gain = (solved - states[1][:-1]) / simulator.dt if settings.keeps_solved else None
+    forces = force if simulator.contact_sensors else None
+    readings = sensors(*states[:2], control, forces, gain, states[2] if simulator.model.na else None)
+    return *states, readings
 
 
 def _prepared(

@@ -61,8 +61,8 @@ class JointForces(torch.nn.Module):
         simulator: that makes the rollouts. Its parameters are used as they are at a call, without gradient.
 
     Raises:
-        ModelError: for integrators other than "euler", whose steps have other forces, for actuators with
-            states, for a medium, and for tendons with armature.
+        ModelError: for integrators other than "euler", whose steps have other forces, for a medium, and for tendons
+            with armature.
 
     Example:
         >>> import torch
@@ -85,7 +85,6 @@ class JointForces(torch.nn.Module):
                 f"JointForces: the simulator has integrator='{simulator.integrator}'; there are forces of steps by "
                 "'euler' alone"
             )
-        simulator.model.require_stateless_actuators("JointForces")
         if len(simulator.model.drag_boxes.link):
             raise ModelError(
                 "JointForces: the model has a medium, whose forces aren't told apart; leave set_medium out"
@@ -104,6 +103,7 @@ class JointForces(torch.nn.Module):
         qd: torch.Tensor,
         tau: torch.Tensor | None = None,
         control: torch.Tensor | None = None,
+        act: torch.Tensor | None = None,
     ) -> JointForceParts:
         """The forces in each step of a rollout.
 
@@ -112,9 +112,11 @@ class JointForces(torch.nn.Module):
             qd: velocities [steps + 1, num_worlds, nv].
             tau: the joint forces given to the rollout [steps, num_worlds, nv]; None for none.
             control: the inputs given to it [steps, num_worlds, nu]; None for zero.
+            act: states of actuators that have one [steps + 1, num_worlds, na].
 
         Raises:
-            ModelError: for numbers of steps that don't fit together, such as those of a rollout with ``hold``.
+            ModelError: for numbers of steps that don't fit together, such as those of a rollout with ``hold``, and for
+                act that is missing.
         """
         model, steps = self._simulator.model, len(q) - 1
         lengths = [len(given) for given in (tau, control) if given is not None]
@@ -131,7 +133,7 @@ class JointForces(torch.nn.Module):
         moved = robot.inverse_dynamics(before, qd[:-1].flatten(0, 1), change, passive=False)
         total = moved.unflatten(0, (steps, -1))
         tendons = TendonPaths(self._simulator, robot)(q[:-1]) if model.tendons.names else None
-        actuators = self._of_actuators(q, qd, inputs, tendons)
+        actuators = self._of_actuators(q, qd, inputs, act, tendons)
         passive = self._of_joints(q, qd)
         if tendons is not None:
             passive = passive + self._of_tendons(qd, *tendons)
@@ -144,12 +146,13 @@ class JointForces(torch.nn.Module):
         q: torch.Tensor,
         qd: torch.Tensor,
         control: torch.Tensor,
+        act: torch.Tensor | None,
         tendons: tuple[torch.Tensor, torch.Tensor] | None,
     ) -> torch.Tensor:
         """Those of joints at their degrees of freedom, those of tendons along them."""
         if not self._simulator.model.nu:
             return torch.zeros_like(qd[1:])
-        force = forces_of_actuators(self._simulator, q, qd, control, tendons)
+        force = forces_of_actuators(self._simulator, q, qd, control, act, tendons)
         return on_joints(self._simulator, force, tendons)
 
     def _of_joints(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:

@@ -44,6 +44,7 @@ class Settings:
         checkpoint_interval: of the states that are stored.
         leave_out_bad_worlds: whether worlds that went bad get no gradient.
         returned: which of the stored states are returned.
+        keeps_solved: whether to keep what the trajectory calls ``solved``, see :meth:`sim.Simulator.run_steps`.
         trajectory: the rollout, with all its states and with the values of all parameters.
     """
 
@@ -53,14 +54,15 @@ class Settings:
     checkpoint_interval: int
     leave_out_bad_worlds: bool
     returned: slice
+    keeps_solved: bool = False
     trajectory: Trajectory = field(init=False)
 
 
 class RecordedRollout(torch.autograd.Function):
     """``apply(settings, q, qd, act, tau, control, *values of parameters)``.
 
-    It returns the states asked for, q, qd and act (empty without), the contact forces of all steps (none without
-    sensors), then impulses if any.
+    It returns the states asked for, q, qd and act (empty without), the contact forces of all steps and the velocities
+    that the law found (empty unless they are measured and kept), then impulses if any.
     """
 
     @staticmethod
@@ -84,6 +86,7 @@ class RecordedRollout(torch.autograd.Function):
                 _warp_or_none(control),
                 settings.checkpoint_interval,
                 _gradients(settings, (q, qd, act, tau, control), values),
+                settings.keeps_solved,
             )
             settings.trajectory = trajectory
             states = [_returned(settings, array) for array in (trajectory.q, trajectory.qd)]
@@ -96,7 +99,7 @@ class RecordedRollout(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
         """Keep what the gradient needs. The states are among it so that a change of them is noticed."""
         ctx.settings, _, _, _, tau, control, *values = inputs
-        ctx.mark_non_differentiable(*output[4:])
+        ctx.mark_non_differentiable(*output[5:])
         ctx.save_for_backward(tau, control, *values, *output)
 
     @staticmethod
@@ -106,10 +109,11 @@ class RecordedRollout(torch.autograd.Function):
         qd_grad: torch.Tensor | None,
         act_grad: torch.Tensor | None,
         force_grad: torch.Tensor | None,
+        solved_grad: torch.Tensor | None,
         *_: Any,
     ) -> tuple:
-        """The gradient of a loss from that in the states and forces."""
-        grads = (q_grad, qd_grad, act_grad, force_grad)
+        """The gradient of a loss from that in the states and in what is read of the steps."""
+        grads = (q_grad, qd_grad, act_grad, force_grad, solved_grad)
         if any(x is not None and torch._C._functorch.is_legacy_batchedtensor(x) for x in grads):
             raise RuntimeError(NO_BATCHED_GRADIENTS)
         settings: Settings = ctx.settings
@@ -135,7 +139,7 @@ class RecordedRollout(torch.autograd.Function):
 
 
 class RolloutGradient(torch.autograd.Function):
-    """``apply(settings, wanted, q_grad, qd_grad, act_grad, force_grad, tau, control, *parameters, *outputs)``.
+    """``apply(settings, wanted, *grads, tau, control, *parameters, *outputs)``, grads of q, qd, act, forces and solved.
 
     The gradients in the first q, qd and act, in tau and control where they are given, and in the parameters that are
     wanted.
@@ -150,6 +154,7 @@ class RolloutGradient(torch.autograd.Function):
         qd_grad: torch.Tensor | None,
         act_grad: torch.Tensor | None,
         force_grad: torch.Tensor | None,
+        solved_grad: torch.Tensor | None,
         tau: torch.Tensor | None,
         control: torch.Tensor | None,
         *values: torch.Tensor,
@@ -161,9 +166,8 @@ class RolloutGradient(torch.autograd.Function):
                 _of_stored(settings, q_grad, trajectory.q),
                 _of_stored(settings, qd_grad, trajectory.qd),
                 wanted,
-                contact_force_grad=None
-                if force_grad is None or trajectory.contact_force is None
-                else _warp(force_grad),
+                contact_force_grad=_of_reading(force_grad, trajectory.contact_force),
+                solved_grad=_of_reading(solved_grad, trajectory.solved),
                 act_grad=None if trajectory.act is None else _of_stored(settings, act_grad, trajectory.act),
                 leave_out_bad_worlds=settings.leave_out_bad_worlds,
             )
@@ -190,14 +194,14 @@ class RolloutGradient(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *arguments: Any) -> tuple:
         """One way back after the other, for a batch of derivatives in the states."""
-        dims = in_dims[2:6]
-        settings, wanted, *seeds = arguments[:6]
-        if any(dim is not None for dim in in_dims[6:]):
+        dims = in_dims[2:7]
+        settings, wanted, *seeds = arguments[:7]
+        if any(dim is not None for dim in in_dims[7:]):
             raise RuntimeError(NO_VMAP)
         found = []
         for number in range(info.batch_size):
             each = [x if dim is None else x.select(dim, number) for x, dim in zip(seeds, dims, strict=True)]
-            found.append(RolloutGradient.apply(settings, wanted, *each, *arguments[6:]))
+            found.append(RolloutGradient.apply(settings, wanted, *each, *arguments[7:]))
         results = tuple(torch.stack(parts) for parts in zip(*found, strict=True))
         return results, (0,) * len(results)
 
@@ -234,12 +238,15 @@ def _returned(settings: Settings, states: wp.array) -> torch.Tensor:
 
 
 def _further(settings: Settings, trajectory: Trajectory, like: torch.Tensor) -> list[torch.Tensor]:
-    """States of actuators and the contact forces of a trajectory; empty where there are none."""
-    act, force = trajectory.act, trajectory.contact_force
-    return [
-        like.new_empty(0) if act is None else _returned(settings, act),
-        like.new_empty(0) if force is None else as_tensor(force),
-    ]
+    """States of actuators and what is read of the steps of a trajectory; empty where there are none."""
+    act, readings = trajectory.act, (trajectory.contact_force, trajectory.solved)
+    first = like.new_empty(0) if act is None else _returned(settings, act)
+    return [first, *(like.new_empty(0) if each is None else as_tensor(each) for each in readings)]
+
+
+def _of_reading(grad: torch.Tensor | None, reading: wp.array | None) -> wp.array | None:
+    """The gradient in what is read of every step, None where nothing is."""
+    return None if grad is None or reading is None else _warp(grad)
 
 
 def _of_stored(settings: Settings, grad: torch.Tensor | None, states: wp.array) -> wp.array | None:

@@ -18,23 +18,26 @@ from sim.torch.robot.robot import Robot
 from sim.torch.sensor_limits import joint_limit, rangefinder, tendon_limit
 from sim.torch.tendon_paths import TendonPaths
 
+GAIN = "accelerations of joints"
 AXES = {f"frame_{axis}_axis": column for column, axis in enumerate("xyz")}
 
 
 class Sensors(torch.nn.Module):
     """The sensors of a model, see :meth:`sim.ModelBuilder.add_sensor`; those of an MJCF file are among them.
 
-    Step t reads the state before it, as MuJoCo's ``sensordata`` after a step does, and the acceleration that leads to
-    the next one, contacts included: the change of velocity over the step's time. Under MuJoCo's law, as there, it is
-    the one before the integrator "euler" takes the damping of joints implicitly. Quaternions are xyzw. An accelerometer
-    and "frame_linear_acceleration" give the acceleration of a frame's origin less gravity, the one along the frame's
-    axes and the other along the world's.
+    Step t reads the state before it, as MuJoCo's ``sensordata`` after a step does, and the acceleration there, contacts
+    included. With hard contact that is the change of velocity over the step's time. Under MuJoCo's law, as there, it is
+    what the law finds before an integrator goes on: :func:`sim.torch.rollout_with_sensors` keeps it. From states alone
+    it is found again for the integrator "euler", which takes the damping of joints implicitly; with the others it is
+    the change of velocity there too. Quaternions are xyzw. An accelerometer and "frame_linear_acceleration" give the
+    acceleration of a frame's origin less gravity, the one along the frame's axes and the other along the world's.
 
     Args:
         simulator: that makes the rollouts; masses are those of its model.
         names: the sensors to read, in this order; None for all but those of forces that the simulator doesn't measure.
 
     Attributes:
+        simulator: as given.
         names: of the sensors.
         slices: where the numbers of each are in a reading.
 
@@ -68,12 +71,18 @@ class Sensors(torch.nn.Module):
                 raise ModelError(
                     f"Sensors: sensor '{name}' measures a force; give the simulator contact_sensors=['{name}']"
                 )
-        self._simulator, self._sensors = simulator, [known[name] for name in self.names]
+        self.simulator, self._sensors = simulator, [known[name] for name in self.names]
         self.slices: dict[str, slice] = {}
         end = 0
         for sensor in self._sensors:
             self.slices[sensor.name] = slice(end, end := end + sensor.numbers)
         self._robot = Robot(simulator.model)
+
+    @property
+    def needs_acceleration(self) -> bool:
+        """Whether a rollout has to keep accelerations for them, since its states don't tell those."""
+        by_acceleration = any(SENSOR_KINDS[sensor.kind].by_acceleration for sensor in self._sensors)
+        return by_acceleration and self.simulator.contact.law == "mujoco"
 
     def forward(
         self,
@@ -81,6 +90,8 @@ class Sensors(torch.nn.Module):
         qd: torch.Tensor,
         control: torch.Tensor | None = None,
         contact_force: torch.Tensor | None = None,
+        acceleration: torch.Tensor | None = None,
+        act: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """All readings of a rollout.
 
@@ -90,18 +101,23 @@ class Sensors(torch.nn.Module):
             control: the inputs [steps, num_worlds, nu], where forces of actuators are read.
             contact_force: the forces [steps, num_worlds, sensors, 3] of :func:`sim.torch.rollout_with_contact_forces`,
                 where those of touch and limits are read.
+            acceleration: of joints at the states before each step [steps, num_worlds, nv], as
+                :func:`sim.torch.rollout_with_sensors` finds it; None to take it from the states.
+            act: states of actuators that have one [steps + 1, num_worlds, na], where their forces are read.
 
         Returns:
             [steps, num_worlds, numbers], in SI units and rad; ``slices`` says what is where.
 
         Raises:
-            ModelError: for fewer than two states, and for missing inputs.
+            ModelError: for fewer than two states, for missing inputs, and for sensors of a joint's force and torque of
+                Runge-Kutta steps without their accelerations.
         """
         if len(q) < 2 or len(qd) != len(q):
             raise ModelError(
                 f"Sensors: q has {len(q)} states and qd {len(qd)}; they take the same number, at least two"
             )
-        motion = _Motion(self._simulator, self._robot.to(q.device), self._sensors, q, qd, control, contact_force)
+        given = (q, qd, control, contact_force, acceleration, act)
+        motion = _Motion(self.simulator, self._robot.to(q.device), self._sensors, *given)
         readings = [motion.read(sensor).clamp(sensor.lower, sensor.upper) for sensor in self._sensors]
         return torch.cat(readings, dim=-1) if readings else q.new_zeros(len(q) - 1, q.shape[1], 0)
 
@@ -118,11 +134,16 @@ class _Motion:
         qd: torch.Tensor,
         control: torch.Tensor | None,
         contact_force: torch.Tensor | None,
+        acceleration: torch.Tensor | None,
+        act: torch.Tensor | None,
     ):
         self.simulator, self.model, self.robot = simulator, simulator.model, robot
         self.states, self.rates, self.control, self.contact_force = q, qd, control, contact_force
+        self.act = act
         self.q, self.qd = q[:-1], qd[:-1]
         self._kept: dict[str, torch.Tensor] = {}
+        if acceleration is not None:
+            self._kept[GAIN] = acceleration
         self._paths: tuple[torch.Tensor, torch.Tensor] | None = None
         of_frames = [sensor for sensor in sensors if SENSOR_KINDS[sensor.kind].of == FRAME]
         names = {name for sensor in of_frames for name in (sensor.target, sensor.reference)} - {WORLD}
@@ -182,6 +203,11 @@ class _Motion:
         found = self.contact_force[:, :, self.simulator.contact_sensors.index(sensor.name)]
         if SENSOR_KINDS[sensor.kind].numbers == 1:
             return found[..., :1]
+        if self.simulator.integrator == "rk4" and GAIN not in self._kept:
+            raise ModelError(
+                f"Sensors: sensor '{sensor.name}' goes by an acceleration that the states of Runge-Kutta steps don't "
+                "tell; read it by rollout_with_sensors"
+            )
         return self._seen(sensor.target, self._moving(sensor) - found)
 
     def _moving(self, sensor: Sensor) -> torch.Tensor:
@@ -229,7 +255,7 @@ class _Motion:
     def _forces(self) -> torch.Tensor:
         if self.control is None:
             raise ModelError("Sensors: forces of actuators are read, which need the inputs of the rollout, control")
-        given = (self.simulator, self.states, self.rates, self.control)
+        given = (self.simulator, self.states, self.rates, self.control, self.act)
         return self._once("forces", lambda: forces_of_actuators(*given, self._tendons()))
 
     def _actuator_force(self, sensor: Sensor) -> torch.Tensor:
@@ -290,7 +316,7 @@ class _Motion:
         return times[:, None, None].expand(*self.q.shape[:2], 1)
 
     def _gain(self) -> torch.Tensor:
-        """Accelerations of joints: under MuJoCo's law those before Euler's method takes damping implicitly."""
+        """Accelerations of joints: given, or from states those before Euler's method takes damping implicitly."""
 
         def make() -> torch.Tensor:
             change = torch.diff(self.rates, dim=0)
@@ -306,7 +332,7 @@ class _Motion:
                 mass = mass + slope.mT @ (armature[..., None] * slope)
             return gain + torch.linalg.solve(mass, (damping * change)[..., None])[..., 0]
 
-        return self._once("accelerations of joints", make)
+        return self._once(GAIN, make)
 
     # ---- frames ------------------------------------------------------------------------------------------------
 

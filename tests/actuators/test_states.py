@@ -235,8 +235,11 @@ def test_states_are_not_lost_silently():
     builder.add_actuator("hinge", dynamics="integrator")
     simulator = sim.Simulator(builder.finalize("float64"), 0.01, device="cpu")
     assert "act [1, 1]" in repr(simulator.initial_state())
-    with pytest.raises(sim.ModelError, match=r"actuator 'hinge' has a state.*filter its input"):
-        sim.torch.actuator_forces(simulator, torch.zeros(2, 1, 1), torch.zeros(2, 1, 1), torch.zeros(1, 1, 1))
+    states = torch.zeros(2, 1, 1, dtype=torch.float64)
+    with pytest.raises(sim.ModelError, match=r"'hinge' has a state; give act .* 2 states, here none"):
+        sim.torch.actuator_forces(simulator, states, states, states[:1])
+    with pytest.raises(sim.ModelError, match=r"'hinge' has a state; give act .* 2 states, here 1 states"):
+        sim.torch.JointForces(simulator)(states, states, control=states[:1], act=states[:1])
     with pytest.raises(sim.ModelError, match="act has shape"):
         simulator.state([0.0], act=[0.0, 1.0])
     plain = sim.Simulator(hinge().finalize("float64"), 0.01, device="cpu")
@@ -244,12 +247,40 @@ def test_states_are_not_lost_silently():
         plain.state([0.0], act=[0.0])
 
 
-def test_joint_forces_refuse_them():
-    builder = hinge()
-    builder.add_actuator("hinge", dynamics="integrator")
-    simulator = sim.Simulator(builder.finalize("float64"), 0.01, device="cpu")
-    with pytest.raises(sim.ModelError, match=r"JointForces: actuator 'hinge' has a state, which isn't carried here"):
-        sim.torch.JointForces(simulator)
+@pytest.mark.filterwarnings("ignore::sim.MJCFWarning")
+@pytest.mark.parametrize("integrator", ["Euler", "implicit", "implicitfast", "RK4"])
+def test_forces_are_those_of_mujoco(tmp_path, integrator):
+    """Of actuators and, of Euler's steps, on joints; sensors read them too, with gradients in states and inputs."""
+    load(tmp_path, integrator)
+    path = tmp_path / "states.xml"
+    names = ("integrator", "motor", "filter", "exact", "pull", "intvelocity", "cylinder")
+    sensors = "".join(f'<actuatorfrc name="force of {name}" actuator="{name}"/>' for name in names)
+    path.write_text(path.read_text().replace("</mujoco>", f"<sensor>{sensors}</sensor></mujoco>"))
+    model, peer = sim.load(path, dtype="float64"), mujoco.MjModel.from_xml_path(str(path))
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu")
+    rng, data, steps = np.random.default_rng(3), mujoco.MjData(peer), 10
+    data.qpos[:], data.qvel[:], data.act[:] = 0.3 * rng.normal(size=3), rng.normal(size=3), 0.15 * rng.normal(size=6)
+    control = rng.normal(size=(steps, 1, 7))
+    q, qd, act = (torch.tensor(each[None]) for each in (data.qpos, data.qvel, data.act))
+    theirs, on_joints = [], []
+    for given in control[:, 0]:
+        data.ctrl = given
+        mujoco.mj_step(peer, data)
+        theirs.append(data.sensordata.copy())
+        on_joints.append(data.qfrc_actuator.copy())
+    reading = sim.torch.Sensors(simulator)
+    given = torch.tensor(control)
+    *states, found = sim.torch.rollout_with_sensors(reading, q, qd, control=given, act=act)
+    np.testing.assert_allclose(found[:, 0].numpy(), theirs, atol=1e-10 * np.abs(theirs).max())
+    if integrator == "Euler":
+        parts = sim.torch.JointForces(simulator)(*states[:2], control=given, act=states[2])
+        np.testing.assert_allclose(parts.actuators[:, 0].numpy(), on_joints, atol=1e-10 * np.abs(on_joints).max())
+    weights = torch.tensor(rng.normal(size=(3, 1, 7)))
+
+    def loss(given, act):
+        return (weights * sim.torch.rollout_with_sensors(reading, q, qd, control=given, act=act)[-1]).sum()
+
+    torch.autograd.gradcheck(loss, (given[:3].requires_grad_(), act.requires_grad_()), eps=1e-6, atol=1e-6)
 
 
 def test_muscles_are_left_out_by_name(tmp_path):

@@ -200,10 +200,22 @@ def test_tilted_hull_has_its_deepest_vertex():
     np.testing.assert_allclose(bench.evaluate(slots)["distance"].min(), vertices[:, 2].min() + 0.299, atol=1e-14)
 
 
+@pytest.mark.parametrize("tilt", [0.0, 5e-5, 5e-3])
+def test_hull_with_bevelled_edges_lies_on_its_face(tilt):
+    """The corners of the face, not those of the bevels around it, which are farther out and within the margin too."""
+    rims = [np.column_stack([SQUARE * half, np.full(4, z)]) for half, z in ((0.19, -0.1), (0.2, -0.09), (0.2, 0.1))]
+    bench = Bench((PLANE, CONVEX), 1, fixed=0, mesh=hull_mesh(np.concatenate(rims)))
+    place(bench, 1, (0.0, 0.0, 0.099), Rotation.from_rotvec((0.6 * tilt, 0.8 * tilt, 0.0)))
+    slots = bench.detect(0.02)
+    points = bench.evaluate(slots)["point"][:, 0]
+    assert slots.count.numpy()[0] == 4
+    np.testing.assert_allclose(np.abs(points[:, :2]), 0.19, atol=0.2 * tilt + 1e-12)
+
+
 def test_collinear_vertices_within_margin_are_cut_down_to_the_outer_two():
     points = np.concatenate(
         [
-            np.column_stack([np.linspace(-1, 1, 7), np.zeros(7), -1.0 + 0.01 * np.linspace(-1, 1, 7) ** 2]),
+            np.column_stack([np.linspace(-1, 1, 7), np.zeros(7), -1.0 + 0.005 * np.linspace(-1, 1, 7) ** 2]),
             prism(4) * (1, 1, 0.2),
         ]
     )

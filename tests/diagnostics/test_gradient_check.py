@@ -8,7 +8,7 @@ from scenes.physics import standing
 from sim.diagnostics.finite_differences import Differences, Direction
 from sim.diagnostics.gradient_check import judge
 from sim.diagnostics.gradient_entries import Entry, entries
-from sim.simulation.trajectory import Gradients
+from sim.simulation.gradients import Gradients
 from tests.contact.test_gradients import arm_and_ball
 from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 

@@ -186,8 +186,11 @@ def test_they_come_back_from_mjcf(tmp_path):
     np.testing.assert_allclose(theirs[0], theirs[1], atol=1e-9 * np.abs(theirs[0]).max())
 
 
-def test_runge_kutta_is_refused(tmp_path):
-    """Its steps have no acceleration of one state."""
-    _, model, _, _ = scene(tmp_path)
-    with pytest.raises(sim.ModelError, match="'rk4' doesn't tell the acceleration.*force sensor 'ankle force'"):
-        sim.Simulator(model, 0.002, contact_sensors=["ankle force"], integrator="rk4")
+def test_runge_kutta_needs_its_accelerations(tmp_path):
+    """Its states don't tell that of one state."""
+    _, model, q, qd = scene(tmp_path)
+    simulator = sim.Simulator(
+        model, 0.002, contact=sim.ContactOptions(law="mujoco"), contact_sensors=NAMES, integrator="rk4"
+    )
+    with pytest.raises(sim.ModelError, match="'hip force' goes by an acceleration.*rollout_with_sensors"):
+        readings(simulator, torch.tensor(q), torch.tensor(qd), 2)

@@ -22,6 +22,8 @@ UPPER = 2
 # Where such axes cross, the distance at those ends exceeds the least one by at most (0.01 l)^2 / (2 d), with l the
 # distance from the crossing to the end and d the distance of the axes.
 PARALLEL_SINE_SQUARED = 1.0e-4
+# The same of MuJoCo's law. Axes that cross at a larger angle have one contact there, which moves fast.
+MUJOCO_PARALLEL_SINE_SQUARED = 1.0e-8
 
 
 @functools.cache
@@ -117,13 +119,16 @@ def capsule_functions(scalar: Any) -> SimpleNamespace:
         return 3 * mode_of(place_a, half_a) + mode_b
 
     @wp.func
-    def capsule_capsule_features(pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3):
-        """Features 3 * mode on a + mode on b: both ends of the overlap of parallel capsules, else the closest places."""
+    def capsule_capsule_features(pose_a: transform, size_a: vec3, pose_b: transform, size_b: vec3, parallel: scalar):
+        """Features 3 * mode on a + mode on b: both ends of the overlap of parallel capsules, else the closest places.
+
+        ``parallel`` is the squared sine between their axes below which they are.
+        """
         axis_a = axis(pose_a)
         axis_b = axis(pose_b)
         delta = wp.transform_get_translation(pose_b) - wp.transform_get_translation(pose_a)
         features = wp.vec2i(-1, -1)
-        if wp.length_sq(wp.cross(axis_a, axis_b)) < scalar(PARALLEL_SINE_SQUARED):
+        if wp.length_sq(wp.cross(axis_a, axis_b)) < parallel:
             features = overlap_features(wp.dot(delta, axis_a), wp.dot(axis_a, axis_b), size_a[1], size_b[1])
         if features[0] < 0:
             features = wp.vec2i(closest_feature(delta, axis_a, axis_b, size_a[1], size_b[1]), -1)

@@ -133,7 +133,7 @@ def closed_form_functions(scalar: Any, kernels: str) -> SimpleNamespace:
                 if kind == wp.static(pair_kind(PLANE, CYLINDER)):
                     features = cylinders.rim_features(pose_b, plane.plane_normal(pose_a))
                 elif kind == wp.static(pair_kind(CAPSULE, CAPSULE)):
-                    both = capsules.capsule_capsule_features(pose_a, size_a, pose_b, size_b)
+                    both = capsules.capsule_capsule_features(pose_a, size_a, pose_b, size_b, geometries.parallel)
                     features = wp.vec4i(both[0], both[1], -1, -1)
             return features
 

@@ -8,6 +8,11 @@ import warp as wp
 
 from warp_kernels.types import warp_types
 
+# Vertices of the face on which a body lies bear it, those of bevelled or rounded edges around it don't, however far out
+# they are. So the next vertex is first looked for among those that rise from the deepest one by no more than these shares
+# of the way there, seen along the normal: a body that lies flat, one that is tilted by half a degree, any other.
+SLOPES = (1.0e-4, 1.0e-2, 1.0e30)
+
 
 @functools.cache
 def hull_functions(scalar: Any) -> SimpleNamespace:
@@ -18,6 +23,7 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
     """
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
+    slopes = vec3(*SLOPES)
 
     @wp.func
     def vertex(hull: wp.array(dtype=vec3), start: int, scale: vec3, index: int):
@@ -57,6 +63,15 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
         )
 
     @wp.func
+    def is_candidate(stage: int, v: vec3, chosen: mat33, normal: vec3, height: scalar, margin: scalar, slope: scalar):
+        """Whether a vertex is within the margin, and after the first stage no steeper than the slope from the first."""
+        if stage > 0:
+            way = v - chosen[0]
+            if wp.dot(normal, way) > slope * wp.length(across(way, normal)):
+                return False
+        return wp.dot(normal, v) + height < margin
+
+    @wp.func
     def best_vertex(
         stage: int,
         hull: wp.array(dtype=vec3),
@@ -67,8 +82,10 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
         normal: vec3,
         height: scalar,
         margin: scalar,
+        slope: scalar,
     ):
-        """The first vertex within the margin whose score is as good as the best; -1 if none adds anything.
+        """The first vertex within the margin whose score is as good as the best; -1 if none adds anything. Those that
+        rise more steeply than the slope from the first chosen one aren't looked at.
 
         "As good" leaves room for rounding (1e-6 m of depth, a thousandth of the others): the vertices of a resting
         face are equally deep, and the choice among them should stay the same from step to step.
@@ -76,7 +93,7 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
         best = scalar(-1.0e30)
         for k in range(end - start):
             v = vertex(hull, start, scale, k)
-            if wp.dot(normal, v) + height < margin:
+            if is_candidate(stage, v, chosen, normal, height, margin, slope):
                 best = wp.max(best, score(stage, v, chosen, normal, height))
         enough = best - scalar(1.0e-6)
         if stage > 0:
@@ -87,7 +104,7 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
         for k in range(end - start):
             v = vertex(hull, start, scale, k)
             if result < 0:
-                if wp.dot(normal, v) + height < margin:
+                if is_candidate(stage, v, chosen, normal, height, margin, slope):
                     if score(stage, v, chosen, normal, height) >= enough:
                         result = k
         return result
@@ -96,11 +113,17 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
     def spread_vertices(
         hull: wp.array(dtype=vec3), start: int, end: int, scale: vec3, normal: vec3, height: scalar, margin: scalar
     ):
-        """Four vertices (or three) of many within the margin: the deepest, then those that span most area."""
+        """Four vertices (or three) of many within the margin: the deepest, then those that span most area, first of those
+        that lie in one plane with it.
+        """
         chosen = mat33()
         features = wp.vec4i(-1, -1, -1, -1)
         for stage in range(4):
-            index = best_vertex(stage, hull, start, end, scale, chosen, normal, height, margin)
+            index = wp.int32(-1)
+            for attempt in range(wp.static(len(SLOPES))):
+                if index < 0:
+                    slope = slopes[attempt]
+                    index = best_vertex(stage, hull, start, end, scale, chosen, normal, height, margin, slope)
             features[stage] = index
             if index < 0:
                 return features

@@ -53,6 +53,7 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
             hull_vertices: vertices of all convex meshes, unscaled, in their geometry's frame [m].
             hull_radius: distance of the farthest hull vertex from the geometry's origin, unscaled [num_geometries], m.
             field_shape: of a heightfield the place of its first height, its rows and its columns [num_geometries].
+            parallel: squared sine between the axes of capsules below which they touch as parallel ones.
         """
 
         link: wp.array(dtype=wp.int32)
@@ -62,6 +63,7 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
         hull_vertices: wp.array(dtype=vec3)
         hull_radius: wp.array(dtype=scalar)
         field_shape: wp.array(dtype=wp.vec3i)
+        parallel: scalar
 
     @wp.struct
     class PackedShapes:

@@ -17,6 +17,7 @@ class SensorKind:
         relative: whether it may measure in another frame.
         mjcf: its name in MJCF files.
         by_forces: whether it measures forces of constraints, which states don't tell.
+        by_acceleration: whether it measures what goes by accelerations.
     """
 
     of: str
@@ -24,6 +25,7 @@ class SensorKind:
     mjcf: str
     relative: bool = False
     by_forces: bool = False
+    by_acceleration: bool = False
 
 
 # The zones of touch sensors, and how many numbers their sizes have.
@@ -54,16 +56,16 @@ SENSOR_KINDS = {
     "frame_z_axis": SensorKind(FRAME, 3, "framezaxis", relative=True),
     "frame_linear_velocity": SensorKind(FRAME, 3, "framelinvel", relative=True),
     "frame_angular_velocity": SensorKind(FRAME, 3, "frameangvel", relative=True),
-    "frame_linear_acceleration": SensorKind(FRAME, 3, "framelinacc"),
-    "frame_angular_acceleration": SensorKind(FRAME, 3, "frameangacc"),
-    "accelerometer": SensorKind(FRAME, 3, "accelerometer"),
+    "frame_linear_acceleration": SensorKind(FRAME, 3, "framelinacc", by_acceleration=True),
+    "frame_angular_acceleration": SensorKind(FRAME, 3, "frameangacc", by_acceleration=True),
+    "accelerometer": SensorKind(FRAME, 3, "accelerometer", by_acceleration=True),
     "gyro": SensorKind(FRAME, 3, "gyro"),
     "velocimeter": SensorKind(FRAME, 3, "velocimeter"),
     "magnetometer": SensorKind(FRAME, 3, "magnetometer"),
     "rangefinder": SensorKind(FRAME, 1, "rangefinder"),
     "touch": SensorKind(FRAME, 1, "touch", by_forces=True),
-    "force": SensorKind(FRAME, 3, "force", by_forces=True),
-    "torque": SensorKind(FRAME, 3, "torque", by_forces=True),
+    "force": SensorKind(FRAME, 3, "force", by_forces=True, by_acceleration=True),
+    "torque": SensorKind(FRAME, 3, "torque", by_forces=True, by_acceleration=True),
     "subtree_com": SensorKind(LINK, 3, "subtreecom"),
     "subtree_linear_velocity": SensorKind(LINK, 3, "subtreelinvel"),
     "subtree_angular_momentum": SensorKind(LINK, 3, "subtreeangmom"),

@@ -42,7 +42,7 @@ def collision_model(
     """How pairs are found: those of a crowd by a grid, unless MuJoCo's law or Gauss-Seidel needs them listed."""
     if is_crowd(model) and contact.law == "hard" and contact.solver == "newton":
         return GridCollision(model, device, sensed, contact.margin)
-    return CollisionModel(model, device, sensed)
+    return CollisionModel(model, device, sensed, contact.law)
 
 
 class GridCollision(CollisionModel):
@@ -58,7 +58,7 @@ class GridCollision(CollisionModel):
     by_grid = True
 
     def __init__(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], margin: float):
-        self._share(model, device, sensed)
+        self._share(model, device, sensed, law="hard")
         self._scalar = model.scalar
         self._structs = grid_structs(model.scalar)
         members = [index for index, geometry in enumerate(model.geometries) if geometry.collides]

@@ -16,6 +16,7 @@ from sim.model.triangles.elements import MeshElements
 from sim.simulation.stepping.force_sensors import force_sensors
 from sim.simulation.stepping.pair_friction import friction_rules
 from warp_kernels import types as codes
+from warp_kernels.collision.capsules import MUJOCO_PARALLEL_SINE_SQUARED, PARALLEL_SINE_SQUARED
 from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.collision.field.hull.contact import EDGE_KINDS
 from warp_kernels.collision.near import WORD
@@ -127,6 +128,8 @@ class CollisionModel:
         by_grid: whether the pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
         cells, near_pairs: the working arrays of a shard where they are.
 
+    ``law`` is that of contact, which decides whether capsules count as parallel.
+
     Raises:
         ModelError: see :func:`candidate_pairs`; for a convex mesh on a heightfield that both are so fine that their
             features can't be numbered, naming both.
@@ -136,9 +139,11 @@ class CollisionModel:
     cells: Any
     near_pairs: Any
 
-    def __init__(self, model: Model, device: wp.DeviceLike = None, sensed: Sequence[int | str] = ()):
+    def __init__(
+        self, model: Model, device: wp.DeviceLike = None, sensed: Sequence[int | str] = (), law: str | None = "hard"
+    ):
         pair_a, pair_b = candidate_pairs(model)
-        self._share(model, device, sensed)
+        self._share(model, device, sensed, law)
         self.num_pairs = len(pair_a)
         self.pair_a, self.pair_b = self._integers(pair_a), self._integers(pair_b)
         rules, stated = friction_rules(model, zip(pair_a.tolist(), pair_b.tolist(), strict=True))
@@ -163,7 +168,7 @@ class CollisionModel:
         """The collision arrays of a shard: these, which all shards share."""
         return self
 
-    def _share(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str]) -> None:
+    def _share(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], law: str | None) -> None:
         """What doesn't depend on the pairs."""
         self._device = device
         self.num_sensors = len(sensed)
@@ -174,7 +179,7 @@ class CollisionModel:
         self.force_sensors = force_sensors(model, sensed, device)
         self.sensor = self._integers(sensor)
         self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
-        self.geometries = self._geometries(model)
+        self.geometries = self._geometries(model, law)
 
     def _set_types(self, types: Iterable[tuple[int, int]]) -> None:
         """Note what depends on the types of all pairs."""
@@ -194,7 +199,8 @@ class CollisionModel:
         self.packed = self._pack(model, shapes)
         self.triangles = self._triangles(model, elements)
 
-    def _geometries(self, model: Model) -> Any:
+    def _geometries(self, model: Model, law: str | None) -> Any:
+        parallel = MUJOCO_PARALLEL_SINE_SQUARED if law == "mujoco" else PARALLEL_SINE_SQUARED
         hulls = [_hull(geometry) for geometry in model.geometries]
         radii = [np.linalg.norm(hull, axis=1).max(initial=0.0) for hull in hulls]
         return fill(
@@ -206,6 +212,7 @@ class CollisionModel:
             hull_vertices=self._array(np.concatenate([np.zeros((0, 3)), *hulls]), codes.warp_types(model.scalar).vec3),
             hull_radius=self._array(radii, model.scalar),
             field_shape=self._array(_field_shapes(model), wp.vec3i),
+            parallel=model.scalar(parallel),
         )
 
     def _pack(self, model: Model, shapes: PackedShapes) -> Any:

@@ -72,11 +72,13 @@ class Step(Workspace):
         self.activations.store(self)
         if self.warm:
             self._launch(kernels.store_impulses, self._every_constraint)
-        self._store_forces()
+        self._store_readings()
         self._launch(kernels.move_cursor, 1, by=1)
 
-    def _store_forces(self) -> None:
-        """Write the forces of the step at the cursor."""
+    def _store_readings(self) -> None:
+        """Write the forces of the step at the cursor, and the velocities that sensors take their accelerations from."""
+        if self.accelerating:
+            self._launch(checkpoint_kernels(self.scalar).store_solved, self.num_worlds)
         if self.num_sensors:
             self._launch(contact_force_kernels(self.scalar).store_contact_forces, self.num_worlds)
         if self.force_sensors.kind.shape[0]:

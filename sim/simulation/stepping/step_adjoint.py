@@ -287,6 +287,7 @@ class DifferentiableStep(Step):
             self._launch(bounce.path_adjoint, self.num_worlds)
         if self.by_mujoco:
             self._damping_adjoint()
+        self._solved_adjoint()
         along = impulse_group_kernels(self.scalar, self.groups.lanes)
         if self.factored_together:
             self._launch_groups(along.begin_weights, self.groups.num_groups)
@@ -331,6 +332,11 @@ class DifferentiableStep(Step):
         if self.force_sensors.kind.shape[0]:
             self._launch(force_sensor_kernels(self.scalar).sensor_force_adjoint, self.num_worlds)
             self._launch(wrench_sensor_kernels(self.scalar).wrench_adjoint, self.num_worlds)
+
+    def _solved_adjoint(self) -> None:
+        """Add to the adjoint of qd_solved what sensors read of it."""
+        if self.accelerating:
+            self._launch(checkpoint_kernels(self.scalar).add_solved_adjoint, self.num_worlds)
 
     def _damping_adjoint(self) -> None:
         """From the adjoint of qd_next to that of qd_solved; damping_weight is kept for what reaches M and D."""

@@ -9,6 +9,7 @@ from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch, loops_over_contacts, threads_of_world
 from sim.arrays.structs import fill
 from sim.model.model import Model
+from sim.model.sensors.kinds import SENSOR_KINDS
 from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel
@@ -318,6 +319,11 @@ class Workspace(SolverChoice):
     def force_sensors(self) -> Any:
         """The sensors among those that measure them."""
         return self.collision.force_sensors
+
+    @property
+    def accelerating(self) -> bool:
+        """Whether the model has sensors of accelerations that differ from the change of velocity in a step."""
+        return self.by_mujoco and any(SENSOR_KINDS[sensor.kind].by_acceleration for sensor in self.model.sensors)
 
     @property
     def warm(self) -> bool:

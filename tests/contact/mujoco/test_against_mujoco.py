@@ -98,3 +98,32 @@ def test_a_ball_on_the_ground_sinks_in_as_the_impedance_says():
     end = simulator.rollout(simulator.initial_state(), steps=2000).final_state.q.numpy()[0, 2]
     stiffness = 1.0 / (0.8 * 0.02) ** 2
     np.testing.assert_allclose(0.1 - end, (1.0 - 0.8) * 9.81 / 0.8 / (stiffness * 0.8), rtol=1e-9)
+
+
+RODS = """
+<mujoco>
+  <option timestep="0.002" tolerance="0"/>
+  <worldbody>
+    <body name="lower"><geom type="capsule" size="0.03 0.3" zaxis="1 0 0" mass="1"/><freejoint/></body>
+    <body name="upper" pos="0 0.002 0.0599"><freejoint/>
+      <geom type="capsule" size="0.03 0.25" zaxis="1 {slope} 0" mass="1"/></body>
+  </worldbody>
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize("slope", [0.0, 5e-5, 2e-4, 1e-3, 0.005, 0.1])
+def test_rods_that_are_almost_parallel(tmp_path, slope):
+    """Two contacts of axes that are parallel, one of those that cross, at however small an angle."""
+    path = tmp_path / "rods.xml"
+    path.write_text(RODS.format(slope=slope))
+    peer, model = mujoco.MjModel.from_xml_path(str(path)), sim.load(path, dtype="float64")
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu")
+    data = mujoco.MjData(peer)
+    data.qvel[2], data.qvel[8], data.qvel[3:6] = 0.3, -0.2, (0.4, -0.5, 0.3)
+    state = simulator.state(*sim.from_mujoco(model, data.qpos, data.qvel))
+    trajectory = simulator.rollout(state, steps=1)
+    mujoco.mj_step(peer, data)
+    assert data.ncon == (2 if slope < 1e-4 else 1)
+    _, qvel = sim.to_mujoco(model, trajectory.q.numpy()[1, 0], trajectory.qd.numpy()[1, 0])
+    np.testing.assert_allclose(qvel, data.qvel, atol=1e-9)

@@ -137,7 +137,7 @@ class RungeKuttaStep(DifferentiableStep):
         if number < KEPT_STAGES:
             self._launch(checkpoint_kernels(self.scalar).store_stage, self.num_worlds, number=number)
         if number == 0:
-            super()._store_forces()
+            super()._store_readings()
         self._keep_stage(number)
 
     def _recall_stage(self, number: int) -> None:
@@ -173,13 +173,18 @@ class RungeKuttaStep(DifferentiableStep):
                 self._go_to_stage(number)
             tape.backward()
 
-    def _store_forces(self) -> None:
+    def _store_readings(self) -> None:
         """Nothing: the first stage has written its own, which MuJoCo's sensors show too."""
 
     def _force_adjoint(self) -> None:
         """Of the first stage, whose forces are stored."""
         if self._going_back_on == 0:
             super()._force_adjoint()
+
+    def _solved_adjoint(self) -> None:
+        """Of the first stage, whose velocities are stored."""
+        if self._going_back_on == 0:
+            super()._solved_adjoint()
 
     def _damp(self) -> None:
         """Nothing: damping is among the forces."""

@@ -1,11 +1,46 @@
-"""How large the derivative of a loss is in every state on the way back through a rollout."""
+"""What a way back through a rollout finds: gradients of a loss, and how large its derivative is in every state."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import warp as wp
 
 LINES = 20
 BAR = 40
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Gradients of a loss through a trajectory.
+
+    Attributes:
+        q: of the first state's coordinates [num_worlds, nq], ambient; tangent to the unit sphere for quaternions.
+        qd: of its velocities [num_worlds, nv].
+        tau: of the joint forces [steps, num_worlds, nv]; None where there were none.
+        control: of the actuators' inputs [steps, num_worlds, nu]; None where there were none.
+        parameters: of the parameters asked for, each in the shape of its value; shared ones summed over all worlds.
+        impulses: of those that the first step began with [num_worlds, max_constraints, 3]; None without a warm start.
+        act: of the first states of actuators [num_worlds, na]; None where there are none.
+
+    Example:
+        >>> import numpy as np
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf", self_collision=False)
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> trajectory = simulator.rollout(simulator.initial_state(), np.zeros((10, 1, model.nv)))
+        >>> gradients = trajectory.backward(np.ones((1, model.nq)), parameters=["mass"])
+        >>> gradients.tau.shape, gradients.parameters["mass"].shape
+        ((10, 1, 7), (7,))
+    """
+
+    q: wp.array
+    qd: wp.array
+    tau: wp.array | None
+    control: wp.array | None
+    parameters: dict[str, Any]
+    impulses: wp.array | None = None
+    act: wp.array | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,160 @@
+"""Sensors of accelerations and of what goes by them: beside MuJoCo's with all integrators, and their gradients."""
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+import sim
+from tests.importers.mjcf_zoo import load_quietly
+
+XML = """
+<mujoco>
+  <option timestep="0.004" tolerance="0" iterations="200" integrator="{integrator}"/>
+  <worldbody>
+    <geom name="floor" type="plane" size="5 5 1" friction="0.6"/>
+    <body name="base" pos="0.3 -0.2 0.1"><freejoint/>
+      <geom name="trunk" type="box" size="0.2 0.1 0.05" mass="3"/>
+      <site name="head" pos="0.1 0.02 0.05" euler="10 20 30"/>
+      <body name="arm" pos="0.1 0 0.05" euler="0 15 0">
+        <joint name="shoulder" axis="0 1 0.2" damping="0.8" armature="0.01"/>
+        <geom type="capsule" fromto="0 0 0 0 0 0.2" size="0.03" mass="0.5" contype="0" conaffinity="0"/>
+        <site name="shoulder" pos="0.01 -0.02 0.03" euler="30 -20 50"/>
+        <body name="hand" pos="0 0 0.2"><joint name="wrist" axis="1 0.3 0" damping="0.3"/>
+          <geom type="box" size="0.06 0.02 0.03" pos="0.03 0 0" mass="0.3" contype="0" conaffinity="0"/>
+          <site name="hand" pos="0.02 0.01 -0.01" euler="-15 40 5"/></body>
+      </body>
+    </body>
+  </worldbody>
+  <tendon><fixed name="strap" armature="0.02"><joint joint="shoulder" coef="1"/>
+    <joint joint="wrist" coef="-0.6"/></fixed></tendon>
+  <actuator><position joint="shoulder" kp="20" kv="3"/><velocity joint="wrist" kv="1.5"/></actuator>
+  <sensor>
+    <accelerometer name="imu" site="head"/> <accelerometer name="hand imu" site="hand"/>
+    <framelinacc name="linear" objtype="site" objname="hand"/>
+    <frameangacc name="angular" objtype="body" objname="arm"/>
+    <force name="force" site="shoulder"/> <torque name="torque" site="hand"/> <gyro name="gyro" site="hand"/>
+  </sensor>
+</mujoco>
+"""
+INTEGRATORS = ("Euler", "RK4", "implicit", "implicitfast")
+MEASURED = ["force", "torque"]
+STEPS = 40
+
+
+def scene(folder, integrator):
+    """A box that lands on the floor, spins and waves."""
+    path = folder / "scene.xml"
+    path.write_text(XML.format(integrator=integrator))
+    model = load_quietly(path)
+    q = model.q0.copy()
+    q[2] = 0.0505
+    q[-2:] = (0.3, -0.4)
+    qd = 0.3 * np.cos(1.7 * np.arange(model.nv))
+    qd[-2:] = (2.0, -3.0)
+    return path, model, q, qd
+
+
+def inputs(steps):
+    return np.random.default_rng(1).uniform(-1.0, 1.0, (steps, 1, 2))
+
+
+def sensors_of(model, **options):
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu", contact_sensors=MEASURED, **options)
+    return sim.torch.Sensors(simulator)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_readings_beside_mujoco(tmp_path, integrator):
+    path, model, q, qd = scene(tmp_path, integrator)
+    peer = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(peer)
+    data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
+    theirs, touching = [], set()
+    for control in inputs(STEPS)[:, 0]:
+        data.ctrl = control
+        mujoco.mj_step(peer, data)
+        theirs.append(data.sensordata.copy())
+        touching.add(int(data.ncon))
+    assert {0, 4} <= touching
+    sensors, control = sensors_of(model), torch.tensor(inputs(STEPS))
+    given = torch.tensor(q[None]), torch.tensor(qd[None])
+    *states, found = sim.torch.rollout_with_sensors(sensors, *given, control=control)
+    np.testing.assert_allclose(found[:, 0].numpy(), theirs, atol=1e-8 * np.abs(theirs).max())
+    # From the states alone they are the same where the integrator is Euler's, else those of a whole step.
+    if integrator == "Euler":
+        *_, force = sim.torch.rollout_with_contact_forces(sensors.simulator, *given, control=control)
+        again = sensors(*states, control, force)
+        np.testing.assert_allclose(again[:, 0].numpy(), theirs, atol=1e-8 * np.abs(theirs).max())
+    else:
+        whole = sim.torch.Sensors(sensors.simulator, ["hand imu"])(*states, control)[:, 0].numpy()
+        assert np.abs(whole - np.array(theirs)[:, 3:6]).max() > 1e-3 * np.abs(theirs).max()
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_gradients(tmp_path, integrator):
+    """In states and inputs, over three steps in which corners stick, slide and leave the floor."""
+    _, model, q, qd = scene(tmp_path, integrator)
+    sensors = sensors_of(model)
+    weights = torch.tensor(np.random.default_rng(0).normal(size=(3, 1, 21)))
+
+    def loss(q, qd, control):
+        *states, readings = sim.torch.rollout_with_sensors(sensors, q[None], qd[None], control=control)
+        return (weights * readings).sum() + states[0][-1].sum()
+
+    given = [torch.tensor(x, requires_grad=True) for x in (q, qd, inputs(3))]
+    found = torch.autograd.grad(loss(*given), given)
+    step = 1e-6
+    with torch.no_grad():
+        base, rate, control = (x.detach() for x in given)
+        by_rate = [
+            float(loss(base, rate + step * e, control) - loss(base, rate - step * e, control)) / (2 * step)
+            for e in torch.eye(model.nv).double()
+        ]
+        by_input = []
+        for e in torch.eye(control.numel()).double():
+            change = step * e.reshape(control.shape)
+            by_input.append(float(loss(base, rate, control + change) - loss(base, rate, control - change)) / (2 * step))
+        by_place, along = [], []
+        for e in np.eye(model.nv):
+            up, down = (
+                torch.tensor(sim.integrate(model, q[None], sign * step * e[None], 1.0).numpy()[0]) for sign in (1, -1)
+            )
+            by_place.append(float(loss(up, rate, control) - loss(down, rate, control)) / (2 * step))
+            along.append(float((up - down) @ found[0]) / (2 * step))
+    for value, expected in ((along, by_place), (found[1].numpy(), by_rate), (found[2].numpy().ravel(), by_input)):
+        assert np.abs(expected).max() > 1.0
+        np.testing.assert_allclose(value, expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_gradient_in_a_parameter_with_other_worlds_gone_bad(tmp_path, integrator):
+    """What a bad world reads adds nothing."""
+    _, model, q, qd = scene(tmp_path, integrator)
+    worlds = 3
+    sensors = sensors_of(model, num_worlds=worlds)
+    start, rate = (torch.tensor(np.tile(x, (worlds, 1))) for x in (q, qd))
+    rate[1] = torch.nan
+    rate.requires_grad = True
+    with pytest.warns(sim.NotFiniteWarning):
+        *_, readings = sim.torch.rollout_with_sensors(sensors, start, rate, steps=3, leave_out_bad_worlds=True)
+    readings[:, [0, 2]].sum().backward()
+    assert rate.grad[1].abs().max() == 0.0
+    single = sensors_of(model)
+    alone = torch.tensor(qd[None], requires_grad=True)
+    *_, expected = sim.torch.rollout_with_sensors(single, start[:1], alone, steps=3)
+    expected.sum().backward()
+    for world in (0, 2):
+        np.testing.assert_allclose(readings[:, world].detach(), expected[:, 0].detach(), rtol=1e-12)
+        np.testing.assert_allclose(rate.grad[world], alone.grad[0], rtol=1e-10)
+
+
+def test_hard_contact_reads_as_from_the_states(tmp_path):
+    _, model, q, qd = scene(tmp_path, "Euler")
+    simulator = sim.Simulator(model, 0.004, device="cpu", contact_sensors=MEASURED)
+    sensors = sim.torch.Sensors(simulator)
+    given = torch.tensor(q[None]), torch.tensor(qd[None])
+    *states, found = sim.torch.rollout_with_sensors(sensors, *given, steps=5)
+    *again, force = sim.torch.rollout_with_contact_forces(simulator, *given, steps=5)
+    torch.testing.assert_close(found, sensors(*again, contact_force=force), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(states, again, rtol=0, atol=0)
