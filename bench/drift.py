@@ -5,8 +5,8 @@ python -m bench.drift corpus --json bench/results/drift.json
 
 Random inputs drive each file in MuJoCo until something touches. From there both engines go on with the same inputs and
 the file's own settings, in float64. As the solver here runs to the end, MuJoCo's does so too, by Newton's method with a
-tolerance of zero. MuJoCo's own spread is how far it parts from that with the solver and the tolerance of the file. Files
-in which nothing has touched after some seconds are left out, and those that MuJoCo itself finds unstable and resets.
+tolerance of zero. MuJoCo's own spread is how far it parts from that with the solver and the tolerance of the file.
+Files in which nothing has touched after some seconds are left out, and those that MuJoCo finds unstable and resets.
 """
 
 import argparse

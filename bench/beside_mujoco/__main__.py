@@ -8,8 +8,8 @@ these states both engines take one step, in float64, which says how far readings
 later. The same is said of MuJoCo and MuJoCo with a solver that goes on to the end. Then each engine makes the motion by
 itself, and MuJoCo once more with a looser tolerance. All files have a standard set of sensors beside their own.
 
-Forces and sensors of files with the integrator "RK4" are those of an Euler step from the same states: in MuJoCo they
-don't depend on the integrator, and here the acceleration is that of a whole step.
+Generalised forces of files with the integrator "RK4" are those of an Euler step from the same states, since in MuJoCo
+they don't depend on the integrator.
 """
 
 import argparse

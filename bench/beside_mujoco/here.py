@@ -15,7 +15,6 @@ from sim.model.sensors.kinds import SENSOR_KINDS
 
 MOST_WORLDS = 250
 MEMORY = 4000  # degrees of freedom of all worlds at once, a world for each state
-OF_STATES = ("actuator_force", "joint_actuator_force", "tendon_actuator_force")
 
 
 class Engine:
@@ -23,7 +22,7 @@ class Engine:
 
     Attributes:
         model: of the file, in float64.
-        peer: of MuJoCo, for masses where forces of actuators with states or of a medium aren't told apart.
+        peer: of MuJoCo, for masses where forces of a medium aren't told apart.
         left_out: what isn't read, and why.
     """
 
@@ -57,10 +56,8 @@ class Engine:
             by_forces = taken
         return [*geoms, *by_forces]
 
-    def _simulator(self, worlds: int, sensors: Sequence[str] = ()) -> sim.Simulator:
-        given = dict(self.settings)
-        if sensors:
-            given["integrator"] = "euler"  # the others measure no forces, which don't depend on the integrator
+    def _simulator(self, worlds: int, sensors: Sequence[str] = (), **others: str) -> sim.Simulator:
+        given = {**self.settings, **others}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return sim.Simulator(self.model, **given, num_worlds=worlds, device="cpu", contact_sensors=list(sensors))
@@ -98,29 +95,31 @@ class Engine:
     def _chunk(self, motion: Motion, rows: slice) -> Readings:
         worlds = rows.stop - rows.start
         control = motion.ctrl[None, rows] if self.model.nu else None
-        simulator, measuring = self._pair(worlds)
+        simulator, euler = self._pair(worlds)
         step = simulator.rollout(self._state(simulator, motion, rows), control=control, steps=1)
-        trial = measuring.rollout(self._state(measuring, motion, rows), control=control, steps=1)
+        # Generalised forces are told of Euler's steps; they don't depend on the integrator.
+        trial = euler.rollout(self._state(euler, motion, rows), control=control, steps=1)
         inputs = None if control is None else torch.tensor(control)
         left_out: list[str] = []
-        sensors = self._sensors(measuring, trial, inputs, left_out)
-        forces = self._forces(measuring, trial, inputs, motion, rows, left_out)
-        assert trial.contact_force is not None
+        sensors = self._sensors(simulator, self._state(simulator, motion, rows), inputs)
+        forces = self._forces(euler, trial, inputs, motion, rows, left_out)
+        assert step.contact_force is not None
         contacts = np.zeros((worlds, self.peer.ngeom, 3))
-        contacts[:, self.geoms] = trial.contact_force.numpy()[0, :, : len(self.geoms)]
+        contacts[:, self.geoms] = step.contact_force.numpy()[0, :, : len(self.geoms)]
         q, qd = (each.numpy()[1] for each in (step.q, step.qd))
         state = (torch.tensor(np.array([each, each])) for each in (q, qd))
         energy = sim.torch.Sensors(simulator, ["e_kinetic", "e_potential"])(*state)[0].numpy()
         return Readings(forces, contacts, sensors, energy, *sim.to_mujoco(self.model, q, qd), left_out)
 
     def _pair(self, worlds: int) -> tuple[sim.Simulator, sim.Simulator]:
-        """One that steps as the file says, and one that measures forces."""
+        """One that steps as the file says and measures forces, and one that steps by Euler's method."""
         if worlds not in self._pairs:
-            self._pairs = {worlds: (self._simulator(worlds), self._simulator(worlds, self.forces))}
+            euler = self._simulator(worlds, integrator="euler")
+            self._pairs = {worlds: (self._simulator(worlds, self.forces), euler)}
         return self._pairs[worlds]
 
     def _sensors(
-        self, simulator: sim.Simulator, trial: sim.Trajectory, control: torch.Tensor | None, left_out: list[str]
+        self, simulator: sim.Simulator, state: sim.State, control: torch.Tensor | None
     ) -> dict[str, np.ndarray]:
         """Readings by name, quaternions wxyz."""
         kinds = {each.name: each.kind for each in self.model.sensors}
@@ -128,15 +127,11 @@ class Engine:
             name for name, kind in kinds.items()
             if kind != "clock" and (name in simulator.contact_sensors or not SENSOR_KINDS[kind].by_forces)
         ]  # fmt: skip
-        try:
-            self.model.require_stateless_actuators("Sensors")
-        except sim.ModelError as error:
-            left_out.append(str(error))
-            names = [name for name in names if kinds[name] not in OF_STATES]
         sensors = sim.torch.Sensors(simulator, names)
-        assert trial.contact_force is not None
-        q, qd, force = (torch.tensor(each.numpy()) for each in (trial.q, trial.qd, trial.contact_force))
-        every = sensors(q, qd, control, force)[0].numpy()
+        q, qd, act = (None if each is None else torch.tensor(each.numpy()) for each in (state.q, state.qd, state.act))
+        assert q is not None
+        assert qd is not None
+        every = sim.torch.rollout_with_sensors(sensors, q, qd, control=control, act=act, steps=1)[-1][0].numpy()
         found = {name: every[:, place] for name, place in sensors.slices.items()}
         return {name: each[:, [3, 0, 1, 2]] if each.shape[1] == 4 else each for name, each in found.items()}
 
@@ -151,8 +146,9 @@ class Engine:
     ) -> dict[str, np.ndarray]:
         """Generalised forces along MuJoCo's coordinates."""
         q, qd = (torch.tensor(each.numpy()) for each in (trial.q, trial.qd))
+        act = None if trial.act is None else torch.tensor(trial.act.numpy())
         try:
-            parts = sim.torch.JointForces(simulator)(q, qd, control=control)
+            parts = sim.torch.JointForces(simulator)(q, qd, control=control, act=act)
         except sim.ModelError as error:
             left_out.append(str(error))
             _, after = sim.to_mujoco(self.model, trial.q.numpy()[1], trial.qd.numpy()[1])

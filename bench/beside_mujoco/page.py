@@ -19,11 +19,11 @@ springs and dampers; of the forces of contacts on each geom; and of all sensors,
 MuJoCo's solver goes on to the end here. The last column is how far MuJoCo is from that, in any of these, where its
 solver ends at the tolerance of the file."""
 RK4 = """\
-¹ The integrator of the file is RK4: energies are those of its steps. Forces and sensors are those of an Euler step from
-the same states, since MuJoCo's don't depend on the integrator."""
+¹ The integrator of the file is RK4. Generalised forces are those of an Euler step from the same states, since MuJoCo's
+don't depend on the integrator; all else is of its own steps."""
 BALANCE = """\
-² `JointForces` doesn't tell apart forces of a medium, and of actuators with states. Here forces of constraints are what
-is left of the step's change of velocity when MuJoCo's other forces are taken off, with the differences of all."""
+² `JointForces` doesn't tell apart forces of a medium. Here forces of constraints are what is left of the step's change
+of velocity when MuJoCo's other forces are taken off, with the differences of all."""
 FREE = """\
 Then each engine makes the whole motion by itself, with the settings of the file. In brackets is how far MuJoCo's motion
 parts from one of its own with {looser:g} times the tolerance. "Place" is how far any body is ever from
@@ -108,8 +108,6 @@ def left_out(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def short(reason: str) -> str:
     """What a message says, without the sensor that it names."""
-    if reason.startswith("Sensors: actuator"):
-        return "forces of actuators with states"
     if match := re.search(r"how the tendon '(.*?)' pulls", reason):
         return f"forces and torques in joints of what the tendon {match[1]} pulls at"
     if match := re.search(r"what the constraint '(.*?)' does", reason):

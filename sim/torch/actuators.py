@@ -107,14 +107,15 @@ def forces_of_actuators(
 def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | None) -> torch.Tensor:
     """Inputs within their range, or states: what goes into the laws, see :mod:`warp_kernels.activation.dynamics`."""
     model, dt = simulator.model, simulator.dt
-    lower, upper, constant, act_lower, act_upper = (
-        present_parameter(simulator, f"actuator_{name}", control)
-        for name in ("control_lower", "control_upper", "time_constant", "act_lower", "act_upper")
-    )
+    lower, upper = (present_parameter(simulator, f"actuator_control_{end}", control) for end in ("lower", "upper"))
     control = control.clamp(lower, upper)
     if not model.na:
         return control
     act = _states(model, len(control) + 1, act)
+    constant, act_lower, act_upper = (
+        present_parameter(simulator, f"actuator_{name}", control)
+        for name in ("time_constant", "act_lower", "act_upper")
+    )
     has_state, early, integrates, exact = (
         torch.as_tensor(each, device=control.device)
         for each in (

@@ -118,17 +118,17 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
         """
         chosen = mat33()
         features = wp.vec4i(-1, -1, -1, -1)
-        for stage in range(4):
-            index = wp.int32(-1)
-            for attempt in range(wp.static(len(SLOPES))):
-                if index < 0:
-                    slope = slopes[attempt]
-                    index = best_vertex(stage, hull, start, end, scale, chosen, normal, height, margin, slope)
-            features[stage] = index
+        stage = wp.int32(0)
+        attempt = wp.int32(0)
+        while stage < 4 and attempt < 3:
+            index = best_vertex(stage, hull, start, end, scale, chosen, normal, height, margin, slopes[attempt])
             if index < 0:
-                return features
-            if stage < 3:
-                chosen[stage] = vertex(hull, start, scale, index)
+                attempt += 1
+            else:
+                features[stage] = index
+                if stage < 3:
+                    chosen[stage] = vertex(hull, start, scale, index)
+                stage += 1
         return features
 
     @wp.func
