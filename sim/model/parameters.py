@@ -94,6 +94,12 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "tendon_wrap_radius": ParameterSpec("tendon_wrap", (), "m", "radius of what a tendon lies around"),
     "tendon_stiffness": ParameterSpec("tendon", (), "N/m", "stiffness of a tendon"),
     "tendon_damping": ParameterSpec("tendon", (), "N s/m", "damping of a tendon"),
+    "tendon_stiffness_polynomial": ParameterSpec(
+        "tendon", (2,), "N/m^2, N/m^3", "force of its spring per square and per cube of the stretch"
+    ),
+    "tendon_damping_polynomial": ParameterSpec(
+        "tendon", (2,), "N s^2/m^2, N s^3/m^3", "force of its damper per square, signed, and cube of the velocity"
+    ),
     "tendon_armature": ParameterSpec("tendon", (), "kg", "inertia of a tendon's length; zero: no gradient"),
     "tendon_rest_lower": ParameterSpec("tendon", (), "m", "length below which its spring pushes"),
     "tendon_rest_upper": ParameterSpec("tendon", (), "m", "length above which its spring pulls"),

@@ -171,12 +171,16 @@ class JointForces(torch.nn.Module):
 
     def _of_tendons(self, qd: torch.Tensor, length: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
         """Springs and dampers of tendons, both at the start of a step."""
-        stiffness, damping, lower, upper = (
+        stiffness, damping, curve, growth, lower, upper = (
             present_parameter(self._simulator, f"tendon_{name}", qd)
-            for name in ("stiffness", "damping", "rest_lower", "rest_upper")
-        )
+            for name in (
+                "stiffness", "damping", "stiffness_polynomial", "damping_polynomial", "rest_lower", "rest_upper",
+            )
+        )  # fmt: skip
         rate = (slope @ qd[:-1, ..., None])[..., 0]
         stretch = (length - upper).clamp(min=0.0) + (length - lower).clamp(max=0.0)
+        stiffness = stiffness + (curve[..., 0] + curve[..., 1] * stretch) * stretch
+        damping = damping + growth[..., 0] * rate.abs() + growth[..., 1] * rate**2
         force = -stiffness * stretch - damping * rate
         return (slope.mT @ force[..., None])[..., 0]
 

@@ -289,13 +289,14 @@ class _Motion:
         energy = self.robot.potential_energy(self.q)
         if not self.model.tendons.names:
             return energy[..., None]
-        stiffness, lower, upper = (
+        stiffness, curve, lower, upper = (
             present_parameter(self.simulator, f"tendon_{name}", self.q)
-            for name in ("stiffness", "rest_lower", "rest_upper")
+            for name in ("stiffness", "stiffness_polynomial", "rest_lower", "rest_upper")
         )
         length = self._tendon_paths()[0]
         stretch = (length - upper).clamp(min=0.0) + (length - lower).clamp(max=0.0)
-        return (energy + 0.5 * (stiffness * stretch**2).sum(dim=-1))[..., None]
+        mean = 0.5 * stiffness + curve[..., 0] * stretch / 3.0 + curve[..., 1] * stretch**2 / 4.0
+        return (energy + (mean * stretch**2).sum(dim=-1))[..., None]
 
     def _tendon_limit(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
         return tendon_limit(self.simulator, *self._of_tendon(sensor), sensor.target)

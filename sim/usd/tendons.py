@@ -16,6 +16,7 @@ from sim.usd.annotations import keep, keep_softness, keep_texts, kept, kept_rows
 POINT, PULLEY, SPHERE, CYLINDER = range(4)
 STEP = 11
 PROPERTIES = ("stiffness", "damping", "rest_lower", "rest_upper", "friction_loss", "limit_margin")
+POLYNOMIALS = ("stiffness_polynomial", "damping_polynomial")
 LIMITS = ("lower_limit", "upper_limit")
 SOFTNESSES = ("limit", "friction")
 
@@ -26,6 +27,9 @@ def keep_tendons(prim: Usd.Prim, model: Model) -> None:
     for number, name in enumerate(tendons.names):
         label, terms = f"tendon_{number}", tendons.terms(number)
         keep(prim, f"{label}:properties", [parameters[f"tendon_{key}"][number] for key in PROPERTIES])
+        for key in POLYNOMIALS:
+            if parameters[f"tendon_{key}"][number].any():
+                keep(prim, f"{label}:{key}", parameters[f"tendon_{key}"][number])
         if parameters["tendon_armature"][number]:
             keep(prim, f"{label}:armature", parameters["tendon_armature"][number])
         for key in LIMITS:
@@ -69,11 +73,13 @@ def kept_tendons(prim: Usd.Prim) -> Iterator[TendonSpec]:
         stiffness, damping, *rest, friction_loss, margin = properties.tolist()
         lower, upper = (kept(prim, f"{label}:{key}", 1) for key in LIMITS)
         armature = kept(prim, f"{label}:armature", 1)
+        curve, growth = (kept(prim, f"{label}:{key}", 2) for key in POLYNOMIALS)
         limit, friction = (kept_softness(prim, f"{label}:{kind}_softness") for kind in SOFTNESSES)
         terms = {} if coefficients is None else dict(zip(texts[1:], coefficients.tolist(), strict=True))
         yield TendonSpec(
             name=texts[0], coefficients=terms, branches=[] if terms else _branches(texts[1:], steps),
-            stiffness=stiffness, damping=damping, armature=0.0 if armature is None else float(armature[0]),
+            stiffness=stiffness, damping=damping, stiffness_polynomial=_pair(curve), damping_polynomial=_pair(growth),
+            armature=0.0 if armature is None else float(armature[0]),
             rest=(rest[0], rest[1]), friction_loss=friction_loss,
             lower=-np.inf if lower is None else float(lower[0]), upper=np.inf if upper is None else float(upper[0]),
             limit_margin=margin, limit_softness=limit, friction_softness=friction,
@@ -97,6 +103,12 @@ def kept_ties(prim: Usd.Prim) -> Iterator[TendonCouplingSpec]:
             softness=softness,
         )  # fmt: skip
         number += 1
+
+
+def _pair(kept_numbers: np.ndarray | None) -> tuple[float, float]:
+    """Two numbers that may have been kept, zeros otherwise."""
+    first, second = (0.0, 0.0) if kept_numbers is None else kept_numbers.tolist()
+    return first, second
 
 
 def _step(model: Model, kind: str, value: int | float) -> tuple[list[str], np.ndarray]:

@@ -319,6 +319,13 @@ NOTES = {
         },
         r"force limits of joints for gravity compensation \('z' \(line \d+\)\); they limit actuators alone",
     ),
+    "sensor of what bears weight": (
+        {
+            "world": '<body gravcomp="1"><joint name="z" actuatorgravcomp="true"/><geom size="1"/></body>',
+            "after": '<sensor><jointactuatorfrc name="s" joint="z"/></sensor>',
+        },
+        r"left out: sensor 's' \(line \d+\): there are no sensors of type jointactfrc",
+    ),
     "old attribute": ({"before": '<compiler settotalmass="3"/>'}, "settotalmass"),
 }
 

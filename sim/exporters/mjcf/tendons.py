@@ -97,10 +97,14 @@ def _add_properties(element: ET.Element, bodies: Bodies, tendon: int, losses: Lo
             "upper_limit", "limit_margin",
         )
     )  # fmt: skip
-    given = {"stiffness": stiffness, "damping": damping, "armature": armature, "frictionloss": loss, "margin": margin}
+    given = {"armature": armature, "frictionloss": loss, "margin": margin}
     for key, value in given.items():
         if value:
             element.set(key, number(value))
+    for key, linear in (("stiffness", stiffness), ("damping", damping)):
+        further = model.parameters[f"tendon_{key}_polynomial"][tendon]
+        if linear or further.any():
+            element.set(key, numbers([linear, *further]) if further.any() else number(linear))
     if lowest == highest == AUTOMATIC:
         highest = float(np.nextafter(highest, 0.0))
     element.set("springlength", numbers([lowest, highest]))

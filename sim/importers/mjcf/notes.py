@@ -24,8 +24,15 @@ ZEROED = {
     "mjDSBL_FRICTIONLOSS": ("dof_frictionloss", "tendon_frictionloss"),
     "mjDSBL_LIMIT": ("jnt_limited", "tendon_limited"),
     "mjDSBL_CONTACT": ("geom_contype", "geom_conaffinity"),
-    "mjDSBL_SPRING": ("jnt_stiffness", "tendon_stiffness"),
-    "mjDSBL_DAMPER": ("dof_damping", "tendon_damping", "actuator_damping"),
+    "mjDSBL_SPRING": ("jnt_stiffness", "tendon_stiffness", "jnt_stiffnesspoly", "tendon_stiffnesspoly"),
+    "mjDSBL_DAMPER": (
+        "dof_damping",
+        "tendon_damping",
+        "actuator_damping",
+        "dof_dampingpoly",
+        "tendon_dampingpoly",
+        "actuator_dampingpoly",
+    ),
     "mjDSBL_CLAMPCTRL": ("actuator_ctrllimited",),
 }
 # Flags that don't affect what is read, or affect only MuJoCo's own solver.
@@ -138,7 +145,7 @@ def apply_flags(file: MJCFFile) -> list[str]:
     set_ = [name for name, bit in flags.items() if name.startswith("mjDSBL_") and model.opt.disableflags & bit]
     for name in set_:
         for array in ZEROED.get(name, ()):
-            getattr(model, array)[:] = 0
+            file.array(array, np.zeros(0))[:] = 0
     unknown = [name.removeprefix("mjDSBL_").lower() for name in set_ if name not in IRRELEVANT | ZEROED.keys()]
     return [f"disabled in the file but not here: {', '.join(unknown)}"] if unknown else []
 
@@ -171,20 +178,16 @@ def _listed(notes: list[str]) -> str:
 def _forces(file: MJCFFile) -> list[str]:
     model = file.model
     scalar = np.isin(model.jnt_type, (int(file.mujoco.mjtJoint.mjJNT_HINGE), int(file.mujoco.mjtJoint.mjJNT_SLIDE)))
-    joint_poly = _rows(file.array("jnt_stiffnesspoly", [])) | _rows(file.array("jnt_springyield", []))
     dof_poly = _rows(file.array("dof_dampingpoly", []))
     joints_of_dofs = model.dof_jntid[dof_poly] if dof_poly.size else []
     found = (
         ("mocap poses of keyframes", "key", np.flatnonzero(_moves_mocap(file)), "set joint_placement"),
-        ("polynomial or yielding springs of tendons", "tendon",
-         np.flatnonzero(_rows(file.array("tendon_stiffnesspoly", [])) | _rows(file.array("tendon_springyield", []))),
-         "their linear part is kept"),
-        ("polynomial damping of tendons", "tendon", np.flatnonzero(_rows(file.array("tendon_dampingpoly", []))),
-         "its linear part is kept"),
+        ("that springs of tendons yield", "tendon", np.flatnonzero(_rows(file.array("tendon_springyield", []))),
+         "they pull on"),
         ("force limits of tendons", "tendon", np.flatnonzero(file.array("tendon_actfrclimited", [])),
          "give each actuator its own"),
         ("springs of ball and free joints", "joint", np.flatnonzero(~scalar & (model.jnt_stiffness != 0.0)), ""),
-        ("polynomial or yielding springs", "joint", np.flatnonzero(joint_poly), "their linear part is kept"),
+        ("that springs yield", "joint", np.flatnonzero(_rows(file.array("jnt_springyield", []))), "they push on"),
         ("force limits of joints for gravity compensation", "joint",
          np.flatnonzero(model.jnt_actgravcomp.astype(bool) & model.jnt_actfrclimited.astype(bool)),
          "they limit actuators alone"),

@@ -34,6 +34,8 @@ def add_sensors(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> None:
             target = None
         if kind in ("force", "torque") and reader.file.model.body_weldid[_body_of_site(reader, number)] == 0:
             target = None  # a part of the world
+        if kind == "joint_actuator_force" and _bears_weight(reader, number):
+            target = None  # what bears its links' weight isn't told apart
         if kind is None or target is None:
             left.setdefault(_type(reader, number), []).append(reader.file.label("sensor", number))
             continue
@@ -88,6 +90,12 @@ def _is_plain_rangefinder(reader: Reader, number: int) -> bool:
     """Whether it is one ray along the axis of a site, and not a camera's or one that gives more than the distance."""
     model, kinds = reader.file.model, reader.file.mujoco.mjtObj
     return int(model.sensor_objtype[number]) == kinds.mjOBJ_SITE and int(model.sensor_dim[number]) == 1
+
+
+def _bears_weight(reader: Reader, number: int) -> bool:
+    """Whether a joint's actuators are said to bear the weight that ``gravcomp`` takes off."""
+    model = reader.file.model
+    return bool(model.jnt_actgravcomp[model.sensor_objid[number]] and model.body_gravcomp.any())
 
 
 def _body_of_site(reader: Reader, number: int) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.importers.mjcf.reader import Reader, pose, softness_of
+from sim.importers.mjcf.tree import joint_type
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.poses import compose
 from sim.model.tendons.specs import TendonWrap
@@ -26,6 +27,26 @@ def add_tendons(reader: Reader) -> None:
             else:
                 reader.builder.add_spatial_tendon(name, _path(reader, tendon), **_properties(reader, tendon))
         reader.tendons[tendon] = name
+    _add_joint_springs(reader)
+
+
+def _add_joint_springs(reader: Reader) -> None:
+    """What springs of joints have of the stretch's square and cube, as tendons whose length is the coordinate."""
+    model = reader.file.model
+    for joint in np.flatnonzero(_polynomials(reader, "jnt_stiffnesspoly", model.njnt).any(axis=1)).tolist():
+        if joint_type(reader, joint) not in ("revolute", "prismatic"):
+            continue
+        name = f"{reader.joints[joint]}/spring"
+        with reader.file.located("joint", joint, f"the spring of joint '{reader.joints[joint]}'"):
+            reader.builder.add_fixed_tendon(
+                name, {reader.joints[joint]: 1.0}, rest_length=float(model.qpos_spring[model.jnt_qposadr[joint]]),
+                stiffness=(0.0, *_polynomials(reader, "jnt_stiffnesspoly", model.njnt)[joint]),
+            )  # fmt: skip
+
+
+def _polynomials(reader: Reader, name: str, count: int) -> np.ndarray:
+    """Quadratic and cubic coefficients [count, 2]; zeros in versions of MuJoCo without."""
+    return reader.file.array(name, np.zeros((count, 2))).reshape(count, 2)
 
 
 def _parts(reader: Reader, tendon: int) -> range:
@@ -87,9 +108,10 @@ def _properties(reader: Reader, tendon: int) -> dict[str, Any]:
     model = reader.file.model
     lower, upper = model.tendon_range[tendon].tolist() if model.tendon_limited[tendon] else (-np.inf, np.inf)
     rest = model.tendon_lengthspring[tendon]
+    curve, growth = (_polynomials(reader, f"tendon_{kind}poly", model.ntendon) for kind in ("stiffness", "damping"))
     return {
-        "stiffness": float(model.tendon_stiffness[tendon]),
-        "damping": float(model.tendon_damping[tendon]),
+        "stiffness": (float(model.tendon_stiffness[tendon]), *curve[tendon]),
+        "damping": (float(model.tendon_damping[tendon]), *growth[tendon]),
         "armature": float(model.tendon_armature[tendon]),
         "rest_length": (float(rest[0]), float(rest[1])),
         "friction_loss": float(model.tendon_frictionloss[tendon]),

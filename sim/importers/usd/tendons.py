@@ -34,7 +34,8 @@ def add_tendons(reader: Reader) -> None:
 def _add(reader: Reader, tendon: TendonSpec) -> None:
     builder, prefix = reader.builder, reader.prefix
     options: dict[str, Any] = {
-        "stiffness": tendon.stiffness, "damping": tendon.damping, "armature": tendon.armature,
+        "stiffness": (tendon.stiffness, *tendon.stiffness_polynomial),
+        "damping": (tendon.damping, *tendon.damping_polynomial), "armature": tendon.armature,
         "rest_length": tendon.rest, "friction_loss": tendon.friction_loss, "limits": (tendon.lower, tendon.upper),
         "limit_margin": tendon.limit_margin, "limit_softness": tendon.limit_softness,
         "friction_softness": tendon.friction_softness,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +25,8 @@ class Tendons(WorldSpec):
         name: str,
         joints: Mapping[str, float],
         *,
-        stiffness: float = 0.0,
-        damping: float = 0.0,
+        stiffness: float | Sequence[float] = 0.0,
+        damping: float | Sequence[float] = 0.0,
         armature: float = 0.0,
         rest_length: float | tuple[float, float] | None = None,
         friction_loss: float = 0.0,
@@ -42,8 +43,9 @@ class Tendons(WorldSpec):
         Args:
             name: unique name.
             joints: coefficients [m/rad or 1] of revolute and prismatic joints by name.
-            stiffness: of a spring [N/m].
-            damping: force per velocity of the length [N s/m].
+            stiffness: of a spring [N/m]. Two or three numbers are coefficients of the stretch, its square [N/m^2] and
+                its cube [N/m^3], as in MuJoCo 4.
+            damping: force per velocity of the length [N s/m]; likewise, with the signed square of the velocity.
             armature: inertia that the length's velocity sets in motion, such as of a spinning rotor [kg]. Only for a
                 tendon whose joints lie on one path from the root of a tree, and that lies around nothing.
             rest_length: where the spring doesn't pull or push, a length or the ends of a range [m]; None for the
@@ -70,10 +72,11 @@ class Tendons(WorldSpec):
                 raise ModelError(f"{where}: the coefficient of joint '{joint}' is {coefficient}; it must be finite")
         return self._add_tendon(
             TendonSpec(
-                name=name, coefficients=coefficients, branches=[], stiffness=float(stiffness), damping=float(damping),
-                armature=float(armature), rest=_rest(where, rest_length), friction_loss=float(friction_loss),
+                name=name, coefficients=coefficients, branches=[], armature=float(armature),
+                rest=_rest(where, rest_length), friction_loss=float(friction_loss),
                 lower=float(limits[0]), upper=float(limits[1]), limit_margin=float(limit_margin),
                 limit_softness=limit_softness, friction_softness=friction_softness,
+                **_of_length(where, stiffness, damping),
             )
         )  # fmt: skip
 
@@ -82,8 +85,8 @@ class Tendons(WorldSpec):
         name: str,
         path: Sequence[tuple[str, Vector] | TendonWrap | float],
         *,
-        stiffness: float = 0.0,
-        damping: float = 0.0,
+        stiffness: float | Sequence[float] = 0.0,
+        damping: float | Sequence[float] = 0.0,
         armature: float = 0.0,
         rest_length: float | tuple[float, float] | None = None,
         friction_loss: float = 0.0,
@@ -111,10 +114,11 @@ class Tendons(WorldSpec):
         where = f"tendon '{name}'"
         return self._add_tendon(
             TendonSpec(
-                name=name, coefficients={}, branches=_branches(where, path), stiffness=float(stiffness),
-                damping=float(damping), armature=float(armature), rest=_rest(where, rest_length),
+                name=name, coefficients={}, branches=_branches(where, path), armature=float(armature),
+                rest=_rest(where, rest_length),
                 friction_loss=float(friction_loss), lower=float(limits[0]), upper=float(limits[1]),
                 limit_margin=float(limit_margin), limit_softness=limit_softness, friction_softness=friction_softness,
+                **_of_length(where, stiffness, damping),
             )
         )  # fmt: skip
 
@@ -173,6 +177,21 @@ class Tendons(WorldSpec):
             )
         self.tendons[spec.name] = spec
         return spec.name
+
+
+def _of_length(where: str, stiffness: float | Sequence[float], damping: float | Sequence[float]) -> dict[str, Any]:
+    """Spring and damper of a :class:`TendonSpec`."""
+    found: dict[str, Any] = {}
+    for label, given in (("stiffness", stiffness), ("damping", damping)):
+        try:
+            values = np.atleast_1d(np.asarray(given, dtype=np.float64))
+        except (TypeError, ValueError):
+            values = np.zeros(0)
+        if values.shape not in ((1,), (2,), (3,)) or not np.isfinite(values).all():
+            raise ModelError(f"{where}: {label} is {given}; it must be a finite number, or up to three of them")
+        first, second, third = np.append(values, np.zeros(3 - len(values))).tolist()
+        found |= {label: first, f"{label}_polynomial": (second, third)}
+    return found
 
 
 def _rest(where: str, given: float | tuple[float, float] | None) -> tuple[float, float] | None:

@@ -82,6 +82,8 @@ def lay_out_tendons(
         **of_paths,
         "tendon_stiffness": np.array([spec.stiffness for spec in specs]),
         "tendon_damping": np.array([spec.damping for spec in specs]),
+        "tendon_stiffness_polynomial": np.array([spec.stiffness_polynomial for spec in specs]),
+        "tendon_damping_polynomial": np.array([spec.damping_polynomial for spec in specs]),
         "tendon_armature": np.array([spec.armature for spec in specs]),
         "tendon_rest_lower": np.array([lower for lower, _ in rest]),
         "tendon_rest_upper": np.array([upper for _, upper in rest]),

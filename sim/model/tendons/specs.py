@@ -48,7 +48,7 @@ class TendonSpec:
 
     ``coefficients`` by joint, of a fixed tendon. ``branches`` of a spatial one: the divisor of the pulley that each
     begins at, 1 for the first, and the links and points that it runs through, with what it lies around between them.
-    ``rest`` None: its initial length.
+    ``rest`` None: its initial length. Polynomials: what grows with the square and the cube.
     """
 
     name: str
@@ -56,6 +56,8 @@ class TendonSpec:
     branches: list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]]
     stiffness: float
     damping: float
+    stiffness_polynomial: tuple[float, float]
+    damping_polynomial: tuple[float, float]
     armature: float
     rest: tuple[float, float] | None
     friction_loss: float

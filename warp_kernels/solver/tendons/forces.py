@@ -12,7 +12,7 @@ import warp as wp
 from warp_kernels.solver.actuators import actuator_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import solver_structs
-from warp_kernels.types import kernel_module
+from warp_kernels.types import kernel_module, warp_types
 
 
 @functools.cache
@@ -21,6 +21,7 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
     common, actuators = row_functions(scalar), actuator_functions(scalar)
     Gains = solver_structs(scalar).Gains
     module, actuator_module = kernel_module("tendon_forces", scalar), kernel_module("tendon_actuators", scalar)
+    vec2 = warp_types(scalar).vec2
     zero = scalar(0.0)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -56,6 +57,8 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
         # Parameters
         tendon_stiffness: wp.array2d(dtype=scalar),
         tendon_damping: wp.array2d(dtype=scalar),
+        tendon_stiffness_polynomial: wp.array2d(dtype=vec2),
+        tendon_damping_polynomial: wp.array2d(dtype=vec2),
         tendon_rest_lower: wp.array2d(dtype=scalar),
         tendon_rest_upper: wp.array2d(dtype=scalar),
         # Data in
@@ -74,8 +77,12 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
             stretch = length - upper
         elif length < lower:
             stretch = length - lower
-        force = -common.value_of(tendon_damping, world, tendon) * tendon_rate[tendon, world]
-        tendon_force[tendon, world] = force - common.value_of(tendon_stiffness, world, tendon) * stretch
+        rate = tendon_rate[tendon, world]
+        growth = tendon_damping_polynomial[wp.min(world, tendon_damping_polynomial.shape[0] - 1), tendon]
+        damping = common.value_of(tendon_damping, world, tendon) + growth[0] * wp.abs(rate) + growth[1] * rate * rate
+        curve = tendon_stiffness_polynomial[wp.min(world, tendon_stiffness_polynomial.shape[0] - 1), tendon]
+        stiffness = common.value_of(tendon_stiffness, world, tendon) + (curve[0] + curve[1] * stretch) * stretch
+        tendon_force[tendon, world] = -damping * rate - stiffness * stretch
 
     @wp.kernel(module=actuator_module)
     def actuate_tendons(

@@ -72,7 +72,8 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray],
             f"Simulator: integrator='{integrator}' has no armature of tendons on free bodies, which tendon "
             f"'{tendons[on_free[0]]}' has; choose integrator='euler' or 'rk4'"
         )
-    damped = [f"tendon '{tendons[t]}'" for t in _any_world(parameters["tendon_damping"] != 0.0)]
+    damping = (parameters["tendon_damping"] != 0.0) | (parameters["tendon_damping_polynomial"] != 0.0).any(axis=-1)
+    damped = [f"tendon '{tendons[t]}'" for t in _any_world(damping)]
     for key in ("actuator_kd", "actuator_kd_per_input"):
         if model.nu:
             gains = _any_world((parameters[key] != 0.0) & (model.actuator_tendon >= 0))
