@@ -73,7 +73,7 @@ for which the motion and its intervals are simulated again. Boxes that are estim
 converges to a wrong minimum; it may use 4,000 episodes. An earlier version, which computed derivatives in every step,
 needed 564, more than 616 and 552 episodes with the first three seeds, which now need 56, 56 and 48.
 
-The intervals take 96 motions of each box more, without derivatives (`sim.identify.sample_surrogate`; sampling the
+The intervals take 144 motions of each box more, without derivatives (`sim.identify.sample_surrogate`; sampling the
 posterior itself took 1,536). A box with its intervals takes fewer motions than CMA-ES's search alone, which gives none.
 """
 ESTIMATION = """\

@@ -12,7 +12,7 @@ minima; the lowest is the best fit.
 If the motion were linear near the fit, the covariance of the estimates would be (J^T J)^-1, where J is the derivative
 of all residuals in the unknowns. But an impact on the wall or a landing may move from one time step to the next, and
 minima with similar fits lie side by side. That covariance, at each of the minima, therefore only says where the first
-of 96 more motions are simulated, without gradients. Their residuals are interpolated, and the posterior is sampled from
+of 144 more motions are simulated, without gradients. Their residuals are interpolated, and the posterior is sampled from
 the interpolant, which also knows how far off it may be (sim.identify.surrogate). The estimate is the posterior's mean,
 and its interval holds 95 % of the posterior.
 
@@ -62,7 +62,7 @@ SETTLED = 2e-3  # decrease of the loss, half a chi square, below which a search 
 MARGIN = 0.5  # how far the logarithms may leave the range from which boxes are drawn
 CONFIDENCE = 0.95  # probability of the intervals
 UNLIKELY = 1e-3  # probability below which a fit counts as bad
-MOTIONS, ROUNDS = 24, 4  # motions for the posterior per round, and rounds, for each box
+MOTIONS, ROUNDS = 24, 6  # motions for the posterior per round, and rounds, for each box
 REACH = 0.04  # of a logarithm, within which there may be minima beside those found
 AZIMUTH, ELEVATION = -100.0, 25.0  # of the camera, which looks along the wall [degrees]
 

@@ -49,6 +49,8 @@ def run_rollout(
     if simulator.contact_sensors:
         shape = (steps, simulator.num_worlds, len(simulator.contact_sensors), 3)
         forces = wp.empty(shape, dtype=simulator.model.scalar, device=simulator.device)
+    if keeps_solved and not simulator.shards[0].step.accelerating:
+        raise ModelError("rollout: what the law finds is kept for sensors of accelerations under MuJoCo's law alone")
     solved = rows_like(qd, steps) if keeps_solved else None
     outputs = (bad_state, forces, act, stages, solved)
     trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, *outputs)

@@ -158,3 +158,15 @@ def test_hard_contact_reads_as_from_the_states(tmp_path):
     *again, force = sim.torch.rollout_with_contact_forces(simulator, *given, steps=5)
     torch.testing.assert_close(found, sensors(*again, contact_force=force), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(states, again, rtol=0, atol=0)
+
+
+def test_what_is_refused(tmp_path):
+    _, model, q, qd = scene(tmp_path, "Euler")
+    simulator = sim.Simulator(model, 0.004, device="cpu")
+    with pytest.raises(sim.ModelError, match="kept for sensors of accelerations under MuJoCo's law alone"):
+        simulator.run_steps(simulator.state(q, qd), None, 2, None, keeps_solved=True)
+    measured = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu", contact_sensors=MEASURED)
+    trajectory = measured.rollout(measured.state(q, qd), steps=2)
+    assert trajectory.solved is None
+    with pytest.raises(sim.ModelError, match="solved_grad needs a rollout that keeps it"):
+        trajectory.gradients(solved_grad=np.zeros((2, 1, model.nv)))
