@@ -151,7 +151,8 @@ def test_gradient_in_a_parameter_with_other_worlds_gone_bad(tmp_path, integrator
 
 def test_hard_contact_reads_as_from_the_states(tmp_path):
     _, model, q, qd = scene(tmp_path, "Euler")
-    simulator = sim.Simulator(model, 0.004, device="cpu", contact_sensors=MEASURED)
+    hard = sim.ContactOptions(law="hard")
+    simulator = sim.Simulator(model, 0.004, device="cpu", contact=hard, contact_sensors=MEASURED)
     sensors = sim.torch.Sensors(simulator)
     given = torch.tensor(q[None]), torch.tensor(qd[None])
     *states, found = sim.torch.rollout_with_sensors(sensors, *given, steps=5)
@@ -162,7 +163,7 @@ def test_hard_contact_reads_as_from_the_states(tmp_path):
 
 def test_what_is_refused(tmp_path):
     _, model, q, qd = scene(tmp_path, "Euler")
-    simulator = sim.Simulator(model, 0.004, device="cpu")
+    simulator = sim.Simulator(model, 0.004, device="cpu", contact=sim.ContactOptions(law="hard"))
     with pytest.raises(sim.ModelError, match="kept for sensors of accelerations under MuJoCo's law alone"):
         simulator.run_steps(simulator.state(q, qd), None, 2, None, keeps_solved=True)
     measured = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu", contact_sensors=MEASURED)
