@@ -42,8 +42,8 @@ Cart-pole and gymnasium's robots by short-horizon actor-critic (SHAC, `examples/
 environments and with one core each, by PPO and SAC of Stable-Baselines3. Returns are without randomness, here and, for
 the robots, of the same policy in MuJoCo. Gradients through contact help Hopper and HalfCheetah most: in five minutes
 PPO brings one hopper of five as far, and no HalfCheetah as far as four of the five that gradients taught. Cart-poles
-and ants it brings about as far, with the many steps that it takes meanwhile. How many these are depends on the machine,
-which other programs shared. SAC, with an update for each step, has seen too few of them.
+it brings about as far and ants farther, with the many steps that it takes meanwhile. How many these are depends on the
+machine, which other programs shared. SAC, with an update for each step, has seen too few of them.
 
 What was trained on hard contacts hardly carries over to MuJoCo's soft ones: there ants fall after some 100 steps, and
 HalfCheetah hardly moves. What was trained under MuJoCo's law (`law="mujoco"`, by Euler's method) carries over: hoppers

@@ -62,7 +62,7 @@ SETTLED = 2e-3  # decrease of the loss, half a chi square, below which a search 
 MARGIN = 0.5  # how far the logarithms may leave the range from which boxes are drawn
 CONFIDENCE = 0.95  # probability of the intervals
 UNLIKELY = 1e-3  # probability below which a fit counts as bad
-MOTIONS, ROUNDS = 24, 6  # motions for the posterior per round, and rounds, for each box
+MOTIONS, ROUNDS = 16, 9  # motions for the posterior per round, and rounds, for each box
 REACH = 0.04  # of a logarithm, within which there may be minima beside those found
 AZIMUTH, ELEVATION = -100.0, 25.0  # of the camera, which looks along the wall [degrees]
 

@@ -283,6 +283,22 @@ def test_forces_are_those_of_mujoco(tmp_path, integrator):
     torch.autograd.gradcheck(loss, (given[:3].requires_grad_(), act.requires_grad_()), eps=1e-6, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::sim.MJCFWarning")
+@pytest.mark.parametrize("law", ["hard", "mujoco"])
+@pytest.mark.parametrize("tendon", [True, False])
+def test_nothing_is_left_of_the_balance_of_forces(tmp_path, tendon, law):
+    """Nothing but actuators and dampers acts, so that these give the whole motion."""
+    model = load(tmp_path, tendon=tendon)
+    simulator = sim.Simulator(model, 0.005, device="cpu", contact=sim.ContactOptions(law=law))
+    rng = np.random.default_rng(0)
+    q, qd, act = (torch.tensor(0.3 * rng.normal(size=(1, size))) for size in (3, 3, model.na))
+    control = torch.tensor(rng.normal(size=(20, 1, model.nu)))
+    q, qd, act = sim.torch.rollout(simulator, q, qd, control=control, act=act)
+    parts = sim.torch.JointForces(simulator)(q, qd, control=control, act=act)
+    assert parts.actuators.abs().max() > 0.5
+    assert parts.constraints.abs().max() < 1e-12
+
+
 def test_muscles_are_left_out_by_name(tmp_path):
     (tmp_path / "muscle.xml").write_text(
         '<mujoco><worldbody><body><joint name="a"/><geom size=".1"/></body></worldbody>'
