@@ -74,7 +74,7 @@ converges to a wrong minimum; it may use 4,000 episodes. An earlier version, whi
 needed 564, more than 616 and 552 episodes with the first three seeds, which now need 56, 56 and 48.
 
 The intervals take 144 motions of each box more, without derivatives (`sim.identify.sample_surrogate`; sampling the
-posterior itself took 1,536). A box with its intervals takes fewer motions than CMA-ES's search alone, which gives none.
+posterior itself took 1,536). A box with its intervals takes no more motions than CMA-ES's search alone, which gives none.
 """
 ESTIMATION = """\
 A box is thrown at floor and wall while a known force pushes it. It is observed 20 times a second, with noise of 1 % of
@@ -82,8 +82,8 @@ the distance it travels and of the angle it turns (`examples/estimate.py`). The 
 interval holds 95 % of the posterior: residuals of a few motions around the minima found are interpolated, and the
 interpolant is sampled. Motions with derivatives count three. If the intervals are right, 95 % of them contain
 the truth, give or take the standard error beside each share, and errors divided by the stated standard deviations have
-a root mean square of 1. Intervals of the one box are wider than need be: its posterior has more peaks than so few
-motions resolve.
+a root mean square of 1. That is so of boxes drawn at random; for one box, whose posterior has several peaks, it needn't
+be: here friction is always in its interval.
 """
 ESTIMATION_PICTURE = "![A box bounces off a wall, past balls where it was seen](pictures/estimate.webp)\n"
 
