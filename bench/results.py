@@ -74,7 +74,8 @@ converges to a wrong minimum; it may use 4,000 episodes. An earlier version, whi
 needed 564, more than 616 and 552 episodes with the first three seeds, which now need 56, 56 and 48.
 
 The intervals take 144 motions of each box more, without derivatives (`sim.identify.sample_surrogate`; sampling the
-posterior itself took 1,536). A box with its intervals takes no more motions than CMA-ES's search alone, which gives none.
+posterior itself took 1,536). A box with its intervals takes no more motions than CMA-ES's search alone, which gives
+none.
 """
 ESTIMATION = """\
 A box is thrown at floor and wall while a known force pushes it. It is observed 20 times a second, with noise of 1 % of

@@ -12,9 +12,9 @@ minima; the lowest is the best fit.
 If the motion were linear near the fit, the covariance of the estimates would be (J^T J)^-1, where J is the derivative
 of all residuals in the unknowns. But an impact on the wall or a landing may move from one time step to the next, and
 minima with similar fits lie side by side. That covariance, at each of the minima, therefore only says where the first
-of 144 more motions are simulated, without gradients. Their residuals are interpolated, and the posterior is sampled from
-the interpolant, which also knows how far off it may be (sim.identify.surrogate). The estimate is the posterior's mean,
-and its interval holds 95 % of the posterior.
+of 144 more motions are simulated, without gradients. Their residuals are interpolated, and the posterior is sampled
+from the interpolant, which also knows how far off it may be (sim.identify.surrogate). The estimate is the posterior's
+mean, and its interval holds 95 % of the posterior.
 
     python -m examples.estimate
     python -m examples.estimate --worlds 256
