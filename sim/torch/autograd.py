@@ -175,12 +175,11 @@ def rollout_with_sensors(
     simulator = sensors.simulator
     settings, inputs = _prepared(simulator, q, qd, act, tau, control, steps, 1, 1, leave_out_bad_worlds, {})
     settings.keeps_solved = sensors.needs_acceleration
-    *states, force, solved = record(settings, *inputs)[:5]
-    states = states[: 3 if simulator.model.na else 2]
-    gain = (solved - states[1][:-1]) / simulator.dt if settings.keeps_solved else None
-    forces = force if simulator.contact_sensors else None
-    readings = sensors(*states[:2], control, forces, gain, states[2] if simulator.model.na else None)
-    return *states, readings
+    q, qd, states_of_actuators, force, *further = record(settings, *inputs)
+    gain = (further[0] - qd[:-1]) / simulator.dt if settings.keeps_solved else None
+    acts = [states_of_actuators] if simulator.model.na else []
+    readings = sensors(q, qd, control, force if simulator.contact_sensors else None, gain, *acts)
+    return q, qd, *acts, readings
 
 
 def _prepared(

@@ -61,8 +61,8 @@ class Settings:
 class RecordedRollout(torch.autograd.Function):
     """``apply(settings, q, qd, act, tau, control, *values of parameters)``.
 
-    It returns the states asked for, q, qd and act (empty without), the contact forces of all steps and the velocities
-    that the law found (empty unless they are measured and kept), then impulses if any.
+    It returns the states asked for, q, qd and act (empty without), the contact forces of all steps (empty without
+    sensors), the velocities that the law found if they are kept, then impulses if any.
     """
 
     @staticmethod
@@ -99,7 +99,7 @@ class RecordedRollout(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
         """Keep what the gradient needs. The states are among it so that a change of them is noticed."""
         ctx.settings, _, _, _, tau, control, *values = inputs
-        ctx.mark_non_differentiable(*output[5:])
+        ctx.mark_non_differentiable(*output[4 + ctx.settings.keeps_solved :])
         ctx.save_for_backward(tau, control, *values, *output)
 
     @staticmethod
@@ -109,14 +109,13 @@ class RecordedRollout(torch.autograd.Function):
         qd_grad: torch.Tensor | None,
         act_grad: torch.Tensor | None,
         force_grad: torch.Tensor | None,
-        solved_grad: torch.Tensor | None,
-        *_: Any,
+        *further: Any,
     ) -> tuple:
         """The gradient of a loss from that in the states and in what is read of the steps."""
-        grads = (q_grad, qd_grad, act_grad, force_grad, solved_grad)
+        settings: Settings = ctx.settings
+        grads = (q_grad, qd_grad, act_grad, force_grad, further[0] if settings.keeps_solved else None)
         if any(x is not None and torch._C._functorch.is_legacy_batchedtensor(x) for x in grads):
             raise RuntimeError(NO_BATCHED_GRADIENTS)
-        settings: Settings = ctx.settings
         tau, control, *_ = inputs = ctx.saved_tensors
         needed = ctx.needs_input_grad[1:]
         wanted = tuple(name for name, need in zip(settings.names, needed[5:], strict=True) if need)
@@ -238,10 +237,13 @@ def _returned(settings: Settings, states: wp.array) -> torch.Tensor:
 
 
 def _further(settings: Settings, trajectory: Trajectory, like: torch.Tensor) -> list[torch.Tensor]:
-    """States of actuators and what is read of the steps of a trajectory; empty where there are none."""
-    act, readings = trajectory.act, (trajectory.contact_force, trajectory.solved)
-    first = like.new_empty(0) if act is None else _returned(settings, act)
-    return [first, *(like.new_empty(0) if each is None else as_tensor(each) for each in readings)]
+    """States of actuators and contact forces of a trajectory, empty where there are none, and what else is kept."""
+    act, force = trajectory.act, trajectory.contact_force
+    return [
+        like.new_empty(0) if act is None else _returned(settings, act),
+        like.new_empty(0) if force is None else as_tensor(force),
+        *([] if trajectory.solved is None else [as_tensor(trajectory.solved)]),
+    ]
 
 
 def _of_reading(grad: torch.Tensor | None, reading: wp.array | None) -> wp.array | None:
