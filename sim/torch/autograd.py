@@ -164,7 +164,7 @@ def rollout_with_sensors(
         >>> scene = sim.ModelBuilder()
         >>> ground = scene.add_ground()
         >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.1), name="box")
-        >>> scene.add_sensor("imu", "accelerometer", "box")
+        >>> _ = scene.add_sensor("imu", "accelerometer", "box")
         >>> model = scene.finalize("float64")
         >>> sensors = sim.torch.Sensors(sim.Simulator(model, dt=1 / 240, device="cpu"))
         >>> q0, qd0 = torch.as_tensor(model.q0[None]), torch.zeros(1, model.nv, dtype=torch.float64)
