@@ -120,7 +120,7 @@ def hull_functions(scalar: Any) -> SimpleNamespace:
         features = wp.vec4i(-1, -1, -1, -1)
         stage = wp.int32(0)
         attempt = wp.int32(0)
-        while stage < 4 and attempt < 3:
+        while stage < 4 and attempt < wp.static(len(SLOPES)):
             index = best_vertex(stage, hull, start, end, scale, chosen, normal, height, margin, slopes[attempt])
             if index < 0:
                 attempt += 1

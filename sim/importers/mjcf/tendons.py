@@ -8,6 +8,7 @@ from scipy.spatial.transform import Rotation
 from sim.importers.mjcf.reader import Reader, pose, softness_of
 from sim.importers.mjcf.tree import joint_type
 from sim.model.conventions import MUJOCO_INFINITY
+from sim.model.names import free_name
 from sim.model.poses import compose
 from sim.model.tendons.specs import TendonWrap
 
@@ -33,14 +34,15 @@ def add_tendons(reader: Reader) -> None:
 def _add_joint_springs(reader: Reader) -> None:
     """What springs of joints have of the stretch's square and cube, as tendons whose length is the coordinate."""
     model = reader.file.model
-    for joint in np.flatnonzero(_polynomials(reader, "jnt_stiffnesspoly", model.njnt).any(axis=1)).tolist():
+    curve = _polynomials(reader, "jnt_stiffnesspoly", model.njnt)
+    for joint in np.flatnonzero(curve.any(axis=1)).tolist():
         if joint_type(reader, joint) not in ("revolute", "prismatic"):
             continue
-        name = f"{reader.joints[joint]}/spring"
+        name = free_name(f"{reader.joints[joint]}/spring", reader.builder.tendons.keys())
         with reader.file.located("joint", joint, f"the spring of joint '{reader.joints[joint]}'"):
             reader.builder.add_fixed_tendon(
                 name, {reader.joints[joint]: 1.0}, rest_length=float(model.qpos_spring[model.jnt_qposadr[joint]]),
-                stiffness=(0.0, *_polynomials(reader, "jnt_stiffnesspoly", model.njnt)[joint]),
+                stiffness=(0.0, *curve[joint]),
             )  # fmt: skip
 
 
