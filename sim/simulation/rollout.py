@@ -47,7 +47,7 @@ def run_rollout(
         bad_state.fill_(-1)
     forces = None
     if simulator.contact_sensors:
-        shape = (steps, simulator.num_worlds, len(simulator.contact_sensors), 3)
+        shape = (steps, simulator.num_worlds, simulator.shards[0].step.num_sensors, 3)
         forces = wp.empty(shape, dtype=simulator.model.scalar, device=simulator.device)
     if keeps_solved and not simulator.shards[0].step.accelerating:
         raise ModelError("rollout: what the law finds is kept for sensors of accelerations under MuJoCo's law alone")

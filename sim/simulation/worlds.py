@@ -389,9 +389,9 @@ class Worlds(ABC):
         lanes = lanes_worth(LANES, self.num_worlds)
         groups = -(-self.num_worlds // lanes)
         bounds = [min(lanes * (groups * i // count), self.num_worlds) for i in range(count + 1)]
-        collision = collision_model(self.model, self.device, self.contact_sensors, self.contact)
         room = self.contact.max_contacts
         room = default_max_contacts(self.model, self.contact.margin) if room is None else room
+        collision = collision_model(self.model, self.device, self.contact_sensors, self.contact, room)
         contacts = room if collision.num_pairs else 0
         values = {name: self._first_numbers(name) for name in self._values}
         layout = constraint_layout(self.model, values)

@@ -14,8 +14,8 @@ from sim.torch.robot.parametrisations import (
     Unconstrained,
 )
 from sim.torch.robot.robot import Robot
-from sim.torch.sensor_readings import Sensors
-from sim.torch.sensors import imu
+from sim.torch.sensors.imu import imu
+from sim.torch.sensors.readings import Sensors
 
 __all__ = [
     "JointForceParts",

@@ -11,7 +11,7 @@ from sim.model.parameters import PARAMETERS
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, warp_device
 from sim.torch.recorded_rollout import Settings, record
-from sim.torch.sensor_readings import Sensors
+from sim.torch.sensors.readings import Sensors
 
 
 def rollout(

@@ -13,3 +13,9 @@ def quaternion_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def quaternion_conjugate(a: torch.Tensor) -> torch.Tensor:
     """The inverse of a rotation [..., 4]."""
     return torch.cat([-a[..., :3], a[..., 3:]], dim=-1)
+
+
+def turned_z_axis(a: torch.Tensor) -> torch.Tensor:
+    """Where a rotation takes the z axis [..., 3]."""
+    x, y, z, w = torch.nn.functional.normalize(a, dim=-1).unbind(dim=-1)
+    return torch.stack([2.0 * (x * z + y * w), 2.0 * (y * z - x * w), 1.0 - 2.0 * (x * x + y * y)], dim=-1)

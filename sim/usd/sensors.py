@@ -1,6 +1,7 @@
 """Sensors of a model, as annotations of a stage."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from pxr import Usd
@@ -20,26 +21,55 @@ def keep_sensors(prim: Usd.Prim, model: Model) -> None:
                 keep(prim, f"sensor_{number}:{side}", getattr(sensor, side))
         if sensor.magnetic_field is not None:
             keep(prim, f"sensor_{number}:magnetic_field", sensor.magnetic_field)
+        if sensor.image is not None:
+            keep(prim, f"sensor_{number}:image", sensor.image)
         if sensor.zone is not None and sensor.zone_size is not None:
             keep_text(prim, f"sensor_{number}:zone", sensor.zone)
             keep(prim, f"sensor_{number}:zone_size", sensor.zone_size)
-            keep_texts(prim, f"sensor_{number}:geometries", sensor.geometries or ())
+        for side in ("geometries", "against"):
+            names = getattr(sensor, side)
+            if names is not None:
+                keep_texts(prim, f"sensor_{number}:{side}", names)
+                keep(prim, f"sensor_{number}:{side}:count", len(names))
+        if sensor.kind == "contact":
+            keep_texts(prim, f"sensor_{number}:readings", sensor.readings)
+            keep_text(prim, f"sensor_{number}:choice", sensor.choice)
+            keep(prim, f"sensor_{number}:most", sensor.most)
+        if np.isfinite(sensor.reach):
+            keep(prim, f"sensor_{number}:reach", sensor.reach)
 
 
 def kept_sensors(prim: Usd.Prim) -> Iterator[Sensor]:
     """The sensors that a prim was written with."""
     number = 0
     while len(texts := kept_texts(prim, f"sensor_{number}")) == 4:
-        lower, upper = (kept(prim, f"sensor_{number}:{side}", 1) for side in ("lower", "upper"))
-        field = kept(prim, f"sensor_{number}:magnetic_field", 3)
+        label = f"sensor_{number}:"
         name, kind, target, reference = texts
-        zone = kept_text(prim, f"sensor_{number}:zone")
-        sizes = kept(prim, f"sensor_{number}:zone_size", ZONE_SIZES.get(zone or "", 0))
+        zone = kept_text(prim, f"{label}zone")
         yield Sensor(
             name, kind, target, reference,
-            -np.inf if lower is None else float(lower[0]), np.inf if upper is None else float(upper[0]),
-            None if field is None else (float(field[0]), float(field[1]), float(field[2])),
-            zone, None if sizes is None else tuple(map(float, sizes)),
-            tuple(kept_texts(prim, f"sensor_{number}:geometries")) if zone else None,
+            _number(prim, f"{label}lower", -np.inf), _number(prim, f"{label}upper", np.inf),
+            _numbers(prim, f"{label}magnetic_field", 3), zone,
+            _numbers(prim, f"{label}zone_size", ZONE_SIZES.get(zone or "", 0)),
+            _names(prim, f"{label}geometries"), _names(prim, f"{label}against"),
+            tuple(kept_texts(prim, f"{label}readings")), kept_text(prim, f"{label}choice") or "first",
+            int(_number(prim, f"{label}most", 1.0)), _number(prim, f"{label}reach", np.inf),
+            _numbers(prim, f"{label}image", 4),
         )  # fmt: skip
         number += 1
+
+
+def _number(prim: Usd.Prim, name: str, otherwise: float) -> float:
+    found = kept(prim, name, 1)
+    return otherwise if found is None else float(found[0])
+
+
+def _numbers(prim: Usd.Prim, name: str, count: int) -> Any:
+    found = kept(prim, name, count)
+    return None if found is None else tuple(map(float, found))
+
+
+def _names(prim: Usd.Prim, name: str) -> tuple[str, ...] | None:
+    """None where they weren't written, which differs from a list of none."""
+    names = kept_texts(prim, name)
+    return names if names or kept(prim, f"{name}:count", 1) is not None else None

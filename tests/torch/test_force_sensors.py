@@ -144,12 +144,14 @@ def test_what_is_refused(tmp_path):
     _, model, q, qd = scene(tmp_path)
     simulator = sim.Simulator(model, **sim.mujoco_settings(model))
     assert sim.torch.Sensors(simulator).names == ("angle",)
-    with pytest.raises(sim.ModelError, match=r"'sole' measures a force; give the simulator contact_sensors=\['sole'\]"):
+    with pytest.raises(
+        sim.ModelError, match=r"'sole' measures contacts or forces; give the simulator contact_sensors=\['sole'\]"
+    ):
         sim.torch.Sensors(simulator, ["sole"])
     measured = sim.Simulator(model, **sim.mujoco_settings(model), contact_sensors=["sole"])
     trajectory = measured.rollout(measured.state(q, qd), steps=2)
     states = torch.tensor(trajectory.q.numpy()), torch.tensor(trajectory.qd.numpy())
-    with pytest.raises(sim.ModelError, match="'sole' measures a force; give contact_force"):
+    with pytest.raises(sim.ModelError, match="'sole' measures contacts or forces; give contact_force"):
         sim.torch.Sensors(measured)(*states)
     with pytest.raises(sim.ModelError, match="no geometry named 'angle'"):
         sim.Simulator(model, 0.002, contact_sensors=["angle"])

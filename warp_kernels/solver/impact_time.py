@@ -168,7 +168,7 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
                         bias_bar + more,
                         bounces_bar.late[constraint, world],
                     )
-                    contacts_bar.distance[item, world] = bars[0]
+                    contacts_bar.distance[item, world] += bars[0]
                     bounces_bar.before[constraint, world] = bars[1]
                     bounces_bar.free[constraint, world] = bars[2] + more
                     contacts_bar.restitution[item, world] = bars[3]

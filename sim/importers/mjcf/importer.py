@@ -24,7 +24,7 @@ from sim.importers.mjcf.notes import (
     warn_of,
 )
 from sim.importers.mjcf.reader import Reader, pose
-from sim.importers.mjcf.sensors import add_sensors
+from sim.importers.mjcf.sensors.sensors import add_sensors
 from sim.importers.mjcf.shapes import add_geometries
 from sim.importers.mjcf.tendons import add_tendons
 from sim.importers.mjcf.tree import add_tree, joint_type
@@ -111,7 +111,9 @@ def add_mjcf(
             reader, surfaces, visual=visual, collision=collision, world=world_geometry, threshold=threshold,
             triangles=triangles,
         )  # fmt: skip
-        set_pairs(reader, surfaces, friction, shapes)
+        known = builder.geometries
+        colliding = {geom: names for geom, names in shapes.items() if names and known[names[0]].geometry.collides}
+        set_pairs(reader, surfaces, friction, colliding)
         add_tendons(reader)
         add_equalities(reader)
         inputs = add_actuators(reader)

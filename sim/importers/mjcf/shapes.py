@@ -46,7 +46,7 @@ def add_geometries(
     convex and don't move collide as they are.
 
     Returns:
-        the names of those that collide, by geom: several for a mesh in pieces.
+        their names, by geom: several for a mesh in pieces, none for one that is only seen.
 
     Raises:
         ImportFileError: naming the geom.
@@ -70,9 +70,7 @@ def add_geometries(
         visible = bool(shown[geom]) or body not in bodies_with_looks
         collides = collision and bool(surfaces.collides[geom])
         if collides or (visible and visual):
-            added = _add_geom(reader, geom, surfaces, collides, visible and visual, pieces_of)
-            if collides:
-                names[geom] = added
+            names[geom] = _add_geom(reader, geom, surfaces, collides, visible and visual, pieces_of)
     return names
 
 

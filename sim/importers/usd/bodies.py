@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from sim.importers.usd.stage import Kind
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
 from sim.model.poses import compose, inverse, is_identity
+from sim.model.sensors.place import place_sensor
 from sim.model.spec_checks import is_physical
 from sim.model.specs import DYNAMICS_CODES, WORLD
 from sim.usd.annotations import agreed, kept, kept_rows, kept_softness, kept_text, kept_texts
@@ -263,12 +265,16 @@ def add_sensors(reader: Reader) -> None:
         target, reference = (
             name if name == WORLD else reader.prefix + name for name in (sensor.target, sensor.reference)
         )
+        geometries, against = (
+            None if names is None else tuple(reader.prefix + name for name in names)
+            for names in (sensor.geometries, sensor.against)
+        )
+        record = replace(
+            sensor, name=reader.prefix + sensor.name, target=target, reference=reference, geometries=geometries,
+            against=against,
+        )  # fmt: skip
         try:
-            reader.builder.add_sensor(
-                reader.prefix + sensor.name, sensor.kind, target, reference=reference, lower=sensor.lower,
-                upper=sensor.upper, magnetic_field=sensor.magnetic_field, zone=sensor.zone, zone_size=sensor.zone_size,
-                geometries=None if sensor.geometries is None else [reader.prefix + name for name in sensor.geometries],
-            )  # fmt: skip
+            place_sensor(reader.builder, record)
         except ModelError as error:
             reader.scene.notes.append(f"left out: {error}")
 

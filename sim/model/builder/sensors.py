@@ -1,18 +1,15 @@
 """Sensors of a world."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from sim.errors import ModelError
-from sim.model.joint_types import JOINT_TYPES, is_scalar
-from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, TENDON, ZONE_SIZES
+from sim.model.sensors.place import place_sensor
 from sim.model.sensors.sensor import Sensor
-from sim.model.spec_checks import check_name, finite
 from sim.model.specs import WORLD, Vector, WorldSpec
-from warp_kernels import types as codes
 
 
 class Sensors(WorldSpec):
-    """The method of :class:`sim.ModelBuilder` for sensors."""
+    """The methods of :class:`sim.ModelBuilder` for sensors."""
 
     def add_sensor(
         self,
@@ -27,6 +24,7 @@ class Sensors(WorldSpec):
         zone: str | None = None,
         zone_size: Sequence[float] | None = None,
         geometries: Sequence[str] | None = None,
+        image: Sequence[float] | None = None,
     ) -> str:
         """Add a sensor, which :class:`sim.torch.Sensors` reads along a rollout.
 
@@ -39,12 +37,15 @@ class Sensors(WorldSpec):
           "tendon_limit_velocity" and "tendon_limit_force";
         - of frames and links "frame_position", "frame_orientation", "frame_x_axis", "frame_y_axis", "frame_z_axis",
           "frame_linear_velocity", "frame_angular_velocity", "frame_linear_acceleration", "frame_angular_acceleration",
-          "accelerometer", "gyro", "velocimeter", "magnetometer", "rangefinder", the distance
-          along the frame's z axis to the nearest geometry that isn't on its own link, -1 for none, "touch", the sum
-          of normal forces in a zone, and "force" and "torque", what the link that carries the frame's link does to it
-          through their joint, about the frame's origin and along its axes;
+          "accelerometer", "gyro", "velocimeter", "magnetometer", "rangefinder", the distance along the frame's z axis
+          to the nearest geometry that isn't on its own link, -1 for none, "touch", the sum of normal forces in a zone,
+          "inside", 1 where the frame's origin is in a zone around the reference and else 0, "camera_projection", where
+          a camera at the reference sees that origin [px], and "force" and "torque", what the link that carries the
+          frame's link does to it through their joint, about the frame's origin and along its axes;
         - of a link with all that it carries "subtree_com", "subtree_linear_velocity" and "subtree_angular_momentum";
-        - of the world "potential_energy", "kinetic_energy" and "clock".
+        - of the world "potential_energy", "kinetic_energy" and "clock";
+
+        and those of :meth:`add_contact_sensor` and :meth:`add_distance_sensor`.
 
         The position of a limit is the distance to the nearest limit less the margin within which it acts, zero farther
         away; its velocity is the rate of that distance there. "touch", "force", "torque" and the forces of limits are
@@ -56,15 +57,18 @@ class Sensors(WorldSpec):
             name: unique name.
             kind: what it measures.
             target: the joint, actuator, tendon, frame or link that it looks at; left out for the whole world.
-            reference: for positions, orientations, axes and velocities of frames, the frame in which they are measured.
+            reference: for positions, orientations, axes and velocities of frames, the frame in which they are measured;
+                the frame of the zone in which something is inside; a camera, which looks along its -z axis, with x to
+                the right and y up.
             lower, upper: what it gives is held between them.
             magnetic_field: of the world, for a magnetometer; MuJoCo's (0, -0.5, 0) where it isn't given.
-
-            zone: shape of a touch sensor's zone around the frame's origin: "sphere", "capsule", "ellipsoid", "cylinder"
-                or "box".
+            zone: shape of a zone around the frame's origin, of a touch sensor or of one of what is inside: "sphere",
+                "capsule", "ellipsoid", "cylinder" or "box".
             zone_size: its size [m]: a radius; radius and half length along z of a capsule or cylinder; three half
                 lengths.
-            geometries: names of the geometries whose contacts it counts; None for those of the frame's link.
+            geometries: names of the geometries whose contacts a touch sensor counts.
+            image: of a camera, its focal lengths along x and y and the centre of the picture, x to the right and y
+                down [px].
 
         Returns:
             the name.
@@ -73,76 +77,120 @@ class Sensors(WorldSpec):
             ModelError: for a duplicate name, an unknown kind, a target or reference that isn't there or doesn't fit the
                 kind, and an empty range.
         """
-        check_name(name, self.sensors, "sensor")
-        where = f"sensor '{name}'"
-        if kind not in SENSOR_KINDS:
-            raise ModelError(f"{where}: unknown kind '{kind}'; known are {', '.join(SENSOR_KINDS)}")
-        self._check_target(where, kind, target)
-        if reference != WORLD and not SENSOR_KINDS[kind].relative:
-            raise ModelError(f"{where}: a sensor of kind '{kind}' measures in no other frame; leave reference out")
-        if reference != WORLD and reference not in self.links and reference not in self.frames:
-            raise ModelError(f"{where}: unknown reference '{reference}'; add the frame or link first")
-        if not lower < upper:
-            raise ModelError(f"{where}: lower is {lower} and upper {upper}; the first must be less than the second")
-        field = None
-        if kind == "magnetometer":
-            given = (0.0, -0.5, 0.0) if magnetic_field is None else magnetic_field
-            x, y, z = finite(f"{where}: magnetic_field", given, (3,)).tolist()
-            field = (x, y, z)
-        elif magnetic_field is not None:
-            raise ModelError(f"{where}: a sensor of kind '{kind}' sees no magnetic_field; leave it out")
-        size = self._checked_zone(where, kind, target, zone, zone_size, geometries)
-        self.sensors[name] = Sensor(
-            name, kind, target, reference, float(lower), float(upper), field, zone, size,
-            None if geometries is None else tuple(geometries),
+        record = Sensor(
+            name, kind, target, reference, lower, upper, _numbers(magnetic_field), zone, _numbers(zone_size),
+            None if geometries is None else tuple(geometries), image=_numbers(image),
         )  # fmt: skip
-        return name
+        return place_sensor(self, record)
 
-    def _checked_zone(
+    def add_contact_sensor(
         self,
-        where: str,
-        kind: str,
-        target: str,
-        zone: str | None,
-        zone_size: Sequence[float] | None,
-        geometries: Sequence[str] | None,
-    ) -> tuple[float, ...] | None:
-        """The size of the zone of a touch sensor; None for other sensors, which have no zone."""
-        if kind in ("touch", "force", "torque") and target == WORLD:
-            raise ModelError(
-                f"{where}: a sensor of kind '{kind}' needs a frame or link as its target; add_frame makes a frame"
-            )
-        if kind != "touch":
-            if zone is not None or zone_size is not None or geometries is not None:
-                raise ModelError(f"{where}: zone, zone_size and geometries are for kind 'touch'; leave them out")
-            return None
-        if zone not in ZONE_SIZES:
-            raise ModelError(f"{where}: zone is {zone!r}; a touch sensor needs one of {', '.join(ZONE_SIZES)}")
-        given = () if zone_size is None else zone_size
-        size = finite(f"{where}: zone_size", given, (ZONE_SIZES[zone],)).tolist()
-        if min(size) <= 0.0:
-            raise ModelError(f"{where}: zone_size is {size}; it must be positive")
-        for name in geometries or ():
-            if name not in self.geometries:
-                raise ModelError(f"{where}: unknown geometry '{name}'; add the geometry first")
-        return tuple(size)
+        name: str,
+        readings: Sequence[str] = ("found",),
+        *,
+        geometries: Sequence[str] | None = None,
+        against: Sequence[str] | None = None,
+        choice: str = "first",
+        most: int = 1,
+        frame: str = WORLD,
+        zone: str | None = None,
+        zone_size: Sequence[float] | None = None,
+        lower: float = float("-inf"),
+        upper: float = float("inf"),
+    ) -> str:
+        """Add a sensor of contacts, MuJoCo's ``contact``, which :class:`sim.torch.Sensors` reads along a rollout.
 
-    def _check_target(self, where: str, kind: str, target: str) -> None:
-        of = SENSOR_KINDS[kind].of
-        if of in (JOINT, BALL):
-            if target not in self.joints:
-                raise ModelError(f"{where}: unknown joint '{target}'; add the joint first")
-            type = self.joints[target].type
-            if not (type == codes.SPHERICAL if of == BALL else is_scalar(type)):
-                needed = "spherical" if of == BALL else "revolute or prismatic"
-                raise ModelError(
-                    f"{where}: joint '{target}' is {JOINT_TYPES[type].name}; '{kind}' needs a {needed} one"
-                )
-        elif of == ACTUATOR and target not in self.actuators:
-            raise ModelError(f"{where}: unknown actuator '{target}'; add the actuator first")
-        elif of == TENDON and target not in self.tendons:
-            raise ModelError(f"{where}: unknown tendon '{target}'; add the tendon first")
-        elif of == FRAME and target != WORLD and target not in self.links and target not in self.frames:
-            raise ModelError(f"{where}: unknown frame or link '{target}'; add it first")
-        elif of == LINK and target not in self.links:
-            raise ModelError(f"{where}: unknown link '{target}'; add the link first")
+        It is measured by a simulator that has its name among its ``contact_sensors``. Of each contact it gives, in the
+        order of ``readings``,
+
+        - "found": how many contacts there are, at the first ones that it has room for; 0 for those that there aren't,
+          whose other numbers are 0 too;
+        - "force" and "torque": on the second geometry, along the contact's axes: the normal from the first to the
+          second geometry and two tangents [N, N m];
+        - "distance": between the surfaces, negative where they overlap [m];
+        - "position": midway between them, "normal" and "tangent", the first one: in the world;
+        - "linear_velocity" and "angular_velocity": of the second geometry beside the first, at the contact, along its
+          axes [m/s, rad/s].
+
+        With the choice "net" a single contact stands for all: its axes are the world's, its force is their sum, its
+        position their mean weighted by forces, and its torque the one about it; its distance is 0. Under MuJoCo's law
+        all contacts within their margins count, with hard contact those that push or overlap.
+
+        Args:
+            name: unique name.
+            readings: what it reads of each contact.
+            geometries: names of the first geometries; None for any.
+            against: names of the second ones; None for any. Without either, the order is MuJoCo's: by types and places.
+            choice: "first" for the first ones found, "nearest" for those of the least distance, "strongest" for those
+                of the greatest force, or "net".
+            most: how many contacts it reads.
+            frame: of the zone.
+            zone, zone_size: as of :meth:`add_sensor`: contacts with a position inside count. None for all.
+            lower, upper: what it gives is held between them.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for a duplicate name, readings and choices that there aren't, and an unknown frame or geometry.
+
+        Example:
+            >>> import sim
+            >>> scene = sim.ModelBuilder()
+            >>> ground = scene.add_ground()
+            >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 0, 0.1))
+            >>> scene.add_contact_sensor("stands", ["found", "force"], against=["box_0/geometry"], choice="net")
+            'stands'
+        """
+        record = Sensor(
+            name, "contact", frame, lower=lower, upper=upper, zone=zone, zone_size=_numbers(zone_size),
+            geometries=None if geometries is None else tuple(geometries),
+            against=None if against is None else tuple(against),
+            readings=tuple(readings), choice=choice, most=most,
+        )  # fmt: skip
+        return place_sensor(self, record)
+
+    def add_distance_sensor(
+        self,
+        name: str,
+        kind: str = "geometry_distance",
+        *,
+        geometries: Sequence[str],
+        against: Sequence[str],
+        reach: float = float("inf"),
+    ) -> str:
+        """Add a sensor of how far two geometries are apart, which :class:`sim.torch.Sensors` reads along a rollout.
+
+        It looks at the two that are nearest to each other, one of each list.
+
+        Args:
+            name: unique name.
+            kind: "geometry_distance", negative where they overlap [m]; "geometry_normal", the unit vector from the
+                nearest point of the first towards the second; or "geometry_points", the nearest points on both [m]; in
+                the world.
+            geometries, against: names of both sides.
+            reach: where they are farther apart [m], the distance is this, and normal and points are zero.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for a duplicate name, an unknown kind or geometry, and no geometries on a side.
+
+        Example:
+            >>> import sim
+            >>> scene = sim.ModelBuilder()
+            >>> ground = scene.add_ground()
+            >>> ball = scene.add_sphere(radius=0.1, mass=1.0, position=(0, 0, 0.5))
+            >>> scene.add_distance_sensor("height", geometries=["ground"], against=["sphere_0/geometry"], reach=2.0)
+            'height'
+        """
+        record = Sensor(
+            name, kind, geometries=tuple(geometries), against=tuple(against), target=WORLD, reach=float(reach)
+        )
+        return place_sensor(self, record)
+
+
+def _numbers(given: Sequence[float] | Vector | None) -> Any:
+    """As a tuple, for a record that can't change; what isn't a vector of numbers is refused when it is placed."""
+    return None if given is None else tuple(given)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 JOINT, BALL, ACTUATOR, TENDON = "joint", "ball joint", "actuator", "tendon"
-FRAME, LINK, WHOLE = "frame", "link", "world"
+FRAME, LINK, WHOLE, GEOMETRIES = "frame", "link", "world", "geometries"
 
 
 @dataclass(frozen=True)
@@ -12,8 +12,8 @@ class SensorKind:
 
     Attributes:
         of: what its target is: a joint with one coordinate, a ball joint, an actuator, a tendon, a frame, a link, or
-            the whole world.
-        numbers: how many numbers it gives.
+            the whole world; of geometries it is a list of its own.
+        numbers: how many numbers it gives; for a sensor of contacts see :data:`CONTACT_READINGS`.
         relative: whether it may measure in another frame.
         mjcf: its name in MJCF files.
         by_forces: whether it measures forces of constraints, which states don't tell.
@@ -28,7 +28,22 @@ class SensorKind:
     by_acceleration: bool = False
 
 
-# The zones of touch sensors, and how many numbers their sizes have.
+# What a sensor of contacts may read of each, in this order, and how many numbers that has.
+CONTACT_READINGS = {
+    "found": 1,
+    "force": 3,
+    "torque": 3,
+    "distance": 1,
+    "position": 3,
+    "normal": 3,
+    "tangent": 3,
+    "linear_velocity": 3,
+    "angular_velocity": 3,
+}
+# Which contacts it reads where there are more than it has room for; "net" is one that stands for all.
+CONTACT_CHOICES = ("first", "nearest", "strongest", "net")
+
+# The zones of sensors, and how many numbers their sizes have.
 ZONE_SIZES = {"sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3}
 
 SENSOR_KINDS = {
@@ -63,7 +78,13 @@ SENSOR_KINDS = {
     "velocimeter": SensorKind(FRAME, 3, "velocimeter"),
     "magnetometer": SensorKind(FRAME, 3, "magnetometer"),
     "rangefinder": SensorKind(FRAME, 1, "rangefinder"),
+    "inside": SensorKind(FRAME, 1, "insidesite", relative=True),
+    "camera_projection": SensorKind(FRAME, 2, "camprojection", relative=True),
     "touch": SensorKind(FRAME, 1, "touch", by_forces=True),
+    "contact": SensorKind(GEOMETRIES, 0, "contact", by_forces=True),
+    "geometry_distance": SensorKind(GEOMETRIES, 1, "distance"),
+    "geometry_normal": SensorKind(GEOMETRIES, 3, "normal"),
+    "geometry_points": SensorKind(GEOMETRIES, 6, "fromto"),
     "force": SensorKind(FRAME, 3, "force", by_forces=True, by_acceleration=True),
     "torque": SensorKind(FRAME, 3, "torque", by_forces=True, by_acceleration=True),
     "subtree_com": SensorKind(LINK, 3, "subtreecom"),

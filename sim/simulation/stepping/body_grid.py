@@ -37,12 +37,15 @@ TYPES = 16
 
 
 def collision_model(
-    model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], contact: ContactOptions
+    model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], contact: ContactOptions, max_contacts: int
 ) -> CollisionModel:
-    """How pairs are found: those of a crowd by a grid, unless MuJoCo's law or Gauss-Seidel needs them listed."""
+    """How pairs are found: those of a crowd by a grid, unless MuJoCo's law or Gauss-Seidel needs them listed.
+
+    ``max_contacts`` is the room for contacts of a world.
+    """
     if is_crowd(model) and contact.law == "hard" and contact.solver == "newton":
-        return GridCollision(model, device, sensed, contact.margin)
-    return CollisionModel(model, device, sensed, contact.law)
+        return GridCollision(model, device, sensed, contact.margin, max_contacts)
+    return CollisionModel(model, device, sensed, contact.law, max_contacts)
 
 
 class GridCollision(CollisionModel):
@@ -57,8 +60,10 @@ class GridCollision(CollisionModel):
 
     by_grid = True
 
-    def __init__(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], margin: float):
-        self._share(model, device, sensed, law="hard")
+    def __init__(
+        self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], margin: float, max_contacts: int
+    ):
+        self._share(model, device, sensed, "hard", max_contacts)
         self._scalar = model.scalar
         self._structs = grid_structs(model.scalar)
         members = [index for index, geometry in enumerate(model.geometries) if geometry.collides]

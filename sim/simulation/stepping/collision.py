@@ -13,6 +13,7 @@ from sim.errors import ModelError
 from sim.model.hulls import PackedShapes
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
 from sim.model.triangles.elements import MeshElements
+from sim.simulation.stepping.contact_sensors import contact_places, contact_sensors, num_places
 from sim.simulation.stepping.force_sensors import force_sensors
 from sim.simulation.stepping.pair_friction import friction_rules
 from warp_kernels import types as codes
@@ -122,13 +123,16 @@ class CollisionModel:
         colliding: the geometries that some pair has.
         geometry_link: link of each geometry, -1 for the world [num_geometries].
         geometries, packed, triangles: see :func:`warp_kernels.collision.structs.collision_structs`.
-        num_sensors: how many forces are measured: of contacts of geometries, and by sensors.
+        num_sensors: how many places there are for what is measured: forces of contacts of geometries, forces of
+            sensors, and what sensors of contacts read.
         sensor: the place of each geometry among those, -1 for the others [num_geometries].
-        force_sensors: the sensors, see :class:`warp_kernels.force_sensors.force_sensor_structs`.
+        force_sensors: the sensors, see :func:`warp_kernels.sensors.forces.force_sensor_structs`.
+        contact_sensors: those of contacts, see :func:`warp_kernels.sensors.contacts.contact_sensor_structs`.
+        contact_places: where each of them has its places, see :func:`contact_places`.
         by_grid: whether the pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
         cells, near_pairs: the working arrays of a shard where they are.
 
-    ``law`` is that of contact, which decides whether capsules count as parallel.
+    ``law`` is that of contact, which decides whether capsules count as parallel; ``max_contacts`` is the room for them.
 
     Raises:
         ModelError: see :func:`candidate_pairs`; for a convex mesh on a heightfield that both are so fine that their
@@ -140,10 +144,15 @@ class CollisionModel:
     near_pairs: Any
 
     def __init__(
-        self, model: Model, device: wp.DeviceLike = None, sensed: Sequence[int | str] = (), law: str | None = "hard"
+        self,
+        model: Model,
+        device: wp.DeviceLike = None,
+        sensed: Sequence[int | str] = (),
+        law: str | None = "hard",
+        max_contacts: int = 0,
     ):
         pair_a, pair_b = candidate_pairs(model)
-        self._share(model, device, sensed, law)
+        self._share(model, device, sensed, law, max_contacts)
         self.num_pairs = len(pair_a)
         self.pair_a, self.pair_b = self._integers(pair_a), self._integers(pair_b)
         rules, stated = friction_rules(model, zip(pair_a.tolist(), pair_b.tolist(), strict=True))
@@ -168,15 +177,19 @@ class CollisionModel:
         """The collision arrays of a shard: these, which all shards share."""
         return self
 
-    def _share(self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], law: str | None) -> None:
+    def _share(
+        self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], law: str | None, max_contacts: int
+    ) -> None:
         """What doesn't depend on the pairs."""
         self._device = device
-        self.num_sensors = len(sensed)
+        self.contact_places = contact_places(model, sensed, max_contacts)
+        self.num_sensors = num_places(sensed, self.contact_places)
         sensor = np.full(model.num_geometries, -1)
         for place, each in enumerate(sensed):
             if not isinstance(each, str):
                 sensor[each] = place
         self.force_sensors = force_sensors(model, sensed, device)
+        self.contact_sensors = contact_sensors(model, sensed, self.contact_places, law, device)
         self.sensor = self._integers(sensor)
         self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
         self.geometries = self._geometries(model, law)

@@ -1,4 +1,4 @@
-"""Which sensors of a model measure forces of constraints, as arrays for :mod:`warp_kernels.force_sensors`."""
+"""Which sensors of a model measure forces of constraints, as arrays for :mod:`warp_kernels.sensors.forces`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,15 +14,15 @@ from sim.model.poses import IDENTITY
 from sim.model.sensors.carried import links_carried
 from sim.model.sensors.kinds import SENSOR_KINDS
 from sim.model.sensors.sensor import Sensor
-from warp_kernels.force_sensors import (
+from warp_kernels.sensors.forces import (
     FORCE,
     JOINT_LIMIT,
     TENDON_LIMIT_FORCE,
     TORQUE,
     TOUCH,
-    ZONES,
     force_sensor_structs,
 )
+from warp_kernels.sensors.zones import ZONES
 from warp_kernels.types import warp_types
 
 
@@ -38,8 +38,8 @@ def chosen_sensor(model: Model, given: str | int) -> int | str:
         return model.geometry(given)
     if not is_whole(given, 0) or given >= model.num_geometries:
         raise ModelError(
-            f"Simulator: contact_sensors has {given!r}; it must be the name of a geometry or of a sensor of forces, or "
-            f"the number of a geometry below {model.num_geometries}"
+            f"Simulator: contact_sensors has {given!r}; it must be the name of a geometry or of a sensor of contacts "
+            f"or forces, or the number of a geometry below {model.num_geometries}"
         )
     return int(given)
 
@@ -48,7 +48,7 @@ def force_sensors(model: Model, chosen: Sequence[int | str], device: wp.DeviceLi
     """The sensors among those that are chosen, by name; geometries are numbers."""
     t = warp_types(model.scalar)
     by_name = {sensor.name: sensor for sensor in model.sensors}
-    places = [place for place, each in enumerate(chosen) if isinstance(each, str)]
+    places = [place for place, each in enumerate(chosen) if isinstance(each, str) and by_name[each].kind != "contact"]
     sensors = [by_name[str(chosen[place])] for place in places]
     rows = [_row(model, sensor) for sensor in sensors]
     touches = np.zeros((len(sensors), model.num_geometries), dtype=np.int32)

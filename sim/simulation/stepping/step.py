@@ -13,15 +13,17 @@ from sim.dynamics.differentiable_op import active_tape
 from sim.simulation.stepping.contact_stage import contact_identity, run_contacts
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
-from warp_kernels.contact_force import contact_force_kernels
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.drag import drag_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
-from warp_kernels.force_sensors import force_sensor_kernels
 from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
+from warp_kernels.sensors.contact_force import contact_force_kernels
+from warp_kernels.sensors.contacts import contact_sensor_kernels
+from warp_kernels.sensors.forces import force_sensor_kernels
+from warp_kernels.sensors.wrenches import wrench_sensor_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.constraint import constraint_kernels
 from warp_kernels.solver.delassus import delassus_kernels
@@ -46,7 +48,6 @@ from warp_kernels.solver.rows.constraint_rows import constraint_row_kernels
 from warp_kernels.solver.rows.equalities import equality_kernels
 from warp_kernels.solver.tendons.constraint_rows import tendon_constraint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
-from warp_kernels.wrench_sensors import wrench_sensor_kernels
 
 
 class Step(Workspace):
@@ -84,6 +85,8 @@ class Step(Workspace):
         if self.force_sensors.kind.shape[0]:
             self._launch(force_sensor_kernels(self.scalar).store_sensor_forces, self.num_worlds)
             self._launch(wrench_sensor_kernels(self.scalar).store_wrenches, self.num_worlds)
+        if self.contact_sensors.place.shape[0]:
+            self._launch(contact_sensor_kernels(self.scalar).store_contact_readings, self.num_worlds)
 
     def forward(self) -> None:
         """All stages from (q, qd, tau, control) to (q_next, qd_next)."""

@@ -15,12 +15,14 @@ from sim.simulation.stepping.step import Step
 from sim.simulation.stepping.workspace import GAINS, LIMITS
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.contact_adjoints import contact_adjoint_kernels
-from warp_kernels.contact_force import contact_force_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
-from warp_kernels.force_sensors import force_sensor_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
+from warp_kernels.sensors.contact_force import contact_force_kernels
+from warp_kernels.sensors.contacts import contact_sensor_kernels
+from warp_kernels.sensors.forces import force_sensor_kernels
+from warp_kernels.sensors.wrenches import wrench_sensor_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.implicit import implicit_kernels
@@ -37,7 +39,6 @@ from warp_kernels.solver.newton.smoothing import smoothing_kernels
 from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.row_adjoint import row_adjoint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
-from warp_kernels.wrench_sensors import wrench_sensor_kernels
 
 
 class DifferentiableStep(Step):
@@ -332,6 +333,8 @@ class DifferentiableStep(Step):
         if self.force_sensors.kind.shape[0]:
             self._launch(force_sensor_kernels(self.scalar).sensor_force_adjoint, self.num_worlds)
             self._launch(wrench_sensor_kernels(self.scalar).wrench_adjoint, self.num_worlds)
+        if self.contact_sensors.place.shape[0]:
+            self._launch(contact_sensor_kernels(self.scalar).contact_reading_adjoint, self.num_worlds)
 
     def _solved_adjoint(self) -> None:
         """Add to the adjoint of qd_solved what sensors read of it."""

@@ -312,13 +312,18 @@ class Workspace(SolverChoice):
 
     @property
     def num_sensors(self) -> int:
-        """How many forces are measured."""
+        """How many places there are for what is measured of contacts and constraints."""
         return self.collision.num_sensors
 
     @property
     def force_sensors(self) -> Any:
         """The sensors among those that measure them."""
         return self.collision.force_sensors
+
+    @property
+    def contact_sensors(self) -> Any:
+        """The sensors of contacts."""
+        return self.collision.contact_sensors
 
     @property
     def accelerating(self) -> bool:

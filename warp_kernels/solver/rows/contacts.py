@@ -63,14 +63,14 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
         spring_bar: wp.array2d(dtype=vec2),
         options_bar: Options,
     ):
-        """Writes the adjoints of distance and spring, and adds to those of the options."""
+        """Writes the adjoint of the spring, and adds to those of the distance and the options."""
         if is_compliant(spring, item, world):
             pair = spring[item, world]
             bars = soft.compliance_adjoint(distance, pair[0], pair[1], options.dt, bias_bar, softness_bar)
-            distance_bar[item, world] = bars[0]
+            distance_bar[item, world] += bars[0]
             spring_bar[item, world] = vec2(bars[1], bars[2])
         else:
-            distance_bar[item, world] = common.correction_adjoint(distance, most, options, world, bias_bar, options_bar)
+            distance_bar[item, world] += common.correction_adjoint(distance, most, options, world, bias_bar, options_bar)
 
     return SimpleNamespace(
         is_compliant=is_compliant,

@@ -11,6 +11,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.checkpoint import CONTACT_FORCE, CONTACT_FORCE_BAR, STEP, checkpoint_kernels
+from warp_kernels.sensors.parts import part_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
 from warp_kernels.types import CONTACT, SPIN, kernel_module, warp_types
@@ -26,6 +27,7 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
     vec3 = warp_types(scalar).vec3
     is_left_out = checkpoint_kernels(scalar).is_left_out
     side_sign = row_functions(scalar).side_sign
+    force_part = part_functions(scalar).force_part
     Contacts = solver_structs(scalar).Contacts
     module = kernel_module("contact_force", scalar)
 
@@ -40,13 +42,6 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
         if side == 0:
             return sensor[pair_a[pair]]
         return sensor[pair_b[pair]]
-
-    @wp.func
-    def force_part(kind: int, impulse: vec3):
-        """What of a constraint's impulse is a force: of one with spin or rolling the normal part."""
-        if kind == CONTACT:
-            return impulse
-        return vec3(impulse[0], scalar(0.0), scalar(0.0))
 
     @wp.kernel(module=module, enable_backward=False)
     def store_contact_forces(

@@ -11,11 +11,12 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.checkpoint import CONTACT_FORCE, CONTACT_FORCE_BAR, STEP, checkpoint_kernels
-from warp_kernels.force_sensors import FORCE, TORQUE, force_sensor_structs
+from warp_kernels.sensors.forces import FORCE, TORQUE, force_sensor_structs
+from warp_kernels.sensors.parts import part_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
-from warp_kernels.types import CONTACT, SPIN, TORSION, kernel_module, warp_types
+from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
 
 
 @functools.cache
@@ -31,38 +32,8 @@ def wrench_sensor_kernels(scalar: Any) -> SimpleNamespace:
     Contacts, Motions = structs.Contacts, structs.Motions
     module = kernel_module("wrench_sensors", scalar)
     wp.set_module_options({"max_unroll": 1}, module)
-    zero = scalar(0.0)
-
-    @wp.func
-    def force_part(kind: int, impulse: vec3):
-        """What of a constraint's impulse is a force."""
-        if kind == CONTACT:
-            return impulse
-        if kind == TORSION:
-            return vec3()
-        return vec3(impulse[0], zero, zero)
-
-    @wp.func
-    def torque_part(kind: int, impulse: vec3):
-        """What of it is a torque about the axes of the contact; both rows of SPIN are about the normal."""
-        if kind == CONTACT:
-            return vec3()
-        if kind == TORSION:
-            return impulse
-        if kind == SPIN:
-            return vec3(impulse[1] + impulse[2], zero, zero)
-        return vec3(zero, impulse[1], impulse[2])
-
-    @wp.func
-    def torque_part_bar(kind: int, bar: vec3):
-        """The adjoint of the impulse from that of the torque."""
-        if kind == CONTACT:
-            return vec3()
-        if kind == TORSION:
-            return bar
-        if kind == SPIN:
-            return vec3(zero, bar[0], bar[0])
-        return vec3(zero, bar[1], bar[2])
+    parts = part_functions(scalar)
+    force_part, torque_part, torque_part_bar = parts.force_part, parts.torque_part, parts.torque_part_bar
 
     @wp.func
     def arm_power(pose: transform, place: vec3, bar: vec3):
@@ -123,7 +94,7 @@ def wrench_sensor_kernels(scalar: Any) -> SimpleNamespace:
         constraints: Constraints,
         impulse: wp.array2d(dtype=vec3),
     ):
-        """After ``store_contact_forces`` of :mod:`warp_kernels.contact_force`; along world axes."""
+        """After ``store_contact_forces`` of :mod:`warp_kernels.sensors.contact_force`; along world axes."""
         world = wp.tid()
         address = table[wp.static(CONTACT_FORCE)]
         if address == wp.uint64(0):

@@ -1,18 +1,24 @@
 """Sensors of an MJCF file as those of the builder."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from sim.importers.mjcf.reader import Reader, pose
+from sim.importers.mjcf.sensors.geometries import contact_sensor, near_geometries, zone
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose
-from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, TENDON, WHOLE, ZONE_SIZES
+from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, GEOMETRIES, JOINT, LINK, SENSOR_KINDS, TENDON, WHOLE
+from sim.model.sensors.place import place_sensor
+from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 
 # The name in mjtSensor that isn't that of its element.
-SHORT = {"jointactuatorfrc": "jointactfrc", "tendonactuatorfrc": "tendonactfrc"}
+SHORT = {
+    "jointactuatorfrc": "jointactfrc", "tendonactuatorfrc": "tendonactfrc", "distance": "geomdist",
+    "normal": "geomnormal", "fromto": "geomfromto",
+}  # fmt: skip
 KINDS = {SHORT.get(each.mjcf, each.mjcf): kind for kind, each in SENSOR_KINDS.items()}
 
 
@@ -21,7 +27,7 @@ def add_sensors(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> None:
 
     Args:
         reader: the file.
-        shapes: names of the geometries that collide, by geom.
+        shapes: names of the geometries, by geom.
 
     Raises:
         ImportFileError: naming the sensor.
@@ -29,35 +35,63 @@ def add_sensors(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> None:
     left: dict[str, list[str]] = {}
     for number in range(reader.file.model.nsensor):
         kind = KINDS.get(_type(reader, number))
-        target = None if kind is None else _target(reader, number, SENSOR_KINDS[kind].of)
-        if kind == "rangefinder" and not _is_plain_rangefinder(reader, number):
-            target = None
-        if kind in ("force", "torque") and reader.file.model.body_weldid[_body_of_site(reader, number)] == 0:
-            target = None  # a part of the world
-        if kind == "joint_actuator_force" and _bears_weight(reader, number):
-            target = None  # what bears its links' weight isn't told apart
-        if kind is None or target is None:
-            left.setdefault(_type(reader, number), []).append(reader.file.label("sensor", number))
-            continue
         name = reader.name("sensor", number, f"{kind}_{number}", reader.builder.sensors)
-        cutoff = float(reader.file.model.sensor_cutoff[number]) or np.inf
-        field = tuple(map(float, reader.file.model.opt.magnetic)) if kind == "magnetometer" else None
         with reader.file.located("sensor", number, f"sensor '{name}'"):
-            reader.builder.add_sensor(
-                name, kind, target, reference=_reference(reader, number), lower=-cutoff, upper=cutoff,
-                magnetic_field=field, **(_zone(reader, number, shapes) if kind == "touch" else {}),
-            )  # fmt: skip
+            record = None if kind is None else _record(reader, number, kind, name, shapes)
+            if record is not None:
+                place_sensor(reader.builder, record)
+                continue
+        left.setdefault(_type(reader, number), []).append(reader.file.label("sensor", number))
     for type, labels in left.items():
         reader.notes.append(f"left out: {', '.join(labels)}: there are no sensors of type {type} for what they look at")
 
 
-def _zone(reader: Reader, number: int, shapes: Mapping[int, Sequence[str]]) -> dict[str, Any]:
-    """The zone of a touch sensor, its site, and the geoms of its body."""
-    model, site = reader.file.model, int(reader.file.model.sensor_objid[number])
-    zone = reader.file.mujoco.mjtGeom(int(model.site_type[site])).name.removeprefix("mjGEOM_").lower()
-    own = (names for geom, names in shapes.items() if model.geom_bodyid[geom] == model.site_bodyid[site])
-    geoms = [name for names in own for name in names]
-    return {"zone": zone, "zone_size": model.site_size[site][: ZONE_SIZES[zone]], "geometries": geoms}
+def _record(reader: Reader, number: int, kind: str, name: str, shapes: Mapping[int, Sequence[str]]) -> Sensor | None:
+    """A sensor of the builder; None for one without a counterpart."""
+    model = reader.file.model
+    cutoff = float(model.sensor_cutoff[number])
+    if kind == "contact":
+        return Sensor(name, kind, **contact_sensor(reader, number, shapes))
+    if SENSOR_KINDS[kind].of == GEOMETRIES:
+        sides = near_geometries(reader, number, shapes)
+        return None if sides is None else Sensor(name, kind, WORLD, reach=cutoff, **sides)
+    target = _target(reader, number, SENSOR_KINDS[kind].of)
+    if target is None or not _has_counterpart(reader, number, kind):
+        return None
+    bound = cutoff or np.inf
+    record = Sensor(name, kind, target, _reference(reader, number), -bound, bound)
+    if kind == "magnetometer":
+        x, y, z = map(float, model.opt.magnetic)
+        return replace(record, magnetic_field=(x, y, z))
+    if kind == "touch":
+        site = int(model.sensor_objid[number])
+        own = (names for geom, names in shapes.items() if model.geom_bodyid[geom] == model.site_bodyid[site])
+        return replace(record, **zone(reader, site), geometries=tuple(name for names in own for name in names))
+    if kind == "inside":
+        return replace(record, **zone(reader, int(model.sensor_refid[number])))
+    if kind == "camera_projection":
+        return replace(record, image=_image(reader, int(model.sensor_refid[number])))
+    return record
+
+
+def _has_counterpart(reader: Reader, number: int, kind: str) -> bool:
+    if kind == "rangefinder":
+        return _is_plain_rangefinder(reader, number)
+    if kind in ("force", "torque"):  # of a part of the world there are none
+        return bool(reader.file.model.body_weldid[_body_of_site(reader, number)] != 0)
+    # What bears its links' weight isn't told apart.
+    return kind != "joint_actuator_force" or not _bears_weight(reader, number)
+
+
+def _image(reader: Reader, camera: int) -> tuple[float, float, float, float]:
+    """Focal lengths and centre of a camera's picture [px]; MuJoCo projects without its principal point."""
+    model = reader.file.model
+    width, height = map(float, model.cam_resolution[camera])
+    focal = 0.5 * height / np.tan(np.deg2rad(0.5 * float(model.cam_fovy[camera])))
+    along, across = focal, focal
+    if model.cam_sensorsize[camera].all():
+        along, across = np.divide(model.cam_intrinsic[camera, :2], model.cam_sensorsize[camera]) * (width, height)
+    return float(along), float(across), 0.5 * width, 0.5 * height
 
 
 def _type(reader: Reader, number: int) -> str:

@@ -15,7 +15,9 @@ from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_join
 from sim.torch.present_robot import present_parameter
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
-from sim.torch.sensor_limits import joint_limit, rangefinder, tendon_limit
+from sim.torch.sensors.contacts import contact_readings
+from sim.torch.sensors.limits import joint_limit, rangefinder, tendon_limit
+from sim.torch.sensors.zones import inside, projection
 from sim.torch.tendon_paths import TendonPaths
 
 GAIN = "accelerations of joints"
@@ -69,7 +71,8 @@ class Sensors(torch.nn.Module):
                 raise ModelError(f"Sensors: there is no sensor '{name}'; the model has {', '.join(known) or 'none'}")
             if name not in found:
                 raise ModelError(
-                    f"Sensors: sensor '{name}' measures a force; give the simulator contact_sensors=['{name}']"
+                    f"Sensors: sensor '{name}' measures contacts or forces; give the simulator "
+                    f"contact_sensors=['{name}']"
                 )
         self.simulator, self._sensors = simulator, [known[name] for name in self.names]
         self.slices: dict[str, slice] = {}
@@ -170,7 +173,9 @@ class _Motion:
             "tendon_limit_velocity": lambda sensor: self._tendon_limit(sensor)[1],
             "magnetometer": self._magnetometer,
             "rangefinder": lambda sensor: rangefinder(self.simulator, self.robot, self.q, sensor.target),
-            "frame_position": lambda sensor: self._seen(sensor.reference, self._position(sensor)),
+            "inside": self._inside,
+            "camera_projection": self._projection,
+            "frame_position": self._from_reference,
             "frame_orientation": self._orientation,
             "frame_linear_velocity": self._linear_velocity,
             "frame_angular_velocity": self._angular_velocity,
@@ -197,9 +202,11 @@ class _Motion:
     def _measured(self, sensor: Sensor) -> torch.Tensor:
         if self.contact_force is None or len(self.contact_force) != len(self.q):
             raise ModelError(
-                f"Sensors: sensor '{sensor.name}' measures a force; give contact_force of "
+                f"Sensors: sensor '{sensor.name}' measures contacts or forces; give contact_force of "
                 f"rollout_with_contact_forces, of {len(self.q)} steps"
             )
+        if sensor.kind == "contact":
+            return contact_readings(self.simulator, self.robot, self.q, self.qd, self.contact_force, sensor)
         found = self.contact_force[:, :, self.simulator.contact_sensors.index(sensor.name)]
         if SENSOR_KINDS[sensor.kind].numbers == 1:
             return found[..., :1]
@@ -381,6 +388,19 @@ class _Motion:
     def _position(self, sensor: Sensor) -> torch.Tensor:
         """From the origin of the reference, along the world's axes."""
         return self._origin(sensor.target) - self._origin(sensor.reference)
+
+    def _inside(self, sensor: Sensor) -> torch.Tensor:
+        assert sensor.zone is not None
+        assert sensor.zone_size is not None
+        return inside(sensor.zone, sensor.zone_size, self._from_reference(sensor))
+
+    def _projection(self, sensor: Sensor) -> torch.Tensor:
+        assert sensor.image is not None
+        return projection(sensor.image, self._from_reference(sensor))
+
+    def _from_reference(self, sensor: Sensor) -> torch.Tensor:
+        """The same along the axes of the reference."""
+        return self._seen(sensor.reference, self._position(sensor))
 
     def _orientation(self, sensor: Sensor) -> torch.Tensor:
         make = lambda: self.robot.forward_kinematics(self.q, self._frames)[1]  # noqa: E731

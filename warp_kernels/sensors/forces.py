@@ -11,15 +11,13 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.checkpoint import CONTACT_FORCE, CONTACT_FORCE_BAR, STEP, checkpoint_kernels
+from warp_kernels.sensors.zones import zone_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, TendonRows, solver_structs
 from warp_kernels.types import CONTACT, LOWER_LIMIT, SPIN, TENDON_LIMIT, UPPER_LIMIT, kernel_module, warp_types
 
 # What a sensor measures.
 TOUCH, JOINT_LIMIT, TENDON_LIMIT_FORCE, FORCE, TORQUE = range(5)
-# Shapes of zones.
-ZONES = ("sphere", "capsule", "ellipsoid", "cylinder", "box")
-SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX = range(5)
 
 
 @functools.cache
@@ -32,7 +30,7 @@ def force_sensor_structs(scalar: Any) -> SimpleNamespace:
         """Sensors, each with a place among the forces that are measured.
 
         Attributes:
-            kind: TOUCH, JOINT_LIMIT, TENDON_LIMIT_FORCE, or FORCE or TORQUE (:mod:`warp_kernels.wrench_sensors`) [n].
+            kind: TOUCH, JOINT_LIMIT, TENDON_LIMIT_FORCE, or FORCE or TORQUE (:mod:`warp_kernels.sensors.wrenches`) [n].
             place: where its force goes [n].
             item: the degree of freedom, or the tendon [n].
             link: of its frame, -1 for the world [n].
@@ -58,7 +56,7 @@ def force_sensor_structs(scalar: Any) -> SimpleNamespace:
 def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels for one precision, one thread per world."""
     t = warp_types(scalar)
-    vec2, vec3, transform = t.vec2, t.vec3, t.transform
+    vec3, transform = t.vec3, t.transform
     ForceSensors = force_sensor_structs(scalar).ForceSensors
     is_left_out = checkpoint_kernels(scalar).is_left_out
     side_sign = row_functions(scalar).side_sign
@@ -66,62 +64,8 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
     Contacts, Motions = structs.Contacts, structs.Motions
     module = kernel_module("force_sensors", scalar)
     wp.set_module_options({"max_unroll": 1}, module)
-    zero, one = scalar(0.0), scalar(1.0)
-    far = scalar(1.0e30)
-
-    @wp.func
-    def in_quadric(x: vec3, d: vec3):
-        """Between which lengths along d, from x, a ray is in the unit ball of the coordinates given."""
-        a = wp.dot(d, d)
-        b = wp.dot(x, d)
-        c = wp.dot(x, x) - one
-        if a == zero:
-            if c <= zero:
-                return vec2(-far, far)
-            return vec2(one, zero)
-        root = b * b - a * c
-        if root < zero:
-            return vec2(one, zero)
-        root = wp.sqrt(root)
-        return vec2((-b - root) / a, (-b + root) / a)
-
-    @wp.func
-    def in_slab(x: scalar, d: scalar, half: scalar):
-        if d == zero:
-            if wp.abs(x) <= half:
-                return vec2(-far, far)
-            return vec2(one, zero)
-        first = (-half - x) / d
-        second = (half - x) / d
-        return vec2(wp.min(first, second), wp.max(first, second))
-
-    @wp.func
-    def both(a: vec2, b: vec2):
-        return vec2(wp.max(a[0], b[0]), wp.min(a[1], b[1]))
-
-    @wp.func
-    def ahead(a: vec2):
-        """Whether some of an interval lies at or beyond the beginning of a ray."""
-        return a[0] <= a[1] and a[1] >= zero
-
-    @wp.func
-    def meets(zone: int, size: vec3, x: vec3, d: vec3):
-        """Whether a ray from x along d, both in the axes of a zone, meets it."""
-        if zone == SPHERE:
-            return ahead(in_quadric(x / size[0], d / size[0]))
-        if zone == ELLIPSOID:
-            return ahead(in_quadric(wp.cw_div(x, size), wp.cw_div(d, size)))
-        if zone == BOX:
-            found = in_slab(x[0], d[0], size[0])
-            found = both(found, in_slab(x[1], d[1], size[1]))
-            return ahead(both(found, in_slab(x[2], d[2], size[2])))
-        flat = vec3(one, one, zero) / size[0]
-        found = both(in_quadric(wp.cw_mul(x, flat), wp.cw_mul(d, flat)), in_slab(x[2], d[2], size[1]))
-        if zone == CYLINDER or ahead(found):
-            return ahead(found)
-        end = vec3(zero, zero, size[1])
-        above = ahead(in_quadric((x - end) / size[0], d / size[0]))
-        return above or ahead(in_quadric((x + end) / size[0], d / size[0]))
+    meets = zone_functions(scalar).meets
+    zero = scalar(0.0)
 
     @wp.func
     def touched(
@@ -194,7 +138,7 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
         constraints: Constraints,
         impulse: wp.array2d(dtype=vec3),
     ):
-        """After ``store_contact_forces`` of :mod:`warp_kernels.contact_force`: the first number of each place is the force."""
+        """After ``store_contact_forces`` of :mod:`warp_kernels.sensors.contact_force`: the first number of each place is the force."""
         world = wp.tid()
         address = table[wp.static(CONTACT_FORCE)]
         if address == wp.uint64(0):

@@ -1,0 +1,1 @@
+"""Sensors of an MJCF file."""

@@ -1,0 +1,1 @@
+"""Sensors of contacts and of forces of constraints, and their adjoints."""
