@@ -18,8 +18,8 @@ from warp_kernels.distances.search import DISTANCE_FAMILIES
 from warp_kernels.distances.structs import DistancePairs
 
 GeometryPair = tuple[str | int, str | int]
-# Squared sine between the axes of capsules below which their nearest places are ends of the overlap, where crossing
-# lines would lose their digits. The distance is then too large by 1e-5 of the length at most, by 1e-3 in single precision.
+# Squared sine between the axes of capsules below which they count as parallel, as crossing lines lose digits.
+# The distance is then too large by 1e-5 of the length at most, by 1e-3 in single precision.
 PARALLEL = {"float64": 1e-10, "float32": 1e-6}
 
 
@@ -27,8 +27,10 @@ def numbered_pairs(model: Model, pairs: Sequence[GeometryPair]) -> tuple[tuple[i
     """The pairs as indices in ``model.geometries``.
 
     Raises:
-        ModelError: for an unknown geometry, one beside itself, and two shapes that have no distance.
+        ModelError: for none at all, an unknown geometry, one beside itself, and two shapes that have no distance.
     """
+    if not pairs:
+        raise ModelError("geometry_distances: there are no pairs; give one or more")
     numbered = []
     for pair in pairs:
         if isinstance(pair, str) or len(pair) != 2:
