@@ -13,6 +13,7 @@ from sim.arrays.device_model import DeviceModel
 from sim.diagnostics.gradient_check import check_gradients
 from sim.diagnostics.gradient_report import GradientReport
 from sim.diagnostics.sweep_study import SweepResult, SweepStudy, study_sweeps
+from sim.distances.measure import GeometryDistances, geometry_distances
 from sim.dynamics.acceleration import jacobian_derivative, link_accelerations
 from sim.dynamics.bias import bias_forces, coriolis_forces, gravity_forces
 from sim.dynamics.dynamics import forward_dynamics, inverse_dynamics
@@ -61,6 +62,7 @@ __all__ = [
     "ContactOverflowWarning",
     "Contacts",
     "DeviceModel",
+    "GeometryDistances",
     "GradientError",
     "GradientNorms",
     "GradientReport",
@@ -101,6 +103,7 @@ __all__ = [
     "forward_kinematics",
     "from_mujoco",
     "from_pinocchio",
+    "geometry_distances",
     "gravity_forces",
     "integrate",
     "inverse_dynamics",

@@ -7,7 +7,8 @@ Wei, Liu, Ling, Su: *Approximate convex decomposition for 3D meshes with collisi
 import numpy as np
 
 from sim.errors import ModelError
-from sim.importers.meshes import MeshLibrary, convex_hull
+from sim.importers.meshes import MeshLibrary
+from sim.model.hulls import convex_hull
 from sim.model.model import Mesh
 from warp_kernels import types as codes
 

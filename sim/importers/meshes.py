@@ -15,6 +15,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.importers.gltf import check_gltf
+from sim.model.hulls import SMALLEST, convex_hull
 from sim.model.model import Mesh
 
 # Imported where a mesh is read: together they take as long to import as NumPy and SciPy.
@@ -27,8 +28,7 @@ COLLADA_LOOKS = {
     "library_images", "library_effects", "library_materials", "library_cameras", "library_lights",
     "bind_material", "instance_camera", "instance_light",
 }  # fmt: skip
-# Extents of a mesh [m]; their cubes are numbers of float32.
-SMALLEST, LARGEST = 1e-12, 1e12
+LARGEST = 1e12  # extent of a mesh [m]; its cube is a number of float32, as that of the smallest
 NOT_FINITE = re.compile(rb"\b(?:nan|inf|infinity)\b", re.IGNORECASE)
 Colour = tuple[float, float, float, float]
 
@@ -141,23 +141,6 @@ class MeshLibrary:
                 raise ModelError(f"mesh '{filename}' ({path}) contains no triangles")
             self._pieces[path] = pieces
         return self._pieces[path]
-
-
-def convex_hull(vertices: np.ndarray) -> Mesh:
-    """The convex hull of points [n, 3].
-
-    Raises:
-        ModelError: for points in a plane.
-    """
-    import trimesh
-
-    if np.ptp(vertices, axis=0).min() < SMALLEST:
-        raise ModelError("has no convex hull of positive volume: it is flat")
-    try:
-        hull = trimesh.convex.convex_hull(vertices)
-    except Exception as error:  # qhull raises its own errors, trimesh and numpy theirs, for points in a plane
-        raise ModelError(f"has no convex hull of positive volume: {_first_line(error)}") from None
-    return Mesh(np.array(hull.vertices, dtype=np.float64), np.array(hull.faces, dtype=np.int32))
 
 
 def _read_pieces(path: Path) -> list[Piece]:

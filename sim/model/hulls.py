@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sim.errors import ModelError
 from sim.model.mass_properties import mesh_mass_properties
 from sim.model.model import Geometry, Mesh
 from warp_kernels import types as codes
@@ -15,6 +16,7 @@ from warp_kernels.collision.convex.shapes import DISC_SIDES, MAX_CORNERS
 
 # Vertices closer to a triangle's plane than this fraction of the hull's extent belong to the same face.
 COPLANAR = 1e-7
+SMALLEST = 1e-12  # extent of a mesh [m]
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,24 @@ class PackedShapes:
         self.normals += [_normal(vertices[face]) for face in faces]
         self.edges += edges
         self.bounds.append(HullBounds() if geometry.mesh is None else _hull_bounds(geometry.mesh, vertices, faces))
+
+
+def convex_hull(vertices: np.ndarray) -> Mesh:
+    """The convex hull of points [n, 3].
+
+    Raises:
+        ModelError: for points in a plane.
+    """
+    import trimesh
+
+    if np.ptp(vertices, axis=0).min() < SMALLEST:
+        raise ModelError("has no convex hull of positive volume: it is flat")
+    try:
+        hull = trimesh.convex.convex_hull(vertices)
+    except Exception as error:  # qhull raises its own errors, trimesh and numpy theirs, for points in a plane
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise ModelError(f"has no convex hull of positive volume: {reason}") from None
+    return Mesh(np.array(hull.vertices, dtype=np.float64), np.array(hull.faces, dtype=np.int32))
 
 
 def _hull_bounds(mesh: Mesh, vertices: np.ndarray, faces: list[list[int]]) -> HullBounds:

@@ -13,6 +13,7 @@ SIM: dict[str, tuple[str, ...]] = {
     "arrays": ("model", "output"),
     "dynamics": ("arrays",),
     "rays": ("dynamics",),
+    "distances": ("dynamics",),
     "terrain": ("model",),
     "simulation": ("dynamics",),
     "diagnostics": ("simulation",),
@@ -20,7 +21,7 @@ SIM: dict[str, tuple[str, ...]] = {
     "usd": ("simulation", "render"),
     "importers": ("usd",),
     "exporters": ("simulation", "render"),
-    "torch": ("diagnostics", "rays", "importers", "exporters"),
+    "torch": ("diagnostics", "rays", "distances", "importers", "exporters"),
     "envs": ("torch",),
     "identify": ("torch",),
     "optimise": ("torch",),
@@ -57,6 +58,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "activation": ("checkpoint", "solver.rows"),
     "render": ("algebra", "variants"),
     "rays": ("collision.field",),
+    "distances": ("collision.convex", "collision.field"),
     "registry": ("warp_kernels",),  # finds all the others at run time
 }
 

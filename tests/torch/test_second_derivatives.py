@@ -99,6 +99,7 @@ ALONG_A_MOTION = {
     "height scan": lambda robot, _, q, qd: sim.torch.height_scan(robot, q, robot.link_names[0], [[0.1, 0.2]]),
     "lidar": lambda robot, _, q, qd: sim.torch.lidar(robot, q, robot.link_names[0], [[0.1, 0.2, -1.0]])[0],
     "rays": lambda robot, _, q, qd: robot.cast_rays(q, *(x.expand(2, 2, 1, 3) for x in RAY))[0],
+    "distances": lambda robot, _, q, qd: robot.geometry_distances(q, [(0, 1)]).distance,
 }
 
 

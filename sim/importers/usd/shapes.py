@@ -12,8 +12,8 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.importers.decomposition import convex_pieces, is_convex, is_convex_solid
-from sim.importers.meshes import convex_hull
 from sim.importers.usd.stage import Scene
+from sim.model.hulls import convex_hull
 from sim.model.model import GEOMETRY_TYPE_NAMES, Mesh
 from sim.model.poses import compose
 from sim.usd.annotations import agreed, kept, kept_text

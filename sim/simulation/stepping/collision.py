@@ -1,13 +1,14 @@
 """Which geometries may touch, and the arrays on a device that the collision kernels share."""
 
 import itertools
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from sim.arrays.shape_arrays import geometry_struct, integer_array, packed_struct, row_array
 from sim.arrays.structs import fill
 from sim.errors import ModelError
 from sim.model.hulls import PackedShapes
@@ -209,41 +210,12 @@ class CollisionModel:
         shapes = _packed_shapes(model, members)
         elements = _mesh_elements(model)
         _check_features(model, shapes, elements, on_ground)
-        self.packed = self._pack(model, shapes)
+        self.packed = packed_struct(model, shapes, self._device)
         self.triangles = self._triangles(model, elements)
 
     def _geometries(self, model: Model, law: str | None) -> Any:
         parallel = MUJOCO_PARALLEL_SINE_SQUARED if law == "mujoco" else PARALLEL_SINE_SQUARED
-        hulls = [_hull(geometry) for geometry in model.geometries]
-        radii = [np.linalg.norm(hull, axis=1).max(initial=0.0) for hull in hulls]
-        return fill(
-            collision_structs(model.scalar).Geometries,
-            link=self.geometry_link,
-            type=self._integers([geometry.type for geometry in model.geometries]),
-            link_tree=self._integers(model.link_tree),
-            vertex_start=self._integers(_starts(hulls)),
-            hull_vertices=self._array(np.concatenate([np.zeros((0, 3)), *hulls]), codes.warp_types(model.scalar).vec3),
-            hull_radius=self._array(radii, model.scalar),
-            field_shape=self._array(_field_shapes(model), wp.vec3i),
-            parallel=model.scalar(parallel),
-        )
-
-    def _pack(self, model: Model, shapes: PackedShapes) -> Any:
-        vec3 = codes.warp_types(model.scalar).vec3
-        return fill(
-            collision_structs(model.scalar).PackedShapes,
-            extent=self._array(shapes.extent, wp.vec4i),
-            edge_extent=self._array(shapes.edge_extent, wp.vec2i),
-            vertices=self._array(shapes.vertices, vec3),
-            face_start=self._integers(_starts(shapes.corners)),
-            face_corner=self._integers([corner for face in shapes.corners for corner in face]),
-            face_normal=self._array(shapes.normals, vec3),
-            edges=self._array(shapes.edges, wp.vec4i),
-            ball_centre=self._array([bounds.ball_centre for bounds in shapes.bounds], vec3),
-            ball_radius=self._array([bounds.ball_radius for bounds in shapes.bounds], model.scalar),
-            box_centre=self._array([bounds.box_centre for bounds in shapes.bounds], vec3),
-            box_extents=self._array([bounds.box_extents for bounds in shapes.bounds], vec3),
-        )
+        return geometry_struct(model, [_hull(geometry) for geometry in model.geometries], parallel, self._device)
 
     def _triangles(self, model: Model, elements: MeshElements) -> Any:
         # The trees are kept for as long as kernels look them up by their handles.
@@ -265,13 +237,10 @@ class CollisionModel:
         )
 
     def _integers(self, values: npt.ArrayLike) -> wp.array:
-        return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=self._device)
+        return integer_array(values, self._device)
 
     def _array(self, values: npt.ArrayLike, dtype: Any) -> wp.array:
-        rows = np.array(values)
-        if wp.types.type_is_vector(dtype):
-            rows = rows.reshape(-1, dtype._length_)
-        return wp.array(rows, dtype=dtype, device=self._device)
+        return row_array(values, dtype, self._device)
 
     def all_near(self, num_worlds: int) -> wp.array:
         """A bit for every pair and world, all set; see :mod:`warp_kernels.collision.near`."""
@@ -294,25 +263,10 @@ class CollisionModel:
         return bool(pairs.first < pairs.end)
 
 
-def _starts(parts: Sequence[Sized]) -> np.ndarray:
-    """Where each part starts if they stand one after the other, and the end of the last."""
-    return np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-
-
 def _hull(geometry: Geometry) -> np.ndarray:
     if geometry.type != codes.CONVEX or geometry.mesh is None or not geometry.collides:
         return np.zeros((0, 3))
     return np.asarray(geometry.mesh.vertices, dtype=np.float64).reshape(-1, 3)
-
-
-def _field_shapes(model: Model) -> np.ndarray:
-    shapes = np.zeros((model.num_geometries, 3), dtype=np.int32)
-    first = 0
-    for index, geometry in enumerate(model.geometries):
-        if geometry.heights is not None:
-            shapes[index] = first, *geometry.heights.shape
-            first += geometry.heights.size
-    return shapes
 
 
 def _mesh_elements(model: Model) -> MeshElements:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import warp as wp
 
+from sim.distances.measure import DISTANCE_PARAMETERS, GeometryDistances, distance_operation
+from sim.distances.pairs import GeometryPair, numbered_pairs
 from sim.dynamics.acceleration import acceleration_operation, jacobian_derivative_operation
 from sim.dynamics.bias import bias_operation, coriolis_operation, gravity_operation
 from sim.dynamics.differentiable_op import DifferentiableOp
@@ -41,8 +43,10 @@ from sim.rays.targets import RayTargets
 from sim.torch.not_compiled import not_compiled
 from sim.torch.robot.autograd import evaluate
 from sim.torch.robot.calls import RobotCalls
+from sim.torch.robot.geometry_values import geometry_values
 from sim.torch.robot.inverse_kinematics import FrameKinematics, Solution, inverse_kinematics
 from sim.torch.robot.module import RobotModule
+from warp_kernels.distances.structs import DISTANCE_NUMBERS, RESULTS
 
 Frames = str | Sequence[str] | None
 Wrench = torch.Tensor | Mapping[str, torch.Tensor] | None
@@ -228,10 +232,38 @@ class Robot(RobotModule):
         }
         make = lambda: ray_operation(self.model, rays, targets, max_distance)  # noqa: E731
         key = ("rays", rays, targets, max_distance)
-        distance, normal, geometry, _ = self._call_with(
-            self._geometry_values(parameters), key, make, False, (1, 3, 1, 2), **inputs
-        )
+        values = geometry_values(self.model, "cast_rays", RAY_PARAMETERS, parameters, self._like)
+        distance, normal, geometry, _ = self._call_with(values, key, make, False, (1, 3, 1, 2), **inputs)
         return distance[..., 0], geometry[..., 0].to(torch.int64), normal
+
+    @not_compiled("kernels of Warp are launched outside of what torch.compile can see")
+    def geometry_distances(
+        self,
+        q: torch.Tensor,
+        pairs: Sequence[GeometryPair],
+        *,
+        max_distance: float = math.inf,
+        **parameters: torch.Tensor,
+    ) -> GeometryDistances[torch.Tensor]:
+        """Distances, nearest points and normals of pairs of geometries; see :func:`sim.geometry_distances`.
+
+        Args:
+            q: joint coordinates [..., nq].
+            pairs: of geometries, by name or index in ``model.geometries``.
+            max_distance: pairs as far apart as this or farther have this distance, and zeros for the rest [m].
+            **parameters: ``geometry_placement`` and ``geometry_size``, as for :meth:`cast_rays`.
+
+        Returns:
+            distance [..., pairs], points and normal [..., pairs, 3].
+        """
+        numbered = numbered_pairs(self.model, pairs)
+        make = lambda: distance_operation(self.model, numbered, max_distance)  # noqa: E731
+        key = ("distances", numbered, max_distance)
+        values = geometry_values(self.model, "geometry_distances", DISTANCE_PARAMETERS, parameters, self._like)
+        split = (1, 3, 3, 3, DISTANCE_NUMBERS - RESULTS)
+        poses = torch.cat(self.forward_kinematics(q), dim=-1)
+        distance, point_a, point_b, normal, _ = self._call_with(values, key, make, False, split, link_pose=poses)
+        return GeometryDistances(distance[..., 0], point_a, point_b, normal)
 
     def integrate(self, q: torch.Tensor, qd: torch.Tensor, dt: float = 1.0) -> torch.Tensor:
         """Coordinates [..., nq] after moving with constant velocity for the time dt [s], a constant."""
@@ -417,19 +449,6 @@ class Robot(RobotModule):
         if self.model.massless_links:
             self._require_masses()
         return self._call(key, make, **inputs)[0]
-
-    def _geometry_values(self, given: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-        """The parameters of rays, those of the model where they aren't given."""
-        for name in given:
-            if name not in RAY_PARAMETERS:
-                raise ModelError(f"cast_rays: there is no parameter '{name}'; there are {', '.join(RAY_PARAMETERS)}")
-        like = self._like
-        return [
-            given[name]
-            if name in given
-            else torch.as_tensor(self.model.parameters[name], dtype=like.dtype, device=like.device)
-            for name in RAY_PARAMETERS
-        ]
 
     def _link_wrench(
         self, q: torch.Tensor, wrench: torch.Tensor | Mapping[str, torch.Tensor], reference: str

@@ -10,10 +10,10 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.convex.contact import convex_contact_functions
+from warp_kernels.collision.convex.contact import FACE_VERTEX, OF_B, convex_contact_functions
 from warp_kernels.collision.convex.epa import MAX_POINTS, epa_functions
 from warp_kernels.collision.convex.gjk import FAR, OVERLAP, gjk_functions
-from warp_kernels.collision.convex.manifold import manifold_functions
+from warp_kernels.collision.convex.manifold import MAX_CANDIDATES, manifold_functions
 from warp_kernels.collision.convex.shapes import shape_functions
 from warp_kernels.collision.convex.witness import witness_functions
 from warp_kernels.collision.structs import collision_structs
@@ -120,4 +120,49 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
             )  # fmt: skip
         return chosen, wp.int32(0), distance, point, normal
 
-    return SimpleNamespace(near_features=near_features)
+    @wp.func
+    def nearest_feature(
+        geometries: Geometries, packed: PackedShapes, ga: int, gb: int, pose_a: transform, size_a: vec3,
+        pose_b: transform, size_b: vec3, reach: scalar,
+    ):  # fmt: skip
+        """The feature with the smallest distance, at any distance below the reach: its mode, -1 for none, the codes of
+        vertices, and the normal in the frame of geometry a.
+
+        Where a face is nearest that is a corner above it, or where its edges cross others beside all of which the shape
+        lies in parallel.
+        """
+        turn_a = wp.transform_get_rotation(pose_a)
+        rotation = wp.mul(wp.quat_inverse(turn_a), wp.transform_get_rotation(pose_b))
+        offset = wp.quat_rotate_inv(turn_a, wp.transform_get_translation(pose_b) - wp.transform_get_translation(pose_a))
+        a = shapes.make_shape(geometries.type[ga], size_a, packed.extent[ga])
+        b = shapes.make_shape(geometries.type[gb], size_b, packed.extent[gb])
+        radii = shapes.core_radius(a.type, size_a) + shapes.core_radius(b.type, size_b)
+        within, n, near_a, near_b = find_direction(a, b, rotation, offset, packed.vertices, reach + radii)
+        if not within:
+            return -1, wp.vec3i(), wp.vec3i(), vec3()
+        witness = witnesses.find_witness(a, b, rotation, offset, packed, n, near_a, near_b)
+        mode = witness.mode
+        corners_a = witness.codes_a
+        corners_b = witness.codes_b
+        if mode == FACE_VERTEX or mode == FACE_VERTEX + OF_B:
+            modes = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.int32)
+            codes_a = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
+            codes_b = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
+            directions = wp.zeros(shape=(MAX_CANDIDATES,), dtype=vec3)
+            for k in range(MAX_CANDIDATES):
+                modes[k] = -1
+            manifolds.find_manifold(a, b, rotation, offset, packed, witness, reach, modes, codes_a, codes_b, directions)
+            least = scalar(1.0e30)
+            for k in range(MAX_CANDIDATES):
+                if modes[k] >= 0:
+                    distance = contact_distance(
+                        a, b, rotation, offset, packed.vertices, modes[k], codes_a[k], codes_b[k], directions[k]
+                    )
+                    if distance < least:
+                        least = distance
+                        mode = modes[k]
+                        corners_a = codes_a[k]
+                        corners_b = codes_b[k]
+        return mode, corners_a, corners_b, witness.normal
+
+    return SimpleNamespace(near_features=near_features, nearest_feature=nearest_feature)

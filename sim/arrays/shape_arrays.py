@@ -1,0 +1,85 @@
+"""The shapes of a model as arrays on a device, for the kernels of collision and of distances."""
+
+from collections.abc import Sequence, Sized
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from sim.arrays.structs import fill
+from sim.model.hulls import PackedShapes
+from sim.model.model import Model
+from warp_kernels import types as codes
+from warp_kernels.collision.structs import collision_structs
+
+
+def integer_array(values: npt.ArrayLike, device: wp.DeviceLike) -> wp.array:
+    """Whole numbers of 32 bits."""
+    return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=device)
+
+
+def row_array(values: npt.ArrayLike, dtype: Any, device: wp.DeviceLike) -> wp.array:
+    """Numbers, or rows of them where ``dtype`` is a vector."""
+    rows = np.array(values)
+    if wp.types.type_is_vector(dtype):
+        rows = rows.reshape(-1, dtype._length_)
+    return wp.array(rows, dtype=dtype, device=device)
+
+
+def starts(parts: Sequence[Sized]) -> np.ndarray:
+    """Where each part starts if they stand one after the other, and the end of the last."""
+    return np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+
+
+def geometry_struct(model: Model, hulls: Sequence[np.ndarray], parallel: float, device: wp.DeviceLike) -> Any:
+    """The struct ``Geometries`` of :func:`warp_kernels.collision.structs.collision_structs`.
+
+    Args:
+        model: the model.
+        hulls: of each geometry the vertices of its hull [n, 3]; none for what isn't a convex mesh.
+        parallel: squared sine between the axes of capsules below which they count as parallel.
+        device: where the arrays are to lie.
+    """
+    radii = [np.linalg.norm(hull, axis=1).max(initial=0.0) for hull in hulls]
+    vertices = np.concatenate([np.zeros((0, 3)), *hulls])
+    return fill(
+        collision_structs(model.scalar).Geometries,
+        link=integer_array([geometry.link for geometry in model.geometries], device),
+        type=integer_array([geometry.type for geometry in model.geometries], device),
+        link_tree=integer_array(model.link_tree, device),
+        vertex_start=integer_array(starts(hulls), device),
+        hull_vertices=row_array(vertices, codes.warp_types(model.scalar).vec3, device),
+        hull_radius=row_array(radii, model.scalar, device),
+        field_shape=row_array(_field_shapes(model), wp.vec3i, device),
+        parallel=model.scalar(parallel),
+    )
+
+
+def packed_struct(model: Model, shapes: PackedShapes, device: wp.DeviceLike) -> Any:
+    """The struct ``PackedShapes`` of :func:`warp_kernels.collision.structs.collision_structs`."""
+    vec3 = codes.warp_types(model.scalar).vec3
+    return fill(
+        collision_structs(model.scalar).PackedShapes,
+        extent=row_array(shapes.extent, wp.vec4i, device),
+        edge_extent=row_array(shapes.edge_extent, wp.vec2i, device),
+        vertices=row_array(shapes.vertices, vec3, device),
+        face_start=integer_array(starts(shapes.corners), device),
+        face_corner=integer_array([corner for face in shapes.corners for corner in face], device),
+        face_normal=row_array(shapes.normals, vec3, device),
+        edges=row_array(shapes.edges, wp.vec4i, device),
+        ball_centre=row_array([bounds.ball_centre for bounds in shapes.bounds], vec3, device),
+        ball_radius=row_array([bounds.ball_radius for bounds in shapes.bounds], model.scalar, device),
+        box_centre=row_array([bounds.box_centre for bounds in shapes.bounds], vec3, device),
+        box_extents=row_array([bounds.box_extents for bounds in shapes.bounds], vec3, device),
+    )
+
+
+def _field_shapes(model: Model) -> np.ndarray:
+    shapes = np.zeros((model.num_geometries, 3), dtype=np.int32)
+    first = 0
+    for index, geometry in enumerate(model.geometries):
+        if geometry.heights is not None:
+            shapes[index] = first, *geometry.heights.shape
+            first += geometry.heights.size
+    return shapes

@@ -1,0 +1,1 @@
+"""Distances between geometries of a model."""

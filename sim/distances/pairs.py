@@ -1,0 +1,118 @@
+"""The pairs of geometries whose distance is asked for, and their arrays on a device."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sim.arrays.device_model import DeviceModel
+from sim.arrays.shape_arrays import geometry_struct, integer_array, packed_struct
+from sim.arrays.structs import fill
+from sim.errors import ModelError
+from sim.model.hulls import PackedShapes, convex_hull
+from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
+from warp_kernels import types as codes
+from warp_kernels.collision.pairs import COLLISION_PAIRS
+from warp_kernels.distances.search import DISTANCE_FAMILIES
+from warp_kernels.distances.structs import DistancePairs
+
+GeometryPair = tuple[str | int, str | int]
+# Squared sine between the axes of capsules below which they count as parallel, as crossing lines lose digits.
+# The distance is then too large by 1e-5 of the length at most, by 1e-3 in single precision.
+PARALLEL = {"float64": 1e-10, "float32": 1e-6}
+
+
+def numbered_pairs(model: Model, pairs: Sequence[GeometryPair]) -> tuple[tuple[int, int], ...]:
+    """The pairs as indices in ``model.geometries``.
+
+    Raises:
+        ModelError: for none at all, an unknown geometry, one beside itself, and two shapes that have no distance.
+    """
+    if not pairs:
+        raise ModelError("geometry_distances: there are no pairs; give one or more")
+    numbered = []
+    for pair in pairs:
+        if isinstance(pair, str) or len(pair) != 2:
+            raise ModelError(f"geometry_distances: {pair!r} is no pair of geometries, such as ('hand', 'cup')")
+        a, b = (_number(model, each) for each in pair)
+        if a == b:
+            raise ModelError(f"geometry_distances: {_describe(model, a)} is paired with itself; give two geometries")
+        if family_of(model, a, b) not in DISTANCE_FAMILIES:
+            raise ModelError(
+                f"geometry_distances: {_describe(model, a)} and {_describe(model, b)} have no distance: there is one "
+                "between spheres, capsules, cylinders, ellipsoids, boxes and convex meshes, and from each of these to "
+                "a plane; use other shapes, or cast_rays"
+            )
+        numbered.append((a, b))
+    return tuple(numbered)
+
+
+def family_of(model: Model, a: int, b: int) -> str:
+    """The family of :data:`warp_kernels.collision.pairs.FAMILIES` to which two geometries belong, empty for none."""
+    lower, higher = sorted((model.geometries[a].type, model.geometries[b].type))
+    return COLLISION_PAIRS.get((lower, higher), ("", 0))[0]
+
+
+class DistanceArrays:
+    """Pairs of geometries as arrays on a device.
+
+    Attributes:
+        families: of each family that has pairs their number, and the arguments that its kernels share.
+    """
+
+    def __init__(self, m: DeviceModel, pairs: Sequence[tuple[int, int]]):
+        model = m.model
+        shown = {index for pair in pairs for index in pair}
+        hulls: dict[int, Mesh] = {}
+        shapes, vertices = PackedShapes(), []
+        for index, geometry in enumerate(model.geometries):
+            convex = index in shown and geometry.type == codes.CONVEX
+            shape = _as_hull(geometry, hulls) if convex else geometry
+            vertices.append(np.asarray(shape.mesh.vertices) if convex and shape.mesh else np.zeros((0, 3)))
+            if index in shown and geometry.type != codes.PLANE:
+                shapes.add(shape)
+            else:
+                shapes.add_nothing()
+        shared = {
+            "geometries": geometry_struct(model, vertices, PARALLEL[model.dtype], m.device),
+            "packed": packed_struct(model, shapes, m.device),
+        }
+        self.families: dict[str, tuple[int, dict[str, Any]]] = {}
+        for family in DISTANCE_FAMILIES:
+            places = [place for place, pair in enumerate(pairs) if family_of(model, *pair) == family]
+            if not places:
+                continue
+            a, b = np.array([pairs[place] for place in places]).T
+            types = np.array([geometry.type for geometry in model.geometries])
+            swapped = types[a] > types[b]
+            columns = {"a": np.where(swapped, b, a), "b": np.where(swapped, a, b), "place": places, "swapped": swapped}
+            arrays = {name: integer_array(column, m.device) for name, column in columns.items()}
+            self.families[family] = len(places), {**shared, "distance_pairs": fill(DistancePairs, **arrays)}
+
+
+def _as_hull(geometry: Geometry, hulls: dict[int, Mesh]) -> Geometry:
+    """A convex mesh; of a mesh that is only drawn, its convex hull."""
+    mesh = geometry.mesh
+    if geometry.collides or mesh is None:
+        return geometry
+    if id(mesh) not in hulls:
+        try:
+            hulls[id(mesh)] = convex_hull(np.asarray(mesh.vertices, dtype=np.float64))
+        except ModelError as error:
+            raise ModelError(f"geometry_distances: the mesh of geometry '{geometry.name}' {error}") from None
+    return replace(geometry, mesh=hulls[id(mesh)])
+
+
+def _number(model: Model, given: str | int) -> int:
+    if isinstance(given, str):
+        return model.geometry(given)
+    number = int(given)
+    if not 0 <= number < model.num_geometries:
+        raise ModelError(f"geometry_distances: there is no geometry {number}; the model has {model.num_geometries}")
+    return number
+
+
+def _describe(model: Model, index: int) -> str:
+    geometry = model.geometries[index]
+    return f"geometry '{geometry.name}' ({GEOMETRY_TYPE_NAMES[geometry.type]})"

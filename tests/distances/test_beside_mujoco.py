@@ -1,0 +1,89 @@
+"""Distances, points and normals beside ``mj_geomDistance``, and beside the distance that a motion leaves."""
+
+import numpy as np
+import pytest
+import torch
+
+import sim
+from tests.distances.scenes import all_pairs, both, height_over_surface, mujoco_distances, random_poses
+
+PAIRS = all_pairs()
+# The capsule is measured against the same box as a mesh.
+AS_MESH = [("capsule1", "crate2") if pair == ("capsule1", "box2") else pair for pair in PAIRS]
+# Its searches end on curved shapes at 1e-9, and its meshes are of single precision: that of the crate is turned too.
+CLOSE = np.where([pair == ("capsule1", "box2") for pair in PAIRS], 3e-7, 2e-9)
+SMOOTH = ("sphere", "capsule", "ellipsoid", "plane")
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    return both(tmp_path_factory.mktemp("scene"))
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.3, 1.0, 5.0])
+def test_every_pair_is_as_far_apart_as_in_mujoco(scene, spread):
+    model, peer = scene
+    q = random_poses(model, 80, spread, seed=1)
+    expected, points = mujoco_distances(model, peer, q, AS_MESH)
+    distance, point_a, point_b, normal = (array.numpy() for array in sim.geometry_distances(model, q, PAIRS))
+    overlapping = (expected < 0.0).mean(axis=0)
+    if spread == 0.1:
+        assert (overlapping > 0.5).all()
+    if spread == 5.0:
+        assert expected.max() > 10.0
+        assert (overlapping < 0.7).all()
+    assert (np.abs(distance - expected) < CLOSE).all()
+    np.testing.assert_allclose(np.concatenate([point_a, point_b], axis=2), points, atol=1e-5)
+    np.testing.assert_allclose(point_b - point_a, distance[..., None] * normal, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(normal, axis=2), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_a_motion_along_the_normal_leaves_what_is_left_of_the_distance(scene, pair):
+    model, _ = scene
+    robot = sim.torch.Robot(model)
+    q = random_poses(model, 40, 0.6, seed=3)
+    distance, _, _, normal = (array.numpy()[:, 0] for array in sim.geometry_distances(model, q, [pair]))
+    apart = distance > 0.0
+    q, distance, normal = q[apart], distance[apart], normal[apart]
+    assert len(q) > 10
+    start = model.joint_q_start[model.geometries[model.geometry(pair[0])].link]
+    smooth = any(name[:-1] in SMOOTH or name in SMOOTH for name in pair)
+    for left in (1e-2, 1e-4, 1e-6, 1e-9, 0.0, -1e-9, -1e-6):
+        moved = q.copy()
+        moved[:, start : start + 3] += (distance - left)[:, None] * normal
+        tracked = torch.as_tensor(moved).requires_grad_()
+        found = robot.geometry_distances(tracked, [pair])
+        sum(value.sum() for value in found).backward()
+        assert all(torch.isfinite(value).all() for value in (*found, tracked.grad))
+        if smooth or left >= 0.0:
+            # Nearer than 1e-6 m, corners have other features within the 1e-9 m by which they are told apart.
+            close = 1e-12 if smooth or left > 1e-5 else 3e-9
+            np.testing.assert_allclose(found.distance[:, 0].detach().numpy(), left, atol=close)
+        if smooth or left > 1e-5:
+            np.testing.assert_allclose(found.normal[:, 0].detach().numpy(), normal, atol=1e-6)
+
+
+def test_shapes_in_a_row_have_points_on_their_surfaces(scene):
+    # Faces, edges and axes are parallel: which points are the nearest is open, that they are on both shapes is not.
+    model, peer = scene
+    rng = np.random.default_rng(0)
+    q = random_poses(model, 150, 1.0)
+    quarter = np.sqrt(0.5)
+    turns = np.array([(0, 0, 0, 1), (quarter, 0, 0, quarter), (0, quarter, 0, quarter), (0.5, 0.5, 0.5, 0.5)])
+    for start in model.joint_q_start:
+        q[:, start : start + 3] = rng.integers(-4, 5, (len(q), 3)) * rng.choice([0.05, 0.1, 0.25, 0.5], (len(q), 1))
+        q[:, start + 3 : start + 7] = turns[rng.integers(0, len(turns), len(q))]
+    pairs = [pair for pair in PAIRS if "plane" not in pair]
+    expected, _ = mujoco_distances(model, peer, q, [pair for pair in AS_MESH if "plane" not in pair])
+    tracked = torch.as_tensor(q).requires_grad_()
+    found = sim.torch.Robot(model).geometry_distances(tracked, pairs)
+    sum(value.sum() for value in found).backward()
+    assert torch.isfinite(tracked.grad).all()
+    distance, point_a, point_b, _ = (value.detach().numpy() for value in found)
+    assert (np.abs(distance - expected) < np.maximum(CLOSE[: len(pairs)], 1e-7)).all()
+    for k, pair in enumerate(pairs):
+        apart = expected[:, k] > 1e-6
+        for name, points in zip(pair, (point_a, point_b), strict=True):
+            depth = height_over_surface(model, name, q[apart], points[apart, k])
+            np.testing.assert_allclose(depth, 0.0, atol=1e-9, err_msg=f"{pair}, {name}")

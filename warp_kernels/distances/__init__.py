@@ -1,0 +1,1 @@
+"""Distances between geometries: the search for nearest features, and their formulas."""
