@@ -80,7 +80,7 @@ def geometry_distances(
 
     Raises:
         ModelError: for a wrong shape, dtype or device, an unknown geometry, two shapes that have no distance, and a
-            ``max_distance`` that isn't positive.
+            ``max_distance`` below zero.
 
     Example:
         >>> import sim
@@ -104,8 +104,8 @@ def distance_operation(model: Model, pairs: tuple[tuple[int, int], ...], max_dis
 
     The result [num_worlds, pairs, DISTANCE_NUMBERS] has distance, both points and normal first.
     """
-    if not max_distance > 0.0:
-        raise ModelError(f"geometry_distances: max_distance is {max_distance}; it must be positive")
+    if not max_distance >= 0.0:
+        raise ModelError(f"geometry_distances: max_distance is {max_distance}; it must be zero or more")
 
     def found_arrays(m: DeviceModel, worlds: int) -> dict[str, wp.array]:
         dim = (worlds, len(pairs))

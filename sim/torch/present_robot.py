@@ -1,8 +1,11 @@
 """The parameters that a simulator has at present, as tensors and in a robot."""
 
+from collections.abc import Iterable
+
 import torch
 
 from sim.dynamics.differentiable_op import dynamics_parameters
+from sim.model.parameters import number_of_dims
 from sim.simulation.simulator import Simulator
 from sim.torch.robot.robot import Robot
 
@@ -10,6 +13,16 @@ from sim.torch.robot.robot import Robot
 def present_parameter(simulator: Simulator, name: str, like: torch.Tensor) -> torch.Tensor:
     """A parameter of the simulator, with the precision and on the device of another tensor, without gradient."""
     return torch.as_tensor(simulator.parameter(name), dtype=like.dtype, device=like.device)
+
+
+def parameters_of_rows(simulator: Simulator, names: Iterable[str], q: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Parameters for a batch of states [steps, num_worlds, nq] made flat; one value each where worlds share it."""
+    found = {}
+    for name in names:
+        value = present_parameter(simulator, name, q)
+        per_world = value.dim() > number_of_dims(name)
+        found[name] = value.expand(len(q), *value.shape).flatten(0, 1) if per_world else value
+    return found
 
 
 def present_robot(simulator: Simulator, robot: Robot, q: torch.Tensor) -> Robot:

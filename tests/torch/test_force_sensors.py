@@ -163,11 +163,11 @@ def test_what_is_refused(tmp_path):
     ("given", "said"),
     [
         ({"zone": "sphere"}, r"zone_size: shape \(0,\), expected \(1,\)"),
-        ({"zone": "cone", "zone_size": (1.0,)}, "zone is 'cone'; a touch sensor needs one of sphere, capsule"),
+        ({"zone": "cone", "zone_size": (1.0,)}, "zone is 'cone'; 'touch' needs one of sphere, capsule"),
         ({"zone": "sphere", "zone_size": (0.0,)}, "it must be positive"),
         ({"zone": "sphere", "zone_size": (1.0,), "geometries": ["none"]}, "unknown geometry 'none'"),
         ({"zone": "sphere", "zone_size": (1.0,), "target": "world"}, "needs a frame or link"),
-        ({"kind": "gyro", "zone": "sphere"}, "are for kind 'touch'"),
+        ({"kind": "gyro", "zone": "sphere"}, "of kind 'gyro' has no zone"),
     ],
 )
 def test_zones(given, said):

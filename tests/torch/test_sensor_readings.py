@@ -196,14 +196,14 @@ def test_sensors_without_a_counterpart_are_named(tmp_path):
     path = tmp_path / "left_out.xml"
     path.write_text(
         ROBOT.replace(
-            "<clock/>", '<clock/> <normal name="n" geom1="trunk" geom2="palm"/> <distance geom1="trunk" geom2="palm"/>'
+            "<clock/>", '<clock/> <rangefinder name="n" camera="eye"/> <user name="u" dim="2"/>'
         )
     )
     with pytest.warns(sim.MJCFWarning) as found:
         sim.load(path)
     texts = [str(each.message) for each in found]
-    assert any("left out: sensor 'n' (line 50): there are no sensors of type geomnormal" in text for text in texts)
-    assert any("of type geomdist" in text for text in texts)
+    assert any("left out: sensor 'n' (line 50): there are no sensors of type rangefinder" in text for text in texts)
+    assert any("of type user" in text for text in texts)
 
 
 @pytest.mark.parametrize("suffix", [".xml", ".usda"])

@@ -165,9 +165,8 @@ class Sensors(WorldSpec):
 
         Args:
             name: unique name.
-            kind: "geometry_distance", negative where they overlap [m]; "geometry_normal", the unit vector from the
-                nearest point of the first towards the second; or "geometry_points", the nearest points on both [m]; in
-                the world.
+            kind: "geometry_distance", negative where they overlap [m]; "geometry_points", the nearest points on both
+                [m]; or "geometry_normal", the unit vector from the first of these points to the second; in the world.
             geometries, against: names of both sides.
             reach: where they are farther apart [m], the distance is this, and normal and points are zero.
 

@@ -2,12 +2,11 @@
 
 import torch
 
-from sim.model.parameters import number_of_dims
 from sim.model.specs import WORLD
 from sim.rays.cast import RAY_PARAMETERS
 from sim.rays.targets import RayTargets
 from sim.simulation.simulator import Simulator
-from sim.torch.present_robot import present_parameter
+from sim.torch.present_robot import parameters_of_rows, present_parameter
 from sim.torch.robot.robot import Robot
 
 NOTHING = -1.0  # what a rangefinder reads where its ray meets nothing
@@ -57,11 +56,7 @@ def rangefinder(simulator: Simulator, robot: Robot, q: torch.Tensor, frame: str)
     else:
         pose = robot.forward_kinematics_matrix(flat, frame)
         origin, along, targets = pose[..., :3, 3], pose[..., :3, 2], RayTargets("all", (frame,))
-    parameters = {}
-    for name in RAY_PARAMETERS:
-        value = present_parameter(simulator, name, q)
-        per_world = value.dim() > number_of_dims(name)
-        parameters[name] = value.expand(steps, *value.shape).flatten(0, 1) if per_world else value
+    parameters = parameters_of_rows(simulator, RAY_PARAMETERS, q)
     rays = robot.cast_rays(flat, origin[:, None], along[:, None], targets, **parameters)  # type: ignore[arg-type]
     distance = rays[0].unflatten(0, (steps, worlds))
     return torch.where(distance.isfinite(), distance, NOTHING)

@@ -7,7 +7,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.model.sensors.carried import links_carried
-from sim.model.sensors.kinds import FRAME, LINK, SENSOR_KINDS
+from sim.model.sensors.kinds import FRAME, GEOMETRIES, LINK, SENSOR_KINDS
 from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 from sim.simulation.simulator import Simulator
@@ -16,6 +16,7 @@ from sim.torch.present_robot import present_parameter
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
 from sim.torch.sensors.contacts import contact_readings
+from sim.torch.sensors.distances import distance_readings
 from sim.torch.sensors.limits import joint_limit, rangefinder, tendon_limit
 from sim.torch.sensors.zones import inside, projection
 from sim.torch.tendon_paths import TendonPaths
@@ -197,6 +198,8 @@ class _Motion:
             return self._subtree(sensor)
         if SENSOR_KINDS[sensor.kind].by_forces:
             return self._measured(sensor)
+        if SENSOR_KINDS[sensor.kind].of == GEOMETRIES:
+            return distance_readings(self.simulator, self.robot, self.q, sensor)
         return self._readers[sensor.kind](sensor)
 
     def _measured(self, sensor: Sensor) -> torch.Tensor:
