@@ -84,9 +84,9 @@ def test_readings_beside_mujoco(pile):
     expected = np.array(expected)
     sensors = sim.torch.Sensors(simulator)
     assert len(sensors.names) == reference.nsensor
-    found = sim.torch.rollout_with_sensors(
-        sensors, torch.tensor(q)[None], torch.tensor(qd)[None], steps=STEPS
-    )[-1][:, 0].numpy()
+    found = sim.torch.rollout_with_sensors(sensors, torch.tensor(q)[None], torch.tensor(qd)[None], steps=STEPS)[-1][
+        :, 0
+    ].numpy()
     assert found.shape == expected.shape
     for name, part in sensors.slices.items():
         ours, theirs = found[:, part], expected[:, part]
@@ -105,7 +105,9 @@ def test_gradients_of_readings(pile, law):
     sensors = sim.torch.Sensors(simulator)
     rng = np.random.default_rng(5)
     q0 = wp.to_torch(simulator.initial_state().q).clone()
-    begin = torch.tensor(SPEED)[None] * torch.tensor([[1.0], [0.5]]) + torch.tensor(1e-3 * rng.normal(size=(2, model.nv)))
+    begin = torch.tensor(SPEED)[None] * torch.tensor([[1.0], [0.5]]) + torch.tensor(
+        1e-3 * rng.normal(size=(2, model.nv))
+    )
     begin = begin.to(torch.float64).requires_grad_()
     with torch.no_grad():
         before = sim.torch.rollout_with_sensors(sensors, q0, begin, steps=4)[-1]
@@ -121,3 +123,76 @@ def test_gradients_of_readings(pile, law):
     with torch.no_grad():
         expected = float(loss(begin + h * way) - loss(begin - h * way)) / (2 * h)
     assert abs(float((begin.grad * way).sum()) - expected) < 1e-6 * max(1.0, abs(expected))
+
+
+@pytest.mark.parametrize("suffix", [".xml", ".usda"])
+def test_they_come_back_from_files(pile, tmp_path, suffix):
+    _, model, simulator = pile
+    path = tmp_path / f"pile{suffix}"
+    if suffix == ".xml":
+        sim.exporters.write_mjcf(path, model)
+    else:
+        sim.usd.write_usd(path, model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=30.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = sim.load(path, dtype="float64")
+    assert [sensor.name for sensor in again.sensors] == [sensor.name for sensor in model.sensors]
+    readings = []
+    for read in (simulator, simulator_of(again)):
+        q, qd = torch.tensor(read.model.q0[None]), torch.tensor(SPEED, dtype=torch.float64)[None]
+        readings.append(sim.torch.rollout_with_sensors(sim.torch.Sensors(read), q, qd, steps=4)[-1])
+    torch.testing.assert_close(*readings, rtol=1e-6, atol=1e-6)
+
+
+def test_hard_contacts_count_where_they_push_or_overlap():
+    """A ball on the ground counts, one above it doesn't; order and bounds are as asked."""
+    scene = sim.ModelBuilder()
+    scene.add_ground()
+    for name, height in (("low", 0.1), ("high", 0.101)):
+        scene.add_sphere(
+            radius=0.1, mass=1.0, position=(5.0 * height - 0.5 if name == "high" else -1.0, 0, height), name=name
+        )
+    low, high = "low/geometry", "high/geometry"
+    scene.add_contact_sensor("both", ["found", "force"], against=[low, high], most=3)
+    scene.add_contact_sensor("pushed", ["force", "normal"], geometries=[low], against=["ground"])
+    scene.add_contact_sensor("bound", ["force"], against=[low], upper=5.0)
+    model = scene.finalize("float64")
+    names = ["both", low, "pushed", "bound"]
+    simulator = sim.Simulator(model, dt=0.01, device="cpu", contact_sensors=names)
+    zero = torch.zeros(1, model.nv, dtype=torch.float64)
+    *states, force = sim.torch.rollout_with_contact_forces(simulator, torch.tensor(model.q0[None]), zero, steps=1)
+    sensors = sim.torch.Sensors(simulator)
+    found = sensors(*states[:2], contact_force=force)[0, 0]
+    weight = 9.81 / (1.0 + 1.0 / 376.0)  # regularised: the ball sinks until the next step
+    expected = [1, weight, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, weight, 0, 0, 0, 0, -1, 5, 0, 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(force[0, 0, 1], [0, 0, weight], rtol=1e-4, atol=1e-6)
+    assert force.shape[2] > len(names)
+    trajectory = simulator.rollout(simulator.initial_state(), steps=1)
+    np.testing.assert_allclose(trajectory.contact_force.numpy(), force, atol=1e-12)
+
+
+def test_a_crowd_and_no_contacts():
+    """Pairs that a grid finds are read as well; where there can be no contact, there is none to read."""
+    crowd = sim.ModelBuilder()
+    crowd.add_ground()
+    for number in range(140):
+        crowd.add_sphere(radius=0.1, mass=1.0, position=(0.3 * number, 0, 0.1), name=f"ball_{number}")
+    crowd.add_contact_sensor("last", ["found", "position"], against=["ball_139/geometry"])
+    crowd.add_contact_sensor("all", ["found", "force"], geometries=["ground"], choice="net")
+    alone = sim.ModelBuilder()
+    alone.add_sphere(radius=0.1, mass=1.0, name="ball")
+    alone.add_contact_sensor("all", ["found", "force"], most=2, choice="strongest")
+    readings = []
+    for builder in (crowd, alone):
+        model = builder.finalize("float64")
+        names = [sensor.name for sensor in model.sensors]
+        simulator = sim.Simulator(model, dt=0.01, device="cpu", contact_sensors=names)
+        zero = torch.zeros(1, model.nv, dtype=torch.float64)
+        q0 = torch.tensor(model.q0[None])
+        readings.append(sim.torch.rollout_with_sensors(sim.torch.Sensors(simulator), q0, zero, steps=1)[-1][0, 0])
+    np.testing.assert_allclose(
+        readings[0], [1, 0.3 * 139, 0, 0, 140, 0, 0, 140 * 9.81 / (1.0 + 1.0 / 376.0)], rtol=1e-4, atol=1e-5
+    )
+    assert readings[1].shape == (8,)
+    assert not readings[1].any()

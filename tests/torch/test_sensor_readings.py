@@ -194,11 +194,7 @@ def test_what_is_refused():
 
 def test_sensors_without_a_counterpart_are_named(tmp_path):
     path = tmp_path / "left_out.xml"
-    path.write_text(
-        ROBOT.replace(
-            "<clock/>", '<clock/> <rangefinder name="n" camera="eye"/> <user name="u" dim="2"/>'
-        )
-    )
+    path.write_text(ROBOT.replace("<clock/>", '<clock/> <rangefinder name="n" camera="eye"/> <user name="u" dim="2"/>'))
     with pytest.warns(sim.MJCFWarning) as found:
         sim.load(path)
     texts = [str(each.message) for each in found]

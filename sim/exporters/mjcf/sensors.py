@@ -1,18 +1,35 @@
 """Sensors of an MJCF file."""
 
 import xml.etree.ElementTree as ET
+from collections.abc import Container, Sequence
 
 import numpy as np
 
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies
-from sim.exporters.text import number, numbers
+from sim.exporters.text import number, numbers, wxyz
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
-from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, JOINT, LINK, SENSOR_KINDS, TENDON
+from sim.model.sensors.carried import links_carried
+from sim.model.sensors.kinds import (
+    ACTUATOR,
+    BALL,
+    CONTACT_CHOICES,
+    CONTACT_READINGS,
+    FRAME,
+    GEOMETRIES,
+    JOINT,
+    LINK,
+    SENSOR_KINDS,
+    TENDON,
+)
 from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 
+MUJOCO_READINGS = ("found", "force", "torque", "dist", "pos", "normal", "tangent", "linvel", "angvel")
+MUJOCO_CHOICES = ("none", "mindist", "maxforce", "netforce")
+# What stands for no limit of a distance [m], and the size of a camera's pixel [m].
+FARTHEST, PIXEL = 1e6, 1e-5
 # Kinds that MuJoCo has for sites alone.
 OF_SITES = ("accelerometer", "gyro", "velocimeter", "magnetometer", "rangefinder", "force", "torque")
 
@@ -20,17 +37,19 @@ OF_SITES = ("accelerometer", "gyro", "velocimeter", "magnetometer", "rangefinder
 def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
     """Add all sensors but those of links without a body."""
     sensors = ET.SubElement(root, "sensor")
-    lost, bounded, some = [], [], []
+    lost, bounded, some, mixed = [], [], [], []
     for sensor in bodies.model.sensors:
         element = ET.Element(SENSOR_KINDS[sensor.kind].mjcf, name=sensor.name)
         if not _aim(element, sensor, bodies, root):
             lost.append(sensor.name)
             continue
+        if sensor.readings != tuple(name for name in CONTACT_READINGS if name in sensor.readings):
+            mixed.append(sensor.name)
         if sensor.kind == "touch" and not _touches_all(sensor, bodies.model):
             some.append(sensor.name)
         sensors.append(element)
         if np.isfinite([sensor.lower, sensor.upper]).any():
-            if sensor.upper == -sensor.lower:
+            if sensor.upper == -sensor.lower and SENSOR_KINDS[sensor.kind].of != GEOMETRIES:
                 element.set("cutoff", number(sensor.upper))
             else:
                 bounded.append(sensor.name)
@@ -41,8 +60,9 @@ def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
         option.set("magnetic", numbers(fields[0]))
         others = [s.name for s in bodies.model.sensors if s.magnetic_field not in (None, fields[0])]
         losses.leaves_out("magnetic fields of their own, of sensors", others)
-    losses.leaves_out("sensors of links without mass", lost)
+    losses.leaves_out("sensors of links without mass, and of what MJCF has no words for", lost)
     losses.leaves_out("that touch sensors count some of a body's geoms alone", some)
+    losses.leaves_out("another order of readings of contacts than MuJoCo's", mixed)
     losses.leaves_out("ranges of sensors that are not symmetric", bounded)
 
 
@@ -57,8 +77,16 @@ def _aim(element: ET.Element, sensor: Sensor, bodies: Bodies, root: ET.Element) 
         element.set("tendon", sensor.target)
     elif of == LINK:
         element.set("body", sensor.target)
+    elif of == GEOMETRIES:
+        return _aim_at_geometries(element, sensor, bodies, root)
     elif sensor.kind == "touch":
-        return _aim_at_zone(element, sensor, bodies, root)
+        return _aim_at_zone(element, sensor, sensor.target, bodies, root)
+    elif sensor.kind == "inside":
+        zoned = _aim_at_zone(element, sensor, sensor.reference, bodies, root)
+        return zoned and _aim_at_frame(element, "obj", sensor.target, bodies)
+    elif sensor.kind == "camera_projection":
+        seen = _aim_at_site(element, sensor.target, bodies)
+        return seen and _aim_at_camera(element, sensor, bodies)
     elif of == FRAME and sensor.kind in OF_SITES:
         return _aim_at_site(element, sensor.target, bodies)
     elif of == FRAME:
@@ -67,21 +95,91 @@ def _aim(element: ET.Element, sensor: Sensor, bodies: Bodies, root: ET.Element) 
     return True
 
 
-def _aim_at_zone(element: ET.Element, sensor: Sensor, bodies: Bodies, root: ET.Element) -> bool:
-    """At the site of its frame, or one of its own, which gets the zone's shape."""
-    frame = bodies.model.frame(sensor.target)
-    if frame.link >= 0 and frame.link not in bodies.heads:
+def _aim_at_geometries(element: ET.Element, sensor: Sensor, bodies: Bodies, root: ET.Element) -> bool:
+    """At both sides, a site's zone in the place of the first."""
+    if sensor.kind == "contact":
+        names = dict(zip(CONTACT_READINGS, MUJOCO_READINGS, strict=True))
+        element.set("data", " ".join(names[reading] for reading in CONTACT_READINGS if reading in sensor.readings))
+        element.set("reduce", MUJOCO_CHOICES[CONTACT_CHOICES.index(sensor.choice)])
+        element.set("num", str(sensor.most))
+    elif np.isfinite(sensor.reach):
+        element.set("cutoff", number(sensor.reach))
+    else:
+        element.set("cutoff", number(FARTHEST))
+    if sensor.zone is None:
+        first = _aim_at_side(element, sensor.geometries, "1", sensor, bodies)
+    else:
+        first = sensor.geometries is None and _aim_at_zone(element, sensor, sensor.target, bodies, root)
+    return first and _aim_at_side(element, sensor.against, "2", sensor, bodies)
+
+
+def _aim_at_side(element: ET.Element, names: Sequence[str] | None, side: str, sensor: Sensor, bodies: Bodies) -> bool:
+    """At one geom, or at a body or subtree that has these and no other that counts; whether there is one."""
+    if names is None:
+        return True
+    if len(names) == 1:
+        element.set(f"geom{side}", names[0])
+        return True
+    model = bodies.model
+    every = sensor.kind != "contact"
+    counting = {i for i, each in enumerate(model.geometries) if every or each.collides}
+    numbers_of = {model.geometry(name) for name in names} & counting
+    links = {model.geometries[index].link for index in numbers_of}
+
+    def counted(within: Container[int]) -> set[int]:
+        return {index for index in counting if model.geometries[index].link in within}
+
+    if len(links) == 1 and counted(links) == numbers_of:
+        (link,) = links
+        element.set(f"body{side}", WORLD if link < 0 else model.link_names[link])
+        return link < 0 or link in bodies.heads
+    top = min(links, default=-1)
+    if top >= 0 and sensor.kind == "contact" and counted(links_carried(model, top)) == numbers_of:
+        element.set(f"subtree{side}", model.link_names[top])
+        return top in bodies.heads
+    return False
+
+
+def _aim_at_camera(element: ET.Element, sensor: Sensor, bodies: Bodies) -> bool:
+    """At a camera of its own; MuJoCo's have a whole number of pixels, with the centre in their middle."""
+    assert sensor.image is not None
+    link, placement = _place(sensor.reference, bodies)
+    resolution = 2.0 * np.array(sensor.image[2:])
+    if (link >= 0 and link not in bodies.heads) or (resolution % 1.0).any() or (resolution <= 0.0).any():
+        return False
+    name = f"{sensor.name}/camera"
+    ET.SubElement(
+        bodies.elements[link], "camera", name=name, pos=numbers(placement[:3]), quat=wxyz(placement[3:]),
+        resolution=" ".join(str(int(x)) for x in resolution), sensorsize=numbers(PIXEL * resolution),
+        focal=numbers(PIXEL * np.array(sensor.image[:2])),
+    )  # fmt: skip
+    element.set("camera", name)
+    return True
+
+
+def _aim_at_zone(element: ET.Element, sensor: Sensor, name: str, bodies: Bodies, root: ET.Element) -> bool:
+    """At the site of a frame, or one of its own, which gets the zone's shape."""
+    link, placement = _place(name, bodies)
+    if link >= 0 and link not in bodies.heads:
         return False
     assert sensor.zone is not None
     assert sensor.zone_size is not None
-    site = _site(root, sensor.target)
+    site = _site(root, name)
     if site is None or "type" in site.attrib:
-        site = _site(root, bodies.site(f"{sensor.name}/zone", frame.link, frame.placement))
+        site = _site(root, bodies.site(f"{sensor.name}/zone", link, placement))
         assert site is not None
     site.set("type", sensor.zone)
     site.set("size", numbers(sensor.zone_size))
     element.set("site", site.attrib["name"])
     return True
+
+
+def _place(name: str, bodies: Bodies) -> tuple[int, np.ndarray]:
+    """The link of a frame, -1 for the world, and its pose there [7]."""
+    if name == WORLD:
+        return -1, IDENTITY
+    frame = bodies.model.frame(name)
+    return frame.link, frame.placement
 
 
 def _site(root: ET.Element, name: str) -> ET.Element | None:
