@@ -147,6 +147,7 @@ def test_what_is_refused():
         ({"geometries": [], "against": ball}, "geometries is empty"),
         ({"geometries": ball, "against": ["nothing"]}, "unknown geometry 'nothing'"),
         ({"geometries": ball, "against": ground, "reach": -1.0}, "reach is -1.0"),
+        ({"geometries": ball, "against": ball}, "no distance between the geometries 'ball/geometry' and 'ball/geom"),
     ):
         with pytest.raises(sim.ModelError, match=message):
             builder.add_distance_sensor("s", **given)

@@ -1,6 +1,7 @@
 """Checks of a sensor against the world that it is added to."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -104,8 +105,22 @@ def _check_geometries(world: WorldSpec, where: str, sensor: Sensor) -> None:
                 raise ModelError(f"{where}: unknown geometry '{name}'; add the geometry first")
         if not side and sensor.kind.startswith("geometry_"):
             raise ModelError(f"{where}: {label} is empty; a distance needs geometries on both sides")
-    if sensor.kind.startswith("geometry_") and not sensor.reach >= 0.0:
+    if not sensor.kind.startswith("geometry_"):
+        return
+    if not sensor.reach >= 0.0:
         raise ModelError(f"{where}: reach is {sensor.reach}; it must be zero or more")
+    for one, other in itertools.product(sensor.geometries or (), sensor.against or ()):
+        if not have_distance(world, one, other):
+            raise ModelError(
+                f"{where}: there is no distance between the geometries '{one}' and '{other}': heightfields and "
+                "triangle meshes have none, and neither have two planes, or a geometry from itself"
+            )
+
+
+def have_distance(world: WorldSpec, one: str, other: str) -> bool:
+    """Whether :func:`sim.geometry_distances` knows the distance between two geometries."""
+    types = [world.geometries[name].geometry.type for name in (one, other)]
+    return one != other and not {codes.HEIGHTFIELD, codes.MESH} & {*types} and types != [codes.PLANE, codes.PLANE]
 
 
 def _check_contacts(where: str, sensor: Sensor) -> None:

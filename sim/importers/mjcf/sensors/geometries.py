@@ -1,12 +1,14 @@
 """What sensors of an MJCF file look at that goes by geoms: contacts, distances, and zones of sites."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from sim.importers.mjcf.reader import Reader
 from sim.model.sensors.kinds import CONTACT_CHOICES, CONTACT_READINGS, ZONE_SIZES
+from sim.model.sensors.place import have_distance
 
 
 def contact_sensor(reader: Reader, number: int, shapes: Mapping[int, Sequence[str]]) -> dict[str, Any]:
@@ -27,13 +29,16 @@ def contact_sensor(reader: Reader, number: int, shapes: Mapping[int, Sequence[st
 
 
 def near_geometries(reader: Reader, number: int, shapes: Mapping[int, Sequence[str]]) -> dict[str, Any] | None:
-    """Both sides of a sensor of distances; None where the model lacks some of their geoms."""
+    """Both sides of a sensor of distances; None where the model lacks some of their geoms, or a distance of theirs."""
     model = reader.file.model
     first = _geoms(reader, model.sensor_objtype[number], model.sensor_objid[number])
     second = _geoms(reader, model.sensor_reftype[number], model.sensor_refid[number])
     if not all(shapes.get(geom) for geom in (*(first or ()), *(second or ()))):
         return None
-    return {"geometries": _names(shapes, first) or (), "against": _names(shapes, second) or ()}
+    sides = _names(shapes, first) or (), _names(shapes, second) or ()
+    if not (sides[0] and sides[1] and all(have_distance(reader.builder, *pair) for pair in product(*sides))):
+        return None
+    return dict(zip(("geometries", "against"), sides, strict=True))
 
 
 def zone(reader: Reader, site: int) -> dict[str, Any]:
