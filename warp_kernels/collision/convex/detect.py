@@ -128,8 +128,7 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
         """The feature with the smallest distance, at any distance below the reach: its mode, -1 for none, the codes of
         vertices, and the normal in the frame of geometry a.
 
-        Where a face is nearest that is a corner above it, or where its edges cross others beside all of which the shape
-        lies in parallel.
+        Where a face is nearest that is a corner above it, or a place where edges cross the face's.
         """
         turn_a = wp.transform_get_rotation(pose_a)
         rotation = wp.mul(wp.quat_inverse(turn_a), wp.transform_get_rotation(pose_b))
@@ -152,6 +151,19 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
             for k in range(MAX_CANDIDATES):
                 modes[k] = -1
             manifolds.find_manifold(a, b, rotation, offset, packed, witness, reach, modes, codes_a, codes_b, directions)
+            if modes[1] < 0:
+                # A corner above the face, or nothing above its polygon.
+                identity = wp.quat_identity(dtype=scalar)
+                if witness.face_of_b == 0:
+                    mode, corners_a, corners_b = manifolds.least_outside(
+                        a, identity, vec3(), witness.face, b, rotation, offset, packed
+                    )
+                else:
+                    mode, corners_b, corners_a = manifolds.least_outside(
+                        b, rotation, offset, witness.face, a, identity, vec3(), packed
+                    )
+                    mode += OF_B
+                return mode, corners_a, corners_b, witness.normal
             least = scalar(1.0e30)
             for k in range(MAX_CANDIDATES):
                 if modes[k] >= 0:
