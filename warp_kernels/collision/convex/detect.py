@@ -33,7 +33,7 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
     witnesses = witness_functions(scalar)
     manifolds = manifold_functions(scalar)
     contact = convex_contact_functions(scalar)
-    Shape = shapes.Shape
+    Shape, level = shapes.Shape, manifolds.level
     ints, triples, places = wp.array(dtype=wp.int32), wp.array(dtype=wp.vec3i), wp.array(dtype=vec3)
 
     @wp.func
@@ -151,19 +151,6 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
             for k in range(MAX_CANDIDATES):
                 modes[k] = -1
             manifolds.find_manifold(a, b, rotation, offset, packed, witness, reach, modes, codes_a, codes_b, directions)
-            if modes[1] < 0:
-                # A corner above the face, or nothing above its polygon.
-                identity = wp.quat_identity(dtype=scalar)
-                if witness.face_of_b == 0:
-                    mode, corners_a, corners_b = manifolds.least_outside(
-                        a, identity, vec3(), witness.face, b, rotation, offset, packed
-                    )
-                else:
-                    mode, corners_b, corners_a = manifolds.least_outside(
-                        b, rotation, offset, witness.face, a, identity, vec3(), packed
-                    )
-                    mode += OF_B
-                return mode, corners_a, corners_b, witness.normal
             least = scalar(1.0e30)
             for k in range(MAX_CANDIDATES):
                 if modes[k] >= 0:
@@ -175,6 +162,18 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
                         mode = modes[k]
                         corners_a = codes_a[k]
                         corners_b = codes_b[k]
+            if modes[1] < 0 or least > witness.separation - radii + level:
+                # A corner above the face, or nothing that is lowest above its polygon.
+                identity = wp.quat_identity(dtype=scalar)
+                if witness.face_of_b == 0:
+                    mode, corners_a, corners_b = manifolds.least_outside(
+                        a, identity, vec3(), witness.face, b, rotation, offset, packed
+                    )
+                else:
+                    mode, corners_b, corners_a = manifolds.least_outside(
+                        b, rotation, offset, witness.face, a, identity, vec3(), packed
+                    )
+                    mode += OF_B
         return mode, corners_a, corners_b, witness.normal
 
     return SimpleNamespace(near_features=near_features, nearest_feature=nearest_feature)

@@ -463,4 +463,4 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
                     codes_i = wp.vec3i(inc_codes[number // half], inc_codes[(number // half + 1) % inc_count], -1)
         return mode, codes_r, codes_i
 
-    return SimpleNamespace(find_manifold=find_manifold, least_outside=least_outside)
+    return SimpleNamespace(find_manifold=find_manifold, least_outside=least_outside, level=level)
