@@ -145,8 +145,8 @@ def test_refusals():
         sim.geometry_distances(model, q, ["hand"])
     with pytest.raises(sim.ModelError, match="there are no pairs; give one or more"):
         sim.geometry_distances(model, q, [])
-    with pytest.raises(sim.ModelError, match="max_distance is 0.0; it must be positive"):
-        sim.geometry_distances(model, q, [("hand", "floor")], max_distance=0.0)
+    with pytest.raises(sim.ModelError, match="max_distance is -1.0; it must be zero or more"):
+        sim.geometry_distances(model, q, [("hand", "floor")], max_distance=-1.0)
     robot = sim.torch.Robot(model)
     with pytest.raises(sim.ModelError, match="geometry_distances: there is no parameter 'height'"):
         robot.geometry_distances(torch.as_tensor(model.q0), [("hand", "floor")], height=torch.zeros(9))

@@ -33,7 +33,7 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
     witnesses = witness_functions(scalar)
     manifolds = manifold_functions(scalar)
     contact = convex_contact_functions(scalar)
-    Shape = shapes.Shape
+    Shape, level = shapes.Shape, manifolds.level
     ints, triples, places = wp.array(dtype=wp.int32), wp.array(dtype=wp.vec3i), wp.array(dtype=vec3)
 
     @wp.func
@@ -128,8 +128,7 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
         """The feature with the smallest distance, at any distance below the reach: its mode, -1 for none, the codes of
         vertices, and the normal in the frame of geometry a.
 
-        Where a face is nearest that is a corner above it, or where its edges cross others beside all of which the shape
-        lies in parallel.
+        Where a face is nearest that is a corner above it, or a place where edges cross the face's.
         """
         turn_a = wp.transform_get_rotation(pose_a)
         rotation = wp.mul(wp.quat_inverse(turn_a), wp.transform_get_rotation(pose_b))
@@ -163,6 +162,18 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
                         mode = modes[k]
                         corners_a = codes_a[k]
                         corners_b = codes_b[k]
+            if modes[1] < 0 or least > witness.separation - radii + level:
+                # A corner above the face, or nothing that is lowest above its polygon.
+                identity = wp.quat_identity(dtype=scalar)
+                if witness.face_of_b == 0:
+                    mode, corners_a, corners_b = manifolds.least_outside(
+                        a, identity, vec3(), witness.face, b, rotation, offset, packed
+                    )
+                else:
+                    mode, corners_b, corners_a = manifolds.least_outside(
+                        b, rotation, offset, witness.face, a, identity, vec3(), packed
+                    )
+                    mode += OF_B
         return mode, corners_a, corners_b, witness.normal
 
     return SimpleNamespace(near_features=near_features, nearest_feature=nearest_feature)

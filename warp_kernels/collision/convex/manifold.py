@@ -55,6 +55,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     # The same for the corner that is lowest, and for a line, where nothing else is the first contact. A gap d to a corner
     # this far outside is longer than that to the face's plane by loose^2 / 2 d, which rounding hides.
     loose = scalar(1.0e-5 if scalar is wp.float64 else 1.0e-3)
+    # How much higher above a face than the lowest place others count as equally low [m].
+    level = scalar(1.0e-11 if scalar is wp.float64 else 1.0e-6)
 
     @wp.func
     def face_corners(shape: Shape, face: int, packed: PackedShapes, codes: ints):
@@ -400,4 +402,65 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
             total = 1
         return choose.spread(found, distances, total, witness.normal)
 
-    return SimpleNamespace(find_manifold=find_manifold)
+    @wp.func
+    def farthest_outside(polygon: places, count: int, normal: vec3, point: vec3):
+        """How far a point is beyond the side of a polygon beyond which it is most."""
+        result = scalar(-1.0e30)
+        for side in range(count):
+            result = wp.max(result, outside(polygon, count, normal, side, point))
+        return result
+
+    @wp.func(inline=False)
+    def least_outside(ref: Shape, ref_rotation: quat, ref_offset: vec3, face: int, inc: Shape, inc_rotation: quat,
+                      inc_offset: vec3, packed: PackedShapes):  # fmt: skip
+        """Of what lies lowest above a face the place that is least outside of its polygon: its mode, of the shape ``ref``,
+        and the codes of both shapes.
+
+        A shape in parallel with the face may be above it only where the polygon leaves out some of it, as octagons do of
+        discs. Places are corners, and edges where they pass over a line through the middle of the polygon.
+        """
+        ref_codes = wp.zeros(shape=(MAX_CORNERS,), dtype=wp.int32)
+        inc_codes = wp.zeros(shape=(MAX_CORNERS,), dtype=wp.int32)
+        reference = wp.zeros(shape=(MAX_CORNERS,), dtype=vec3)
+        incident = wp.zeros(shape=(MAX_CORNERS,), dtype=vec3)
+        normal = wp.quat_rotate(ref_rotation, shapes.face_normal(ref, packed.face_normal, face))
+        local = wp.quat_rotate_inv(inc_rotation, -normal)
+        count = face_corners(ref, face, packed, ref_codes)
+        place_corners(ref, ref_rotation, ref_offset, packed.vertices, ref_codes, count, normal, reference)
+        lowest = witnesses.lowest_code(inc, packed.vertices, local)
+        inc_codes[0] = lowest
+        place_corners(inc, inc_rotation, inc_offset, packed.vertices, inc_codes, 1, -normal, incident)
+        mode = wp.int32(FACE_VERTEX)
+        codes_r = third_corners(ref_codes, count, 0)
+        codes_i = wp.vec3i(lowest, -1, -1)
+        height = wp.dot(normal, incident[0] - reference[0]) + level
+        least = farthest_outside(reference, count, normal, incident[0])
+        inc_count = incident_corners(inc, packed, local, inc_codes)
+        place_corners(inc, inc_rotation, inc_offset, packed.vertices, inc_codes, inc_count, -normal, incident)
+        for k in range(inc_count):
+            beyond = farthest_outside(reference, count, normal, incident[k])
+            if beyond < least and wp.dot(normal, incident[k] - reference[0]) < height:
+                least = beyond
+                mode = FACE_VERTEX
+                codes_i = wp.vec3i(inc_codes[k], -1, -1)
+        edges = wp.where(inc_count > 2, inc_count, inc_count - 1)
+        half = count // 2
+        for number in range(edges * half):
+            start = incident[number // half]
+            end = incident[(number // half + 1) % inc_count]
+            first = number % half
+            across = wp.cross(reference[first + half] - reference[first], normal)
+            before = wp.dot(across, start - reference[first])
+            after = wp.dot(across, end - reference[first])
+            if before * after < scalar(0.0):
+                place = start + (before / (before - after)) * (end - start)
+                beyond = farthest_outside(reference, count, normal, place)
+                if beyond < least and wp.dot(normal, place - reference[0]) < height:
+                    least = beyond
+                    mode = FACE_CUT
+                    third = (first + half + wp.max(half // 2, 1)) % count
+                    codes_r = wp.vec3i(ref_codes[first], ref_codes[first + half], ref_codes[third])
+                    codes_i = wp.vec3i(inc_codes[number // half], inc_codes[(number // half + 1) % inc_count], -1)
+        return mode, codes_r, codes_i
+
+    return SimpleNamespace(find_manifold=find_manifold, least_outside=least_outside, level=level)
