@@ -31,8 +31,10 @@ def keep_sensors(prim: Usd.Prim, model: Model) -> None:
             if names is not None:
                 keep_texts(prim, f"sensor_{number}:{side}", names)
                 keep(prim, f"sensor_{number}:{side}:count", len(names))
+        if sensor.pixels is not None:
+            keep(prim, f"sensor_{number}:pixels", sensor.pixels)
+        keep_texts(prim, f"sensor_{number}:readings", sensor.readings)
         if sensor.kind == "contact":
-            keep_texts(prim, f"sensor_{number}:readings", sensor.readings)
             keep_text(prim, f"sensor_{number}:choice", sensor.choice)
             keep(prim, f"sensor_{number}:most", sensor.most)
         if np.isfinite(sensor.reach):
@@ -54,7 +56,7 @@ def kept_sensors(prim: Usd.Prim) -> Iterator[Sensor]:
             _names(prim, f"{label}geometries"), _names(prim, f"{label}against"),
             tuple(kept_texts(prim, f"{label}readings")), kept_text(prim, f"{label}choice") or "first",
             int(_number(prim, f"{label}most", 1.0)), _number(prim, f"{label}reach", np.inf),
-            _numbers(prim, f"{label}image", 4),
+            _numbers(prim, f"{label}image", 4), _counts(prim, f"{label}pixels"),
         )  # fmt: skip
         number += 1
 
@@ -67,6 +69,11 @@ def _number(prim: Usd.Prim, name: str, otherwise: float) -> float:
 def _numbers(prim: Usd.Prim, name: str, count: int) -> Any:
     found = kept(prim, name, count)
     return None if found is None else tuple(map(float, found))
+
+
+def _counts(prim: Usd.Prim, name: str) -> tuple[int, int] | None:
+    found = kept(prim, name, 2)
+    return None if found is None else (int(found[0]), int(found[1]))
 
 
 def _names(prim: Usd.Prim, name: str) -> tuple[str, ...] | None:

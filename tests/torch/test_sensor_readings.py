@@ -194,11 +194,13 @@ def test_what_is_refused():
 
 def test_sensors_without_a_counterpart_are_named(tmp_path):
     path = tmp_path / "left_out.xml"
-    path.write_text(ROBOT.replace("<clock/>", '<clock/> <rangefinder name="n" camera="eye"/> <user name="u" dim="2"/>'))
+    text = ROBOT.replace("<clock/>", '<clock/> <tactile name="n" geom="palm" mesh="grid"/> <user name="u" dim="2"/>')
+    grid = '<asset><mesh name="grid" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset>'
+    path.write_text(text.replace("<worldbody>", f"{grid} <worldbody>"))
     with pytest.warns(sim.MJCFWarning) as found:
         sim.load(path)
     texts = [str(each.message) for each in found]
-    assert any("left out: sensor 'n' (line 50): there are no sensors of type rangefinder" in text for text in texts)
+    assert any("left out: sensor 'n' (line 50): there are no sensors of type tactile" in text for text in texts)
     assert any("of type user" in text for text in texts)
 
 

@@ -20,6 +20,7 @@ from sim.model.sensors.kinds import (
     GEOMETRIES,
     JOINT,
     LINK,
+    RANGE_READINGS,
     SENSOR_KINDS,
     TENDON,
 )
@@ -27,6 +28,7 @@ from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 
 MUJOCO_READINGS = ("found", "force", "torque", "dist", "pos", "normal", "tangent", "linvel", "angvel")
+MUJOCO_RANGES = ("dist", "dir", "origin", "point", "normal", "depth")
 MUJOCO_CHOICES = ("none", "mindist", "maxforce", "netforce")
 # What stands for no limit of a distance [m], and the size of a camera's pixel [m].
 FARTHEST, PIXEL = 1e6, 1e-5
@@ -43,7 +45,8 @@ def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
         if not _aim(element, sensor, bodies, root):
             lost.append(sensor.name)
             continue
-        if sensor.readings != tuple(name for name in CONTACT_READINGS if name in sensor.readings):
+        order = CONTACT_READINGS if sensor.kind == "contact" else RANGE_READINGS
+        if sensor.readings != tuple(name for name in order if name in sensor.readings):
             mixed.append(sensor.name)
         if sensor.kind == "touch" and not _touches_all(sensor, bodies.model):
             some.append(sensor.name)
@@ -62,7 +65,7 @@ def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
         losses.leaves_out("magnetic fields of their own, of sensors", others)
     losses.leaves_out("sensors of links without mass, and of what MJCF has no words for", lost)
     losses.leaves_out("that touch sensors count some of a body's geoms alone", some)
-    losses.leaves_out("another order of readings of contacts than MuJoCo's", mixed)
+    losses.leaves_out("another order of readings than MuJoCo's", mixed)
     losses.leaves_out("ranges of sensors that are not symmetric", bounded)
 
 
@@ -85,8 +88,15 @@ def _aim(element: ET.Element, sensor: Sensor, bodies: Bodies, root: ET.Element) 
         zoned = _aim_at_zone(element, sensor, sensor.reference, bodies, root)
         return zoned and _aim_at_frame(element, "obj", sensor.target, bodies)
     elif sensor.kind == "camera_projection":
+        assert sensor.image is not None
         seen = _aim_at_site(element, sensor.target, bodies)
-        return seen and _aim_at_camera(element, sensor, bodies)
+        return seen and _aim_at_camera(element, sensor, sensor.reference, 2.0 * np.array(sensor.image[2:]), bodies)
+    elif sensor.kind == "rangefinder":
+        names = dict(zip(RANGE_READINGS, MUJOCO_RANGES, strict=True))
+        element.set("data", " ".join(names[reading] for reading in RANGE_READINGS if reading in sensor.readings))
+        if sensor.pixels is None:
+            return _aim_at_site(element, sensor.target, bodies)
+        return _aim_at_camera(element, sensor, sensor.target, np.array(sensor.pixels), bodies)
     elif of == FRAME and sensor.kind in OF_SITES:
         return _aim_at_site(element, sensor.target, bodies)
     elif of == FRAME:
@@ -140,18 +150,21 @@ def _aim_at_side(element: ET.Element, names: Sequence[str] | None, side: str, se
     return False
 
 
-def _aim_at_camera(element: ET.Element, sensor: Sensor, bodies: Bodies) -> bool:
-    """At a camera of its own; MuJoCo's have a whole number of pixels, with the centre in their middle."""
+def _aim_at_camera(element: ET.Element, sensor: Sensor, frame: str, resolution: np.ndarray, bodies: Bodies) -> bool:
+    """At a camera of its own, with a whole number of pixels.
+
+    MuJoCo 4 projects to the middle of the picture, and counts the principal point of rays from its corner.
+    """
     assert sensor.image is not None
-    link, placement = _place(sensor.reference, bodies)
-    resolution = 2.0 * np.array(sensor.image[2:])
+    link, placement = _place(frame, bodies)
     if (link >= 0 and link not in bodies.heads) or (resolution % 1.0).any() or (resolution <= 0.0).any():
         return False
     name = f"{sensor.name}/camera"
+    principal = sensor.image[2:] if sensor.kind == "rangefinder" else (0.0, 0.0)
     ET.SubElement(
         bodies.elements[link], "camera", name=name, pos=numbers(placement[:3]), quat=wxyz(placement[3:]),
-        resolution=" ".join(str(int(x)) for x in resolution), sensorsize=numbers(PIXEL * resolution),
-        focal=numbers(PIXEL * np.array(sensor.image[:2])),
+        resolution=" ".join(str(int(count)) for count in resolution), sensorsize=numbers(PIXEL * resolution),
+        focal=numbers(PIXEL * np.array(sensor.image[:2])), principal=numbers(PIXEL * np.array(principal)),
     )  # fmt: skip
     element.set("camera", name)
     return True

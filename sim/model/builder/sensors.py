@@ -45,7 +45,7 @@ class Sensors(WorldSpec):
         - of a link with all that it carries "subtree_com", "subtree_linear_velocity" and "subtree_angular_momentum";
         - of the world "potential_energy", "kinetic_energy" and "clock";
 
-        and those of :meth:`add_contact_sensor` and :meth:`add_distance_sensor`.
+        and those of :meth:`add_contact_sensor`, :meth:`add_distance_sensor` and :meth:`add_range_sensor`.
 
         The position of a limit is the distance to the nearest limit less the margin within which it acts, zero farther
         away; its velocity is the rate of that distance there. "touch", "force", "torque" and the forces of limits are
@@ -187,6 +187,55 @@ class Sensors(WorldSpec):
         record = Sensor(
             name, kind, geometries=tuple(geometries), against=tuple(against), target=WORLD, reach=float(reach)
         )
+        return place_sensor(self, record)
+
+    def add_range_sensor(
+        self,
+        name: str,
+        frame: str = WORLD,
+        readings: Sequence[str] = ("distance",),
+        *,
+        image: Sequence[float] | None = None,
+        pixels: Sequence[int] | None = None,
+        lower: float = float("-inf"),
+        upper: float = float("inf"),
+    ) -> str:
+        """Add a rangefinder with one ray along the z axis of a frame, or one for each pixel of a camera.
+
+        Rays pass through the link of the frame. Of each ray it gives, in the order of ``readings``, the upper row of
+        pixels first,
+
+        - "distance": to the nearest geometry, -1 for none [m], and "depth": the same along the camera's axis;
+        - "direction", "point" and "normal": of the ray, where it ends, and of the surface there; zeros for none;
+        - "origin": where it begins; all in the world.
+
+        Args:
+            name: unique name.
+            frame: the frame or link; a camera looks along its -z axis, with x to the right and y up.
+            readings: what it reads of each ray.
+            image: of a camera, its focal lengths along x and y and the centre of the picture, x to the right and y
+                down from its corner [px].
+            pixels: of a camera, numbers of columns and rows.
+            lower, upper: what it gives is held between them.
+
+        Returns:
+            the name.
+
+        Raises:
+            ModelError: for a duplicate name, an unknown frame or reading, and an image without pixels or the reverse.
+
+        Example:
+            >>> import sim
+            >>> scene = sim.ModelBuilder()
+            >>> ground = scene.add_ground()
+            >>> ball = scene.add_sphere(radius=0.1, mass=1.0, position=(0, 0, 0.5), name="ball")
+            >>> scene.add_range_sensor("depth", "ball", ["depth"], image=(8, 8, 4, 3), pixels=(8, 6))
+            'depth'
+        """
+        record = Sensor(
+            name, "rangefinder", frame, lower=lower, upper=upper, readings=tuple(readings), image=_numbers(image),
+            pixels=_numbers(pixels),
+        )  # fmt: skip
         return place_sensor(self, record)
 
 

@@ -13,7 +13,7 @@ class SensorKind:
     Attributes:
         of: what its target is: a joint with one coordinate, a ball joint, an actuator, a tendon, a frame, a link, or
             the whole world; of geometries it is a list of its own.
-        numbers: how many numbers it gives; for a sensor of contacts see :data:`CONTACT_READINGS`.
+        numbers: how many numbers it gives; of each contact or ray see :data:`CONTACT_READINGS`, :data:`RANGE_READINGS`.
         relative: whether it may measure in another frame.
         mjcf: its name in MJCF files.
         by_forces: whether it measures forces of constraints, which states don't tell.
@@ -42,6 +42,9 @@ CONTACT_READINGS = {
 }
 # Which contacts it reads where there are more than it has room for; "net" is one that stands for all.
 CONTACT_CHOICES = ("first", "nearest", "strongest", "net")
+
+# The same of what a rangefinder may read of each of its rays.
+RANGE_READINGS = {"distance": 1, "direction": 3, "origin": 3, "point": 3, "normal": 3, "depth": 1}
 
 # The zones of sensors, and how many numbers their sizes have.
 ZONE_SIZES = {"sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3}
@@ -77,7 +80,7 @@ SENSOR_KINDS = {
     "gyro": SensorKind(FRAME, 3, "gyro"),
     "velocimeter": SensorKind(FRAME, 3, "velocimeter"),
     "magnetometer": SensorKind(FRAME, 3, "magnetometer"),
-    "rangefinder": SensorKind(FRAME, 1, "rangefinder"),
+    "rangefinder": SensorKind(FRAME, 0, "rangefinder"),
     "inside": SensorKind(FRAME, 1, "insidesite", relative=True),
     "camera_projection": SensorKind(FRAME, 2, "camprojection", relative=True),
     "touch": SensorKind(FRAME, 1, "touch", by_forces=True),

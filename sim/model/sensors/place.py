@@ -18,6 +18,7 @@ from sim.model.sensors.kinds import (
     GEOMETRIES,
     JOINT,
     LINK,
+    RANGE_READINGS,
     SENSOR_KINDS,
     TENDON,
     ZONE_SIZES,
@@ -41,6 +42,8 @@ def place_sensor(world: WorldSpec, sensor: Sensor) -> str:
         ModelError: naming the sensor, for what doesn't fit its kind or isn't there.
     """
     check_name(sensor.name, world.sensors, "sensor")
+    if sensor.kind == "rangefinder" and not sensor.readings:
+        sensor = dataclasses.replace(sensor, readings=("distance",))
     where = f"sensor '{sensor.name}'"
     if sensor.kind not in SENSOR_KINDS:
         raise ModelError(f"{where}: unknown kind '{sensor.kind}'; known are {', '.join(SENSOR_KINDS)}")
@@ -52,7 +55,9 @@ def place_sensor(world: WorldSpec, sensor: Sensor) -> str:
     if not sensor.lower < sensor.upper:
         raise ModelError(f"{where}: lower is {sensor.lower} and upper {sensor.upper}; the first must be less")
     _check_geometries(world, where, sensor)
-    _check_contacts(where, sensor)
+    _check_readings(where, sensor)
+    _check_choice(where, sensor)
+    _check_pixels(where, sensor)
     world.sensors[sensor.name] = dataclasses.replace(
         sensor,
         lower=float(sensor.lower),
@@ -123,17 +128,21 @@ def have_distance(world: WorldSpec, one: str, other: str) -> bool:
     return one != other and not {codes.HEIGHTFIELD, codes.MESH} & {*types} and types != [codes.PLANE, codes.PLANE]
 
 
-def _check_contacts(where: str, sensor: Sensor) -> None:
-    if sensor.kind != "contact":
-        return
-    known = ", ".join(CONTACT_READINGS)
-    if not sensor.readings:
-        raise ModelError(f"{where}: it has no readings; give add_contact_sensor some of {known}")
+def _check_readings(where: str, sensor: Sensor) -> None:
+    known = {"contact": CONTACT_READINGS, "rangefinder": RANGE_READINGS}.get(sensor.kind, {})
+    if sensor.kind == "contact" and not sensor.readings:
+        raise ModelError(f"{where}: it has no readings; give add_contact_sensor some of {', '.join(known)}")
     for reading in sensor.readings:
-        if reading not in CONTACT_READINGS:
-            raise ModelError(f"{where}: unknown reading '{reading}'; known are {known}")
+        if reading not in known:
+            raise ModelError(f"{where}: unknown reading '{reading}'; known are {', '.join(known) or 'none'}")
     if len(set(sensor.readings)) < len(sensor.readings):
         raise ModelError(f"{where}: readings {list(sensor.readings)} name one twice")
+
+
+def _check_choice(where: str, sensor: Sensor) -> None:
+    """Of a sensor of contacts."""
+    if sensor.kind != "contact":
+        return
     if sensor.choice not in CONTACT_CHOICES:
         raise ModelError(f"{where}: unknown choice '{sensor.choice}'; known are {', '.join(CONTACT_CHOICES)}")
     if not is_whole(sensor.most, 1):
@@ -143,6 +152,19 @@ def _check_contacts(where: str, sensor: Sensor) -> None:
     moving = {"linear_velocity", "angular_velocity"} & set(sensor.readings)
     if sensor.choice == "net" and moving:
         raise ModelError(f"{where}: all contacts together have no {min(moving)}; leave it out, or choose otherwise")
+
+
+def _check_pixels(where: str, sensor: Sensor) -> None:
+    """Of a rangefinder with a ray for each of a camera's pixels."""
+    given = sensor.pixels
+    if sensor.kind != "rangefinder":
+        if given is not None:
+            raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no pixels; leave them out")
+        return
+    if (given is None) != (sensor.image is None):
+        raise ModelError(f"{where}: give image and pixels both, for the rays of a camera, or neither, for a single one")
+    if given is not None and (len(given) != 2 or not all(is_whole(count, 1) for count in given)):
+        raise ModelError(f"{where}: pixels are {given}; they must be two whole numbers from 1 on, columns and rows")
 
 
 def _field(where: str, sensor: Sensor) -> tuple[float, float, float] | None:
@@ -171,11 +193,13 @@ def _zone_size(where: str, sensor: Sensor) -> tuple[float, ...] | None:
 
 def _image(where: str, sensor: Sensor) -> tuple[float, float, float, float] | None:
     """Of a camera."""
-    if sensor.kind != "camera_projection":
+    if sensor.kind not in ("camera_projection", "rangefinder"):
         if sensor.image is not None:
             raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no image; leave it out")
         return None
     if sensor.image is None:
+        if sensor.kind == "rangefinder":
+            return None
         raise ModelError(f"{where}: it has no image; give two focal lengths and the centre of the picture, in pixels")
     along, across, x, y = finite(f"{where}: image", sensor.image, (4,)).tolist()
     if not np.prod([along, across]) > 0.0 or along < 0.0:

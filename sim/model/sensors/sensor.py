@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.model.sensors.kinds import CONTACT_READINGS, SENSOR_KINDS
+from sim.model.sensors.kinds import CONTACT_READINGS, RANGE_READINGS, SENSOR_KINDS
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,13 @@ class Sensor:
         geometries: names of those whose contacts a touch sensor counts, or of those on one side of contacts and
             distances; None for any.
         against: names of those on the other side; None for any.
-        readings: what a sensor of contacts reads of each, see :data:`sim.model.sensors.kinds.CONTACT_READINGS`.
+        readings: what a sensor of contacts reads of each, see :data:`sim.model.sensors.kinds.CONTACT_READINGS`, or a
+            rangefinder of each of its rays, see :data:`sim.model.sensors.kinds.RANGE_READINGS`.
         choice: which contacts it reads, one of :data:`sim.model.sensors.kinds.CONTACT_CHOICES`.
         most: how many of them.
         reach: up to which distance two geometries are near each other [m].
         image: of a camera, focal lengths along x and y and the centre of the picture [px].
+        pixels: columns and rows of a camera, each of which is a ray.
     """
 
     name: str
@@ -47,10 +49,14 @@ class Sensor:
     most: int = 1
     reach: float = np.inf
     image: tuple[float, float, float, float] | None = None
+    pixels: tuple[int, int] | None = None
 
     @property
     def numbers(self) -> int:
         """How many numbers it gives."""
         if self.kind == "contact":
             return self.most * sum(CONTACT_READINGS[reading] for reading in self.readings)
+        if self.kind == "rangefinder":
+            columns, rows = self.pixels or (1, 1)
+            return columns * rows * sum(RANGE_READINGS[reading] for reading in self.readings)
         return SENSOR_KINDS[self.kind].numbers

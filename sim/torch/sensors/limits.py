@@ -1,15 +1,9 @@
-"""What sensors of limits and rangefinders read, for states [steps, num_worlds, ...]."""
+"""What sensors of limits read, for states [steps, num_worlds, ...]."""
 
 import torch
 
-from sim.model.specs import WORLD
-from sim.rays.cast import RAY_PARAMETERS
-from sim.rays.targets import RayTargets
 from sim.simulation.simulator import Simulator
-from sim.torch.present_robot import parameters_of_rows, present_parameter
-from sim.torch.robot.robot import Robot
-
-NOTHING = -1.0  # what a rangefinder reads where its ray meets nothing
+from sim.torch.present_robot import present_parameter
 
 
 def joint_limit(
@@ -44,19 +38,3 @@ def _limit(
     nothing = torch.zeros_like(place)
     position = torch.where(at_lower, below - margin, torch.where(at_upper, above - margin, nothing))
     return position, torch.where(at_lower, rate, torch.where(at_upper, -rate, nothing))
-
-
-def rangefinder(simulator: Simulator, robot: Robot, q: torch.Tensor, frame: str) -> torch.Tensor:
-    """Distance along a frame's z axis to the nearest geometry that isn't on its link; NOTHING for none."""
-    steps, worlds = q.shape[:2]
-    flat = q.flatten(0, 1)
-    if frame == WORLD:
-        origin, along = flat.new_zeros(len(flat), 3), flat.new_tensor([0.0, 0.0, 1.0]).expand(len(flat), 3)
-        targets = RayTargets("all")
-    else:
-        pose = robot.forward_kinematics_matrix(flat, frame)
-        origin, along, targets = pose[..., :3, 3], pose[..., :3, 2], RayTargets("all", (frame,))
-    parameters = parameters_of_rows(simulator, RAY_PARAMETERS, q)
-    rays = robot.cast_rays(flat, origin[:, None], along[:, None], targets, **parameters)  # type: ignore[arg-type]
-    distance = rays[0].unflatten(0, (steps, worlds))
-    return torch.where(distance.isfinite(), distance, NOTHING)

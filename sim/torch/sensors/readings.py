@@ -17,7 +17,8 @@ from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
 from sim.torch.sensors.contacts import contact_readings
 from sim.torch.sensors.distances import distance_readings
-from sim.torch.sensors.limits import joint_limit, rangefinder, tendon_limit
+from sim.torch.sensors.limits import joint_limit, tendon_limit
+from sim.torch.sensors.ranges import range_readings
 from sim.torch.sensors.zones import inside, projection
 from sim.torch.tendon_paths import TendonPaths
 
@@ -173,7 +174,7 @@ class _Motion:
             "tendon_limit_position": lambda sensor: self._tendon_limit(sensor)[0],
             "tendon_limit_velocity": lambda sensor: self._tendon_limit(sensor)[1],
             "magnetometer": self._magnetometer,
-            "rangefinder": lambda sensor: rangefinder(self.simulator, self.robot, self.q, sensor.target),
+            "rangefinder": lambda sensor: range_readings(self.simulator, self.robot, self.q, sensor),
             "inside": self._inside,
             "camera_projection": self._projection,
             "frame_position": self._from_reference,

@@ -9,7 +9,18 @@ from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.sensors.geometries import contact_sensor, near_geometries, zone
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose
-from sim.model.sensors.kinds import ACTUATOR, BALL, FRAME, GEOMETRIES, JOINT, LINK, SENSOR_KINDS, TENDON, WHOLE
+from sim.model.sensors.kinds import (
+    ACTUATOR,
+    BALL,
+    FRAME,
+    GEOMETRIES,
+    JOINT,
+    LINK,
+    RANGE_READINGS,
+    SENSOR_KINDS,
+    TENDON,
+    WHOLE,
+)
 from sim.model.sensors.place import place_sensor
 from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
@@ -71,12 +82,30 @@ def _record(reader: Reader, number: int, kind: str, name: str, shapes: Mapping[i
         return replace(record, **zone(reader, int(model.sensor_refid[number])))
     if kind == "camera_projection":
         return replace(record, image=_image(reader, int(model.sensor_refid[number])))
+    if kind == "rangefinder":
+        return _rangefinder(reader, number, record)
     return record
+
+
+def _rangefinder(reader: Reader, number: int, record: Sensor) -> Sensor:
+    """With a single ray of a site, or one for each pixel of a camera."""
+    model, bits = reader.file.model, int(reader.file.model.sensor_intprm[number][0])
+    record = replace(record, readings=tuple(name for place, name in enumerate(RANGE_READINGS) if bits >> place & 1))
+    camera = int(model.sensor_objid[number])
+    if model.sensor_objtype[number] != reader.file.mujoco.mjtObj.mjOBJ_CAMERA:
+        return record
+    width, height = map(int, model.cam_resolution[camera])
+    image = _image(reader, camera)
+    if model.cam_sensorsize[camera].all():
+        # For its rays MuJoCo 4 counts the principal point from the picture's corner.
+        corner = model.cam_intrinsic[camera, 2:] / model.cam_sensorsize[camera] * (width, height)
+        image = (*image[:2], float(corner[0]), float(corner[1]))
+    return replace(record, image=image, pixels=(width, height))
 
 
 def _has_counterpart(reader: Reader, number: int, kind: str) -> bool:
     if kind == "rangefinder":
-        return _is_plain_rangefinder(reader, number)
+        return not _is_orthographic(reader, number)
     if kind in ("force", "torque"):  # of a part of the world there are none
         return bool(reader.file.model.body_weldid[_body_of_site(reader, number)] != 0)
     # What bears its links' weight isn't told apart.
@@ -120,10 +149,11 @@ def _target(reader: Reader, number: int, of: str) -> str | None:
     return WORLD
 
 
-def _is_plain_rangefinder(reader: Reader, number: int) -> bool:
-    """Whether it is one ray along the axis of a site, and not a camera's or one that gives more than the distance."""
-    model, kinds = reader.file.model, reader.file.mujoco.mjtObj
-    return int(model.sensor_objtype[number]) == kinds.mjOBJ_SITE and int(model.sensor_dim[number]) == 1
+def _is_orthographic(reader: Reader, number: int) -> bool:
+    """Whether a rangefinder's rays are those of a camera without perspective."""
+    model = reader.file.model
+    of_camera = model.sensor_objtype[number] == reader.file.mujoco.mjtObj.mjOBJ_CAMERA
+    return bool(of_camera and model.cam_projection[model.sensor_objid[number]])
 
 
 def _bears_weight(reader: Reader, number: int) -> bool:
