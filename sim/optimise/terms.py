@@ -391,6 +391,9 @@ class ContactForce(LeastSquares):
                 f"cost '{self.name}': the simulator has {len(sensors)} contact sensors; name geometries with "
                 "Simulator(..., contact_sensors=[...])"
             )
+        chosen = sensors[self.sensor]
+        if any(sensor.name == chosen and sensor.kind == "contact" for sensor in model.sensors):
+            raise ModelError(f"cost '{self.name}': '{chosen}' counts contacts; choose a geometry, whose force it is")
 
     def difference(self, motion: Motion) -> torch.Tensor:
         """The force that is missing [stages, worlds, 1]."""

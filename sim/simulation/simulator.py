@@ -40,7 +40,7 @@ class Simulator(Worlds):
             :class:`FloatingPointError` naming the step and the world where the first one appeared.
         threads: CPU threads; None for as many as there are cores.
         contact_sensors: names or numbers of geometries, the forces of whose contacts are part of a trajectory, and
-            names of sensors that measure forces of contacts or limits.
+            names of sensors that measure contacts, or forces of contacts or limits.
         integrator: "euler"; for the contact law "mujoco" also "implicitfast", whose actuators' velocity gains are as
             implicit as joint damping, "implicit", in which Coriolis and centrifugal forces are so too, and "rk4",
             MuJoCo's Runge-Kutta method of fourth order, whose joint damping is explicit. A step of that costs four of

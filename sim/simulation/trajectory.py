@@ -71,7 +71,8 @@ class Trajectory:
             nobody looked.
         contact_force: forces on the geometries that are the simulator's ``contact_sensors``, friction included,
             averaged over each step, by Runge-Kutta's method at its start, along world axes [steps, num_worlds, sensors,
-            3], N; None where there are none. A sensor's force is the first of the three numbers in its place.
+            3], N; None where there are none. A sensor's force is the first of the three numbers in its place, or the
+            number of contacts of a sensor of those; what it reads of each is in places behind all others.
         act: states of actuators, stored as q is [steps + 1, num_worlds, na]; None where no actuator has one.
         stages: velocities that the stages of Runge-Kutta steps but the last found [steps x stages, num_worlds, nv];
             None with another integrator; with a checkpoint interval too: then the way back finds them again.

@@ -98,10 +98,12 @@ def rollout_with_contact_forces(
 
     Returns:
         the states as :func:`rollout`, and the forces along world axes [steps / hold, num_worlds, sensors, 3], N:
-        friction included, averaged over each step, and over the steps that an input is held.
+        friction included, averaged over each step, and over the steps that an input is held. Behind those are the
+        places from which :class:`Sensors` reads sensors of contacts.
 
     Raises:
-        ModelError: as :func:`rollout`, and for a simulator without ``contact_sensors``.
+        ModelError: as :func:`rollout`, for a simulator without ``contact_sensors``, and for inputs that are held while
+            a sensor of contacts reads, since contacts have no mean.
         RuntimeError: as :func:`rollout`.
 
     Example:
@@ -120,6 +122,12 @@ def rollout_with_contact_forces(
     if not simulator.contact_sensors:
         raise ModelError(
             "rollout_with_contact_forces: name geometries with Simulator(..., contact_sensors=[...]) first"
+        )
+    of_contacts = simulator.shards[0].step.collision.contact_places
+    if hold > 1 and of_contacts:
+        raise ModelError(
+            f"rollout_with_contact_forces: hold is {hold}, and sensor '{next(iter(of_contacts))}' reads contacts, "
+            "which have no mean over several steps; repeat each input instead, or leave it out of contact_sensors"
         )
     settings, inputs = _prepared(
         simulator, q, qd, act, tau, control, steps, hold, checkpoint_interval, leave_out_bad_worlds, parameters

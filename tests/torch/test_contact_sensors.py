@@ -172,6 +172,23 @@ def test_hard_contacts_count_where_they_push_or_overlap():
     np.testing.assert_allclose(trajectory.contact_force.numpy(), force, atol=1e-12)
 
 
+def test_contacts_have_no_mean():
+    """Inputs that are held, and costs of forces, don't go with sensors of contacts, and say so."""
+    scene = sim.ModelBuilder()
+    scene.add_ground()
+    scene.add_link("ball", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    scene.add_joint("lift", "prismatic", child="ball", position=(0, 0, 0.1))
+    scene.add_geometry("ball", "sphere", size=(0.1, 0, 0))
+    scene.add_contact_sensor("stands")
+    model = scene.finalize("float64")
+    simulator = sim.Simulator(model, dt=0.01, device="cpu", contact_sensors=["stands"])
+    q0, zero = torch.tensor(model.q0[None]), torch.zeros(1, model.nv, dtype=torch.float64)
+    with pytest.raises(sim.ModelError, match="hold is 2, and sensor 'stands' reads contacts"):
+        sim.torch.rollout_with_contact_forces(simulator, q0, zero, steps=4, hold=2)
+    with pytest.raises(sim.ModelError, match="'stands' counts contacts; choose a geometry"):
+        sim.optimise.Problem(simulator, 2, [sim.optimise.ContactForce(0, least=1.0)])
+
+
 def test_a_crowd_and_no_contacts():
     """Pairs that a grid finds are read as well; where there can be no contact, there is none to read."""
     crowd = sim.ModelBuilder()
