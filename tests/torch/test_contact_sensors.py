@@ -213,3 +213,20 @@ def test_a_crowd_and_no_contacts():
     )
     assert readings[1].shape == (8,)
     assert not readings[1].any()
+
+
+def test_room_is_for_the_contacts_that_there_may_be():
+    """Five places for what is chosen; six for each of a ball's contacts with the ground, and of a box's."""
+    scene = sim.ModelBuilder()
+    scene.add_ground()
+    scene.add_sphere(radius=0.1, mass=1.0, name="ball", position=(0, 0, 0.1))
+    scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, name="box", position=(1, 0, 0.1))
+    scene.add_contact_sensor("ball", geometries=["ground"], against=["ball/geometry"], choice="net")
+    scene.add_contact_sensor("box", geometries=["ground"], against=["box/geometry"], choice="net")
+    scene.add_contact_sensor("one", geometries=["ground"], against=["box/geometry"])
+    scene.add_contact_sensor("none", geometries=["ground"], against=["ground"], choice="net")
+    model = scene.finalize("float64")
+    names = ["ball", "box", "one", "none", "ground"]
+    simulator = sim.Simulator(model, dt=0.01, device="cpu", contact_sensors=names)
+    trajectory = simulator.rollout(simulator.initial_state(), steps=1)
+    assert trajectory.contact_force.shape[2] == 5 + 6 * (1 + 4 + 1)

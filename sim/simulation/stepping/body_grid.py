@@ -63,7 +63,7 @@ class GridCollision(CollisionModel):
     def __init__(
         self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], margin: float, max_contacts: int
     ):
-        self._share(model, device, sensed, "hard", max_contacts)
+        self._share(model, device, sensed, "hard", lambda sides: max_contacts)
         self._scalar = model.scalar
         self._structs = grid_structs(model.scalar)
         members = [index for index, geometry in enumerate(model.geometries) if geometry.collides]

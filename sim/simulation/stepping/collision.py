@@ -1,7 +1,7 @@
 """Which geometries may touch, and the arrays on a device that the collision kernels share."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -153,7 +153,13 @@ class CollisionModel:
         max_contacts: int = 0,
     ):
         pair_a, pair_b = candidate_pairs(model)
-        self._share(model, device, sensed, law, max_contacts)
+
+        def room_for(sides: np.ndarray) -> int:
+            a, b = sides[pair_a], sides[pair_b]
+            matching = np.flatnonzero((a & 1 & (b >> 1)) | (b & 1 & (a >> 1)))
+            return min(sum(most_contacts(model, pair_a[pair], pair_b[pair]) for pair in matching), max_contacts)
+
+        self._share(model, device, sensed, law, room_for)
         self.num_pairs = len(pair_a)
         self.pair_a, self.pair_b = self._integers(pair_a), self._integers(pair_b)
         rules, stated = friction_rules(model, zip(pair_a.tolist(), pair_b.tolist(), strict=True))
@@ -179,11 +185,16 @@ class CollisionModel:
         return self
 
     def _share(
-        self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], law: str | None, max_contacts: int
+        self,
+        model: Model,
+        device: wp.DeviceLike,
+        sensed: Sequence[int | str],
+        law: str | None,
+        room_for: Callable[[np.ndarray], int],
     ) -> None:
         """What doesn't depend on the pairs."""
         self._device = device
-        self.contact_places = contact_places(model, sensed, max_contacts)
+        self.contact_places = contact_places(model, sensed, room_for)
         self.num_sensors = num_places(sensed, self.contact_places)
         sensor = np.full(model.num_geometries, -1)
         for place, each in enumerate(sensed):

@@ -1,6 +1,6 @@
 """The sensors of contacts of a model, as arrays for :mod:`warp_kernels.sensors.contacts`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,15 +22,20 @@ TYPES = (
 )  # fmt: skip
 
 
-def contact_places(model: Model, chosen: Sequence[int | str], room: int) -> dict[str, tuple[int, int]]:
+def contact_places(
+    model: Model, chosen: Sequence[int | str], room_for: Callable[[np.ndarray], int]
+) -> dict[str, tuple[int, int]]:
     """Of each sensor of contacts, by name, the first place of its contacts and how many it has room for.
 
-    The places are behind one for each that is chosen. Where all contacts have to be looked at, ``room`` is theirs.
+    The places are behind one for each that is chosen. ``room_for`` says how many contacts geometries may have that are
+    on the sides given, see :class:`warp_kernels.sensors.contacts.contact_sensor_structs`.
     """
     places = {}
     start = len(chosen)
     for sensor in _sensors(model, chosen):
-        count = min(sensor.most, room) if sensor.choice == "first" else room
+        count = room_for(_sides(model, sensor))
+        if sensor.choice == "first":
+            count = min(sensor.most, count)
         places[sensor.name] = start, count
         start += PER_CONTACT * count
     return places
@@ -57,7 +62,7 @@ def contact_sensors(
     def whole(values: Any) -> wp.array:
         return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=device)
 
-    sides = [_allowed(model, sensor.geometries) + 2 * _allowed(model, sensor.against) for sensor in sensors]
+    sides = [_sides(model, sensor) for sensor in sensors]
     return fill(
         contact_sensor_structs(model.scalar).ContactSensors,
         place=whole([list(chosen).index(sensor.name) for sensor in sensors]),
@@ -85,6 +90,10 @@ def _sensors(model: Model, chosen: Sequence[int | str]) -> Iterator[Sensor]:
     by_name = {sensor.name: sensor for sensor in model.sensors}
     found = (by_name[each] for each in chosen if isinstance(each, str))
     return (sensor for sensor in found if sensor.kind == "contact")
+
+
+def _sides(model: Model, sensor: Sensor) -> np.ndarray:
+    return _allowed(model, sensor.geometries) + 2 * _allowed(model, sensor.against)
 
 
 def _allowed(model: Model, names: Sequence[str] | None) -> np.ndarray:
