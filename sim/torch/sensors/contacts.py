@@ -112,10 +112,11 @@ def _axes(normal: torch.Tensor, order: torch.Tensor, along: torch.Tensor) -> tor
 def _capsules(simulator: Simulator, robot: Robot, q: torch.Tensor, members: torch.Tensor) -> torch.Tensor:
     """The axis of a capsule on a plane, along which MuJoCo has its first tangent; zero of other contacts."""
     geometries = simulator.model.geometries
-    types = torch.tensor([geometry.type for geometry in geometries] + [-1], device=q.device)[members]
-    on_plane = (types == CAPSULE) & (types == PLANE).any(dim=-1, keepdim=True)
-    if not on_plane.any():
+    kinds = [geometry.type for geometry in geometries]
+    if CAPSULE not in kinds or PLANE not in kinds:
         return q.new_zeros(*members.shape[:-1], 3)
+    types = torch.tensor([*kinds, -1], device=q.device)[members]
+    on_plane = (types == CAPSULE) & (types == PLANE).any(dim=-1, keepdim=True)
     capsule = torch.where(on_plane[..., 0], members[..., 0], members[..., 1])
     placement = present_parameter(simulator, "geometry_placement", q)[..., 3:]
     axis = turned_z_axis(placement).expand(*q.shape[:2], len(geometries), 3)

@@ -38,7 +38,8 @@ class Sensors(torch.nn.Module):
 
     Args:
         simulator: that makes the rollouts; masses are those of its model.
-        names: the sensors to read, in this order; None for all but those of forces that the simulator doesn't measure.
+        names: the sensors to read, in this order; None for all but those of contacts and forces that the simulator
+            doesn't measure.
 
     Attributes:
         simulator: as given.
@@ -46,8 +47,8 @@ class Sensors(torch.nn.Module):
         slices: where the numbers of each are in a reading.
 
     Raises:
-        ModelError: for an unknown name, and for a sensor of touch or of a limit's force that isn't among the
-            simulator's ``contact_sensors``.
+        ModelError: for an unknown name, and for a sensor of contacts, of touch or of a limit's force that isn't among
+            the simulator's ``contact_sensors``.
 
     Example:
         >>> import torch
@@ -105,7 +106,7 @@ class Sensors(torch.nn.Module):
             qd: velocities [steps + 1, num_worlds, nv].
             control: the inputs [steps, num_worlds, nu], where forces of actuators are read.
             contact_force: the forces [steps, num_worlds, sensors, 3] of :func:`sim.torch.rollout_with_contact_forces`,
-                where those of touch and limits are read.
+                where those of contacts, touch and limits are read.
             acceleration: of joints at the states before each step [steps, num_worlds, nv], as
                 :func:`sim.torch.rollout_with_sensors` finds it; None to take it from the states.
             act: states of actuators that have one [steps + 1, num_worlds, na], where their forces are read.
