@@ -70,7 +70,9 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
             distance_bar[item, world] += bars[0]
             spring_bar[item, world] = vec2(bars[1], bars[2])
         else:
-            distance_bar[item, world] += common.correction_adjoint(distance, most, options, world, bias_bar, options_bar)
+            distance_bar[item, world] += common.correction_adjoint(
+                distance, most, options, world, bias_bar, options_bar
+            )
 
     return SimpleNamespace(
         is_compliant=is_compliant,
