@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
+from sim.arrays.kept_arrays import KeptArrays
 from sim.arrays.launch import launch
 from sim.arrays.scratch import scratch_array
 from sim.distances.pairs import DistanceArrays, GeometryPair, numbered_pairs
@@ -20,7 +21,7 @@ from warp_kernels.distances.structs import DISTANCE_NUMBERS
 
 DISTANCE_PARAMETERS = ("geometry_placement", "geometry_size")
 CACHED_PAIRS = 16
-_cache: dict[tuple[int, tuple[tuple[int, int], ...], str, str], tuple[Model, DistanceArrays]] = {}
+_kept: KeptArrays[DistanceArrays] = KeptArrays(CACHED_PAIRS)
 Numbers = TypeVar("Numbers")
 
 
@@ -153,10 +154,4 @@ def distance_operation(model: Model, pairs: tuple[tuple[int, int], ...], max_dis
 
 def _arrays(m: DeviceModel, pairs: tuple[tuple[int, int], ...]) -> DistanceArrays:
     """The pairs on a device, kept for calls that come again."""
-    key = (id(m.model), pairs, str(m.device), m.model.dtype)
-    if key not in _cache:
-        # The entry keeps the model alive, so that its id stays its own.
-        _cache[key] = m.model, DistanceArrays(m, pairs)
-        if len(_cache) > CACHED_PAIRS:
-            _cache.pop(next(iter(_cache)))
-    return _cache[key][1]
+    return _kept.get(m, pairs, lambda: DistanceArrays(m, pairs))

@@ -13,8 +13,7 @@ from sim.errors import ModelError
 from sim.model.hulls import PackedShapes, convex_hull
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
 from warp_kernels import types as codes
-from warp_kernels.collision.pairs import COLLISION_PAIRS
-from warp_kernels.distances.search import DISTANCE_FAMILIES
+from warp_kernels.collision.pairs import DISTANCE_FAMILIES, distance_family
 from warp_kernels.distances.structs import DistancePairs
 
 GeometryPair = tuple[str | int, str | int]
@@ -38,7 +37,7 @@ def numbered_pairs(model: Model, pairs: Sequence[GeometryPair]) -> tuple[tuple[i
         a, b = (_number(model, each) for each in pair)
         if a == b:
             raise ModelError(f"geometry_distances: {_describe(model, a)} is paired with itself; give two geometries")
-        if family_of(model, a, b) not in DISTANCE_FAMILIES:
+        if _family_of(model, a, b) is None:
             raise ModelError(
                 f"geometry_distances: {_describe(model, a)} and {_describe(model, b)} have no distance: there is one "
                 "between spheres, capsules, cylinders, ellipsoids, boxes and convex meshes, and from each of these to "
@@ -48,10 +47,8 @@ def numbered_pairs(model: Model, pairs: Sequence[GeometryPair]) -> tuple[tuple[i
     return tuple(numbered)
 
 
-def family_of(model: Model, a: int, b: int) -> str:
-    """The family of :data:`warp_kernels.collision.pairs.FAMILIES` to which two geometries belong, empty for none."""
-    lower, higher = sorted((model.geometries[a].type, model.geometries[b].type))
-    return COLLISION_PAIRS.get((lower, higher), ("", 0))[0]
+def _family_of(model: Model, a: int, b: int) -> str | None:
+    return distance_family(model.geometries[a].type, model.geometries[b].type)
 
 
 class DistanceArrays:
@@ -80,7 +77,7 @@ class DistanceArrays:
         }
         self.families: dict[str, tuple[int, dict[str, Any]]] = {}
         for family in DISTANCE_FAMILIES:
-            places = [place for place, pair in enumerate(pairs) if family_of(model, *pair) == family]
+            places = [place for place, pair in enumerate(pairs) if _family_of(model, *pair) == family]
             if not places:
                 continue
             a, b = np.array([pairs[place] for place in places]).T

@@ -6,6 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
+from sim.arrays.kept_arrays import KeptArrays
 from sim.arrays.launch import launch
 from sim.arrays.scratch import scratch_array
 from sim.dynamics.differentiable_op import (
@@ -25,7 +26,7 @@ from warp_kernels.rays.search import search_ray_kernels
 
 RAY_PARAMETERS = ("geometry_placement", "geometry_size", "height")
 CACHED_TARGETS = 16
-_cache: dict[tuple[int, RayTargets, str, str], tuple[Model, TargetArrays]] = {}
+_kept: KeptArrays[TargetArrays] = KeptArrays(CACHED_TARGETS)
 
 
 class RayHits(NamedTuple):
@@ -147,10 +148,4 @@ def ray_operation(model: Model, rays: int, targets: RayTargets, max_distance: fl
 
 def _arrays(m: DeviceModel, targets: RayTargets, selected: list[int]) -> TargetArrays:
     """The geometries on a device, kept for calls that come again."""
-    key = (id(m.model), targets, str(m.device), m.model.dtype)
-    if key not in _cache:
-        # The entry keeps the model alive, so that its id stays its own.
-        _cache[key] = m.model, TargetArrays(m, selected)
-        if len(_cache) > CACHED_TARGETS:
-            _cache.pop(next(iter(_cache)))
-    return _cache[key][1]
+    return _kept.get(m, targets, lambda: TargetArrays(m, selected))

@@ -77,6 +77,9 @@ COLLISION_PAIRS = {
 }
 BALL_PAIRS = frozenset({(SPHERE, SPHERE), (SPHERE, CAPSULE), (SPHERE, BOX)})
 
+# The families of pairs that have a distance, in the order in which its kernels run.
+DISTANCE_FAMILIES = (ON_PLANE, CLOSED_FORM, CONVEX_SHAPES)
+
 # What kernels are made for.
 PAIR_KERNELS = (*FAMILIES, BALLS)
 
@@ -84,3 +87,9 @@ PAIR_KERNELS = (*FAMILIES, BALLS)
 def base_family(name: str) -> str:
     """The family of the pairs that kernels of a name of PAIR_KERNELS work on."""
     return CLOSED_FORM if name == BALLS else name
+
+
+def distance_family(type_a: int, type_b: int) -> str | None:
+    """The family whose kernels find the distance between geometries of two types; None where there is none."""
+    family, _ = COLLISION_PAIRS.get((min(type_a, type_b), max(type_a, type_b)), (None, 0))
+    return family if family in DISTANCE_FAMILIES else None

@@ -8,9 +8,8 @@ import warp as wp
 
 from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.contact import convex_contact_functions
-from warp_kernels.collision.pairs import CONVEX_SHAPES
+from warp_kernels.collision.pairs import CONVEX_SHAPES, DISTANCE_FAMILIES
 from warp_kernels.collision.structs import collision_structs
-from warp_kernels.distances.search import DISTANCE_FAMILIES
 from warp_kernels.distances.structs import RESULTS, DistancePairs, distance_pose_functions
 from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only

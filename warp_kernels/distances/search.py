@@ -10,15 +10,13 @@ from warp_kernels.collision.capsules import LOWER
 from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.detect import convex_detection_functions
 from warp_kernels.collision.convex.shapes import shape_functions
-from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, ON_PLANE
+from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, DISTANCE_FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.contact import plane_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.distances.structs import DistancePairs, distance_pose_functions
 from warp_kernels.types import CAPSULE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
-# The families of pairs that have a distance, in the order in which their kernels run.
-DISTANCE_FAMILIES = (ON_PLANE, CLOSED_FORM, CONVEX_SHAPES)
 VARIANTS = {"search_distance_kernels": [(family,) for family in DISTANCE_FAMILIES]}
 
 

@@ -27,8 +27,13 @@ from sim.model.sensors.kinds import (
 from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 
-MUJOCO_READINGS = ("found", "force", "torque", "dist", "pos", "normal", "tangent", "linvel", "angvel")
-MUJOCO_RANGES = ("dist", "dir", "origin", "point", "normal", "depth")
+# MuJoCo's words for what sensors read of each contact, or of each ray.
+OF_CONTACTS = ("found", "force", "torque", "dist", "pos", "normal", "tangent", "linvel", "angvel")
+OF_RAYS = ("dist", "dir", "origin", "point", "normal", "depth")
+DATA = {
+    "contact": dict(zip(CONTACT_READINGS, OF_CONTACTS, strict=True)),
+    "rangefinder": dict(zip(RANGE_READINGS, OF_RAYS, strict=True)),
+}
 MUJOCO_CHOICES = ("none", "mindist", "maxforce", "netforce")
 # What stands for no limit of a distance [m], and the size of a camera's pixel [m].
 FARTHEST, PIXEL = 1e6, 1e-5
@@ -45,8 +50,7 @@ def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
         if not _aim(element, sensor, bodies, root):
             lost.append(sensor.name)
             continue
-        order = CONTACT_READINGS if sensor.kind == "contact" else RANGE_READINGS
-        if sensor.readings != tuple(name for name in order if name in sensor.readings):
+        if sensor.readings != tuple(name for name in DATA.get(sensor.kind, {}) if name in sensor.readings):
             mixed.append(sensor.name)
         if sensor.kind == "touch" and not _touches_all(sensor, bodies.model):
             some.append(sensor.name)
@@ -92,8 +96,7 @@ def _aim(element: ET.Element, sensor: Sensor, bodies: Bodies, root: ET.Element) 
         seen = _aim_at_site(element, sensor.target, bodies)
         return seen and _aim_at_camera(element, sensor, sensor.reference, 2.0 * np.array(sensor.image[2:]), bodies)
     elif sensor.kind == "rangefinder":
-        names = dict(zip(RANGE_READINGS, MUJOCO_RANGES, strict=True))
-        element.set("data", " ".join(names[reading] for reading in RANGE_READINGS if reading in sensor.readings))
+        element.set("data", _data(sensor))
         if sensor.pixels is None:
             return _aim_at_site(element, sensor.target, bodies)
         return _aim_at_camera(element, sensor, sensor.target, np.array(sensor.pixels), bodies)
@@ -105,11 +108,15 @@ def _aim(element: ET.Element, sensor: Sensor, bodies: Bodies, root: ET.Element) 
     return True
 
 
+def _data(sensor: Sensor) -> str:
+    """What it reads, in MuJoCo's words and order."""
+    return " ".join(word for reading, word in DATA[sensor.kind].items() if reading in sensor.readings)
+
+
 def _aim_at_geometries(element: ET.Element, sensor: Sensor, bodies: Bodies, root: ET.Element) -> bool:
     """At both sides, a site's zone in the place of the first."""
     if sensor.kind == "contact":
-        names = dict(zip(CONTACT_READINGS, MUJOCO_READINGS, strict=True))
-        element.set("data", " ".join(names[reading] for reading in CONTACT_READINGS if reading in sensor.readings))
+        element.set("data", _data(sensor))
         element.set("reduce", MUJOCO_CHOICES[CONTACT_CHOICES.index(sensor.choice)])
         element.set("num", str(sensor.most))
     elif np.isfinite(sensor.reach):

@@ -27,6 +27,7 @@ from sim.model.sensors.sensor import Sensor
 from sim.model.spec_checks import check_name, finite
 from sim.model.specs import WORLD, WorldSpec
 from warp_kernels import types as codes
+from warp_kernels.collision.pairs import distance_family
 
 # Kinds with a zone, which that of contacts may do without, and kinds that look at geometries.
 ZONED = ("touch", "inside", "contact")
@@ -124,8 +125,8 @@ def _check_geometries(world: WorldSpec, where: str, sensor: Sensor) -> None:
 
 def have_distance(world: WorldSpec, one: str, other: str) -> bool:
     """Whether :func:`sim.geometry_distances` knows the distance between two geometries."""
-    types = [world.geometries[name].geometry.type for name in (one, other)]
-    return one != other and not {codes.HEIGHTFIELD, codes.MESH} & {*types} and types != [codes.PLANE, codes.PLANE]
+    types = (world.geometries[name].geometry.type for name in (one, other))
+    return one != other and distance_family(*types) is not None
 
 
 def _check_readings(where: str, sensor: Sensor) -> None:
