@@ -7,11 +7,11 @@ from typing import Generic, NamedTuple, TypeVar
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.kept_arrays import KeptArrays
 from sim.arrays.launch import launch
 from sim.arrays.scratch import scratch_array
 from sim.distances.pairs import DistanceArrays, GeometryPair, numbered_pairs
 from sim.dynamics.differentiable_op import Array, DifferentiableOp, batch, launch_last, on_device, run
+from sim.dynamics.kept_arrays import KeptArrays
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.model import Model

@@ -6,7 +6,6 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.kept_arrays import KeptArrays
 from sim.arrays.launch import launch
 from sim.arrays.scratch import scratch_array
 from sim.dynamics.differentiable_op import (
@@ -17,6 +16,7 @@ from sim.dynamics.differentiable_op import (
     on_device,
     run,
 )
+from sim.dynamics.kept_arrays import KeptArrays
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.model import Model

@@ -9,6 +9,7 @@ import torch
 import warp as wp
 
 import sim
+from tests.torch.files import write
 
 STEPS = 30
 ALL = "found force torque dist pos normal tangent linvel angvel"
@@ -129,10 +130,7 @@ def test_gradients_of_readings(pile, law):
 def test_they_come_back_from_files(pile, tmp_path, suffix):
     _, model, simulator = pile
     path = tmp_path / f"pile{suffix}"
-    if suffix == ".xml":
-        sim.exporters.write_mjcf(path, model)
-    else:
-        sim.usd.write_usd(path, model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=30.0)
+    write(path, model)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         again = sim.load(path, dtype="float64")

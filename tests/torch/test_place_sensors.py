@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import sim
+from tests.torch.files import write
 
 SCENE = """<mujoco model="scene">
   <worldbody>
@@ -182,10 +183,7 @@ def test_they_come_back_from_files(tmp_path, suffix):
     path, model, sensors = scene(tmp_path, "cylinder")
     q, _ = states_of(path, model)
     written = tmp_path / f"again{suffix}"
-    if suffix == ".xml":
-        sim.exporters.write_mjcf(written, model)
-    else:
-        sim.usd.write_usd(written, model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=30.0)
+    write(written, model)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         again = sim.load(written, dtype="float64")

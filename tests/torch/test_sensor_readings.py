@@ -9,6 +9,7 @@ import torch
 import warp as wp
 
 import sim
+from tests.torch.files import write
 
 STEPS = 25
 
@@ -211,11 +212,7 @@ def test_sensors_come_back_from_files(robot, tmp_path, suffix):
     path = tmp_path / f"robot{suffix}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sim.MJCFWarning)  # names of massless links, limits without softness
-        if suffix == ".xml":
-            sim.exporters.write_mjcf(path, model)
-        else:
-            poses = sim.forward_kinematics(model, model.q0[None]).numpy()
-            sim.usd.write_usd(path, model, poses, fps=30.0)
+        write(path, model)
         again = sim.load(path, dtype="float64")
     ours, theirs = ([(s.name, s.kind, s.lower, s.upper) for s in m.sensors] for m in (model, again))
     assert ours == theirs

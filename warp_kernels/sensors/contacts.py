@@ -64,7 +64,8 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
     vec3, transform = t.vec3, t.transform
     ContactSensors = contact_sensor_structs(scalar).ContactSensors
     is_left_out = checkpoint_kernels(scalar).is_left_out
-    holds = zone_functions(scalar).holds
+    zones = zone_functions(scalar)
+    holds, seen_from = zones.holds, zones.seen_from
     parts = part_functions(scalar)
     force_part, torque_part, torque_part_bar = parts.force_part, parts.torque_part, parts.torque_part_bar
     structs = solver_structs(scalar)
@@ -82,12 +83,8 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
         if sensors.zone[i] < 0:
             return True
         point = contacts.point[slot, world] + motions.origin[constraints.reference[constraint, world], world]
-        to_zone = sensors.placement[i]
-        if sensors.link[i] >= 0:
-            # Poses are about the origin of their tree.
-            point -= motions.origin[link_tree[sensors.link[i]], world]
-            to_zone = pose[sensors.link[i], world] * to_zone
-        return holds(sensors.zone[i], sensors.size[i], wp.transform_point(wp.transform_inverse(to_zone), point))
+        _to_zone, x = seen_from(sensors.link[i], sensors.placement[i], point, world, link_tree, pose, motions)
+        return holds(sensors.zone[i], sensors.size[i], x)
 
     @wp.func
     def match(

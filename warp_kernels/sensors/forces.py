@@ -64,7 +64,8 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
     Contacts, Motions = structs.Contacts, structs.Motions
     module = kernel_module("force_sensors", scalar)
     wp.set_module_options({"max_unroll": 1}, module)
-    meets = zone_functions(scalar).meets
+    zones = zone_functions(scalar)
+    meets, seen_from = zones.meets, zones.seen_from
     zero = scalar(0.0)
 
     @wp.func
@@ -76,13 +77,7 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
         point = contacts.point[slot, world] + motions.origin[constraints.reference[constraint, world], world]
         frame = contacts.frame[slot, world]
         out = -side_sign(side) * vec3(frame[0, 0], frame[0, 1], frame[0, 2])
-        to_zone = sensors.placement[i]
-        if sensors.link[i] >= 0:
-            # Poses are about the origin of their tree.
-            point -= motions.origin[link_tree[sensors.link[i]], world]
-            to_zone = pose[sensors.link[i], world] * to_zone
-        to_zone = wp.transform_inverse(to_zone)
-        x = wp.transform_point(to_zone, point)
+        to_zone, x = seen_from(sensors.link[i], sensors.placement[i], point, world, link_tree, pose, motions)
         return meets(sensors.zone[i], sensors.size[i], x, wp.transform_vector(to_zone, out))
 
     @wp.func

@@ -1,4 +1,4 @@
-"""Zones of sensors: whether a point is in one, and whether a ray meets it."""
+"""Zones of sensors: whether a point is in one, whether a ray meets it, and how both look from there."""
 
 import functools
 from types import SimpleNamespace
@@ -6,6 +6,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import warp_types
 
 # Shapes of zones.
@@ -17,7 +18,8 @@ SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX = range(5)
 def zone_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision; a zone is about the origin of its axes."""
     t = warp_types(scalar)
-    vec2, vec3 = t.vec2, t.vec3
+    vec2, vec3, transform = t.vec2, t.vec3, t.transform
+    Motions = solver_structs(scalar).Motions
     zero, one = scalar(0.0), scalar(1.0)
     far = scalar(1.0e30)
 
@@ -89,4 +91,18 @@ def zone_functions(scalar: Any) -> SimpleNamespace:
             return beyond == zero and wp.length(vec2(x[0], x[1])) <= size[0]
         return wp.length(vec3(x[0], x[1], beyond)) <= size[0]
 
-    return SimpleNamespace(holds=holds, meets=meets)
+    @wp.func
+    def seen_from(
+        link: int, placement: transform, point: vec3, world: int, link_tree: wp.array(dtype=int),
+        pose: wp.array2d(dtype=transform), motions: Motions,
+    ):  # fmt: skip
+        """What takes directions of the world into the axes of a frame in a link, and a point of the world there."""
+        place = placement
+        if link >= 0:
+            # Poses are about the origin of their tree.
+            point -= motions.origin[link_tree[link], world]
+            place = pose[link, world] * place
+        to_frame = wp.transform_inverse(place)
+        return to_frame, wp.transform_point(to_frame, point)
+
+    return SimpleNamespace(holds=holds, meets=meets, seen_from=seen_from)

@@ -1,4 +1,4 @@
-"""Arrays that belong to a model and to what is asked of it, kept for calls that come again."""
+"""Arrays that belong to a model and to what an operation is asked of it, kept for calls that come again."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
