@@ -69,9 +69,9 @@ class DeviceModel:
 
     The integer arrays carry the names and shapes they have in :class:`sim.Model`, with two changes: ``joint_axis`` is
     an array of vec3 [num_links], and ``joint_qd_start`` ends with one more entry, nv, so that the degrees of freedom of
-    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. Two come on top: ``ancestor``, the ancestors
+    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. Three come on top: ``ancestor``, the ancestors
     of every degree of freedom from the root on, in packed ancestor storage (see :mod:`warp_kernels.dynamics.factor`),
-    and ``joint_actuator``, the actuators of joints.
+    ``link_forks``, where links don't go on as a chain, and ``joint_actuator``, the actuators of joints.
 
     Args:
         model: the model.
@@ -119,6 +119,7 @@ class DeviceModel:
 
         self.tree_link_start = upload(model.tree_link_start)
         self.link_parent = upload(model.link_parent)
+        self.link_forks = upload(forks(model.link_parent))
         self.link_tree = upload(model.link_tree)
         self.link_tail_dof = upload(model.link_tail_dof)
         self.joint_type = upload(model.joint_type)
@@ -429,6 +430,14 @@ def _lengths(poses: np.ndarray) -> np.ndarray:
     """Of quaternions [..., 1], one where they are one to rounding."""
     length = np.linalg.norm(poses[..., 3:], axis=-1, keepdims=True)
     return np.where(np.abs(length - 1.0) <= UNIT_TO_ROUNDING["float64"], 1.0, length)
+
+
+def forks(link_parent: np.ndarray) -> np.ndarray:
+    """1 for links with a child that doesn't follow at once, and 0 for those at an end or along a chain [num_links]."""
+    found = np.zeros(len(link_parent), dtype=np.int32)
+    apart = (link_parent >= 0) & (link_parent < np.arange(len(link_parent)) - 1)
+    found[link_parent[apart]] = 1
+    return found
 
 
 def packed_ancestors(model: Model) -> np.ndarray:

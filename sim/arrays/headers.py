@@ -64,11 +64,11 @@ class Headers:
         """A number for modules that are asked for together: those with a lower one are compiled first."""
         return next(self._asked)
 
-    def compile(self, module: wp.Module, device: wp.Device, asked: int) -> None:
+    def compile(self, module: wp.Module, device: wp.Device, block_dim: int, asked: int) -> None:
         """Compile and load a module in this thread, which waits for its turn."""
         self._own.asked = asked
         with self.shared():
-            wp.load_module(module, device)
+            wp.load_module(module, device, block_dim=block_dim)
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:

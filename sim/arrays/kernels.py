@@ -24,6 +24,9 @@ from sim.errors import ModelError
 from sim.output import reason
 
 NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
+# Threads of a block on CUDA. A thread that works on one world needs many registers: of smaller blocks more fit on a
+# multiprocessor at a time, and few worlds are spread over all of them.
+BLOCK_THREADS = 64
 CACHE_HINT = "set WARP_CACHE_PATH to a folder that can be written to and has room"
 
 
@@ -43,6 +46,11 @@ def start_warp() -> None:
         ) from None
 
 
+def block_threads(device: wp.DeviceLike) -> int:
+    """Threads of a block of a launch; a CPU has no blocks."""
+    return BLOCK_THREADS if wp.get_device(device).is_cuda else 1
+
+
 def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
     """Load modules, and compile those that aren't cached, on all cores.
 
@@ -60,7 +68,7 @@ def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
         if failed:
             _compile(failed, device, [])
         for module in modules:
-            wp.load_module(module, device)
+            wp.load_module(module, device, block_dim=block_threads(device))
 
 
 def compile_ahead(kernels: Iterable[wp.Kernel], device: wp.Device) -> None:
@@ -83,7 +91,7 @@ def compile_ahead(kernels: Iterable[wp.Kernel], device: wp.Device) -> None:
 
 def _compile_silently(module: wp.Module, device: wp.Device, headers: Headers, asked: int) -> None:
     with contextlib.suppress(Exception):
-        headers.compile(module, device, asked)
+        headers.compile(module, device, block_threads(device), asked)
 
 
 @contextlib.contextmanager
@@ -104,11 +112,13 @@ def _compile(modules: list[wp.Module], device: wp.Device, ahead: list[Future]) -
     The compiler lets other threads run meanwhile.
     """
     pool, headers = _compilers(os.getpid())
-    asked = headers.ask()
+    asked, block = headers.ask(), block_threads(device)
     futures: list[Future] = []
     try:
         with interruptible():
-            futures += [pool.submit(headers.compile, module, device, asked) for module in _in_good_order(modules)]
+            futures += [
+                pool.submit(headers.compile, module, device, block, asked) for module in _in_good_order(modules)
+            ]
             for future in _shown([*ahead, *futures]):
                 future.result()
     except Exception as error:
@@ -161,8 +171,7 @@ def _shown(futures: list[Future]) -> Iterator[Future]:
 
 def _is_cached(module: wp.Module, device: wp.Device) -> bool:
     """Whether Warp finds the compiled module in its cache."""
-    block_dim = 1 if device.is_cpu else module.options["block_dim"]
-    folder = Path(str(wp.config.kernel_cache_dir)) / module.get_module_identifier(block_dim)
+    folder = Path(str(wp.config.kernel_cache_dir)) / module.get_module_identifier(block_threads(device))
     kinds = ("*.o",) if device.is_cpu else ("*.cubin", "*.ptx")
     return any(any(folder.glob(kind)) for kind in kinds)
 

@@ -7,7 +7,7 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.interrupts import check
-from sim.arrays.kernels import load_modules
+from sim.arrays.kernels import block_threads, load_modules
 
 GRADIENT = "_bar"
 
@@ -56,7 +56,8 @@ def launch(
     check()  # a launch may first compile its module, which takes seconds
     if (kernel, getattr(device, "alias", device)) not in _loaded:
         load_kernels([kernel], device)
-    wp.launch(kernel, dim, _arguments(kernel, (named, *sources)), device=device, record_tape=record_tape)
+    given, block = _arguments(kernel, (named, *sources)), block_threads(device)
+    wp.launch(kernel, dim, given, device=device, record_tape=record_tape, block_dim=block)
 
 
 def threads_of_world(device: wp.Device, most: int) -> int:
@@ -118,7 +119,8 @@ def record(kernel: wp.Kernel, dim: int | tuple[int, ...], *sources: object, devi
         _collected[kernel] = None
         return NotRecorded()
     load_kernels([kernel], device)
-    return wp.launch(kernel, dim, _arguments(kernel, (named, *sources)), device=device, record_cmd=True)
+    given, block = _arguments(kernel, (named, *sources)), block_threads(device)
+    return wp.launch(kernel, dim, given, device=device, record_cmd=True, block_dim=block)
 
 
 def bind(kernel: wp.Kernel, *sources: object, **named: Any) -> list[Any]:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel, find_device
-from sim.arrays.kernels import start_warp
+from sim.arrays.kernels import block_threads, start_warp
 from sim.arrays.launch import bind, is_collecting, launch, load_launched
 from sim.arrays.scratch import scratch_array, scratch_arrays
 from sim.arrays.warp_lock import serialized
@@ -240,7 +240,7 @@ def launch_last(
     if tape is None or is_collecting():
         launch(kernel, dim, *sources, device=device, **named)
     else:
-        tape.record_launch(kernel, dim, 0, bind(kernel, *sources, **named), (), device)
+        tape.record_launch(kernel, dim, 0, bind(kernel, *sources, **named), (), device, block_threads(device))
 
 
 def detached(array: wp.array) -> wp.array:

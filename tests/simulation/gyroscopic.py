@@ -22,6 +22,6 @@ def added_wrenches(simulator: sim.Simulator) -> np.ndarray:
     found = np.zeros((simulator.num_worlds, simulator.model.num_links, 6))
     if step.common_wrench.shape[0]:
         found[:] = step.common_wrench.numpy().swapaxes(0, 1)
-        arms = wp.to_torch(step.pose).numpy().reshape(*step.pose.shape, 7)[..., :3].swapaxes(0, 1)
+        arms = step.pose.numpy().reshape(*step.pose.shape, 7)[..., :3].swapaxes(0, 1)
         found[..., :3] -= np.cross(arms, found[..., 3:])
     return found

@@ -79,7 +79,7 @@ def test_through_pytorch(simulator):
         rollout(simulator, 4)
         loss(q[-1], qd[-1]).backward()
         assert len(q) == -(-STEPS // interval) + 1
-        found.append({name: value.grad.numpy() for name, value in vars(t).items()})
+        found.append({name: value.grad.cpu().numpy() for name, value in vars(t).items()})
     assert_equal(*found)
 
 

@@ -18,6 +18,12 @@ def gradients(result: torch.Tensor, leaves: list[torch.Tensor], **options: bool)
     return list(found)
 
 
+def assert_same(one: torch.Tensor, other: torch.Tensor) -> None:
+    """Equal bit for bit; on CUDA but for the order in which threads add to the gradient of a shared parameter."""
+    rounding = 1e-13 * float(other.abs().max()) if one.is_cuda else 0.0
+    torch.testing.assert_close(one, other.reshape(one.shape), rtol=0.0, atol=rounding)
+
+
 @every_method
 @pytest.mark.parametrize("batch", [(), (2, 3)])
 def test_gradients_in_any_batch_shape(name, batch, device):
@@ -34,7 +40,7 @@ def test_gradients_in_any_batch_shape(name, batch, device):
         for _ in range(1 + bool(options)):
             found = gradients(result, [*leaves, *parameters], **options)
             for one, other in zip(found, expected, strict=True):
-                assert torch.equal(one, other.reshape(one.shape))
+                assert_same(one, other)
 
 
 def test_gradients_of_what_is_broadcast(device):

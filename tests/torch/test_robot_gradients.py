@@ -132,7 +132,8 @@ def test_per_sample_gradients_of_parameters(name, device):
     inputs = state(robot, (4,))
     call, parameters = CALLS[name]
     values = {key: getattr(robot, key) for key in parameters}
-    many = {key: value * torch.linspace(0.9, 1.1, 4).reshape(4, *[1] * value.dim()) for key, value in values.items()}
+    share = torch.linspace(0.9, 1.1, 4, device=device)
+    many = {key: value * share.reshape(4, *[1] * value.dim()) for key, value in values.items()}
 
     def loss(changed, *x):
         with torch.nn.utils.stateless._reparametrize_module(robot, changed):
@@ -151,7 +152,7 @@ def test_parameters_for_each_row(device):
     """A parameter with a value in each row is that many robots."""
     robot = zoo_robot(device)
     q, qd, qdd, wrench = state(robot, (3,))
-    masses = robot.mass * torch.linspace(0.9, 1.1, 3)[:, None]
+    masses = robot.mass * torch.linspace(0.9, 1.1, 3, device=device)[:, None]
     with torch.nn.utils.stateless._reparametrize_module(robot, {"mass": masses.requires_grad_()}):
         together = robot.forward_dynamics(q, qd, qdd, wrench)
     (gradient,) = torch.autograd.grad(together.square().sum(), masses)

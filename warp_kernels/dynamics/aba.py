@@ -70,6 +70,7 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         # Model
         tree_link_start: wp.array(dtype=int),
         link_parent: wp.array(dtype=int),
+        link_forks: wp.array(dtype=int),
         joint_type: wp.array(dtype=int),
         joint_qd_start: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
@@ -102,14 +103,19 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         """implicit: what else stands on the diagonal of the mass matrix [dof, group], or empty.
 
         friction_loss: dry friction, or empty where it isn't to count, as in a step, which has constraints for it.
+        articulated: scratch, of links that fork alone. Along a chain each pass hands on what it has found, without memory.
         """
         tree, group = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
         if wp.static(moving):
             g = a.load_param_vec3(gravity, group, 0)
-        # Velocities, velocity products (kept in acceleration until the last pass), rigid inertias, bias forces.
+        # Velocities, velocity products (kept in acceleration until the last pass), bias forces.
+        v = spatial()
         for link in range(first, last):
+            rigid = link_inertia[link, group]
+            if link_forks[link] == 1:
+                articulated[link, group] = art.from_rigid(rigid)
             if wp.static(moving):
                 parent = link_parent[link]
                 v_joint = spatial()
@@ -117,25 +123,32 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
                     v_joint += a.scale_spatial(a.load(qd, group, k), subspace[k, group])
                 v_parent = spatial()
                 if parent >= 0:
-                    v_parent = velocity[parent, group]
+                    v_parent = v
+                    if parent < link - 1:
+                        v_parent = velocity[parent, group]
                 v = v_parent + v_joint
                 velocity[link, group] = v
                 acceleration[link, group] = joints.velocity_product(joint_type[link], v_parent, v_joint)
-            rigid = link_inertia[link, group]
-            articulated[link, group] = art.from_rigid(rigid)
-            if wp.static(moving):
                 force = sp.cross_force(v, sp.apply_inertia(rigid, v))
                 if common_wrench.shape[0] > 0:
                     force -= common_wrench[link, group]
             else:
                 force = spatial()
             bias_force[link, group] = force
-        # Articulated inertias and bias forces, leaves to root.
+        # Articulated inertias and bias forces, leaves to root; those of the next link, if it is a child of this one, at hand.
+        whole = t.articulated()
+        force = spatial()
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = link_parent[link]
-            whole = articulated[link, group]
-            force = bias_force[link, group]
+            if link_parent[wp.min(link + 1, last - 1)] != link:
+                whole = t.articulated()
+                force = spatial()
+            if link_forks[link] == 1:
+                whole += articulated[link, group]
+            else:
+                whole += art.from_rigid(link_inertia[link, group])
+            force += bias_force[link, group]
             dof_first = joint_qd_start[link]
             dof_last = joint_qd_start[link + 1]
             for back in range(dof_last - dof_first):
@@ -169,19 +182,21 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
                 innovation[k, group] = innov
                 force += a.scale_spatial(a.mul(d_inv, innov), u)
             if parent >= 0:
-                articulated[parent, group] += whole
                 if wp.static(moving):
-                    bias_force[parent, group] += force + art.apply(whole, acceleration[link, group])
-                else:
+                    force += art.apply(whole, acceleration[link, group])
+                if parent < link - 1:
+                    articulated[parent, group] += whole
                     bias_force[parent, group] += force
         # Accelerations, root to leaves.
+        base = spatial()
+        if wp.static(moving):
+            base = a.join(vec3(), -g)
+        acc = spatial()
         for link in range(first, last):
             parent = link_parent[link]
-            if wp.static(moving):
-                acc = a.join(vec3(), -g)
-            else:
-                acc = spatial()
-            if parent >= 0:
+            if parent < 0:
+                acc = base
+            elif parent < link - 1:
                 acc = acceleration[parent, group]
             if wp.static(moving):
                 acc += acceleration[link, group]

@@ -50,17 +50,19 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     real, spatial, inertia10 = t.real, t.spatial, t.inertia
 
     @wp.func
-    def start_alone(
+    def start_forks(
         first: int,
         last: int,
         group: int,
+        link_forks: wp.array(dtype=int),
         link_inertia: wp.array2d(dtype=inertia10),
         composite: wp.array2d(dtype=inertia10),
     ):
-        """Every link with nothing to carry."""
+        """Links that fork with nothing to carry. Along a chain what a link carries needs no memory."""
         link = first
         while link < last:
-            composite[link, group] = link_inertia[link, group]
+            if link_forks[link] == 1:
+                composite[link, group] = link_inertia[link, group]
             link += 1
 
     @wp.func
@@ -98,22 +100,27 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         last: int,
         group: int,
         link_parent: wp.array(dtype=int),
+        link_forks: wp.array(dtype=int),
         composite_bar: wp.array2d(dtype=inertia10),
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
         """A link is part of the composites of all above it: sums their adjoints, and adds them to those of the links."""
+        total = inertia10()
         link = first
         while link < last:
             parent = link_parent[link]
-            total = composite_bar[link, group]
-            if parent >= 0:
-                total += composite_bar[parent, group]
+            if parent < 0:
+                total = inertia10()
+            elif parent < link - 1:
+                total = composite_bar[parent, group]
+            total += composite_bar[link, group]
+            if link_forks[link] == 1:
                 composite_bar[link, group] = total
             link_inertia_bar[link, group] += total
             link += 1
 
     return SimpleNamespace(
-        start_alone=start_alone,
+        start_forks=start_forks,
         add_to_parent=add_to_parent,
         column_adjoint=column_adjoint,
         pass_to_links=pass_to_links,
@@ -205,6 +212,7 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
         # Model
         tree_link_start: wp.array(dtype=int),
         link_parent: wp.array(dtype=int),
+        link_forks: wp.array(dtype=int),
         joint_qd_start: wp.array(dtype=int),
         dof_parent: wp.array(dtype=int),
         dof_depth: wp.array(dtype=int),
@@ -226,10 +234,19 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
         tree, group = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
-        co.start_alone(first, last, group, link_inertia, composite)
+        co.start_forks(first, last, group, link_forks, link_inertia, composite)
+        whole = inertia10()
         link = last - 1
         while link >= first:
-            whole = co.add_to_parent(link, link_parent[link], group, composite)
+            parent = link_parent[link]
+            if link_parent[wp.min(link + 1, last - 1)] != link:
+                whole = inertia10()
+            if link_forks[link] == 1:
+                whole += composite[link, group]
+            else:
+                whole += link_inertia[link, group]
+            if parent >= 0 and parent < link - 1:
+                composite[parent, group] = composite[parent, group] + whole
             total = inertia10()
             k = joint_qd_start[link]
             past = joint_qd_start[link + 1]
@@ -249,6 +266,6 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
                 k += 1
             composite[link, group] = total
             link -= 1
-        co.pass_to_links(first, last, group, link_parent, composite, link_inertia_bar)
+        co.pass_to_links(first, last, group, link_parent, link_forks, composite, link_inertia_bar)
 
     return adjoint

@@ -81,13 +81,20 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
         base = a.join(vec3(), -a.load_param_vec3(gravity, group, 0))
+        # Along a chain both passes hand on what they have found, without memory.
+        v = spatial()
+        acc = base
+        if wp.static(adjoint):
+            y = spatial()
         for link in range(first, last):
             parent = link_parent[link]
-            v_parent = spatial()
-            acc = base
-            if wp.static(adjoint):
-                y = spatial()
-            if parent >= 0:
+            v_parent = v
+            if parent < 0:
+                v_parent = spatial()
+                acc = base
+                if wp.static(adjoint):
+                    y = spatial()
+            elif parent < link - 1:
                 v_parent = velocity[parent, group]
                 acc = acceleration[parent, group]
                 if wp.static(adjoint):
@@ -118,19 +125,30 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
                 acceleration_bar[link, group] = sp.apply_inertia(rigid, y)
                 velocity_bar[link, group] = sp.apply_inertia(rigid, turning) - sp.cross_force(y, momentum)
                 link_inertia_bar[link, group] += sp.inertia_quadratic(y, acc) + sp.inertia_quadratic(turning, v)
+        f = spatial()
+        if wp.static(adjoint):
+            v_bar = spatial()
+            a_bar = spatial()
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = link_parent[link]
-            f = force[link, group]
+            if link_parent[wp.min(link + 1, last - 1)] != link:
+                f = spatial()
+                if wp.static(adjoint):
+                    v_bar = spatial()
+                    a_bar = spatial()
+            f += force[link, group]
             if wp.static(adjoint):
-                v_bar = velocity_bar[link, group]
-                a_bar = acceleration_bar[link, group]
+                v_bar += velocity_bar[link, group]
+                a_bar += acceleration_bar[link, group]
                 joint_bar = v_bar
                 if parent >= 0:
                     v_parent = velocity[parent, group]
                     joint_bar -= sp.cross_force(v_parent, a_bar)
-                    velocity_bar[parent, group] += v_bar + sp.cross_force(velocity[link, group] - v_parent, a_bar)
-                    acceleration_bar[parent, group] += a_bar
+                    v_bar += sp.cross_force(velocity[link, group] - v_parent, a_bar)
+                    if parent < link - 1:
+                        velocity_bar[parent, group] += v_bar
+                        acceleration_bar[parent, group] += a_bar
                 elif gravity_bar.shape[0] > 0:
                     a.add_vec3(gravity_bar, group, 0, -a.linear(a_bar))
                 if joints.keeps_axes(joint_type[link]):
@@ -150,7 +168,7 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
             else:
                 for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
                     a.add(tau, group, k, a.dot_spatial(subspace[k, group], f))
-            if parent >= 0:
+            if parent >= 0 and parent < link - 1:
                 force[parent, group] += f
 
     return recursion

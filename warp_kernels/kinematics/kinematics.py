@@ -83,6 +83,8 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         """
         tree, group = wp.tid()
         a.fetch_to_read(q, group)
+        own = a.zero_pose()
+        before = int(-1)
         for place in range(visit_start[tree], visit_start[tree + 1]):
             link = visit[place]
             parent = link_parent[link]
@@ -98,10 +100,14 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 if origin_bar.shape[0] > 0:
                     origin_bar[tree, group] = vec3()
             else:
-                carrier = a.rotation(pose[parent, group])
-                p = a.position(pose[parent, group]) + a.rotate(carrier, p)
+                # Along a chain that of the link before is at hand.
+                if parent != before:
+                    own = pose[parent, group]
+                carrier = a.rotation(own)
+                p = a.position(own) + a.rotate(carrier, p)
                 r = a.product(carrier, r)
             own = a.make_pose(p, r)
+            before = link
             pose[link, group] = own
             if pose_bar.shape[0] > 0:
                 pose_bar[link, group] = a.zero_pose()

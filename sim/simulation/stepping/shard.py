@@ -7,6 +7,7 @@ import warp as wp
 
 from sim.arrays.host_copies import HostWriter, copy_rows
 from sim.arrays.interrupts import check
+from sim.arrays.kernels import load_modules
 from sim.arrays.launch import launch, load_kernels, load_launched
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.step_rows import StepRows
@@ -200,7 +201,7 @@ class Shard:
     def _capture(self, work: Callable[[], None]) -> wp.Graph:
         """Record launches as a graph. The kernels must have been loaded before."""
         device = self.step.device
-        wp.load_module(checkpoint_kernels(self.step.scalar).module, device=device)
+        load_modules([checkpoint_kernels(self.step.scalar).module], device)
         if device.is_cpu:
             kernels = denormal_kernels()
             load_kernels([kernels.flush_denormals, kernels.restore_denormals], device)
