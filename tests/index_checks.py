@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--check-indices") or config.getoption("--rehearse"):
         patch = pytest.MonkeyPatch()
         config.add_cleanup(patch.undo)
-        for options in ("BUILD_OPTIONS", "LANE_BUILD_OPTIONS"):
+        for options in ("BUILD_OPTIONS", "INLINED_BUILD_OPTIONS", "LANE_BUILD_OPTIONS"):
             patch.setattr(warp_kernels.types, options, CHECKED)
         folder = Path(str(wp.config.kernel_cache_dir)) / "checked"
         folder.mkdir(exist_ok=True)

@@ -81,6 +81,14 @@ LANES = 8
 # What stands before the source of every module of kernels: of those for one world, and of those for several.
 BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions())
 LANE_BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions() + lane_functions(LANES))
+# Adjoints of large functions that the compiler of CUDA 13.4 calls out of line read arguments from places where these aren't: kernels
+# ended with illegal accesses. Copied into the kernels they are right, and take a third of the stack.
+INLINED = """#undef WP_NOINLINE
+#define WP_NOINLINE
+#undef CUDA_CALLABLE
+#define CUDA_CALLABLE __forceinline__ __device__
+"""
+INLINED_BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions(), extra_cuda_preamble=INLINED)
 
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 
@@ -126,7 +134,15 @@ def lane_types(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     return SimpleNamespace(scalar=scalar, real=wp.types.vector(lanes, scalar), **states, **types)
 
 
-def kernel_module(name: str, scalar: Any, lanes: int = 1, looping: bool = False) -> wp.Module:
+import os
+
+
+def most_registers(scalar):
+    cap = int(os.environ.get("CAP", "128"))
+    return cap if scalar is wp.float32 and cap else None
+
+
+def kernel_module(name: str, scalar: Any, lanes: int = 1, looping: bool = False, inlined: bool = False) -> wp.Module:
     """The Warp module that holds the kernels of one file in one precision.
 
     Args:
@@ -134,11 +150,12 @@ def kernel_module(name: str, scalar: Any, lanes: int = 1, looping: bool = False)
         scalar: the precision.
         lanes: worlds of a lane group.
         looping: whether its kernels over contacts loop, see :func:`warp_kernels.variants.looped_over_slots`.
+        inlined: whether on CUDA all functions are copied into the kernels, as those with large adjoints by Warp must be.
     """
     suffix = (f"x{lanes}" if lanes > 1 else "") + (".looping" if looping else "")
     module = wp.get_module(f"backswing.{name}.{scalar.__name__}{suffix}")
     # One index per thread of a GPU: without a loop over more of them kernels take up to a third fewer registers.
-    preamble = LANE_BUILD_OPTIONS if lanes > 1 else BUILD_OPTIONS
+    preamble = LANE_BUILD_OPTIONS if lanes > 1 else INLINED_BUILD_OPTIONS if inlined else BUILD_OPTIONS
     wp.set_module_options({"default_grid_stride": False, "extra_build_options": preamble}, module)
     if lanes > 1:
         wp.set_module_options({"cpu_compiler_flags": f"{LANE_FLAGS} -ffp-contract={CONTRACTION[scalar]}"}, module)

@@ -2,15 +2,15 @@
 
 import warnings
 
-import numpy as np
 import warp as wp
 
 from sim.dynamics.differentiable_op import active_tape, paused_tape
-from sim.errors import ContactOverflowWarning, ModelError, NotFiniteWarning
+from sim.errors import ModelError
 from sim.model.names import counted
 from sim.model.parameters import range_in_words
 from sim.simulation.memory import require_trajectory_memory
 from sim.simulation.state import Impulses, State
+from sim.simulation.stepping.reports import Problems, first_bad_state, problems
 from sim.simulation.trajectory import Trajectory
 from sim.simulation.trajectory_rows import add_to, begun_with, rows_like
 from sim.simulation.worlds import Worlds
@@ -27,6 +27,8 @@ def run_rollout(
     keeps_solved: bool = False,
 ) -> Trajectory:
     """See :meth:`sim.Simulator.run_steps`; shapes have been checked, and there are impulses if they are needed."""
+    if simulator.late_report is not None:
+        _warn(simulator.late_report.arrived())
     rows = -(-steps // interval) + 1
     kept = [] if state.impulses is None else [state.impulses.value, state.impulses.key]
     kept += [] if state.act is None else [state.act]
@@ -57,10 +59,14 @@ def run_rollout(
     arrays = trajectory.arrays()
     simulator.each_shard(lambda shard: shard.run_forward(arrays, steps, interval))
     simulator.bad_state = bad_state
-    if simulator.device.is_cpu or simulator.check_finite:  # on CUDA it would wait for the device
+    if simulator.late_report is None or simulator.check_finite:
         _require_parameters(simulator)
-        _report_bad_worlds(simulator, steps)
-        _warn_of_overflow(simulator)
+        states = bad_state.numpy()
+        if simulator.check_finite and (states >= 0).any():
+            raise FloatingPointError(f"rollout: {first_bad_state(states)}")
+        _warn(problems(states, simulator.contact_overflow, steps))
+    else:
+        simulator.late_report.send(bad_state, simulator.shards[0].step.total_overflow, steps)
     _record_on_tape(trajectory, state, tau, control)
     return trajectory
 
@@ -75,34 +81,10 @@ def _require_parameters(simulator: Worlds) -> None:
         )
 
 
-def _report_bad_worlds(simulator: Worlds, steps: int) -> None:
-    bad = simulator.bad_worlds
-    if not bad:
-        return
-    world = min(bad, key=lambda world: bad[world])
-    state = bad[world]
-    where = "the initial state" if state == 0 else f"the state after step {state - 1}"
-    advice = "give other coordinates" if state == 0 else "check dt, masses, controls and quaternions there"
-    if simulator.check_finite:
-        raise FloatingPointError(f"rollout: {where} is not finite in world {world}; {advice}")
-    others = f"; {len(bad)} of {simulator.num_worlds} worlds went bad, see Simulator.bad_worlds" if len(bad) > 1 else ""
-    warnings.warn(
-        f"rollout of {counted(steps, 'step')}: {where} is not finite in world {world}{others}; {advice}",
-        NotFiniteWarning,
-        stacklevel=6,
-    )
-
-
-def _warn_of_overflow(simulator: Worlds) -> None:
-    overflow = simulator.contact_overflow
-    if overflow.any():
-        world = int(np.argmax(overflow))
-        warnings.warn(
-            f"rollout: {int(overflow[world])} contacts exceeded max_contacts in world {world} and were dropped; "
-            "raise ContactOptions(max_contacts=...)",
-            ContactOverflowWarning,
-            stacklevel=6,
-        )
+def _warn(problems: Problems) -> None:
+    """Warn, naming the line that called :meth:`sim.Simulator.rollout`."""
+    for kind, message in problems:
+        warnings.warn(message, kind, stacklevel=6)
 
 
 def _record_on_tape(trajectory: Trajectory, state: State, tau: wp.array | None, control: wp.array | None) -> None:

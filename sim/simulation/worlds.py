@@ -38,6 +38,7 @@ from sim.simulation.stepping.integrators.implicit_fast import ImplicitFastStep
 from sim.simulation.stepping.integrators.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.lane_groups import lanes_worth
 from sim.simulation.stepping.mujoco.law import MujocoLaw, require_mujoco_law
+from sim.simulation.stepping.reports import LateReport
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.tendons.layout import require_explicit_tendons
@@ -123,6 +124,7 @@ class Worlds(ABC):
         warn_of_damped_tendons(model, self.parameter_values(), self.dt)
         self._pool = ShardPool(self.threads)
         self.bad_state: wp.array | None = None
+        self.late_report = LateReport(self.device, self.num_worlds) if self.device.is_cuda else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, self.parameter_values())

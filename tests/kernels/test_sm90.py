@@ -1,5 +1,6 @@
 """Every Warp module compiles for compute capability 9.0, with or without a GPU, and has no adjoint that Warp doubts."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,16 @@ PARTS = 4
 LEVEL = 2
 
 
+def adjoints_out_of_line(ptx: str) -> list[str]:
+    """The adjoints that kernels call, see ``INLINED`` in :mod:`warp_kernels.types`."""
+    return re.findall(r"^\.func .*?(adj_\w+)\(", ptx, re.MULTILINE)
+
+
+def test_adjoints_out_of_line_are_found() -> None:
+    ptx = ".func _ZN2_I3adj_1fEd(\n.param .b64 p)\n.func  (.param .b64 r) slow(\n.visible .entry adj_g("
+    assert adjoints_out_of_line(ptx) == ["adj_1fEd"]
+
+
 def test_registry_finds_the_kernels() -> None:
     names = {kernel.key.split("__")[-1] for kernel in all_kernels(wp.float64)}
     assert {"kinematics", "aba", "solve_mass_matrix"} <= names
@@ -30,8 +41,9 @@ def test_every_module_compiles(scalar: type, part: int, tmp_path: Path) -> None:
     with warp_messages() as messages:
         for module in all_modules(scalar)[part::PARTS]:
             try:
-                path = compile_ahead(module, tmp_path, LEVEL)
-                assert f".target sm_{ARCH}" in path.read_text(errors="replace")
+                text = compile_ahead(module, tmp_path, LEVEL).read_text(errors="replace")
+                assert f".target sm_{ARCH}" in text
+                assert not adjoints_out_of_line(text), f"kernel_module needs inlined=True: {adjoints_out_of_line(text)}"
             except Exception as error:  # Warp raises many kinds; all belong in one list
                 errors[module.name] = f"{type(error).__name__}: {error}"
     assert not errors, "\n".join(f"{name}: {text}" for name, text in errors.items())

@@ -1,7 +1,6 @@
 """What a step adds to gyroscopic forces, for comparison with peers that evaluate them before the step."""
 
 import numpy as np
-import warp as wp
 
 import sim
 from warp_kernels.types import FREE, SPHERICAL

@@ -2,6 +2,7 @@
 
 import contextlib
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,9 +72,8 @@ def test_nothing_is_read_on_the_host(device, monkeypatch):
         read.append(array.shape)
         return of_warp(array)
 
-    monkeypatch.setattr("sim.simulation.rollout._require_parameters", lambda simulator: None)  # only on a CPU
-    monkeypatch.setattr("sim.simulation.rollout._report_bad_worlds", lambda simulator, steps: None)
-    monkeypatch.setattr("sim.simulation.rollout._warn_of_overflow", lambda simulator: None)
+    if s.late_report is None:  # on a CPU what went wrong is looked at when a rollout ends
+        s.late_report = SimpleNamespace(arrived=list, send=lambda *numbers: None)
     monkeypatch.setattr(wp.array, "numpy", numpy)
     iteration()
     assert read == []

@@ -50,7 +50,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
     field = field_contact_functions(scalar, ground_of(family)) if family in ROUND else nothing
     hulls = hull_contact_functions(scalar, ground_of(family)) if family in HULLS else nothing
     Data = Triangles if family in ON_TRIANGLES else wp.array2d(dtype=scalar)
-    module = kernel_module(f"collision.evaluate_{name}", scalar, looping=looping)
+    module = kernel_module(f"collision.evaluate_{name}", scalar, looping=looping, inlined=True)
 
     @wp.func
     def contact_in_slot(

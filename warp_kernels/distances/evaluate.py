@@ -28,7 +28,7 @@ def evaluate_distance_kernels(scalar: Any, family: str) -> SimpleNamespace:
     nothing = SimpleNamespace()
     convex = convex_contact_functions(scalar) if family == CONVEX_SHAPES else nothing
     closed = nothing if family == CONVEX_SHAPES else closed_form_functions(scalar, family)
-    module = kernel_module(f"distances.evaluate_{family}", scalar)
+    module = kernel_module(f"distances.evaluate_{family}", scalar, inlined=True)
 
     @wp.func
     def write_vec3(results: wp.array3d(dtype=scalar), world: int, place: int, first: int, value: vec3):

@@ -17,7 +17,7 @@ from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.dynamics.articulated import articulated_functions
 from warp_kernels.dynamics.joint_friction import friction_functions
 from warp_kernels.kinematics.joints import joint_functions
-from warp_kernels.types import kernel_module, lane_types, warp_types
+from warp_kernels.types import kernel_module, lane_types, most_registers, warp_types
 from warp_kernels.variants import used_arguments_only
 
 
@@ -64,7 +64,7 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
     art, dry = articulated_functions(scalar, lanes), friction_functions(scalar, lanes)
     real, vec3, spatial, inertia10 = t.real, t.vec3, t.spatial, t.inertia
 
-    @wp.kernel(name=name, module=module, enable_backward=False)
+    @wp.kernel(name=name, module=module, enable_backward=False, cuda_max_registers=most_registers(scalar))
     @used_arguments_only
     def articulated_body(
         # Model

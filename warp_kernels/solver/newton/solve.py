@@ -31,7 +31,7 @@ from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
-from warp_kernels.types import ACTUATOR, kernel_module, warp_types
+from warp_kernels.types import ACTUATOR, kernel_module, most_registers, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
@@ -285,7 +285,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 pair[1] = one / (shares[1] * hard)
             grip[i, world] = pair
 
-    @wp.kernel(module=module, enable_backward=False)
+    @wp.kernel(module=module, enable_backward=False, cuda_max_registers=most_registers(scalar))
     def newton_solve(
         # Model
         paths: Paths,
