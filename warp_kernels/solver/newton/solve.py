@@ -40,7 +40,7 @@ VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
 ENOUGH = 0.5
 # Newton steps of a convex round, after which the coupled equations are tried again.
 ROUND = 8
-# Passes of Gauss-Seidel before convex rounds, each with twice as many sweeps as the one before.
+# Passes of Gauss-Seidel before convex rounds.
 PASSES = 11
 # Sweeps come before the first Newton step in a world with more constraints than this, where the square of the residual is above a share
 # AFAR of those at hand: with that many, the first guess of which ones act is wrong for some, and the step leads astray.
@@ -179,7 +179,7 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
                 sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
                 sweeps.implied_values(world, count, paths, constraints, problem, iterate)
                 failures += 1
-                number += number
+                number = sweeps.next_number(number, count)
                 mode = int(SWEPT)
                 sweeps_first = bool(False)
             symmetric = f.assemble(

@@ -51,6 +51,9 @@ EVERY = 8
 # The first pass has two sweeps for each constraint, within these bounds. With fewer sweeps a heap needs more systems, which cost more than
 # the sweeps save; with more of them a robot on its feet needs no fewer systems.
 LEAST_SWEEPS, MOST_SWEEPS = 6, 24
+# A later pass has twice as many as the one before it, up to this many for each constraint. Where those don't tell what holds and what
+# slides, thousands don't either, and a GPU would wait for the one world in thousands that takes them.
+MOST_PER_CONSTRAINT = 8
 
 
 @functools.cache
@@ -70,6 +73,11 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     def first_number(count: int):
         """The number of sweeps of the first pass."""
         return wp.clamp(2 * count, LEAST_SWEEPS, MOST_SWEEPS)
+
+    @wp.func
+    def next_number(number: int, count: int):
+        """The number of sweeps of the pass after one with so many."""
+        return wp.max(number, wp.min(number + number, MOST_PER_CONSTRAINT * count))
 
     @wp.func
     def softness(grip: vec2):
@@ -321,6 +329,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
 
     return SimpleNamespace(
         first_number=first_number,
+        next_number=next_number,
         softness=softness,
         step_lengths=f.step_lengths,
         resume=resume,

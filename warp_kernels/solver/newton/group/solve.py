@@ -111,7 +111,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
             return int(LEFT)
         shared.failures[n] += 1
         shared.number[n] = shared.sweeps[n]
-        shared.sweeps[n] += shared.sweeps[n]
+        shared.sweeps[n] = sweeps.next_number(shared.number[n], constraints.count[world])
         shared.mode[n] = SWEPT
         return int(MOVING)
 
