@@ -14,7 +14,7 @@ ARGS ?=
 WORKERS ?= 2
 BIN := $(VENV)/bin
 # Folders of tests that launch kernels.
-REHEARSED := $(addprefix tests/,actuators collision contact dynamics envs physics render simulation torch)
+REHEARSED := $(addprefix tests/,actuators collision contact distances dynamics envs physics rays render simulation torch)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_FLAGS)
 
 .DEFAULT_GOAL := help

@@ -278,6 +278,7 @@ FIGURES = [
     Figures("docs/speed.md", "layer", "layer_cpu.json", speed_page.layer),
     Figures("docs/speed.md", "worlds", "worlds_cpu.json", speed_page.worlds),
     Figures("docs/speed.md", "traffic", "traffic.json", speed_page.traffic),
+    Figures("docs/speed.md", "on_gpu", "step_cuda.json", speed_page.on_gpu),
     Figures("docs/robot.md", "speed", "robot_cpu.json", robot_page.speed),
     Figures("README.md", "single calls", "robot_cpu.json", robot_page.single_call_range),
     Figures("docs/robot.md", "reach", "reach_cpu.json", robot_page.reach),

@@ -109,6 +109,25 @@ def traffic(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def on_gpu(records: Sequence[dict[str, Any]]) -> str:
+    """Steps of the standing quadruped in a second on a GPU, beside MuJoCo on a core of the same machine."""
+    lines = [
+        "| worlds | Newton's method | its way back | 50 sweeps | their way back |",
+        "|---|---|---|---|---|",
+    ]
+    found = {(record["case"].rpartition(" ")[2], record["worlds"]): record for record in records}
+    for worlds in sorted({worlds for solver, worlds in found if solver == "newton"}):
+        pairs = [found[solver, worlds] for solver in STANDING]
+        times = [record[way] for record in pairs for way in ("forward_us", "backward_us")]
+        lines.append(f"| {worlds:,} | {' | '.join(f'{1.0 / time:.3g}' for time in times)} |")
+    machine, theirs = records[0]["machine"], records[0]["peer_forward_us"]
+    lines += [
+        "",
+        f"Measured on an {machine['gpu']}. MuJoCo takes {1.0 / theirs:.2g} million steps in a second on a core",
+    ]
+    return "\n".join([*lines, f"of that machine, {machine['processor']}."])
+
+
 def layer(record: dict[str, Any]) -> str:
     """Times of a step of layers of balls beside MuJoCo's, and the memory of the simulator."""
     lines = [

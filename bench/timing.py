@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import warp as wp
+
 PACKAGES = (
     "warp-lang", "numpy", "torch", "mujoco", "pin", "adam-robotics", "differentiable-robot-model", "pytorch-kinematics",
 )  # fmt: skip
@@ -86,7 +88,7 @@ def pinned(cores: int) -> Iterator[None]:
 
 
 def machine() -> dict[str, str]:
-    """Description of the machine: processor, cores, load, system, versions."""
+    """Description of the machine: processor, cores, load, system, versions, GPUs."""
     info = {
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0))),
@@ -99,6 +101,8 @@ def machine() -> dict[str, str]:
             info[name] = version(name)
         except PackageNotFoundError:
             info[name] = "not installed"
+    if wp.is_cuda_available():
+        info["gpu"] = ", ".join(device.name for device in wp.get_cuda_devices())
     return info
 
 

@@ -9,6 +9,7 @@ are small, and all worlds read the same.
 """
 
 import argparse
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ from unittest import mock
 import warp as wp
 
 import sim
+import sim.arrays.device_model
+import sim.simulation.stepping.workspace
 from bench.standing import standing
 from bench.timing import machine
 from sim.output import write_text
@@ -49,6 +52,18 @@ class Traffic:
     heaviest: dict[str, float]
 
 
+@contextlib.contextmanager
+def as_on_a_gpu() -> Iterator[None]:
+    """Context in which a simulator on the CPU launches the kernels of a GPU, which takes worlds one by one."""
+    with (
+        mock.patch.object(sim.arrays.device_model, "LANES", 1),
+        mock.patch.object(sim.simulation.stepping.workspace, "threads_of_world", lambda device, most: most),
+        mock.patch.object(sim.simulation.stepping.workspace, "loops_over_contacts", lambda device: False),
+    ):
+        yield
+
+
+@as_on_a_gpu()
 def measure(solver: str) -> list[Traffic]:
     """Launches and bytes of the standing quadruped in float32."""
     case = standing(WORLDS, device="cpu", dtype="float32", cores=1, contact=sim.ContactOptions(solver=solver))

@@ -69,7 +69,8 @@ def test_nothing_is_read_on_the_host(device, monkeypatch):
     of_warp = wp.array.numpy
 
     def numpy(array: wp.array) -> np.ndarray:
-        read.append(array.shape)
+        if str(array.device) == device:  # on CUDA, numbers that have come to the host may be looked at
+            read.append(array.shape)
         return of_warp(array)
 
     if s.late_report is None:  # on a CPU what went wrong is looked at when a rollout ends

@@ -143,7 +143,8 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
         mode = witness.mode
         corners_a = witness.codes_a
         corners_b = witness.codes_b
-        if mode == FACE_VERTEX or mode == FACE_VERTEX + OF_B:
+        # Shapes at poses that aren't finite have no face.
+        if witness.face >= 0 and (mode == FACE_VERTEX or mode == FACE_VERTEX + OF_B):
             modes = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.int32)
             codes_a = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
             codes_b = wp.zeros(shape=(MAX_CANDIDATES,), dtype=wp.vec3i)
