@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS = "bench/results"
 # Folders of tests that launch kernels, the quick ones first.
 TESTED = (
-    "simulation", "dynamics", "torch", "actuators", "physics", "distances", "rays", "envs", "render", "collision", "contact",
+    "simulation", "dynamics", "torch", "actuators", "physics", "distances", "rays", "envs", "render", "collision",
+    "contact",
 )  # fmt: skip
 WORLDS = ("1", "64", "1024", "4096", "16384", "65536")
 # A piece that has had so much of the longest call won't be done in another one.
