@@ -58,7 +58,7 @@ def as_on_a_gpu() -> Iterator[None]:
     with (
         mock.patch.object(sim.arrays.device_model, "LANES", 1),
         mock.patch.object(sim.simulation.stepping.workspace, "threads_of_world", lambda device, most: most),
-        mock.patch.object(sim.simulation.stepping.workspace, "loops_over_contacts", lambda device: False),
+        mock.patch.object(sim.simulation.stepping.workspace, "loops_over_contacts", return_value=False),
     ):
         yield
 
