@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, settings
 # Warp's warnings come through the warnings module, so that pytest's filterwarnings = error makes failures of them.
 wp.config.log_level = wp.LOG_WARNING
 wp.init()
+# Tests that name no device run on the CPU, on a machine with a GPU too.
+wp.set_device("cpu")
 
 # The last is of pytest itself: it runs files of tests in a test.
 pytest_plugins = ["tests.quick", "tests.rehearsal", "tests.index_checks", "tests.skips", "pytester"]
