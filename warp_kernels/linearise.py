@@ -29,7 +29,7 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, quat, mat33 = t.vec3, t.quat, t.mat33
     joints, rotations = joint_motion_functions(scalar), rotation_vector_functions(scalar)
-    module = kernel_module("linearise", scalar)
+    module = kernel_module("linearise", scalar, inlined=True)
     zero, one = scalar(0.0), scalar(1.0)
     Matrices = wp.array3d(dtype=scalar)
 

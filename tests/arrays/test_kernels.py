@@ -164,7 +164,7 @@ def test_what_cannot_be_compiled_ahead_is_compiled_later(tmp_path):
     spoil = """
     from sim.arrays import kernels as module
     load = wp.load_module
-    def fail_once(*arguments):
+    def fail_once(*arguments, **options):
         wp.load_module = load
         raise RuntimeError("no")
     wp.load_module = fail_once"""

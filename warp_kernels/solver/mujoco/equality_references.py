@@ -29,7 +29,7 @@ def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
     law, equalities = reference_functions(scalar), equality_kernels(scalar)
     frames, sp = geometry_frame_functions(scalar), spatial_functions(scalar)
     common = row_functions(scalar)
-    module = kernel_module("mujoco_equality_references", scalar)
+    module = kernel_module("mujoco_equality_references", scalar, inlined=True)
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func

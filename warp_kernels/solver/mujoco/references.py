@@ -92,7 +92,7 @@ def contact_reference_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
     t = warp_types(scalar)
     vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
     law = reference_functions(scalar)
-    module = kernel_module("mujoco_references", scalar, looping=looping)
+    module = kernel_module("mujoco_references", scalar, looping=looping, inlined=True)
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.kernel(module=module)
@@ -143,7 +143,7 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
     vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
     law = reference_functions(scalar)
     Limits = solver_structs(scalar).Limits
-    module = kernel_module("mujoco_references", scalar)
+    module = kernel_module("mujoco_references", scalar, inlined=True)
     zero = scalar(0.0)
 
     @wp.func

@@ -19,7 +19,7 @@ def tendon_reference_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
     common, f, law = row_functions(scalar), tendon_row_functions(scalar), reference_functions(scalar)
-    module = kernel_module("mujoco_tendon_references", scalar)
+    module = kernel_module("mujoco_tendon_references", scalar, inlined=True)
     zero = scalar(0.0)
 
     @wp.kernel(module=module)
