@@ -10,7 +10,7 @@ Arrays = TypeVar("Arrays")
 
 
 class KeptArrays(Generic[Arrays]):
-    """The arrays of so many questions; beyond, the oldest ones are let go."""
+    """Keeps the arrays of the latest questions, at most ``most``, and drops the oldest ones."""
 
     def __init__(self, most: int):
         self._most = most

@@ -30,7 +30,7 @@ class LateReport:
         self._steps: int | None = None
 
     def send(self, bad_state: wp.array, overflow: wp.array, steps: int) -> None:
-        """Let the numbers of a rollout of so many steps follow it, unless others are on their way."""
+        """Copy what a rollout reports to the host without waiting, unless an earlier copy hasn't been read yet."""
         if self._steps is None:
             wp.copy(self._bad_state, bad_state)
             wp.copy(self._overflow, overflow)
