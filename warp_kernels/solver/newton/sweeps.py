@@ -76,7 +76,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
 
     @wp.func
     def next_number(number: int, count: int):
-        """The number of sweeps of the pass after one with so many."""
+        """How many sweeps the next pass has, after one with ``number``."""
         return wp.max(number, wp.min(number + number, MOST_PER_CONSTRAINT * count))
 
     @wp.func
