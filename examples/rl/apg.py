@@ -59,41 +59,54 @@ class AnalyticPolicyGradient:
         env.reset(seed=processes.own_seed(seed))
 
     def iterate(self) -> dict[str, float]:
-        """One iteration. Returns the mean return of its episodes and the norm of the gradient."""
+        """One iteration.
+
+        Episodes whose states go to infinity, as those of long pendulums with large steps may, are lost: they add
+        nothing to the gradient, and their observations say nothing of others. An iteration with one isn't the best.
+
+        Returns:
+            The mean return of the episodes that weren't lost, the norm of the gradient, and the share of those lost.
+        """
         progress = self.iteration / max(self.iterations, 1)
         share = 0.5 * (1.0 + math.cos(math.pi * min(progress, 1.0))) * min((self.iteration + 1) / WARM_UP, 1.0)
         self.optimiser.param_groups[0]["lr"] = share * self.rate
         self.policy.log_deviation.fill_(math.log(max(share, 1e-3) * self.deviation))
         before = copy.deepcopy(self.policy.state_dict())
-        returns, observations = self._play()
+        returns, lost, observations = self._play()
         self.optimiser.zero_grad()
         (-returns.mean()).backward()
         processes.average_gradients(self.policy)
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), NORM)
-        mean = processes.mean_over_processes(float(returns.detach().mean()))
-        if mean > self.best_return:
+        mean_lost = processes.mean_over_processes(float(lost.double().mean()))
+        total = processes.mean_over_processes(float(returns.detach().mean()))
+        mean = total / (1.0 - mean_lost) if mean_lost < 1.0 else math.nan
+        if mean_lost == 0.0 and mean > self.best_return:
             self.best.load_state_dict(before)
             self.best_return = mean
         if norm.isfinite():
             self.optimiser.step()
-        self.policy.normaliser.update(processes.of_all_processes(observations))
+        if mean_lost == 0.0:
+            self.policy.normaliser.update(processes.of_all_processes(observations))
         self.iteration += 1
-        return {"return": mean, "gradient_norm": float(norm)}
+        return {"return": mean, "gradient_norm": float(norm), "lost": mean_lost}
 
-    def _play(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The returns of whole episodes [num_envs], and what was observed."""
+    def _play(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The returns of whole episodes [num_envs], 0 of those that are lost; which are; and what was observed."""
         observation, _ = self.env.reset()
         total = torch.zeros(self.env.num_envs, dtype=self.env.dtype, device=self.env.device)
+        lost = torch.zeros_like(total, dtype=torch.bool)
         seen = []
         for step in range(1, self.env.max_episode_length + 1):
             seen.append(observation.detach())
-            observation, reward, terminated, truncated, _ = self.env.step(
+            observation, reward, terminated, truncated, info = self.env.step(
                 self.policy.sample(observation, self.generator)
             )
             total = total + reward
-            if bool((terminated | (truncated & (step < self.env.max_episode_length))).any()):
+            lost = lost | info["not_finite"]
+            early = terminated | (truncated & (step < self.env.max_episode_length))
+            if bool((early & ~lost).any()):
                 raise ModelError(f"an episode ended after {step} steps; apg needs episodes of one length: use shac")
-        return total, torch.stack(seen)
+        return total.masked_fill(lost, 0.0), lost, torch.stack(seen)
 
     def state(self) -> dict[str, Any]:
         """All that decides what follows."""

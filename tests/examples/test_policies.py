@@ -2,6 +2,7 @@
 
 import importlib.util
 import io
+import math
 import sys
 import time
 from dataclasses import replace
@@ -15,6 +16,9 @@ from examples.learning import stored
 from examples.rl import apg, sac, shac, transfer
 from examples.rl.networks import Normaliser, Policy
 from examples.rl.training import Curves, evaluate, load_policy
+from sim.envs import VectorEnv
+from sim.envs.task import TaskState
+from sim.envs.tasks.pendulum import Pendulum
 
 
 def test_lambda_returns_mix_all_lengths():
@@ -55,6 +59,32 @@ def test_a_pendulum_is_lifted_within_a_minute(one_thread):
         learner.iterate()
     assert time.process_time() - begun < 60.0
     assert evaluate(learner.best, "Pendulum-1", {}, "cpu")["returns"].mean() >= 0.45
+
+
+class OneFlies(Pendulum):
+    """Pendulums at given places, of which a fourth one's velocity goes to infinity."""
+
+    def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
+        q = torch.linspace(-0.4, 0.5, 4)[:n, None].repeat(1, self.links)
+        qd = 0.3 * q
+        qd[3:] = 100.0
+        return self.episodes(q, qd)
+
+
+def test_lost_episodes_leave_no_trace():
+    """The gradient has the direction of that of the others alone. The best policy is of an iteration with none lost."""
+    directions = []
+    for worlds in (4, 3):
+        env = VectorEnv(OneFlies(links=3, substeps=1), worlds, device="cpu", differentiable=True, threads=1)
+        learner = apg.AnalyticPolicyGradient(env, 10, 2e-3, 1e-9)
+        figures = learner.iterate()
+        gradient = torch.cat([each.grad.flatten() for each in learner.policy.parameters() if each.grad is not None])
+        directions.append(gradient / gradient.norm())
+        assert figures["lost"] == (0.25 if worlds == 4 else 0.0)
+        assert math.isfinite(figures["return"])
+        assert math.isfinite(learner.best_return) == (worlds == 3)
+        assert (learner.policy.normaliser.count > 1.0) == (worlds == 3)
+    torch.testing.assert_close(*directions, rtol=1e-4, atol=1e-5)
 
 
 class Constant(torch.nn.Module):
