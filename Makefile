@@ -21,7 +21,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Without bytecode every run of the tests would spend another 5 s on their assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick rehearse gpu kernels lint docs package bench bench-robot registers pictures clean
+.PHONY: help demo test quick rehearse gpu kernels lint docs links package bench bench-robot registers pictures clean
 
 help:
 	@echo "make demo   install, optimise a throw, write its curve, animation and USD stage under out/throw"
@@ -31,6 +31,7 @@ help:
 	@echo "make gpu    the tests on a GPU, then benchmarks; in pieces, nine minutes a call"
 	@echo "make lint   linters and type checker alone"
 	@echo "make docs   the site, with its tutorials run, under out/docs; warnings and broken links are errors"
+	@echo "make links  links of the site to other hosts; needs a network"
 	@echo "make package  wheel and sdist under out/dist, tried in a bare environment"
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
 	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, BARD, DRM, pytorch_kinematics"
@@ -71,6 +72,10 @@ lint: $(VENV)/.installed-test
 docs: $(VENV)/.installed-docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -E -j 2 -d out/docs-cache/doctrees $(ARGS) docs out/docs
 	$(BIN)/python -m tests.docs.check_site out/docs
+
+# Links of the site to other hosts: needs a network, and says what other people's servers do, so that CI's verdict doesn't depend on it.
+links: $(VENV)/.installed-docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b linkcheck -q -j 2 -d out/docs-cache/doctrees $(ARGS) docs out/links
 
 package: $(VENV)/.installed-docs
 	rm -rf out/dist
