@@ -18,20 +18,34 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
     module = kernel_module("trajectory", scalar)
     bits = wp.uint32 if scalar is wp.float32 else wp.uint64
 
-    @wp.kernel(module=module, enable_backward=False)
-    def fingerprint(
-        # Data in
-        values: wp.array3d(dtype=scalar),
-        # Data out
-        fingerprints: wp.array(dtype=wp.uint64),
-    ):
-        """A hash of the bits of each world's numbers [rows, world, n]."""
-        world = wp.tid()
-        found = wp.uint64(wp.static(OFFSET))
+    @wp.func
+    def hashed(found: wp.uint64, values: wp.array3d(dtype=scalar), world: int):
+        """A hash that goes on with the bits of a world's numbers [rows, world, n], of which there may be none."""
         for row in range(values.shape[0]):
             for i in range(values.shape[2]):
                 found = (found ^ wp.uint64(wp.cast(values[row, world, i], bits))) * wp.uint64(wp.static(PRIME))
-        fingerprints[world] = found
+        return found
+
+    @wp.kernel(module=module, enable_backward=False)
+    def fingerprint(
+        # Data in
+        q: wp.array3d(dtype=scalar),
+        qd: wp.array3d(dtype=scalar),
+        act: wp.array3d(dtype=scalar),
+        tau: wp.array3d(dtype=scalar),
+        control: wp.array3d(dtype=scalar),
+        impulses: wp.array3d(dtype=scalar),
+        # Data out
+        fingerprints: wp.array(dtype=wp.uint64),
+    ):
+        """A hash of all states and inputs of each world."""
+        world = wp.tid()
+        found = hashed(wp.uint64(wp.static(OFFSET)), q, world)
+        found = hashed(found, qd, world)
+        found = hashed(found, act, world)
+        found = hashed(found, tau, world)
+        found = hashed(found, control, world)
+        fingerprints[world] = hashed(found, impulses, world)
 
     @wp.kernel(module=module, enable_backward=False)
     def clear_worlds(

@@ -286,14 +286,11 @@ class Trajectory:
             self._fingerprint = self._fingerprint_now()
 
     def _fingerprint_now(self) -> np.ndarray:
-        impulses = None if self.impulses is None else self.impulses.value.reshape((*self.impulses.value.shape[:2], -1))
-        every = (self.q, self.qd, self.tau, self.control, impulses, self.act)
-        given = [array for array in every if array is not None]
+        found = wp.empty(self.simulator.num_worlds, dtype=wp.uint64, device=self.q.device)
+        arrays = {name: getattr(self, name) for name in ("q", "qd", "act", "tau", "control")}
+        impulses = self.impulses and self.impulses.value.reshape((*self.impulses.value.shape[:2], -1))
         kernel = trajectory_kernels(self.q.dtype).fingerprint
-        found = wp.empty((len(given), self.simulator.num_worlds), dtype=wp.uint64, device=self.q.device)
-        for number, values in enumerate(given):
-            arrays = {"values": values, "fingerprints": found[number]}
-            launch(kernel, found.shape[1], arrays, device=found.device, record_tape=False)
+        launch(kernel, len(found), arrays, impulses=impulses, fingerprints=found, device=found.device, record_tape=False)
         return found.numpy()
 
     def _require_unchanged(self) -> None:

@@ -50,7 +50,7 @@ def test_only_states_are_new():
         held = {name for name, value in vars(trajectory).items() if not isinstance(value, int | None)}
         assert held == {"simulator", "parameters", "q", "qd", "tau", "bad_state", "_fingerprint"}
         assert trajectory.bad_state.size == 3
-        assert trajectory._fingerprint.size == 3 * 3  # of q, qd and tau
+        assert trajectory._fingerprint.size == 3
         assert trajectory.q.capacity == states * 3 * simulator.model.nq * 4
         assert trajectory.qd.capacity == states * 3 * simulator.model.nv * 4
 
