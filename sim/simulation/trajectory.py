@@ -286,11 +286,12 @@ class Trajectory:
             self._fingerprint = self._fingerprint_now()
 
     def _fingerprint_now(self) -> np.ndarray:
-        found = wp.empty(self.simulator.num_worlds, dtype=wp.uint64, device=self.q.device)
+        device = self.q.device
+        found = wp.empty(self.simulator.num_worlds, dtype=wp.uint64, device=device)
         arrays = {name: getattr(self, name) for name in ("q", "qd", "act", "tau", "control")}
         impulses = self.impulses and self.impulses.value.reshape((*self.impulses.value.shape[:2], -1))
         kernel = trajectory_kernels(self.q.dtype).fingerprint
-        launch(kernel, len(found), arrays, impulses=impulses, fingerprints=found, device=found.device, record_tape=False)
+        launch(kernel, len(found), arrays, impulses=impulses, fingerprints=found, device=device, record_tape=False)
         return found.numpy()
 
     def _require_unchanged(self) -> None:

@@ -131,14 +131,11 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
         world: int,
         count: int,
         nv: int,
-        afresh: bool,
-        dt: scalar,
+        scale: scalar,
+        first_square: scalar,
         iterations: int,
         tolerance: scalar,
         epsilon: scalar,
-        qd: wp.array2d(dtype=scalar),
-        qdd: wp.array2d(dtype=scalar),
-        factor_l: wp.array2d(dtype=scalar),
         paths: Paths,
         trees: TreeDofs,
         constraints: Constraints,
@@ -147,17 +144,14 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
         system: System,
         iterate: Iterate,
     ):
-        """Solve a world, or a part of it, from z or ``afresh``; epsilon: the regularisation.
+        """Solve a world, or a part of it, from z, whose values, impulses and residual are those of ``iterate``.
+
+        scale: what rounding scales with, see ``look_back``; first_square: of the residual; epsilon: the regularisation.
 
         Returns the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s], and how many systems were solved.
         """
-        scale = descent.look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
-        square = zero
-        if afresh:
-            square = descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
-        else:
-            square = f.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
+        square = scalar(first_square)
         if square == zero or not wp.isfinite(square):
             return zero, int(0)
         relative = wp.max(tolerance, precision)
@@ -219,7 +213,7 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
             sweeps.settle(world, count, paths, constraints, problem, iterate)
         return left, solved
 
-    return SimpleNamespace(solve=solve)
+    return SimpleNamespace(descent=descent, residual=f, solve=solve)
 
 
 @functools.cache
@@ -323,18 +317,17 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         if count == 0:
             return
         nv = paths.dof_depth.shape[0]
+        scale = f.descent.look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
+        square = f.descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
         left, solved = f.solve(
             world,
             count,
             nv,
-            True,
-            dt,
+            scale,
+            square,
             iterations,
             tolerance,
             common.value_of(regularisation, world, 0),
-            qd,
-            qdd,
-            factor_l,
             paths,
             trees,
             constraints,

@@ -11,8 +11,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.islands.division import division_functions
+from warp_kernels.solver.newton.residual import COUPLED
 from warp_kernels.solver.newton.solve import AFAR, TANGLE, solution_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -30,8 +30,8 @@ ROUNDS = 8
 @functools.cache
 def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     """The solver for one precision and friction model, one thread per world."""
-    descent = descent_functions(scalar, friction, divided=True)
     solution = solution_functions(scalar, friction, divided=True)
+    descent, residuals = solution.descent, solution.residual
     division = division_functions(scalar, friction)
     common = row_functions(scalar)
     structs = newton_structs(scalar)
@@ -97,9 +97,17 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
             most = int(0)
             for island in range(number - before):
                 own_count, own_nv = division.go_to(island, world, iterate, islands)
+                scale = descent.look_back(world, own_nv, dt, qd, qdd, factor_l, paths, problem, iterate)
+                # At first the residual is that of the whole world, to which nothing between islands adds.
+                if turn == 0:
+                    square = residuals.residual_square(world, own_nv, problem, iterate)
+                else:
+                    square = residuals.find_residual(
+                        world, own_count, own_nv, COUPLED, paths, constraints, problem, iterate
+                    )
                 left, solved = solution.solve(
-                    world, own_count, own_nv, False, dt, iterations, tolerance, epsilon, qd, qdd, factor_l, paths,
-                    trees, constraints, couplings, problem, system, iterate,
+                    world, own_count, own_nv, scale, square, iterations, tolerance, epsilon, paths, trees, constraints,
+                    couplings, problem, system, iterate,
                 )  # fmt: skip
                 most = wp.max(most, solved)
                 pushes = solved == 0 and descent.pushes(world, own_count, iterate)
