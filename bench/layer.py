@@ -4,12 +4,13 @@ python -m bench.layer --json bench/results/layer_cpu.json
 
 MuJoCo's default solver and the simulator take turns in one process, on one core, each on its own motion. Processor time
 is measured, so that other work on the machine matters little. The balls lie in a square, apart by their radius or just
-touching, and settle first.
+touching. They are dropped from a millimetre, and are measured while they settle and once they are at rest.
 """
 
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from sim.simulation.memory import bytes_of
 DT = 1.0 / 240.0
 COUNTS = (200, 1000, 2000, 5000)
 SPACINGS = {"apart": 3.0 * SIZE, "touching": 2.0 * SIZE}
-SETTLE, TURNS, TURN = 20, 12, 5
+PHASES = {"settling": (20, 5), "at rest": (300, 20)}  # steps before each is measured, and of a turn
+TURNS = 12
 
 
 def main() -> None:
@@ -42,14 +44,15 @@ def main() -> None:
     with pinned(1):
         for case in SPACINGS:
             for count in options.counts:
-                record["rows"].append(measure(case, count))
-                print(record["rows"][-1], flush=True)
+                for row in measure(case, count):
+                    record["rows"].append(row)
+                    print(row, flush=True)
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         write_text(options.json, json.dumps(record, indent=1) + "\n")
 
 
-def measure(case: str, count: int) -> dict[str, Any]:
+def measure(case: str, count: int) -> Iterator[dict[str, Any]]:
     """Seconds of construction, megabytes, and milliseconds of a step: the median and the longest of the turns.
 
     systems: those of the island that took the most, on average over the last steps of the turns.
@@ -64,29 +67,32 @@ def measure(case: str, count: int) -> dict[str, Any]:
     simulator = sim.Simulator(scene.model, DT, 1, "cpu", threads=1)
     construction = time.process_time() - start
     step = simulator.shards[0].step
-    state = simulator.rollout(simulator.initial_state(), steps=SETTLE).final_state
-    mujoco.mj_step(peer, data, SETTLE)
-    times: dict[str, list[float]] = {"ours": [], "mujoco": []}
-    systems = []
-    for _ in range(TURNS):
-        start = time.process_time()
-        state = simulator.rollout(state, steps=TURN).final_state
-        times["ours"].append(1e3 * (time.process_time() - start) / TURN)
-        systems.append(int(simulator.sweeps[0]))
-        start = time.process_time()
-        mujoco.mj_step(peer, data, TURN)
-        times["mujoco"].append(1e3 * (time.process_time() - start) / TURN)
-    return {
-        "case": case,
-        "balls": count,
-        "contacts": int(step.contact_count.numpy()[0]),
-        "peer_contacts": int(data.ncon),
-        "construction_s": construction,
-        "megabytes": bytes_of(step) / 1e6,
-        "systems": float(np.mean(systems)),
-        **{f"{name}_ms": float(np.median(values)) for name, values in times.items()},
-        **{f"{name}_longest_ms": max(values) for name, values in times.items()},
-    }
+    state = simulator.initial_state()
+    for phase, (before, turn) in PHASES.items():
+        state = simulator.rollout(state, steps=before).final_state
+        mujoco.mj_step(peer, data, before)
+        times: dict[str, list[float]] = {"ours": [], "mujoco": []}
+        systems = []
+        for _ in range(TURNS):
+            start = time.process_time()
+            state = simulator.rollout(state, steps=turn).final_state
+            times["ours"].append(1e3 * (time.process_time() - start) / turn)
+            systems.append(int(simulator.sweeps[0]))
+            start = time.process_time()
+            mujoco.mj_step(peer, data, turn)
+            times["mujoco"].append(1e3 * (time.process_time() - start) / turn)
+        yield {
+            "case": case,
+            "phase": phase,
+            "balls": count,
+            "contacts": int(step.contact_count.numpy()[0]),
+            "peer_contacts": int(data.ncon),
+            "construction_s": construction,
+            "megabytes": bytes_of(step) / 1e6,
+            "systems": float(np.mean(systems)),
+            **{f"{name}_ms": float(np.median(values)) for name, values in times.items()},
+            **{f"{name}_longest_ms": max(values) for name, values in times.items()},
+        }
 
 
 def mjcf(poses: np.ndarray) -> str:

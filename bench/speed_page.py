@@ -137,5 +137,5 @@ def layer(record: dict[str, Any]) -> str:
     for row in record["rows"]:
         ours, theirs = row["ours_ms"], row["mujoco_ms"]
         cells = f"{row['contacts']:,} | {ours:.2g} | {theirs:.2g} | {ours / theirs:.1f} | {row['megabytes']:.0f}"
-        lines.append(f"| {row['balls']:,} {row['case']} | {cells} |")
+        lines.append(f"| {row['balls']:,} {row['case']}, {row['phase']} | {cells} |")
     return "\n".join(lines)

@@ -97,11 +97,12 @@ def test_readings_beside_mujoco(pile):
     assert len(set(found[:, sensors.slices["tree"]][:, 0])) > 1, "contacts open and close"
 
 
-@pytest.mark.parametrize("law", ["mujoco", "hard"])
+@pytest.mark.parametrize("law", ["mujoco", "mujoco, rk4", "hard"])
 def test_gradients_of_readings(pile, law):
     """Through the step and all sensors, against differences, while contacts stick, slide and roll."""
     _, model, _ = pile
-    options = {} if law == "mujoco" else {"contact": sim.ContactOptions(law="hard", solver="newton", tolerance=1e-12)}
+    hard = {"contact": sim.ContactOptions(law="hard", solver="newton", tolerance=1e-12)}
+    options = {"mujoco": {}, "mujoco, rk4": {"integrator": "rk4"}, "hard": hard}[law]
     simulator = simulator_of(model, worlds=2, **options)
     sensors = sim.torch.Sensors(simulator)
     rng = np.random.default_rng(5)
