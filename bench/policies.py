@@ -74,7 +74,7 @@ class Case:
         return {"law": self.law} if self.task in ROBOTS else {}
 
 
-APG_ITERATIONS = {1: 200, 2: 200, 3: 200, 4: 400, 5: 400, 6: 400, 7: 1000}
+APG_ITERATIONS = {1: 200, 2: 200, 3: 400, 4: 400, 5: 400, 6: 400, 7: 1000}
 ENHANCED_MINUTES = {1: 3.0, 2: 6.0, 3: 6.0}
 CASES = [
     *(
