@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -53,15 +54,22 @@ class Clock(BaseCallback):
     Args:
         seconds: its time.
         name: of the bar.
+
+    Attributes:
+        points: steps, seconds and the mean return of the last 100 episodes, of each second once one has ended.
     """
 
     def __init__(self, seconds: float, name: str):
         super().__init__()
+        self.points: list[tuple[int, float, float]] = []
         self._start, self._seconds = time.process_time(), seconds
         self._bar = tqdm(total=round(seconds), desc=name, unit="s")
 
     def _on_step(self) -> bool:
         spent = time.process_time() - self._start
+        episodes = self.model.ep_info_buffer
+        if episodes and (not self.points or spent > self.points[-1][1] + 1.0):
+            self.points.append((self.num_timesteps, spent, float(np.mean([each["r"] for each in episodes]))))
         self._bar.update(min(int(spent), self._bar.total) - self._bar.n)
         return spent < self._seconds
 
@@ -78,12 +86,14 @@ class Trained:
         envs: environments side by side.
         steps: of environments.
         seconds: of the processor that it took.
+        points: of its learning curve, see :class:`Clock`.
     """
 
     policy: Deterministic
     envs: int
     steps: int
     seconds: float
+    points: list[tuple[int, float, float]]
 
 
 def train_baseline(method: str, task: str, task_options: Mapping[str, Any], seconds: float, seed: int) -> Trained:
@@ -95,8 +105,9 @@ def train_baseline(method: str, task: str, task_options: Mapping[str, Any], seco
     )
     torch.set_num_threads(1)
     model = kind("MlpPolicy", environments, seed=seed, device="cpu", **settings)
+    clock = Clock(seconds, f"{method} {task}")
     start = time.process_time()
-    model.learn(FOREVER, callback=Clock(seconds, f"{method} {task}"))
+    model.learn(FOREVER, callback=clock)
     spent = time.process_time() - start
     environments.training = False
-    return Trained(Deterministic(model, environments), envs, int(model.num_timesteps), spent)
+    return Trained(Deterministic(model, environments), envs, int(model.num_timesteps), spent, clock.points)

@@ -22,6 +22,7 @@ import warp as wp
 from tqdm import tqdm
 
 from bench.baselines import ALGORITHMS, train_baseline
+from bench.curves import thinned
 from bench.report import kept_rows
 from bench.timing import machine
 from examples.resume import Progress
@@ -32,6 +33,7 @@ from sim.envs import make
 from sim.output import write_text
 
 ROBOTS = ("Ant", "Hopper", "HalfCheetah", "Humanoid")
+POINTS = 40  # of a learning curve that are kept
 SUBSTEPS = 8  # of a pendulum, where nothing else is said
 
 
@@ -174,6 +176,7 @@ def train_ours(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
         "steps": int(training.steps[-1]),
         "seconds": round(float(training.seconds[-1]), 1),
         "greatest": float(np.nanmax(training.figures["return"])),
+        "curve": thinned(training.steps, training.seconds, training.figures["return"], POINTS),
     }
     return policy, figures
 
@@ -181,7 +184,10 @@ def train_ours(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
 def train_baseline_of(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
     """Train without gradients through the simulator."""
     found = train_baseline(case.method, case.task, case.task_options, 60.0 * case.minutes, seed)
-    return found.policy, {"envs": found.envs, "steps": found.steps, "seconds": round(found.seconds, 1)}
+    steps, seconds, returns = np.array(found.points).reshape(-1, 3).T
+    curve = thinned(steps, seconds, returns, POINTS)
+    figures = {"envs": found.envs, "steps": found.steps, "seconds": round(found.seconds, 1), "curve": curve}
+    return found.policy, figures
 
 
 def make_learner(case: Case, seed: int) -> tuple[Learner, int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import ants_page, cmaes, motions, open_loop, policies_page, robot_page, speed_page
+from bench import ants_page, cmaes, curves, motions, open_loop, policies_page, robot_page, speed_page
 from bench.beside_mujoco import page as beside_mujoco
 from bench.tables import page as tables
 from sim.output import write_text
@@ -319,6 +319,9 @@ def write_plots(docs: Path, records: Path) -> None:
     if file.is_file():
         record = json.loads(file.read_text(encoding="utf-8"))
         ants_page.plot_enhancement(docs / "sample_enhancement.png", record)
+    file = records / "policies_cpu.json"
+    if file.is_file():
+        curves.plot_policies(docs / "policies.png", json.loads(file.read_text(encoding="utf-8"))["rows"])
 
 
 def main() -> None:

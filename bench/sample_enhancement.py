@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import warp as wp
 from tqdm import tqdm
 
+from bench.curves import thinned
 from bench.report import kept_rows
 from bench.timing import machine
 from examples.resume import Progress
@@ -77,19 +77,12 @@ def measure(variant: Variant, seed: int, minutes: float) -> dict[str, Any]:
     learner = sac.Sac(make(TASK, ENVS, device="cpu", threads=1), settings, seed)
     training = train(learner, math.inf, 60.0 * minutes, settings.steps, Progress(None, {}), time.process_time)
     found = evaluate(learner.policy, TASK, {}, "cpu")
-    ended = np.flatnonzero(np.isfinite(training.figures["return"]))  # from the first end of an episode on
-    chosen = ended[np.linspace(0, len(ended) - 1, POINTS).round().astype(int)]
-    curve = {
-        "steps": training.steps[chosen].tolist(),
-        "seconds": training.seconds[chosen].round(1).tolist(),
-        "return": training.figures["return"][chosen].round(1).tolist(),
-    }
     return {
         "variant": variant.name,
         "seed": seed,
         "minutes": minutes,
         "processor": machine()["processor"],
-        **curve,
+        **thinned(training.steps, training.seconds, training.figures["return"], POINTS),
         "final": float(found["returns"].mean()),
         "deviation": float(found["returns"].std()),
         "length": float(found["lengths"].mean()),
