@@ -1,6 +1,8 @@
 """The pages about learning are made from records."""
 
-from bench import ants_page, policies, policies_page
+import numpy as np
+
+from bench import ants_page, curves, policies, policies_page
 
 MACHINE = {"processor": "P", "load": "0.1"}
 
@@ -59,6 +61,19 @@ def test_times_are_listed() -> None:
     assert text.endswith("load average 0.1 beforehand. JAX 1, MJX 2.")
     link = {"task": "one link", "forward_us": 130.4, "gradient_us": 390.0, "machine": MACHINE}
     assert policies_page.single_step([link, arm]) == "130 µs, 390 with a loss and its gradient"
+
+
+def test_curves_are_thinned_and_drawn(tmp_path) -> None:
+    """From the first end of an episode to the last point; a training in which none ended has no points."""
+    returns = np.array([np.nan, np.nan, *np.arange(50.0)])
+    curve = curves.thinned(np.arange(52) * 10, np.arange(52) * 0.5, returns, 8)
+    assert curve["steps"] == [20, 90, 160, 230, 300, 370, 440, 510]
+    assert curve["return"] == [0.0, 7.0, 14.0, 21.0, 28.0, 35.0, 42.0, 49.0]
+    assert curve["seconds"][-1] == 25.5
+    assert curves.thinned([1, 2], [0.1, 0.2], [np.nan, np.nan], 8) == {"steps": [], "seconds": [], "return": []}
+    rows = [row(task=task, method=method, curve=curve) for task in curves.TASKS for method in curves.METHODS]
+    curves.plot_policies(tmp_path / "policies.png", [*rows, row(task="Hopper")])
+    assert (tmp_path / "policies.png").stat().st_size > 5000
 
 
 def test_every_task_has_a_training() -> None:
