@@ -53,10 +53,10 @@ as here; those of PPO, after 300 seconds, fall after 350 to 730. All five ants b
 comes about as far by either, but for one by PPO, which found how to run at 6 m/s.
 """
 CURVES = """\
-Returns on the way there, of hoppers and HalfCheetahs on hard contacts, with the random actions of each method's
-training:
+Returns on the way there, of a hopper and a HalfCheetah on hard contacts, with the random actions of each method's
+training. All episodes of HalfCheetah end at the same time, whence the steps:
 
-![Returns of hoppers and HalfCheetahs over the seconds of their trainings by SHAC, PPO and SAC](policies.png)
+![Returns of a hopper and a HalfCheetah over the seconds of their trainings by SHAC, PPO and SAC](policies.png)
 """
 
 
