@@ -4,6 +4,7 @@ PPO and SAC have the settings that Stable-Baselines3's own collection recommends
 environments side by side: PPO learns from 64 of them, SAC makes one update for each step of its 8.
 """
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,18 +50,20 @@ class Deterministic:
 
 
 class Clock(BaseCallback):
-    """Ends a training after some seconds of the processor; shows a bar meanwhile.
+    """Ends a training after some seconds of the processor, or at a goal; shows a bar meanwhile.
 
     Args:
         seconds: its time.
         name: of the bar.
+        goal: mean return of the last 100 episodes that ends it.
 
     Attributes:
         points: steps, seconds and the mean return of the last 100 episodes, of each second once one has ended.
     """
 
-    def __init__(self, seconds: float, name: str):
+    def __init__(self, seconds: float, name: str, goal: float = math.inf):
         super().__init__()
+        self._goal = goal
         self.points: list[tuple[int, float, float]] = []
         self._start, self._seconds = time.process_time(), seconds
         self._bar = tqdm(total=round(seconds), desc=name, unit="s")
@@ -71,7 +74,7 @@ class Clock(BaseCallback):
         if episodes and (not self.points or spent > self.points[-1][1] + 1.0):
             self.points.append((self.num_timesteps, spent, float(np.mean([each["r"] for each in episodes]))))
         self._bar.update(min(int(spent), self._bar.total) - self._bar.n)
-        return spent < self._seconds
+        return spent < self._seconds and not (self.points and self.points[-1][2] >= self._goal)
 
     def _on_training_end(self) -> None:
         self._bar.close()
@@ -96,8 +99,13 @@ class Trained:
     points: list[tuple[int, float, float]]
 
 
-def train_baseline(method: str, task: str, task_options: Mapping[str, Any], seconds: float, seed: int) -> Trained:
-    """Train by "ppo" or "sac" for some seconds of the processor, with one thread like the trainings beside it."""
+def train_baseline(
+    method: str, task: str, task_options: Mapping[str, Any], seconds: float, seed: int, goal: float = math.inf
+) -> Trained:
+    """Train by "ppo" or "sac" for some seconds of the processor, with one thread like the trainings beside it.
+
+    goal: mean return of the last 100 episodes that ends the training earlier.
+    """
     kind, envs, settings = ALGORITHMS[method]
     environments = VecNormalize(
         StableBaselines3VecEnv(make(task, envs, device="cpu", seed=seed, threads=1, **task_options)),
@@ -105,7 +113,7 @@ def train_baseline(method: str, task: str, task_options: Mapping[str, Any], seco
     )
     torch.set_num_threads(1)
     model = kind("MlpPolicy", environments, seed=seed, device="cpu", **settings)
-    clock = Clock(seconds, f"{method} {task}")
+    clock = Clock(seconds, f"{method} {task}", goal)
     start = time.process_time()
     model.learn(FOREVER, callback=clock)
     spent = time.process_time() - start

@@ -208,6 +208,9 @@ SECTIONS = [
     Section("Pendulums by torques alone", "open_loop_cpu.json", "python -m bench.open_loop", open_loop.section),
     Section("Policies", "policies_cpu.json", "python -m bench.policies", policies_page.section),
     Section(
+        "Cart-pole to the same return", "cartpole_cpu.json", "python -m bench.cartpole", policies_page.cartpole_section
+    ),
+    Section(
         "Ants with sample enhancement",
         "sample_enhancement_cpu.json",
         "python -m bench.sample_enhancement",

@@ -76,6 +76,15 @@ def test_curves_are_thinned_and_drawn(tmp_path) -> None:
     assert (tmp_path / "policies.png").stat().st_size > 5000
 
 
+def test_cart_poles_are_listed_with_what_they_took() -> None:
+    rows = [
+        {"method": "shac", "seed": 0, "reached": True, "steps": 500, "seconds": 31.2, "return": -540.1},
+        {"method": "sac", "seed": 0, "reached": False, "steps": 900, "seconds": 960.0, "return": -1400.2},
+    ]
+    text = policies_page.cartpole_section({"rows": rows})
+    assert "| SHAC | 0 | 500 | 31 | -540 |\n| SAC | 0 | 900 | 960 | -1400, not reached |" in text
+
+
 def test_every_task_has_a_training() -> None:
     assert len({case.key for case in policies.CASES}) == len(policies.CASES)
     cases = {(case.task, case.method) for case in policies.CASES}

@@ -1,0 +1,82 @@
+"""Steps and time until a cart-pole swings up: by gradients through the simulator, by PPO and by SAC.
+
+    python -m bench.cartpole --json bench/results/cartpole_cpu.json
+    python -m bench.cartpole --methods sac --seeds 5 --minutes 60
+
+A training counts as done once the mean return of its last episodes, with their random actions, reaches the goal.
+Seconds are those of the processor, on one thread. What the file already has isn't trained again.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+
+from bench.baselines import ALGORITHMS, train_baseline
+from bench.report import kept_rows
+from bench.timing import machine
+from examples.resume import Progress
+from examples.rl import shac
+from examples.rl.training import train
+from sim.output import write_text
+
+TASK = "CartpoleSwingup"
+GOAL = -550.0
+METHODS = ("shac", *ALGORITHMS)
+ITERATIONS = 500  # of SHAC, over which its learning rates fall
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, default=Path("out/bench/cartpole.json"), help="add the records there")
+    parser.add_argument("--seeds", type=int, default=1, help="trainings by each method (1)")
+    parser.add_argument("--methods", nargs="*", default=METHODS, help=f"of {', '.join(METHODS)} (all)")
+    parser.add_argument("--minutes", type=float, default=30.0, help="longest time of one training (30)")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
+    torch.set_num_threads(1)
+    record = kept_rows(options.json)
+    done = {(row["method"], row["seed"]) for row in record["rows"]}
+    for method in options.methods:
+        for seed in range(options.seeds):
+            if (method, seed) not in done:
+                record["rows"].append(measure(method, seed, 60.0 * options.minutes))
+                record["rows"].sort(key=lambda row: (METHODS.index(row["method"]), row["seed"]))
+                write_text(options.json, json.dumps(record, indent=1) + "\n")
+
+
+def measure(method: str, seed: int, seconds: float) -> dict[str, Any]:
+    """Train. Returns the steps, the seconds and the return where the goal is reached, or the last ones."""
+    if method == "shac":
+        points = gradient_points(seed, seconds)
+    else:
+        points = np.array(train_baseline(method, TASK, {}, seconds, seed, goal=GOAL).points)
+    reached = np.flatnonzero(points[:, 2] >= GOAL)
+    steps, spent, total = points[reached[0] if len(reached) else -1]
+    return {
+        "method": method,
+        "seed": seed,
+        "processor": machine()["processor"],
+        "reached": bool(len(reached)),
+        "steps": int(steps),
+        "seconds": round(float(spent), 1),
+        "return": round(float(total), 1),
+    }
+
+
+def gradient_points(seed: int, seconds: float) -> np.ndarray:
+    """Steps, seconds and returns of a training by gradients through the simulator [iterations, 3]."""
+    learner = shac.learner_of(TASK, ITERATIONS, seed, threads=1)
+    horizon = learner.settings.horizon
+    training = train(learner, ITERATIONS, seconds, horizon, Progress(None, {}), time.process_time)
+    returns = np.nan_to_num(training.figures["return"], nan=-np.inf)
+    return np.stack([training.steps, training.seconds, returns], axis=1)
+
+
+if __name__ == "__main__":
+    main()
