@@ -16,10 +16,10 @@ under MuJoCo's law (Euler's method) here and 64 of gymnasium's Ant-v5 there, and
 their optimiser and the scale of observations that it had here. Each policy is played without randomness in both,
 20 episodes. The paper's agent and its numbers of steps are others, so that only the comparison within a table counts.
 
-As in the paper, who has trained before gets farther in MuJoCo with the same time there, with each of three seeds: to
-3424, 3425 and 3668, beside 1606 and, where three minutes don't teach an ant to stay on its feet, 45 and 18. The control
+As in the paper, an ant that trained here first gets farther in MuJoCo with the same time there, with each of three
+seeds: to 3424, 3425 and 3668, beside 1606, 45 and 18; the last two haven't learnt to stay on their feet. The control
 is training in MuJoCo for as long as both together: 2613, 851 and 504. A step here takes less than half the time of one
-there. The way back is another matter: who has gone on in MuJoCo, by whose Runge-Kutta method, falls sooner here, by
+there. The way back is another matter: ants that went on in MuJoCo, by its Runge-Kutta method, fall sooner here, by
 Euler's. Other work on the machine took much of the first seed's training after pretraining, as its few steps show; it
 took 230 s there. The second and third seeds are of a slower machine.
 """

@@ -1,6 +1,5 @@
 """Learning curves: some points of what trainings returned on their way, and those of several methods in one picture."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,11 @@ from numpy.typing import ArrayLike
 from examples.outputs import plot
 
 TASKS = ("Hopper", "HalfCheetah")
-METHODS = {"shac": "SHAC", "ppo": "PPO", "sac": "SAC"}
+METHODS = ("shac", "ppo", "sac")
 
 
 def thinned(steps: ArrayLike, seconds: ArrayLike, returns: ArrayLike, points: int) -> dict[str, list[float]]:
-    """At most so many points of a curve, at even distances from the first end of an episode on.
+    """Up to ``points`` points of a curve, evenly spread, beginning where the first episode ends.
 
     Returns:
         ``steps``, ``seconds`` and ``return`` of each; before an episode has ended a return isn't finite.
@@ -28,20 +27,15 @@ def thinned(steps: ArrayLike, seconds: ArrayLike, returns: ArrayLike, points: in
     }
 
 
-def plot_policies(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+def plot_policies(path: Path, record: dict[str, Any]) -> None:
     """Returns in training over the seconds, of robots on hard contacts by each method; a line for each training."""
+    drawn = [row for row in record["rows"] if "curve" in row and row["law"] == "hard"]
     with plot(path, columns=len(TASKS)) as axes:
         for each, task in zip(axes, TASKS, strict=True):
-            for number, (method, name) in enumerate(METHODS.items()):
-                label: str | None = name
-                for row in rows:
-                    if (row["task"], row["method"], row.get("law", "hard")) == (
-                        task,
-                        method,
-                        "hard",
-                    ) and "curve" in row:
-                        each.plot(row["curve"]["seconds"], row["curve"]["return"], color=f"C{number}", label=label)
-                        label = None
+            for number, method in enumerate(METHODS):
+                rows = [row for row in drawn if (row["task"], row["method"]) == (task, method)]
+                for row, label in zip(rows, [method.upper(), *[None] * len(rows)], strict=False):
+                    each.plot(row["curve"]["seconds"], row["curve"]["return"], color=f"C{number}", label=label)
             each.set_title(task)
             each.set_xlabel("seconds")
         axes[0].set_ylabel("return, mean of the last episodes")

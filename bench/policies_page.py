@@ -54,7 +54,7 @@ comes about as far by either, but for one by PPO, which found how to run at 6 m/
 """
 CURVES = """\
 Returns on the way there, of a hopper and a HalfCheetah on hard contacts, with the random actions of each method's
-training. All episodes of HalfCheetah end at the same time, whence the steps:
+training. All episodes of HalfCheetah end at the same time, so that its curves have steps:
 
 ![Returns of a hopper and a HalfCheetah over the seconds of their trainings by SHAC, PPO and SAC](policies.png)
 """

@@ -312,19 +312,20 @@ def filled(page: str, text: str, records: Path = RECORDS) -> str:
     return text
 
 
+# The pictures of the page, by the names of their records.
+PLOTS: dict[str, Callable[[Path, dict[str, Any]], None]] = {
+    "cmaes": lambda path, record: cmaes.plot(path, [cmaes.Run(**run) for run in record["runs"]]),
+    "sample_enhancement": ants_page.plot_enhancement,
+    "policies": curves.plot_policies,
+}
+
+
 def write_plots(docs: Path, records: Path) -> None:
     """Write the pictures that the page shows."""
-    file = records / "cmaes_cpu.json"
-    if file.is_file():
-        record = json.loads(file.read_text(encoding="utf-8"))
-        cmaes.plot(docs / "cmaes.png", [cmaes.Run(**run) for run in record["runs"]])
-    file = records / "sample_enhancement_cpu.json"
-    if file.is_file():
-        record = json.loads(file.read_text(encoding="utf-8"))
-        ants_page.plot_enhancement(docs / "sample_enhancement.png", record)
-    file = records / "policies_cpu.json"
-    if file.is_file():
-        curves.plot_policies(docs / "policies.png", json.loads(file.read_text(encoding="utf-8"))["rows"])
+    for name, draw in PLOTS.items():
+        file = records / f"{name}_cpu.json"
+        if file.is_file():
+            draw(docs / f"{name}.png", json.loads(file.read_text(encoding="utf-8")))
 
 
 def main() -> None:

@@ -71,8 +71,8 @@ def test_curves_are_thinned_and_drawn(tmp_path) -> None:
     assert curve["return"] == [0.0, 7.0, 14.0, 21.0, 28.0, 35.0, 42.0, 49.0]
     assert curve["seconds"][-1] == 25.5
     assert curves.thinned([1, 2], [0.1, 0.2], [np.nan, np.nan], 8) == {"steps": [], "seconds": [], "return": []}
-    rows = [row(task=task, method=method, curve=curve) for task in curves.TASKS for method in curves.METHODS]
-    curves.plot_policies(tmp_path / "policies.png", [*rows, row(task="Hopper")])
+    rows = [row(task=task, method=m, law="hard", curve=curve) for task in curves.TASKS for m in curves.METHODS]
+    curves.plot_policies(tmp_path / "policies.png", {"rows": [*rows, row(task="Hopper")]})
     assert (tmp_path / "policies.png").stat().st_size > 5000
 
 
