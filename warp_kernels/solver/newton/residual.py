@@ -257,7 +257,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         symmetric = find_answers(world, count, mode, constraints, problem, iterate, system)
         ordering.order(world, trees, constraints, couplings, iterate, system)
         linear.outline(world, count, nv, paths, constraints, iterate, system)
-        linear.clear(world, nv, problem.inverse_mass, iterate, system)
+        linear.clear(world, nv, symmetric, problem.inverse_mass, iterate, system)
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             if system.answers[i, world] == 0:
