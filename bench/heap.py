@@ -2,8 +2,8 @@
 
 python -m bench.heap --json bench/results/heap_cpu.json
 
-Both solvers and MuJoCo's Newton method take turns in one process, on one core, each on its own motion. Processor time
-is measured, so that other work on the machine matters little.
+Both solvers, Newton's method with a warm start too, and MuJoCo's Newton method take turns in one process, on one core,
+each on its own motion. Processor time is measured, so that other work on the machine matters little.
 """
 
 import argparse
@@ -33,6 +33,11 @@ STEPS = 480
 TURN = 20  # steps of one engine before the next one's
 ROBOTS, WORLDS, ROBOT_STEPS, ROUNDS = 10, 16, 20, 9
 SOLVERS = ("newton", "pgs")
+OF_HEAPS = {
+    "newton": sim.ContactOptions(),
+    "newton_warm": sim.ContactOptions(warm_start=True),
+    "pgs": sim.ContactOptions(solver="pgs"),
+}
 
 
 def main() -> None:
@@ -54,32 +59,35 @@ def main() -> None:
 
 
 def measure_heap(seed: int) -> dict[str, float]:
-    """Milliseconds of a step over two seconds, systems that Newton's method solves, and the largest residual [m/s]."""
+    """Milliseconds of a step over two seconds; systems that Newton's method solves, and its largest residual [m/s]."""
     scene = crowd.loose("box", BOXES, spacing=0.16, height=0.001, layers=5)
     rng = np.random.default_rng(seed)
     q = scene.q0.reshape(-1, 7).copy()
     q[:, 3:] = Rotation.from_rotvec(2.0 * rng.normal(size=(BOXES, 3))).as_quat()
     qd = 0.1 * rng.normal(size=scene.model.nv)
-    found = dict.fromkeys((*SOLVERS, "mujoco"), 0.0)
-    systems, residuals = [], []
+    found = dict.fromkeys((*OF_HEAPS, "mujoco"), 0.0)
+    systems: dict[str, list[int]] = {"newton": [], "newton_warm": []}
+    residuals = []
     simulators = {
-        name: sim.Simulator(scene.model, DT, 1, "cpu", sim.ContactOptions(solver=name), threads=1) for name in SOLVERS
+        name: sim.Simulator(scene.model, DT, 1, "cpu", contact, threads=1) for name, contact in OF_HEAPS.items()
     }
     states = {name: each.state(q.reshape(-1), qd) for name, each in simulators.items()}
-    for name in SOLVERS:
+    for name in OF_HEAPS:
         simulators[name].step(states[name])
     peer = heap_in_mujoco(scene.model, q.reshape(-1), qd)
     for _ in range(STEPS // TURN):
-        for name in SOLVERS:
+        for name in OF_HEAPS:
             for _ in range(TURN):
                 start = time.process_time()
                 states[name] = simulators[name].step(states[name])
                 found[name] += 1e3 * (time.process_time() - start) / STEPS
-                if name == "newton":
-                    systems.append(int(simulators[name].sweeps[0]))
+                if name in systems:
+                    systems[name].append(int(simulators[name].sweeps[0]))
                     residuals.append(float(simulators[name].residual[0]))
         found["mujoco"] += 1e3 * processor_seconds(peer) / STEPS
-    return found | {"systems": float(np.mean(systems)), "most_systems": max(systems), "residual": max(residuals)}
+    for name, counts in systems.items():
+        found |= {f"systems_of_{name}": float(np.mean(counts)), f"most_systems_of_{name}": max(counts)}
+    return found | {"residual": max(residuals)}
 
 
 def heap_in_mujoco(model: sim.Model, q: np.ndarray, qd: np.ndarray) -> Callable[[], None]:

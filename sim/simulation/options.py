@@ -18,13 +18,13 @@ LAWS = ("hard", "mujoco")
 # Options that say something to one solver alone.
 OWN_OPTIONS = {
     "newton": ("regularisation", "recovery_time", "iterations", "gradient_smoothing"),
-    "pgs": ("sweeps", "cfm", "adjoint", "warm_start"),
+    "pgs": ("sweeps", "cfm", "adjoint"),
 }
 # Likewise to one law.
 OPTIONS_OF_LAWS = {
     "hard": (
         "regularisation", "recovery_time", "erp", "margin", "max_correction", "restitution_threshold",
-        "gradient_smoothing",
+        "gradient_smoothing", "warm_start",
     ),
     "mujoco": ("solref", "solimp", "impratio", "noslip_iterations", "noslip_tolerance"),
 }  # fmt: skip
@@ -89,8 +89,9 @@ class ContactOptions:
             after the solution, without regularisation, so that what friction holds doesn't creep; 0 and None for none.
         noslip_tolerance: of these: sweeps end once one lowers MuJoCo's scaled cost by less; 0 for all of them, None for
             1e-6.
-        warm_start: of "pgs": begin with the impulses of the step before, which are then part of the state, rather than
-            with zero. "newton" begins with the velocities of the step before, and its solution doesn't depend on them.
+        warm_start: of the law "hard": sweeps begin with the impulses of the step before, which are then part of the
+            state, rather than with zero. "newton" begins with the velocities of the step before, and its solution
+            doesn't depend on that; where many bodies press on each other it sweeps first, and a warm start saves time.
 
     Example:
         >>> import sim

@@ -230,6 +230,7 @@ class Step(Workspace):
             self._sweep()
 
     def _solve_by_newton(self) -> None:
+        self._match_constraints()
         kernels = newton_kernels(self.scalar, self.contact_options.friction)
         self._launch_over_constraints(kernels.regularise)
         if self.bouncing:
@@ -271,11 +272,15 @@ class Step(Workspace):
         groups = self.groups
         self._launch_groups(damping_kernels(self.scalar, groups.lanes).damp, groups.num_groups)
 
-    def _sweep(self) -> None:
+    def _match_constraints(self) -> None:
+        """Find the impulses that a warm start begins with."""
         if self.warm:
             identity = contact_identity(self)
             kernel = warm_start_kernels(self.scalar).match_constraints
             self._launch(kernel, self.num_worlds, slot_identity=identity)
+
+    def _sweep(self) -> None:
+        self._match_constraints()
         self._launch(pgs_kernels(self.scalar, self.contact_options.friction).pgs_solve, self.num_worlds)
 
     @property

@@ -77,8 +77,7 @@ class DifferentiableStep(Step):
         if self.joint_force is not self.tau:
             self.joint_force.grad = self.tau.grad  # what the step's adjoint finds of tau, it finds of all joint forces
         # What reaches the impulses other than by the next velocity.
-        reached = self.bouncing or self.num_sensors
-        self.further_impulse_bar = self.impulse.grad if reached else worlds_last(0, t.vec3)
+        self.further_impulse_bar = self.impulse.grad if self._impulses_are_read else worlds_last(0, t.vec3)
         for array in (self.q_next, self.qd_next, self.qd_path, self.qd_solved):
             array.requires_grad = True
         self.activations.prepare_backward()
@@ -115,13 +114,18 @@ class DifferentiableStep(Step):
         self._gather()
         self._gather_gradients()
 
+    @property
+    def _impulses_are_read(self) -> bool:
+        """Whether impulses of the solution have gradients beside those through the velocities."""
+        return bool(self.bouncing or self.num_sensors or (self.newton and self.warm))
+
     def _differentiated(self) -> list[wp.array]:
         """The arrays whose gradients kernels add to."""
         equalities = [getattr(self, field) for field in self.structs.Equalities.vars]
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
             self.spin, self.drag_velocity, self.common_wrench, *([self.qd_path] if self.bouncing else []),
-            *([self.impulse] if self.bouncing or self.num_sensors else []),
+            *([self.impulse] if self._impulses_are_read else []),
             *equalities, self.cone_gap, self.cone_row, self.limit_reference, self.loss_reference,
             self.anchor_reference, self.coupling_reference, self.cone_reference,
             self.bias_velocity, self.bias_acceleration, *self.groups.differentiated(), *self.tendons.differentiated,
@@ -295,7 +299,8 @@ class DifferentiableStep(Step):
         else:
             self._launch(kernels.velocity_adjoint, self.num_worlds)
         if self.warm:
-            self._launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint)
+            bar = self.further_impulse_bar if self.newton else self.impulse_bar
+            self._launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint, impulse_bar=bar)
         if self.back_together:
             self._group_adjoint()
         elif self.max_constraints:

@@ -384,6 +384,7 @@ class Workspace(SolverChoice):
                 held_share=self.held_share,
                 row_inverse_mass=self.row_inverse_mass,
                 reach=self.scalar(self.contact_options.gradient_smoothing / float(self.dt)),
+                start=self.start,
             )
 
     @property

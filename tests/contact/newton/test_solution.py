@@ -263,7 +263,7 @@ def test_iterations_are_bounded_and_the_residual_says_so():
         ({"iterations": 0}, "iterations is 0; it must be a whole number of at least 1"),
         ({"recovery_time": -1.0}, "recovery_time is -1.0; it must not be negative"),
         ({"solver": "pgs", "sweeps": 0}, "sweeps is 0; it must be a whole number of at least 1"),
-        ({"warm_start": True}, 'warm_start is for solver="pgs"; the solver is "newton", which has none'),
+        ({"law": "mujoco", "warm_start": True}, 'warm_start is for law="hard"; the law is "mujoco", which has none'),
         ({"sweeps": 20}, 'sweeps is for solver="pgs"'),
         ({"adjoint": "implicit"}, 'adjoint is for solver="pgs"'),
         ({"cfm": 0.1}, 'cfm is for solver="pgs"'),

@@ -33,6 +33,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             held_share: what contacts and limits hold of their velocity in smoothed gradients [nc, world]; no rows without them.
             row_inverse_mass: W, the mean inverse mass of a constraint's rows, for smoothed gradients alone [nc, world].
             reach: of the smoothed laws, m/s.
+            start: impulses of the step before, with which sweeps begin [nc, world]; no rows without a warm start.
         """
 
         row: wp.array2d(dtype=t.vec3)
@@ -46,6 +47,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         held_share: wp.array2d(dtype=scalar)
         row_inverse_mass: wp.array2d(dtype=scalar)
         reach: scalar
+        start: wp.array2d(dtype=t.vec3)
 
     @wp.struct
     class Iterate:

@@ -101,16 +101,14 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         return problem.resistance[contact, world] * iterate.swept[contact, world][0]
 
     @wp.func
-    def start(
-        world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
-    ):
-        """Without impulses; what all sweeps need of the constraints is kept."""
-        for n in range(nv):
-            k = parts.dof_of(n, world, iterate)
-            iterate.z[k, world] = zero
+    def start(world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate):
+        """With the impulses of a warm start, or without any; what all sweeps need of the constraints is kept."""
+        warm = problem.start.shape[0] > 0
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             iterate.swept[i, world] = vec3()
+            if warm:
+                iterate.swept[i, world] = problem.start[i, world]
             soft = softness(problem.grip[i, world])
             own = wp.diag(vec3(soft[0], soft[1], soft[1]))
             for side in range(2):
@@ -252,11 +250,10 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         problem: Problem,
         iterate: Iterate,
     ):
-        """More sweeps from the swept impulses, or ``afresh`` from nothing. Scratch of ``iterate`` is used, its ``impulse`` too."""
+        """More sweeps from the swept impulses, or ``afresh`` from those of a warm start or none. Scratch of ``iterate`` is used, its ``impulse`` too."""
         if afresh:
-            start(world, count, nv, paths, constraints, problem, iterate)
-        else:
-            find_motion(world, count, nv, paths, constraints, problem, iterate)
+            start(world, count, paths, constraints, problem, iterate)
+        find_motion(world, count, nv, paths, constraints, problem, iterate)
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             iterate.slip[i, world] = vec3()

@@ -1,0 +1,96 @@
+"""Newton's method in a heap, whose sweeps begin with the impulses of the step before."""
+
+import functools
+
+import numpy as np
+import pytest
+import warp as wp
+from scipy.spatial.transform import Rotation
+
+import sim
+
+H, BOXES, STEPS = 1.0 / 240.0, 24, 160  # until the heap presses on itself in many places
+WARM, COLD = sim.ContactOptions(warm_start=True), sim.ContactOptions()
+
+
+@functools.cache
+def heap() -> sim.Model:
+    """Boxes in four layers, each turned by itself."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.6)
+    turns = Rotation.from_rotvec(2.0 * np.random.default_rng(0).normal(size=(BOXES, 3))).as_quat()
+    for number, turn in enumerate(turns):
+        place = (0.16 * (number % 3), 0.16 * (number // 3 % 2), 0.1 + 0.16 * (number // 6))
+        builder.add_box(half_extents=(0.05, 0.05, 0.05), mass=0.5, position=place, orientation=turn, friction=0.6)
+    return builder.finalize("float64")
+
+
+@pytest.fixture(scope="module")
+def settled() -> sim.State:
+    """A heap that has fallen and still moves, with the impulses of its last step."""
+    simulator = sim.Simulator(heap(), H, 1, "cpu", WARM, threads=1)
+    return simulator.rollout(simulator.initial_state(), steps=STEPS).final_state
+
+
+def test_the_solution_does_not_depend_on_it(settled):
+    """Forty steps of the heap; each begins where the one before has led, warm and cold."""
+    warm, cold = (sim.Simulator(heap(), H, 1, "cpu", contact, threads=1) for contact in (WARM, COLD))
+    state, systems = settled, {"warm": 0, "cold": 0}
+    for _ in range(40):
+        begun = state
+        state = warm.step(begun)
+        other = cold.step(sim.State(begun.q, begun.qd))
+        assert warm.residual[0] < 1e-9
+        assert cold.residual[0] < 1e-9
+        np.testing.assert_allclose(state.qd.numpy(), other.qd.numpy(), rtol=0, atol=1e-8)
+        systems["warm"] += int(warm.sweeps[0])
+        systems["cold"] += int(cold.sweeps[0])
+    assert int(warm.shards[0].step.constraints.count.numpy()[0]) > 64, "fewer are not swept at first"
+    assert systems["warm"] < 0.9 * systems["cold"]
+
+
+def test_sweeps_begin_with_the_impulses_of_the_state(settled):
+    """A contact is known again wherever it stands in the list; one that is new begins without an impulse."""
+    simulator = sim.Simulator(heap(), H, 1, "cpu", WARM, threads=1)
+    simulator.step(settled)
+    step = simulator.shards[0].step
+    count = int(step.constraints.count.numpy()[0])
+    source, start = step.start_source.numpy()[:count, 0], step.start.numpy()[:count, 0]
+    before = settled.impulses.value.numpy()[0]
+    assert (source >= 0).mean() > 0.8
+    np.testing.assert_array_equal(start, np.where((source >= 0)[:, None], before[source], 0.0))
+
+
+def test_each_stored_state_leads_to_the_next_one_bit_for_bit(settled):
+    simulator = sim.Simulator(heap(), H, 1, "cpu", WARM, threads=1)
+    trajectory = simulator.rollout(settled, steps=12)
+    expected, impulses = trajectory.qd.numpy().copy(), trajectory.impulses.value.numpy().copy()
+    for number in reversed(range(12)):
+        state = simulator.step(trajectory.state(number))
+        np.testing.assert_array_equal(state.qd.numpy(), expected[number + 1])
+        np.testing.assert_array_equal(state.impulses.value.numpy(), impulses[number + 1])
+
+
+def test_gradients_of_motion_and_impulses(settled):
+    """Of three steps, in directions of q and qd, against central differences; nothing flows to the first impulses."""
+    model = heap()
+    simulator = sim.Simulator(model, H, 1, "cpu", sim.ContactOptions(warm_start=True, tolerance=0.0), threads=1)
+    rng = np.random.default_rng(5)
+    trajectory = simulator.rollout(settled, steps=3)
+    weights = rng.normal(size=(1, model.nv))
+    pushes = rng.normal(size=trajectory.impulses.value.numpy().shape[1:])
+    found = trajectory.backward(None, weights, impulse_grad=pushes)
+    assert not found.impulses.numpy().any()
+
+    def loss(qd: np.ndarray) -> float:
+        start = sim.State(settled.q, wp.array(qd, dtype=wp.float64, device="cpu"), settled.impulses)
+        end = simulator.rollout(start, steps=3)
+        keys = end.impulses.key.numpy()[-1]
+        np.testing.assert_array_equal(keys, trajectory.impulses.key.numpy()[-1])
+        return float((end.qd.numpy()[-1] * weights).sum() + (end.impulses.value.numpy()[-1] * pushes).sum())
+
+    for _ in range(4):
+        way = rng.normal(size=(1, model.nv))
+        size = 1e-7
+        difference = (loss(settled.qd.numpy() + size * way) - loss(settled.qd.numpy() - size * way)) / (2.0 * size)
+        np.testing.assert_allclose((found.qd.numpy() * way).sum(), difference, rtol=1e-4)
