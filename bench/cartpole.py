@@ -8,7 +8,6 @@ Seconds are those of the processor, on one thread. What the file already has isn
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,11 @@ import torch
 import warp as wp
 
 from bench.baselines import ALGORITHMS, train_baseline
-from bench.report import kept_rows
 from bench.timing import machine
+from bench.trainings import Trainings
 from examples.resume import Progress
 from examples.rl import shac
 from examples.rl.training import train
-from sim.output import write_text
 
 TASK = "CartpoleSwingup"
 GOAL = -550.0
@@ -40,14 +38,15 @@ def main() -> None:
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)
-    record = kept_rows(options.json)
-    done = {(row["method"], row["seed"]) for row in record["rows"]}
+    trainings = Trainings(
+        options.json,
+        key_of=lambda row: (row["method"], row["seed"]),
+        order=lambda row: (METHODS.index(row["method"]), row["seed"]),
+    )
     for method in options.methods:
         for seed in range(options.seeds):
-            if (method, seed) not in done:
-                record["rows"].append(measure(method, seed, 60.0 * options.minutes))
-                record["rows"].sort(key=lambda row: (METHODS.index(row["method"]), row["seed"]))
-                write_text(options.json, json.dumps(record, indent=1) + "\n")
+            if (method, seed) not in trainings:
+                trainings.add(measure(method, seed, 60.0 * options.minutes))
 
 
 def measure(method: str, seed: int, seconds: float) -> dict[str, Any]:
@@ -55,7 +54,9 @@ def measure(method: str, seed: int, seconds: float) -> dict[str, Any]:
     if method == "shac":
         points = gradient_points(seed, seconds)
     else:
-        points = np.array(train_baseline(method, TASK, {}, seconds, seed, goal=GOAL).points)
+        found = train_baseline(method, TASK, {}, seconds, seed, goal=GOAL)
+        # Where no episode has ended there is no return.
+        points = np.array(found.points or [(found.steps, found.seconds, -np.inf)])
     reached = np.flatnonzero(points[:, 2] >= GOAL)
     steps, spent, total = points[reached[0] if len(reached) else -1]
     return {
@@ -65,7 +66,7 @@ def measure(method: str, seed: int, seconds: float) -> dict[str, Any]:
         "reached": bool(len(reached)),
         "steps": int(steps),
         "seconds": round(float(spent), 1),
-        "return": round(float(total), 1),
+        "return": round(float(total), 1) if np.isfinite(total) else None,
     }
 
 

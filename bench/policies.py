@@ -8,7 +8,6 @@ Seconds are those of the processor, on one thread.
 """
 
 import argparse
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -23,14 +22,13 @@ from tqdm import tqdm
 
 from bench.baselines import ALGORITHMS, train_baseline
 from bench.curves import thinned
-from bench.report import kept_rows
 from bench.timing import machine
+from bench.trainings import Trainings
 from examples.resume import Progress
 from examples.rl import apg, sac, shac
 from examples.rl.training import Actor, Learner, evaluate, train
 from examples.rl.transfer import here, in_mujoco
 from sim.envs import make
-from sim.output import write_text
 
 ROBOTS = ("Ant", "Hopper", "HalfCheetah", "Humanoid")
 POINTS = 40  # of a learning curve that are kept
@@ -111,19 +109,20 @@ def main() -> None:
     parser.add_argument("--substeps", type=int, nargs="*", default=steps, help="of pendulums, of 8 and 1 (both)")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
-    record = kept_rows(options.json)
-    done = {(*key_of(row), row["seed"]) for row in record["rows"]}
+    order = [case.key for case in CASES]
+    trainings = Trainings(
+        options.json,
+        key_of=lambda row: (*key_of(row), row["seed"]),
+        order=lambda row: (order.index(key_of(row)), row["seed"]),
+    )
     asked: dict[str, Sequence[Any]] = {
         "task": options.tasks, "method": options.methods, "law": options.laws, "substeps": options.substeps
     }  # fmt: skip
     chosen = [case for case in CASES if all(getattr(case, name) in values for name, values in asked.items())]
     wanted = [(case, seed) for case in chosen for seed in range(options.seeds)]
-    left = [(case, seed) for case, seed in wanted if (*case.key, seed) not in done]
-    order = [case.key for case in CASES]
+    left = [(case, seed) for case, seed in wanted if (*case.key, seed) not in trainings]
     for case, seed in tqdm(left, unit="training"):
-        record["rows"].append(measure(case, seed))
-        record["rows"].sort(key=lambda row: (order.index(key_of(row)), row["seed"]))
-        write_text(options.json, json.dumps(record, indent=1) + "\n")
+        trainings.add(measure(case, seed))
 
 
 def key_of(row: dict[str, Any]) -> tuple[str, str, str, int]:
@@ -171,12 +170,14 @@ def train_ours(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
         learner, case.iterations or math.inf, 60.0 * case.minutes, horizon, Progress(None, {}), time.process_time
     )
     policy = learner.best if isinstance(learner, apg.AnalyticPolicyGradient) else learner.policy
+    returns = training.figures["return"]
     figures = {
         "envs": learner.env.num_envs,
         "steps": int(training.steps[-1]),
         "seconds": round(float(training.seconds[-1]), 1),
-        "greatest": float(np.nanmax(training.figures["return"])),
-        "curve": thinned(training.steps, training.seconds, training.figures["return"], POINTS),
+        # Of episodes that have ended, if one has.
+        "greatest": None if np.isnan(returns).all() else float(np.nanmax(returns)),
+        "curve": thinned(training.steps, training.seconds, returns, POINTS),
     }
     return policy, figures
 

@@ -78,7 +78,8 @@ def cartpole_section(record: dict[str, Any]) -> str:
     """A line for each training until the cart-pole swings up."""
     lines = ["| method | seed | steps | seconds | return |", "|---|---|---|---|---|"]
     for row in record["rows"]:
-        total = f"{row['return']:.0f}" + ("" if row["reached"] else ", not reached")
+        total = "no episode has ended" if row["return"] is None else f"{row['return']:.0f}"
+        total += "" if row["reached"] else ", not reached"
         lines.append(f"| {row['method'].upper()} | {row['seed']} | {row['steps']} | {row['seconds']:.0f} | {total} |")
     return f"{CARTPOLE}\n" + "\n".join(lines)
 

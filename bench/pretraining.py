@@ -10,7 +10,6 @@ trained again, unless another training goes on from it.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,12 +26,11 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
 from bench.ants_page import WAYS
 from bench.baselines import ALGORITHMS, FOREVER, PPO_SETTINGS, Clock, Deterministic
-from bench.report import kept_rows
 from bench.timing import machine
+from bench.trainings import Trainings
 from examples.rl.transfer import here, in_mujoco
 from sim.envs import make
 from sim.envs.adapters.stable_baselines3 import StableBaselines3VecEnv
-from sim.output import write_text
 
 TASK = "Ant"
 LAW: dict[str, Any] = {"law": "mujoco"}
@@ -47,19 +45,12 @@ def main() -> None:
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)
-    record = kept_rows(options.json)
-    done = {key_of(row) for row in record["rows"]}
+    trainings = Trainings(options.json, key_of=lambda row: (row["way"], row["seed"], row["minutes"]))
     for seed in range(options.seeds):
         for ways in ((WAYS[0], WAYS[3]), WAYS[1:3]):
-            if not all((way, seed, options.minutes) in done for way in ways):
+            if not all((way, seed, options.minutes) in trainings for way in ways):
                 for row in measure(ways, seed, options.minutes):
-                    record["rows"] = [old for old in record["rows"] if key_of(old) != key_of(row)] + [row]
-                    write_text(options.json, json.dumps(record, indent=1) + "\n")
-
-
-def key_of(row: dict[str, Any]) -> tuple[str, int, float]:
-    """What tells a training from all others."""
-    return (row["way"], row["seed"], row["minutes"])
+                    trainings.add(row)
 
 
 def measure(ways: Sequence[str], seed: int, minutes: float) -> Iterator[dict[str, Any]]:

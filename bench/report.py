@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.timing import machine
 from sim.output import write_text
 
 
@@ -43,15 +42,6 @@ class Record:
     cores: int = 1
     steps: int | None = None
     note: str = ""
-
-
-def kept_rows(path: Path) -> dict[str, Any]:
-    """The record of an earlier run at this path, to which rows are added, or a new one of this machine without rows.
-
-    Its folder is made.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return json.loads(path.read_text()) if path.is_file() else {"machine": machine(), "rows": []}
 
 
 # Load average above which the machine is doing, or has just done, other work.

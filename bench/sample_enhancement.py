@@ -7,7 +7,6 @@ All train for the same time of the processor, on one thread. What the file alrea
 """
 
 import argparse
-import json
 import math
 import time
 from dataclasses import dataclass, field
@@ -19,13 +18,12 @@ import warp as wp
 from tqdm import tqdm
 
 from bench.curves import thinned
-from bench.report import kept_rows
 from bench.timing import machine
+from bench.trainings import Trainings
 from examples.resume import Progress
 from examples.rl import sac
 from examples.rl.training import evaluate, train
 from sim.envs import make
-from sim.output import write_text
 
 TASK, ENVS, POINTS = "AntPaper", 16, 12
 # Wider networks than a pendulum needs, and a discount, since episodes are ten times as long.
@@ -63,12 +61,10 @@ def main() -> None:
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     torch.set_num_threads(1)
-    record = kept_rows(options.json)
-    done = {(row["variant"], row["seed"], row["minutes"]) for row in record["rows"]}
+    trainings = Trainings(options.json, key_of=lambda row: (row["variant"], row["seed"], row["minutes"]))
     wanted = [(variant, seed) for seed in range(options.seeds) for variant in VARIANTS]
-    for variant, seed in tqdm([each for each in wanted if (each[0].name, each[1], options.minutes) not in done]):
-        record["rows"].append(measure(variant, seed, options.minutes))
-        write_text(options.json, json.dumps(record, indent=1) + "\n")
+    for variant, seed in tqdm([each for each in wanted if (each[0].name, each[1], options.minutes) not in trainings]):
+        trainings.add(measure(variant, seed, options.minutes))
 
 
 def measure(variant: Variant, seed: int, minutes: float) -> dict[str, Any]:

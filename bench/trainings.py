@@ -1,0 +1,40 @@
+"""A record of trainings, to which a run adds those that it doesn't have yet."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.timing import machine
+from sim.output import write_text
+
+Row = dict[str, Any]
+
+
+class Trainings:
+    """The rows of a file, which is written after each training.
+
+    Args:
+        path: of the file; its folder is made. Rows that it has are kept.
+        key_of: what tells a row from all others.
+        order: what rows are sorted by; None leaves new ones at the end.
+    """
+
+    def __init__(self, path: Path, key_of: Callable[[Row], Any], order: Callable[[Row], Any] | None = None):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._key_of, self._order = path, key_of, order
+        self._record: dict[str, Any] = {"machine": machine(), "rows": []}
+        if path.is_file():
+            self._record = json.loads(path.read_text())
+
+    def __contains__(self, key: object) -> bool:
+        return any(self._key_of(row) == key for row in self._record["rows"])
+
+    def add(self, row: Row) -> None:
+        """Add a row, in the place of one with the same key, and write the file."""
+        key = self._key_of(row)
+        rows: list[Row] = [old for old in self._record["rows"] if self._key_of(old) != key] + [row]
+        if self._order is not None:
+            rows.sort(key=self._order)
+        self._record["rows"] = rows
+        write_text(self._path, json.dumps(self._record, indent=1) + "\n")
