@@ -8,6 +8,7 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 import sim
+from tests.contact.test_gradients import box
 
 H, BOXES, STEPS = 1.0 / 240.0, 24, 160  # until the heap presses on itself in many places
 WARM, COLD = sim.ContactOptions(warm_start=True), sim.ContactOptions()
@@ -71,26 +72,53 @@ def test_each_stored_state_leads_to_the_next_one_bit_for_bit(settled):
         np.testing.assert_array_equal(state.impulses.value.numpy(), impulses[number + 1])
 
 
-def test_gradients_of_motion_and_impulses(settled):
-    """Of three steps, in directions of q and qd, against central differences; nothing flows to the first impulses."""
-    model = heap()
-    simulator = sim.Simulator(model, H, 1, "cpu", sim.ContactOptions(warm_start=True, tolerance=0.0), threads=1)
+def check_gradient(simulator: sim.Simulator, start: sim.State, steps: int) -> None:
+    """Of velocities and impulses after some steps in directions of qd, against central differences.
+
+    Nothing flows to the first impulses: the solution doesn't depend on them.
+    """
     rng = np.random.default_rng(5)
-    trajectory = simulator.rollout(settled, steps=3)
-    weights = rng.normal(size=(1, model.nv))
+    trajectory = simulator.rollout(start, steps=steps)
+    weights = rng.normal(size=trajectory.qd.numpy().shape[1:])
     pushes = rng.normal(size=trajectory.impulses.value.numpy().shape[1:])
     found = trajectory.backward(None, weights, impulse_grad=pushes)
     assert not found.impulses.numpy().any()
+    assert np.abs(trajectory.impulses.value.numpy()[-1]).max() > 1e-3
 
     def loss(qd: np.ndarray) -> float:
-        start = sim.State(settled.q, wp.array(qd, dtype=wp.float64, device="cpu"), settled.impulses)
-        end = simulator.rollout(start, steps=3)
-        keys = end.impulses.key.numpy()[-1]
-        np.testing.assert_array_equal(keys, trajectory.impulses.key.numpy()[-1])
+        moved = sim.State(start.q, wp.array(qd, dtype=wp.float64, device="cpu"), start.impulses)
+        end = simulator.rollout(moved, steps=steps)
+        np.testing.assert_array_equal(end.impulses.key.numpy()[-1], trajectory.impulses.key.numpy()[-1])
         return float((end.qd.numpy()[-1] * weights).sum() + (end.impulses.value.numpy()[-1] * pushes).sum())
 
+    qd, size = start.qd.numpy(), 1e-7
     for _ in range(4):
-        way = rng.normal(size=(1, model.nv))
-        size = 1e-7
-        difference = (loss(settled.qd.numpy() + size * way) - loss(settled.qd.numpy() - size * way)) / (2.0 * size)
+        way = rng.normal(size=qd.shape)
+        difference = (loss(qd + size * way) - loss(qd - size * way)) / (2.0 * size)
         np.testing.assert_allclose((found.qd.numpy() * way).sum(), difference, rtol=1e-4)
+
+
+def test_gradients_in_a_heap(settled):
+    check_gradient(sim.Simulator(heap(), H, 1, "cpu", WARM, threads=1), settled, 3)
+
+
+def test_gradients_of_a_sliding_box():
+    """A small world, which is solved beside others and begins without the impulses."""
+    simulator = sim.Simulator(box(), H, 1, "cpu", WARM)
+    start = simulator.rollout(simulator.state(box().q0, [2.0, 0.7, 0.0, 0.0, 0.0, 0.4]), steps=3).final_state
+    check_gradient(simulator, start, 3)
+
+
+def test_worlds_of_all_shards():
+    """Each of four worlds goes on with its own impulses, bit for bit as if it were alone."""
+    model, rng = heap(), np.random.default_rng(1)
+    qd = 0.3 * rng.normal(size=(4, model.nv))
+    many = sim.Simulator(model, H, 4, "cpu", WARM, threads=2)
+    found = many.rollout(many.state(model.q0, qd), steps=60)
+    for world in range(4):
+        alone = sim.Simulator(model, H, 1, "cpu", WARM, threads=1)
+        expected = alone.rollout(alone.state(model.q0, qd[world]), steps=60)
+        for name in ("qd", "impulses"):
+            one, other = (getattr(each, name) for each in (found, expected))
+            one, other = (one.value, other.value) if name == "impulses" else (one, other)
+            np.testing.assert_array_equal(one.numpy()[:, world], other.numpy()[:, 0])
