@@ -12,6 +12,7 @@ used, so that what is read must have been written. Indices are compared with the
 The order is written into the loop that Warp generates around a kernel; what is compiled has a cache of its own.
 """
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,8 @@ import pytest
 import warp as wp
 from warp._src import codegen  # Warp has no public name for its templates
 
-import sim.arrays.device_model
-import sim.simulation.stepping.workspace
 import sim.simulation.worlds
+from bench.traffic import as_on_a_gpu
 from sim.simulation.stepping.shard import Shard
 from warp_kernels.solver.newton.group.structs import MOST_DOFS
 
@@ -61,10 +61,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     order = config.getoption("--rehearse")
     if order is not None:
-        patch = pytest.MonkeyPatch()
-        config.add_cleanup(patch.undo)
+        patches = contextlib.ExitStack()
+        config.add_cleanup(patches.close)
+        patches.enter_context(as_on_a_gpu())
+        patch = patches.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(sim.simulation.worlds, "MAX_SHARDS", 1)
         reorder_threads(patch, order)
-        use_shapes_of_a_gpu(patch)
         poison_working_memory(patch)
 
 
@@ -86,14 +88,6 @@ def reorder_threads(patch: pytest.MonkeyPatch, order: str) -> None:
     folder = Path(str(wp.config.kernel_cache_dir)) / order
     folder.mkdir(exist_ok=True)
     patch.setattr(wp.config, "kernel_cache_dir", str(folder))
-
-
-def use_shapes_of_a_gpu(patch: pytest.MonkeyPatch) -> None:
-    """Launch as on CUDA."""
-    patch.setattr(sim.simulation.stepping.workspace, "threads_of_world", lambda device, most: most)
-    patch.setattr(sim.simulation.stepping.workspace, "loops_over_contacts", lambda device: False)
-    patch.setattr(sim.simulation.worlds, "MAX_SHARDS", 1)
-    patch.setattr(sim.arrays.device_model, "LANES", 1)
 
 
 def poison_working_memory(patch: pytest.MonkeyPatch) -> None:
