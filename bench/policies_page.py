@@ -34,9 +34,9 @@ ENHANCED = """\
 Policy enhancement itself (`examples/rl/sac.py`): soft actor-critic without gradients through the simulator; with the
 derivatives of each step stored beside it, as in the paper; and with the policy's own actions simulated. Each trains for
 the same time on one core, of which the derivatives take their part, so that the enhanced policies have seen fewer
-steps. With one link all of five seeds come within a tenth of the best return, 0.5. With two, derivatives are a little
-ahead of the same seeds without, and simulated actions, which take the most time, behind. With three links both come
-nearer to the best return, 4.5, than training without, of which there is one seed each.
+steps. With one link all of five seeds come within a tenth of the best return, 0.5. With two, derivatives are on average
+a little ahead of training without them, and simulated actions, which take the most time, behind. With three links both
+come nearer to the best return, 4.5, than training without; there each has one seed.
 """
 OTHERS = """\
 Cart-pole and gymnasium's robots by short-horizon actor-critic (SHAC, `examples/rl/shac.py`) and, in the same
