@@ -32,8 +32,8 @@ BOXES = 50
 STEPS = 480
 TURN = 20  # steps of one engine before the next one's
 ROBOTS, WORLDS, ROBOT_STEPS, ROUNDS = 10, 16, 20, 9
-SOLVERS = ("newton", "pgs")
-OF_HEAPS = {
+SOLVERS = ("newton", "pgs")  # of robots, which have no need of a warm start
+CONTACTS = {
     "newton": sim.ContactOptions(),
     "newton_warm": sim.ContactOptions(warm_start=True),
     "pgs": sim.ContactOptions(solver="pgs"),
@@ -65,18 +65,18 @@ def measure_heap(seed: int) -> dict[str, float]:
     q = scene.q0.reshape(-1, 7).copy()
     q[:, 3:] = Rotation.from_rotvec(2.0 * rng.normal(size=(BOXES, 3))).as_quat()
     qd = 0.1 * rng.normal(size=scene.model.nv)
-    found = dict.fromkeys((*OF_HEAPS, "mujoco"), 0.0)
+    found = dict.fromkeys((*CONTACTS, "mujoco"), 0.0)
     systems: dict[str, list[int]] = {"newton": [], "newton_warm": []}
     residuals = []
     simulators = {
-        name: sim.Simulator(scene.model, DT, 1, "cpu", contact, threads=1) for name, contact in OF_HEAPS.items()
+        name: sim.Simulator(scene.model, DT, 1, "cpu", contact, threads=1) for name, contact in CONTACTS.items()
     }
     states = {name: each.state(q.reshape(-1), qd) for name, each in simulators.items()}
-    for name in OF_HEAPS:
+    for name in CONTACTS:
         simulators[name].step(states[name])
     peer = heap_in_mujoco(scene.model, q.reshape(-1), qd)
     for _ in range(STEPS // TURN):
-        for name in OF_HEAPS:
+        for name in CONTACTS:
             for _ in range(TURN):
                 start = time.process_time()
                 states[name] = simulators[name].step(states[name])
@@ -104,8 +104,7 @@ def measure_quadrupeds() -> dict[str, float]:
     """Microseconds of a step of a world of ten quadrupeds, and of its way back: the fastest of several turns."""
     calls: dict[str, Callable[[], object]] = {}
     for name in SOLVERS:
-        contact = sim.ContactOptions(solver=name)
-        case = standing(WORLDS, device="cpu", dtype="float32", cores=1, contact=contact, robots=ROBOTS)
+        case = standing(WORLDS, device="cpu", dtype="float32", cores=1, contact=CONTACTS[name], robots=ROBOTS)
         tau = case.control(ROBOT_STEPS)
         trajectory = case.simulator.rollout(case.state, tau)
         case.check_contacts()

@@ -118,7 +118,5 @@ def test_worlds_of_all_shards():
     for world in range(4):
         alone = sim.Simulator(model, H, 1, "cpu", WARM, threads=1)
         expected = alone.rollout(alone.state(model.q0, qd[world]), steps=60)
-        for name in ("qd", "impulses"):
-            one, other = (getattr(each, name) for each in (found, expected))
-            one, other = (one.value, other.value) if name == "impulses" else (one, other)
+        for one, other in ((found.qd, expected.qd), (found.impulses.value, expected.impulses.value)):
             np.testing.assert_array_equal(one.numpy()[:, world], other.numpy()[:, 0])
