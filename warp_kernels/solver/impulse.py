@@ -61,7 +61,10 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(nv):
             response[k, world] = scalar(0.0)
         for constraint in range(constraints.count[world]):
-            products.add_push(constraint, impulse[constraint, world], world, paths, constraints, row, response)
+            push = impulse[constraint, world]
+            # Most of what comes near in a heap never touches. What isn't a number is pushed on.
+            if wp.dot(push, push) != scalar(0.0):
+                products.add_push(constraint, push, world, paths, constraints, row, response)
         if constraints.count[world] > 0:
             products.solve_pushes(world, paths, factor_l, factor_d, response)
         for k in range(nv):
@@ -83,7 +86,10 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(paths.dof_depth.shape[0]):
             response[k, world] = scalar(0.0)
         for constraint in range(constraints.count[world]):
-            products.add_push(constraint, impulse[constraint, world], world, paths, constraints, row, response)
+            push = impulse[constraint, world]
+            # Most of what comes near in a heap never touches. What isn't a number is pushed on.
+            if wp.dot(push, push) != scalar(0.0):
+                products.add_push(constraint, push, world, paths, constraints, row, response)
 
     @wp.kernel(module=push_module, enable_backward=False)
     def push_weights(

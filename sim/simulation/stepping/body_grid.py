@@ -108,7 +108,7 @@ class GridCollision(CollisionModel):
             friction=own.pair_friction,
             near=own.all_near(num_worlds),
         )
-        buckets = 1 << max(2 * members - 1, 1).bit_length()
+        buckets = 1 << max(8 * members - 1, 1).bit_length()
         own.cells = fill(
             self._structs.Cells,
             head=wp.zeros((buckets, num_worlds), dtype=wp.int32, device=self._device),
