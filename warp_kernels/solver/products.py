@@ -50,7 +50,7 @@ def _along_path(scalar: Any, each: str, before: str = "", after: str = "") -> st
 @functools.cache
 def product_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of products with rows, for one precision."""
-    vec3 = warp_types(scalar).vec3
+    vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     factor = factor_kernels(scalar)
 
     @wp.func_native(_along_path(scalar, f"total += {_AT} * {_X};", "triple total;", "return total;"))
@@ -94,6 +94,26 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         world: int,
     ):
         """The same, each entry times ``scale``."""
+
+    @wp.func_native(
+        _along_path(
+            scalar,
+            f"total += wp::outer({_AT}, {_AT} * {_X});",
+            "wp::mat_t<3, 3, number> total;",
+            "return total;",
+        )
+    )
+    def path_mobility(
+        row: wp.array2d(dtype=vec3),
+        here: int,
+        ancestor: wp.array(dtype=int),
+        start: int,
+        depth: int,
+        tail: int,
+        x: wp.array2d(dtype=scalar),
+        world: int,
+    ) -> mat33:
+        """The rows of one side times their transpose, with x between them."""
 
     @wp.func
     def row_product(
@@ -184,6 +204,36 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         return entry
 
     @wp.func
+    def own_mobility(
+        constraint: int,
+        world: int,
+        paths: Paths,
+        constraints: Constraints,
+        row: wp.array2d(dtype=vec3),
+        scale: wp.array2d(dtype=scalar),
+    ):
+        """The rows times their transpose, with ``scale`` [dof, world] between them: those of both sides, and where paths are shared, both together."""
+        total = mat33()
+        for side in range(2):
+            tail = constraints.tail[2 * constraint + side, world]
+            if tail >= 0:
+                here = (2 * constraint + side) * paths.max_depth
+                total += path_mobility(
+                    row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, scale, world
+                )
+        a = constraints.tail[2 * constraint, world]
+        b = constraints.tail[2 * constraint + 1, world]
+        if a >= 0 and b >= 0:
+            for d in range(wp.min(paths.dof_depth[a], paths.dof_depth[b]) + 1):
+                k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, a, d)
+                if k != factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, b, d):
+                    break
+                near = row[2 * constraint * paths.max_depth + d, world]
+                far = row[(2 * constraint + 1) * paths.max_depth + d, world]
+                total += (wp.outer(near, far) + wp.outer(far, near)) * scale[k, world]
+        return total
+
+    @wp.func
     def begin_solve(
         world: int,
         paths: Paths,
@@ -232,4 +282,5 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         add_push=add_push,
         add_scaled_push=add_scaled_push,
         whole_entry=whole_entry,
+        own_mobility=own_mobility,
     )

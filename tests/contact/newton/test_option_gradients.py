@@ -59,14 +59,15 @@ def test_deep_overlap():
     check(on_ground(ball(), spin(0.3, 0.1, -0.2), inside=0.03), BOTH, zero=["recovery_time"])
 
 
-@pytest.mark.parametrize("stiffness", [900.0, 4e6])
-def test_compliant_contact(stiffness):
+# Rounding leaves 1e-7 to 3e-6 in the differences in the regularisation of the harder one, as masses 0.1 % apart show.
+@pytest.mark.parametrize(("stiffness", "bound"), [(900.0, 1e-6), (4e6, 5e-6)])
+def test_compliant_contact(stiffness, bound):
     """Softer than the regularisation, which friction alone feels, and harder."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.8, contact_stiffness=stiffness, contact_damping=3.0)
     builder.add_sphere(radius=0.1, mass=0.4, position=(0.0, 0.0, 0.0999), friction=0.8)
     c = case(builder.finalize("float64"), 8, qd=[0.2, 0.1, -0.3, 0.2, 0.1, 0.3], contact=options())
-    check(c, BOTH, zero=["recovery_time"])
+    check(c, BOTH, zero=["recovery_time"], bound=bound)
 
 
 def test_limits():

@@ -52,7 +52,7 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
     ):
         """Whether what a world's residual leaves, or what its last step has changed, is as little as is asked for, or rounding."""
         at_hand = shared.at_hand[n]
-        arrived = shared.square[n] <= s.goal(n, at_hand, epsilon, tolerance, shared)
+        arrived = shared.square[n] <= descent.goal(at_hand, shared.scale[n], epsilon, tolerance)
         if stepped:
             arrived = arrived or shared.along[lanes + n] <= rounding_square * at_hand
         return arrived

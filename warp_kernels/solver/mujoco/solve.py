@@ -35,7 +35,6 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     t = warp_types(scalar)
     vec2 = t.vec2
     f, descent = residual_functions(scalar, cone), descent_functions(scalar, cone)
-    precision, sums = descent.precision, descent.sums
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"mujoco.{cone}", scalar)
@@ -101,18 +100,18 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         if count == 0:
             return
         nv = paths.dof_depth.shape[0]
-        scale = descent.look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
+        scale = descent.look_back(
+            0, nv, dt, qd, qdd, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, problem.inverse_mass,
+            iterate.step, world,
+        )  # fmt: skip
         square = descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
         if square == zero or not wp.isfinite(square):
             return
         # R as a share of the inverse mass decides what rounding of the values makes of the impulses.
         epsilon = scalar(STIFFEST)
-        relative = wp.max(tolerance, precision)
-        asked = relative * relative * scale
-        rounding = sums * precision / epsilon
         at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
-        if square <= asked + rounding * rounding * at_hand:
+        if square <= descent.goal(at_hand, scale, epsilon, tolerance):
             return
         solved = int(0)
         converged = bool(False)
@@ -125,7 +124,7 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
             square = f.find_residual(world, count, nv, HELD, paths, constraints, problem, iterate)
             solved += 1
             at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
-            converged = square <= asked + rounding * rounding * at_hand
+            converged = square <= descent.goal(at_hand, scale, epsilon, tolerance)
             # What is left is rounding.
             converged = converged or descent.step_square(world, nv, problem, iterate) <= rounding_square * at_hand
         residual[world] = descent.velocity_left(world, nv, system, iterate)

@@ -11,7 +11,6 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.products import product_functions
@@ -25,28 +24,12 @@ from warp_kernels.types import CONTACT, kernel_module, warp_types
 def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels for one precision, whose threads share the constraints of a world; for models in which something may bounce."""
     vec3 = warp_types(scalar).vec3
-    factor, products = factor_kernels(scalar), product_functions(scalar)
+    products = product_functions(scalar)
     common = row_functions(scalar)
     laws, immovable = law_functions(scalar, "cone"), immovable_functions(scalar)
     Problem, Bounces = newton_structs(scalar).Problem, solver_structs(scalar).Bounces
     module = kernel_module("newton_bounces", scalar)
     zero, one = scalar(0.0), scalar(1.0)
-
-    @wp.func
-    def own_inverse_mass(constraint: int, world: int, paths: Paths, constraints: Constraints, problem: Problem):
-        """A of the first row."""
-        total = zero
-        for side in range(2):
-            here = 2 * constraint + side
-            tail = constraints.tail[here, world]
-            if tail >= 0:
-                for d in range(paths.dof_depth[tail] + 1):
-                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                    whole = products.whole_entry(constraint, side, d, world, paths, constraints, problem.row)
-                    total += (
-                        problem.row[here * paths.max_depth + d, world][0] * whole[0] * problem.inverse_mass[k, world]
-                    )
-        return total
 
     @wp.kernel(module=module, enable_backward=False)
     def harden_bounces(
@@ -66,8 +49,8 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
             share = zero
             if constraints.kind[i, world] == CONTACT:
                 if bounces.free[i, world] != zero:
-                    own = own_inverse_mass(i, world, paths, constraints, problem)
-                    share = one / (problem.grip[i, world][0] * own)
+                    own = products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
+                    share = one / (problem.grip[i, world][0] * own[0, 0])
                     value = problem.rhs[i, world]
                     problem.rhs[i, world] = vec3(value[0] * (one + share), value[1], value[2])
             hardening[i, world] = share

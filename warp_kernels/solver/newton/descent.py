@@ -15,6 +15,35 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import CONTACT, TORSION
 
+# Warp's own access to an array looks at the sign of every index, which takes longer than the products.
+_LOOK_BACK = """
+    using number = wp::{scalar};
+    using bytes = wp::int64;
+    const char* velocities = reinterpret_cast<const char*>(qd.data) + world * bytes(qd.strides[0]);
+    const char* accelerations = reinterpret_cast<const char*>(qdd.data) + world * bytes(qdd.strides[0]);
+    const char* entries = reinterpret_cast<const char*>(factor_l.data) + world * bytes(factor_l.strides[1]);
+    const char* inverses = reinterpret_cast<const char*>(inverse_mass.data) + world * bytes(inverse_mass.strides[1]);
+    char* steps = reinterpret_cast<char*>(step.data) + world * bytes(step.strides[1]);
+    const int* depths = reinterpret_cast<const int*>(dof_depth.data);
+    const int* starts = reinterpret_cast<const int*>(dof_row_start.data);
+    const auto at = [](const char* start, int k, bytes stride) {{ return *reinterpret_cast<const number*>(start + k * stride); }};
+    number total = 0;
+    for (int k = begin; k < end; ++k) {{
+        number change = at(accelerations, k, qdd.strides[1]);
+        number size = wp::abs(at(velocities, k, qd.strides[1])) + dt * wp::abs(change);
+        const int* above = reinterpret_cast<const int*>(ancestor.data) + starts[k];
+        for (int d = 0; d < depths[k]; ++d) {{
+            const number factor = at(entries, starts[k] + d, factor_l.strides[0]);
+            const number other = at(accelerations, above[d], qdd.strides[1]);
+            change += factor * other;
+            size += wp::abs(factor) * (wp::abs(at(velocities, above[d], qd.strides[1])) + dt * wp::abs(other));
+        }}
+        *reinterpret_cast<number*>(steps + k * bytes(step.strides[0])) = -dt * change;
+        total += size * size / at(inverses, k, inverse_mass.strides[0]);
+    }}
+    return total;
+"""
+
 # A step of the line search must leave less than this of the slope.
 SLOPE = 0.1
 # What sums over some tens of contacts make of one rounding. In float64 less of it, for gradients beside differences.
@@ -173,35 +202,25 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
             grows += push * iterate.step[k, world]
         return convex_length(world, count, begins, grows, constraints, problem, iterate)
 
-    @wp.func
+    @wp.func_native(_LOOK_BACK.format(scalar=scalar.__name__))
     def look_back(
-        world: int,
-        nv: int,
+        begin: int,
+        end: int,
         dt: scalar,
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
+        dof_depth: wp.array(dtype=int),
+        dof_row_start: wp.array(dtype=int),
+        ancestor: wp.array(dtype=int),
         factor_l: wp.array2d(dtype=scalar),
-        paths: Paths,
-        problem: Problem,
-        iterate: Iterate,
-    ):
-        """Set the step to the z that keeps the velocity before the step of time.
+        inverse_mass: wp.array2d(dtype=scalar),
+        step: wp.array2d(dtype=scalar),
+        world: int,
+    ) -> scalar:
+        """Set the step of some degrees of freedom to the z that keeps the velocity before the step of time.
 
         Returns what rounding scales with: twice the kinetic energy of that velocity and of its change without impulses.
         """
-        total = zero
-        for n in range(nv):
-            k = parts.dof_of(n, world, iterate)
-            change = qdd[world, k]
-            size = wp.abs(qd[world, k]) + dt * wp.abs(change)
-            for d in range(paths.dof_depth[k]):
-                at = paths.dof_row_start[k] + d
-                j = paths.ancestor[at]
-                change += factor_l[at, world] * qdd[world, j]
-                size += wp.abs(factor_l[at, world]) * (wp.abs(qd[world, j]) + dt * wp.abs(qdd[world, j]))
-            iterate.step[k, world] = -dt * change
-            total += size * size / problem.inverse_mass[k, world]
-        return total
 
     @wp.func
     def square_at_hand(
@@ -227,6 +246,16 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
                     square += size[1] * size[1]
             total += square * problem.grip[i, world][1] * shares[1]
         return epsilon * total
+
+    @wp.func
+    def goal(at_hand: scalar, scale: scalar, epsilon: scalar, tolerance: scalar):
+        """The square of a residual that is no more than is asked for, or than rounding.
+
+        at_hand: see :func:`square_at_hand`; scale: see :func:`look_back`; epsilon: the regularisation.
+        """
+        relative = wp.max(tolerance, precision)
+        rounding = sums * precision / epsilon
+        return relative * relative * scale + rounding * rounding * at_hand
 
     @wp.func
     def pushes(world: int, count: int, iterate: Iterate):
@@ -287,5 +316,6 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         look_back=look_back,
         pushes=pushes,
         square_at_hand=square_at_hand,
+        goal=goal,
         begin=begin,
     )

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
@@ -69,7 +68,6 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
     f = residual_functions(scalar, friction, divided=divided)
     descent = descent_functions(scalar, friction, divided)
     sweeps = sweep_functions(scalar, friction, divided)
-    precision, sums = descent.precision, descent.sums
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     zero, one = scalar(0.0), scalar(1.0)
@@ -154,11 +152,8 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
         square = scalar(first_square)
         if square == zero or not wp.isfinite(square):
             return zero, int(0)
-        relative = wp.max(tolerance, precision)
-        asked = relative * relative * scale
-        rounding = sums * precision / epsilon
         at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
-        if square <= asked + rounding * rounding * at_hand:
+        if square <= descent.goal(at_hand, scale, epsilon, tolerance):
             return zero, int(0)
         solved = int(0)
         failures = int(0)
@@ -192,7 +187,7 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
                 world, count, nv, mode, found, enough, square, paths, constraints, problem, iterate
             )
             at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
-            goal = asked + rounding * rounding * at_hand
+            goal = descent.goal(at_hand, scale, epsilon, tolerance)
             if mode == SWEPT and failures < PASSES and square > scalar(NEAR) * at_hand:
                 outcome = int(FAR)
             if outcome == MOVED:
@@ -223,7 +218,6 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     vec2, vec3 = t.vec2, t.vec3
     f = solution_functions(scalar, friction)
     laws, products = law_functions(scalar, friction), product_functions(scalar)
-    factor = factor_kernels(scalar)
     common, immovable = row_functions(scalar), immovable_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
@@ -254,16 +248,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         """
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
-            total = zero
-            for side in range(2):
-                here = 2 * i + side
-                tail = constraints.tail[here, world]
-                if tail >= 0:
-                    for d in range(paths.dof_depth[tail] + 1):
-                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                        entry = row[here * paths.max_depth + d, world]
-                        whole = products.whole_entry(i, side, d, world, paths, constraints, row)
-                        total += wp.dot(entry, whole) * factor_d[k, world]
+            total = wp.trace(products.own_mobility(i, world, paths, constraints, row, factor_d))
             kind = constraints.kind[i, world]
             epsilon = common.value_of(regularisation, world, 0)
             least = epsilon * immovable.least_mobility(i, world, least_inverse_mass, constraints)
@@ -317,7 +302,10 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         if count == 0:
             return
         nv = paths.dof_depth.shape[0]
-        scale = f.descent.look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
+        scale = f.descent.look_back(
+            0, nv, dt, qd, qdd, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, problem.inverse_mass,
+            iterate.step, world,
+        )  # fmt: skip
         square = f.descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
         left, solved = f.solve(
             world,

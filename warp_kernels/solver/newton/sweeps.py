@@ -13,7 +13,6 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.newton.islands.parts import part_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.products import product_functions
@@ -62,7 +61,6 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
     f = friction_projection_functions(scalar, friction)
-    factor = factor_kernels(scalar)
     products = product_functions(scalar)
     parts = part_functions(scalar, divided)
     structs = newton_structs(scalar)
@@ -111,16 +109,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
                 iterate.swept[i, world] = problem.start[i, world]
             soft = softness(problem.grip[i, world])
             own = wp.diag(vec3(soft[0], soft[1], soft[1]))
-            for side in range(2):
-                here = 2 * i + side
-                tail = constraints.tail[here, world]
-                if tail < 0:
-                    continue
-                for d in range(paths.dof_depth[tail] + 1):
-                    k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                    near = problem.row[here * paths.max_depth + d, world]
-                    far = products.whole_entry(i, side, d, world, paths, constraints, problem.row)
-                    own += wp.outer(near, far) * problem.inverse_mass[k, world]
+            own += products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
             iterate.own[i, world] = own
             iterate.softness[i, world] = soft
             iterate.step_length[i, world] = f.step_lengths(own)

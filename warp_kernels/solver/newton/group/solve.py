@@ -95,7 +95,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         """What becomes of a world after its step. Returns its stage; where it is to be swept, its ``number`` says how often."""
         at_hand = descent.square_at_hand(world, constraints.count[world], epsilon, constraints, problem, iterate)
         square = shared.square[n]
-        aim = s.goal(n, at_hand, epsilon, tolerance, shared)
+        aim = descent.goal(at_hand, shared.scale[n], epsilon, tolerance)
         moved = shared.moves[n] == 1 and square < scalar(ENOUGH) * shared.left[n]
         if shared.mode[n] == SWEPT:
             moved = shared.failures[n] >= PASSES or not square > scalar(NEAR) * at_hand
@@ -164,7 +164,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
             # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
             if count > 0 and square != zero and wp.isfinite(square):
                 at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
-                if square > s.goal(n, at_hand, epsilon, tolerance, shared):
+                if square > descent.goal(at_hand, shared.scale[n], epsilon, tolerance):
                     stage[world] = MOVING
                     moving += 1
         steps = int(0)

@@ -35,7 +35,6 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     Problem, Iterate = structs.Problem, structs.Iterate
     Group = group_structs(scalar).Group
     zero = scalar(0.0)
-    precision, sums = descent.precision, descent.sums
     by_mujoco = friction in CONES.values()
     side = mujoco_group_law_functions(scalar, friction, lanes)
 
@@ -262,13 +261,6 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             if stage[group * lanes + n] == MOVING:
                 stage[group * lanes + n] = LEFT
 
-    @wp.func
-    def goal(n: int, at_hand: scalar, epsilon: scalar, tolerance: scalar, shared: Group):
-        """The square of a residual that is asked for, or no more than rounding."""
-        relative = wp.max(tolerance, precision)
-        rounding = sums * precision / epsilon
-        return relative * relative * shared.scale[n] + rounding * rounding * at_hand
-
     return SimpleNamespace(
         together=together,
         side=side,
@@ -283,5 +275,4 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         find_steps=find_steps,
         begin_group=begin_group,
         leave_rest=leave_rest,
-        goal=goal,
     )
