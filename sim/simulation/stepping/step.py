@@ -241,7 +241,7 @@ class Step(Workspace):
             self._launch(kernel, groups.num_groups, keeps=int(active_tape() is not None))
         if self.divided:
             islands = newton_island_kernels(self.scalar, self.contact_options.friction)
-            self._launch(islands.newton_islands, self.num_worlds)
+            self._launch(islands.newton_islands, self.num_worlds, keeps=int(active_tape() is not None))
         else:
             self._launch(kernels.newton_solve, self.num_worlds)
 

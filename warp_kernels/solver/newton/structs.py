@@ -98,6 +98,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             connects: 1 for constraints that make their two trees one island [nc, world].
             island: of each tree, by number [num_trees, world].
             changed: 1 for trees whose island is to be solved [num_trees, world].
+            scale: what rounding scales with, of each tree (:func:`warp_kernels.solver.newton.descent.look_back`) [num_trees, world].
             left: velocity that the island of each tree still misses [num_trees, world], m/s or rad/s.
             start: where the constraints, degrees of freedom and trees of each island begin in the lists of :class:`Iterate`, and
                 the ends of the last [3 (num_trees + 1), world].
@@ -106,6 +107,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         connects: wp.array2d(dtype=int)
         island: wp.array2d(dtype=int)
         changed: wp.array2d(dtype=int)
+        scale: wp.array2d(dtype=scalar)
         left: wp.array2d(dtype=scalar)
         start: wp.array2d(dtype=int)
 

@@ -55,7 +55,7 @@ class NewtonArrays:
             structs.Islands,
             connects=worlds_last(parts, wp.int32),
             **{name: worlds_last(trees, wp.int32) for name in ("island", "changed")},
-            left=worlds_last(trees, model.scalar),
+            **{name: worlds_last(trees, model.scalar) for name in ("scale", "left")},
             start=worlds_last(3 * (trees + 1), wp.int32),
         )
         self.system: Any = fill(

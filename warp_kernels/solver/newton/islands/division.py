@@ -12,7 +12,6 @@ from warp_kernels.solver.newton.islands.parts import (
     DOFS,
     FACTORED,
     NUM_TREES,
-    PART_ROWS,
     ROOM,
     ROOM_END,
     TREES,
@@ -36,19 +35,6 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
     structs = newton_structs(scalar)
     Problem, Iterate, Islands, System = structs.Problem, structs.Iterate, structs.Islands, structs.System
     zero = scalar(0.0)
-
-    @wp.func
-    def whole_world(world: int, count: int, nv: int, num_trees: int, iterate: Iterate):
-        """Let the part that is worked on be the whole world."""
-        for i in range(count):
-            iterate.part_constraint[i, world] = i
-        for k in range(nv):
-            iterate.part_dof[k, world] = k
-        for tree in range(num_trees):
-            iterate.part_tree[tree, world] = tree
-        for row in range(wp.static(PART_ROWS)):
-            iterate.part[row, world] = 0
-        iterate.part[NUM_TREES, world] = num_trees
 
     @wp.func
     def may_connect(kind: int, impulse: vec3):
@@ -187,6 +173,14 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return count, islands.start[following + DOFS, world] - iterate.part[DOFS, world]
 
     @wp.func
+    def scale_of(world: int, iterate: Iterate, islands: Islands):
+        """What rounding scales with in the island that is worked on."""
+        total = zero
+        for n in range(iterate.part[NUM_TREES, world]):
+            total += islands.scale[f.parts.tree_of(n, world, iterate), world]
+        return total
+
+    @wp.func
     def pushes_between(
         constraint: int, world: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
@@ -245,33 +239,18 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         iterate.part[FACTORED, world] = int(turn == 0)
 
     @wp.func
-    def note(
-        world: int,
-        nv: int,
-        left: scalar,
-        pushes: bool,
-        solved: int,
-        problem: Problem,
-        iterate: Iterate,
-        islands: Islands,
-        system: System,
-    ):
-        """The island that is worked on is solved, by as many systems; keep what is left of it, and factors that are right for it."""
-        if solved == 0:
-            if pushes:
-                iterate.part[FACTORED, world] = 0
-            else:
-                f.linear.keep_masses(world, nv, problem.inverse_mass, iterate, system)
+    def note(world: int, left: scalar, iterate: Iterate, islands: Islands):
+        """The island that is worked on is solved; keep what is left of it."""
         for n in range(iterate.part[NUM_TREES, world]):
             tree = f.parts.tree_of(n, world, iterate)
             islands.changed[tree, world] = 0
             islands.left[tree, world] = left
 
     return SimpleNamespace(
-        whole_world=whole_world,
         connect=connect,
         divide=divide,
         go_to=go_to,
+        scale_of=scale_of,
         join_islands=join_islands,
         begin_turn=begin_turn,
         note=note,

@@ -11,7 +11,10 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.islands.division import division_functions
+from warp_kernels.solver.newton.islands.parts import FACTORED
+from warp_kernels.solver.newton.islands.single import single_functions
 from warp_kernels.solver.newton.residual import COUPLED
 from warp_kernels.solver.newton.solve import AFAR, TANGLE, solution_functions
 from warp_kernels.solver.newton.structs import newton_structs
@@ -32,6 +35,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
     """The solver for one precision and friction model, one thread per world."""
     solution = solution_functions(scalar, friction, divided=True)
     descent, residuals = solution.descent, solution.residual
+    whole, single = descent_functions(scalar, friction), single_functions(scalar, friction)
     division = division_functions(scalar, friction)
     common = row_functions(scalar)
     structs = newton_structs(scalar)
@@ -41,6 +45,63 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
 
+    # Inline: a call copies the descriptions of all arrays, which takes as long as to solve a small island.
+    @wp.func(inline=True)
+    def solve_island(
+        world: int,
+        count: int,
+        nv: int,
+        scale: scalar,
+        first_square: scalar,
+        iterations: int,
+        tolerance: scalar,
+        epsilon: scalar,
+        paths: Paths,
+        trees: TreeDofs,
+        constraints: Constraints,
+        couplings: Couplings,
+        problem: Problem,
+        system: System,
+        iterate: Iterate,
+    ):
+        """As :func:`warp_kernels.solver.newton.solve.solve`."""
+        square = scalar(first_square)
+        if count == 1 and square > zero and wp.isfinite(square):
+            left, steps = single.solve(world, nv, scale, tolerance, epsilon, paths, constraints, problem, iterate)
+            if steps > 0:
+                return left, steps
+            square = residuals.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
+        left, solved = solution.solve(
+            world, count, nv, scale, square, iterations, tolerance, epsilon, paths, trees, constraints, couplings,
+            problem, system, iterate,
+        )  # fmt: skip
+        return left, solved
+
+    @wp.func
+    def keep_factors(
+        world: int,
+        count: int,
+        nv: int,
+        solved: int,
+        trees: TreeDofs,
+        paths: Paths,
+        constraints: Constraints,
+        couplings: Couplings,
+        problem: Problem,
+        iterate: Iterate,
+        system: System,
+    ):
+        """Let ``system`` hold the factors of an island that was solved without, or say that it doesn't."""
+        if solved == 0 and descent.pushes(world, count, iterate):
+            iterate.part[FACTORED, world] = 0
+        elif solved == 0:
+            residuals.linear.keep_masses(world, nv, problem.inverse_mass, iterate, system)
+        elif count == 1:
+            symmetric = residuals.assemble(
+                world, count, nv, COUPLED, trees, paths, constraints, couplings, problem, iterate, system
+            )
+            residuals.linear.factorise(world, residuals.parts.first_place(world, iterate), nv, symmetric, system)
+
     @wp.kernel(module=module, enable_backward=False)
     def newton_islands(
         # Model
@@ -49,6 +110,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         dt: scalar,
         iterations: int,
         tolerance: scalar,
+        keeps: int,
         # Parameters
         regularisation: wp.array2d(dtype=scalar),
         # Data in
@@ -65,9 +127,10 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         residual: wp.array(dtype=scalar),
         sweep_count: wp.array(dtype=int),
     ):
-        """residual: the largest velocity that is still missing, by the pivots of each island's last system [m/s or rad/s].
+        """keeps: 1 if ``system`` is to hold the factors of all islands, for the way back.
 
-        sweep_count: systems solved, of the island that takes the most of each round.
+        residual: the largest velocity that is still missing, by the pivots of each island's last system [m/s or rad/s]. sweep_count:
+        systems solved, of the island that takes the most of each round.
         """
         world = wp.tid()
         count = constraints.count[world]
@@ -76,14 +139,20 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         if count == 0:
             return
         nv = paths.dof_depth.shape[0]
-        division.whole_world(world, count, nv, islands.island.shape[0], iterate)
-        scale = descent.look_back(world, nv, dt, qd, qdd, factor_l, paths, problem, iterate)
-        square = descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
+        scale = zero
+        for tree in range(islands.scale.shape[0]):
+            own_scale = descent.look_back(
+                trees.tree_dof_start[tree], trees.tree_dof_start[tree + 1], dt, qd, qdd, paths.dof_depth,
+                paths.dof_row_start, paths.ancestor, factor_l, problem.inverse_mass, iterate.step, world,
+            )  # fmt: skip
+            islands.scale[tree, world] = own_scale
+            scale += own_scale
+        square = whole.begin(world, count, nv, scale, paths, constraints, problem, iterate)
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
         if square == zero or not wp.isfinite(square):
             return
         epsilon = common.value_of(regularisation, world, 0)
-        at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
+        at_hand = whole.square_at_hand(world, count, epsilon, constraints, problem, iterate)
         far = count > TANGLE and square > scalar(AFAR) * at_hand
         division.connect(world, count, constraints, iterate, islands, system)
         before = int(0)
@@ -97,7 +166,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
             most = int(0)
             for island in range(number - before):
                 own_count, own_nv = division.go_to(island, world, iterate, islands)
-                scale = descent.look_back(world, own_nv, dt, qd, qdd, factor_l, paths, problem, iterate)
+                scale = division.scale_of(world, iterate, islands)
                 # At first the residual is that of the whole world, to which nothing between islands adds.
                 if turn == 0:
                     square = residuals.residual_square(world, own_nv, problem, iterate)
@@ -105,13 +174,16 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
                     square = residuals.find_residual(
                         world, own_count, own_nv, COUPLED, paths, constraints, problem, iterate
                     )
-                left, solved = solution.solve(
+                left, solved = solve_island(
                     world, own_count, own_nv, scale, square, iterations, tolerance, epsilon, paths, trees, constraints,
                     couplings, problem, system, iterate,
                 )  # fmt: skip
                 most = wp.max(most, solved)
-                pushes = solved == 0 and descent.pushes(world, own_count, iterate)
-                division.note(world, own_nv, left, pushes, solved, problem, iterate, islands, system)
+                division.note(world, left, iterate, islands)
+                if keeps == 1:
+                    keep_factors(
+                        world, own_count, own_nv, solved, trees, paths, constraints, couplings, problem, iterate, system
+                    )
             sweep_count[world] = sweep_count[world] + most
             unsolved = division.join_islands(
                 world, before, number, trees, paths, constraints, couplings, problem, iterate, islands

@@ -1,0 +1,116 @@
+"""Newton's method on an island with a single constraint, such as a ball on the ground.
+
+Its impulse is all there is to find: three numbers, to which z = D^-1 row' impulse and the row values r = r* + G impulse answer, with
+G = row D^-1 row'. Where p is what the constraint answers to r and P the slope of that, a step ends at
+
+    (1 - P G) impulse = p + P (r* - r).
+
+That is a step of the whole system (:mod:`warp_kernels.solver.newton.system`), without its order, its outline and its factors, and no large
+numbers cancel: p is homogeneous in r where a contact holds or slides, so that p - P r is rounding there.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.residual import COUPLED, residual_functions
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.types import warp_types
+
+# Steps after which the island is solved like any other. One that holds or slides throughout takes one or two.
+STEPS = 6
+
+
+@functools.cache
+def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
+    """Warp functions for one precision and friction model."""
+    vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
+    f = residual_functions(scalar, friction, divided=True)
+    descent = descent_functions(scalar, friction, divided=True)
+    parts, products = f.parts, f.products
+    structs = newton_structs(scalar)
+    Problem, Iterate = structs.Problem, structs.Iterate
+    zero, singular = scalar(0.0), descent.singular
+    identity = wp.constant(mat33(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0))
+
+    @wp.func
+    def solve_three(matrix: mat33, right: vec3):
+        """The solution by Cramer's rule, and whether the determinant is above rounding."""
+        a, b, c = matrix[0], matrix[1], matrix[2]
+        bc, ca, ab = wp.cross(b, c), wp.cross(c, a), wp.cross(a, b)
+        determinant = wp.dot(a, bc)
+        if not determinant > singular * wp.max(wp.abs(a)) * wp.max(wp.abs(b)) * wp.max(wp.abs(c)):
+            return vec3(), False
+        return (right[0] * bc + right[1] * ca + right[2] * ab) / determinant, True
+
+    @wp.func
+    def next_impulse(
+        i: int, world: int, answer: vec3, mobility: mat33, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        """The impulse at the end of a step from the row values of ``iterate``, and whether there is one."""
+        kind, item = constraints.kind[i, world], constraints.item[i, world]
+        slope, _follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
+        right = answer + slope * (problem.rhs[i, world] - iterate.value[i, world])
+        return solve_three(identity - slope * mobility, right)
+
+    @wp.func
+    def answer_of(i: int, world: int, constraints: Constraints, problem: Problem, iterate: Iterate):
+        """What the constraint answers to the row values of ``iterate``."""
+        kind, item = constraints.kind[i, world], constraints.item[i, world]
+        bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
+        return f.laws.answer(kind, iterate.value[i, world], problem.grip[i, world], bounds)
+
+    @wp.func
+    def find_motion(
+        i: int, world: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
+    ):
+        """Set z to what the impulse does."""
+        for n in range(nv):
+            iterate.z[parts.dof_of(n, world, iterate), world] = zero
+        products.add_scaled_push(
+            i, iterate.impulse[i, world], world, paths, constraints, problem.row, problem.inverse_mass, iterate.z
+        )
+
+    @wp.func
+    def solve(
+        world: int,
+        nv: int,
+        scale: scalar,
+        tolerance: scalar,
+        epsilon: scalar,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+    ):
+        """Solve the island from the row values and impulses of ``iterate``, as :func:`warp_kernels.solver.newton.solve.solve` does.
+
+        Returns the largest velocity of a row that a further step would change [m/s or rad/s], and how many steps there were: none
+        where they didn't lead to the solution. Then row values, impulses and the residual have to be found anew; z is as it was.
+        """
+        i = parts.constraint_of(0, world, iterate)
+        mobility = products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
+        impulse, found = next_impulse(i, world, iterate.impulse[i, world], mobility, constraints, problem, iterate)
+        for step in range(STEPS):
+            if not found:
+                return zero, int(0)
+            iterate.value[i, world] = problem.rhs[i, world] + mobility * impulse
+            answer = answer_of(i, world, constraints, problem, iterate)
+            iterate.impulse[i, world] = answer
+            miss = answer - impulse
+            square = wp.dot(miss, mobility * miss)
+            following, found = next_impulse(i, world, answer, mobility, constraints, problem, iterate)
+            at_hand = descent.square_at_hand(world, 1, epsilon, constraints, problem, iterate)
+            if square <= descent.goal(at_hand, scale, epsilon, tolerance):
+                iterate.impulse[i, world] = impulse
+                find_motion(i, world, nv, paths, constraints, problem, iterate)
+                change = mobility * (following - impulse)
+                return wp.max(wp.abs(change)), step + 1
+            impulse = following
+        return zero, int(0)
+
+    return SimpleNamespace(solve=solve)
