@@ -1,6 +1,7 @@
 """The programs of the pages run, and do what the text says."""
 
 import re
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -208,6 +209,13 @@ def test_every_page_with_a_program_is_run() -> None:
     tests = Path(__file__).read_text(encoding="utf-8") + (ROOT / "tests/test_docs.py").read_text(encoding="utf-8")
     pages = [page.name for page in (ROOT / "docs").glob("*.md") if "```python" in page.read_text(encoding="utf-8")]
     assert [page for page in pages if f'"{page}"' not in tests] == []
+
+
+def test_the_table_of_extras_is_complete() -> None:
+    """But for those that a checkout alone needs."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/start.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(rows) == set(extras) - {"test", "docs", "peers", "bench"}
 
 
 def test_ten_lines_are_those_of_the_readme() -> None:
