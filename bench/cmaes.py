@@ -307,8 +307,10 @@ def counted(runs: list[Run]) -> tuple[str, str]:
         return each, ", ".join(map(taken, runs))
     there = [run for run in runs if run.there is not None]
     counts = [run.episodes[run.there] for run in there if run.there is not None]
-    share = f"{len(there)} of {len(runs)} searches: {min(counts)} to {max(counts)}, median {np.median(counts):g}"
-    if len(there) < len(runs):
+    some = len(there) < len(runs)
+    median = f"median of these {np.median(counts):g}" if some else f"median {np.median(counts):g}"
+    share = f"{len(there)} of {len(runs)} searches: {min(counts)} to {max(counts)}, {median}"
+    if some:
         share += f"; the others not in {max(run.episodes[-1] for run in runs)}"
     return share, f"median {np.median([float(taken(run)) for run in runs]):.1f}"
 

@@ -43,6 +43,14 @@ class Limits:
         seconds: time on the clock [s].
         cpu_seconds: processor time [s].
         memory: memory beyond that of the libraries [bytes].
+
+    Example:
+        >>> from sim.importers.untrusted import Limits, ReadingProcess
+        >>> limits = Limits(seconds=30.0, memory=5e8)
+        >>> with ReadingProcess(limits) as process:
+        ...     model = process.load("scenes/robots/arm.urdf", {"floating_base": True})
+        >>> model.nv
+        15
     """
 
     seconds: float = 120.0
@@ -74,6 +82,13 @@ class ReadingProcess:
 
     Args:
         limits: what reading a file may take.
+
+    Example:
+        >>> from sim.importers.untrusted import Limits, ReadingProcess
+        >>> with ReadingProcess(Limits()) as process:
+        ...     models = [process.load(f"scenes/robots/{name}.urdf", {}) for name in ("arm", "golfer")]
+        >>> [model.num_links for model in models]
+        [9, 3]
     """
 
     def __init__(self, limits: Limits):

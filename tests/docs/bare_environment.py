@@ -35,6 +35,31 @@ from scenes import throw
 
 robot = sim.torch.Robot(throw.ARM_URDF)
 assert robot.forward_kinematics(robot.initial_coordinates(), "hand")[0].shape == (3,)
+
+# A pendulum's damping from its motion, and a torque that holds it up.
+builder = sim.ModelBuilder()
+builder.add_link("bob", mass=1.0, com=(0, 0, -0.5), inertia=(0.02, 0.02, 0.001))
+builder.add_joint("hinge", "continuous", child="bob", axis=(0, 1, 0), damping=0.5)
+pendulum = builder.finalize("float64")
+swinging = sim.Simulator(pendulum, dt=0.01, device="cpu", parameters={"damping": [0.3]})
+q = swinging.rollout(swinging.state([1.0]), steps=100).q.numpy()[:, 0]
+log = sim.identify.Log(pendulum, 0.01 * np.arange(101), q)
+fit = sim.identify.fit_trajectories(pendulum, log, ["damping of hinge"], dt=0.01, noise={"q": 1e-3})
+assert abs(fit.estimate["damping of hinge"] - 0.3) < 1e-3, fit.estimate
+costs = [sim.optimise.Posture([0.5], weight=100.0, at=-1), sim.optimise.Effort(1e-3)]
+problem = sim.optimise.Problem(swinging, stages=20, costs=costs, hold=5, limits=(-9.0, 9.0))
+assert abs(sim.optimise.ilqr(problem).q[-1, 0] - 0.5) < 0.05
+
+# Rays on stairs.
+ground = sim.terrain.generate([sim.terrain.Stairs()], levels=2, size=4.0, seed=0)
+scene = sim.ModelBuilder()
+ground.add_to(scene)
+scene.add_sphere(radius=0.1, mass=1.0, position=(*ground.origins[1, 0][:2], 5.0), name="ball")
+stairs, others = sim.torch.Robot(scene.finalize("float64")), sim.RayTargets(exclude=["ball"])
+places = sim.rays.grid_pattern((1.0, 1.0), 0.5)
+heights = 5.0 + sim.torch.height_scan(stairs, stairs.initial_coordinates(), "ball", places, others)
+expected = ground.height(ground.origins[1, 0][:2] + places)
+assert np.allclose(heights, expected, atol=1e-9), (heights, expected)
 print("backswing", sim.__version__, "in", sim.__file__)
 """
 

@@ -33,6 +33,11 @@ def documented_names() -> list[str]:
     return names
 
 
+def reference_names() -> list[str]:
+    """Every public name, and those of inner modules that the reference documents as well, such as those of readers."""
+    return list(dict.fromkeys([*public_names(), *documented_names()]))
+
+
 def lookup(name: str) -> object:
     """The object of a public name."""
     module, _, last = name.rpartition(".")

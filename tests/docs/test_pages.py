@@ -1,6 +1,8 @@
-"""The programs of the pages that a new user reads first run, and do what the text says."""
+"""The programs of the pages run, and do what the text says."""
 
 import re
+import tomllib
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +118,104 @@ def test_pictures(monkeypatch, tmp_path) -> None:
         assert (tmp_path / file).stat().st_size > 5_000
     assert names["picture"].shape == (480, 640, 3)
     assert set(np.unique(names["survey"].geometry)) > {0}
+
+
+def test_actuators(monkeypatch, tmp_path) -> None:
+    names = run("actuators.md", tmp_path, monkeypatch)
+    assert names["model"].nu == 3
+    act = names["trajectory"].act.numpy()[:, 0, 0]
+    np.testing.assert_allclose(act, 0.5 - 0.3 * np.exp(-np.arange(241) / 240 / 0.05), atol=1e-5)
+    assert 0.0 < names["act"].item() < 0.5
+
+
+def test_tendons(monkeypatch, tmp_path) -> None:
+    model = run("contact.md", tmp_path, monkeypatch)["model"]
+    assert list(model.tendons.names) == ["fingers", "rope", "cord"]
+    assert model.nu == 1
+
+
+# A body on a hinge, a keyframe, and a body that only an input moves.
+ANT = """<mujoco><option timestep="0.004"/><worldbody>
+<geom type="plane" size="5 5 0.1"/>
+<body name="torso" pos="0 0 0.5"><freejoint/><geom type="sphere" size="0.1"/>
+<body name="leg"><joint name="hip" axis="0 1 0"/>
+<geom type="capsule" fromto="0.1 0 0 0.3 0 -0.2" size="0.02"/></body></body>
+<body name="hand" mocap="true" pos="1 0 0.5"><geom type="box" size="0.05 0.05 0.05"/></body></worldbody>
+<keyframe><key name="stand" qpos="0 0 0.4 1 0 0 0 0.3"/></keyframe></mujoco>"""
+# A link that has a mesh, and a base that has the same one.
+GRIPPER = """<robot name="gripper">
+<link name="base"><collision><geometry><mesh filename="corner.obj"/></geometry></collision></link>
+<link name="jaw"><inertial><mass value="0.2"/>
+<inertia ixx="0.001" iyy="0.001" izz="0.001" ixy="0" ixz="0" iyz="0"/></inertial>
+<collision><geometry><mesh filename="corner.obj"/></geometry></collision></link>
+<joint name="slide" type="prismatic"><parent link="base"/><child link="jaw"/><origin xyz="0 0 0.5"/><axis xyz="1 0 0"/>
+<limit lower="0" upper="0.05" effort="20" velocity="1"/></joint></robot>"""
+
+
+def write_corner(path: Path) -> None:
+    """An L of two bars, which isn't convex. It begins at the inner corner, from where all others are seen."""
+    outline = [(0.05, 0.05), (0.05, 0.2), (0, 0.2), (0, 0), (0.2, 0), (0.2, 0.05)]
+    lines = [f"v {x} {y} {z}" for z in (0, 0.05) for x, y in outline]
+    for k in range(1, 5):
+        lines += [f"f 1 {k + 2} {k + 1}", f"f 7 {k + 7} {k + 8}"]
+    for k in range(6):
+        a, b = k + 1, (k + 1) % 6 + 1
+        lines += [f"f {a} {b} {b + 6}", f"f {a} {b + 6} {a + 6}"]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_importing(monkeypatch, tmp_path) -> None:
+    """With small files of the names that the page uses."""
+    pytest.importorskip("mujoco")
+    pytest.importorskip("coacd")
+    write_corner(tmp_path / "corner.obj")
+    for name, text in (("ant.xml", ANT), ("gripper.urdf", GRIPPER), ("kitchen.urdf", GRIPPER)):
+        (tmp_path / name).write_text(text)
+    names = run("importing.md", tmp_path, monkeypatch)
+    height = np.asarray(names["simulator"].parameter("joint_placement"))[..., names["model"].link("hand"), 2]
+    assert height == pytest.approx(1.51)  # a metre above the file's, as the ant is, and a centimetre more
+    assert names["q"][-1] == 0.3
+
+
+def test_mujoco(monkeypatch, tmp_path) -> None:
+    pytest.importorskip("mujoco")
+    (tmp_path / "ant.xml").write_text(ANT)
+    assert run("mujoco.md", tmp_path, monkeypatch)["simulator"].dt == 1 / 240
+
+
+def test_exporting(monkeypatch, tmp_path) -> None:
+    pytest.importorskip("mujoco")
+    (tmp_path / "ant.xml").write_text(ANT.replace('mocap="true" ', ""))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what the formats lack
+        names = run("exporting.md", tmp_path, monkeypatch)
+        read = sim.load(str(tmp_path / "scene.xml"))
+    assert read.nq == names["model"].nq
+    assert (tmp_path / "robot.urdf").is_file()
+
+
+def test_usd(monkeypatch, tmp_path) -> None:
+    """With a scene and a robot that the test writes."""
+    model = sim.load(str(ROOT / "scenes/robots/arm.urdf"))
+    for name in ("scene.usda", "robot.usd"):
+        write_usd(tmp_path / name, model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=12)
+    names = run("usd.md", tmp_path, monkeypatch)
+    assert [part.name for part in names["parts"]] == ["left/arm"]
+    assert (tmp_path / "motion.usdc").stat().st_size > 100_000
+
+
+def test_every_page_with_a_program_is_run() -> None:
+    """Here, or beside the figures of README and guides in tests/test_docs.py."""
+    tests = Path(__file__).read_text(encoding="utf-8") + (ROOT / "tests/test_docs.py").read_text(encoding="utf-8")
+    pages = [page.name for page in (ROOT / "docs").glob("*.md") if "```python" in page.read_text(encoding="utf-8")]
+    assert [page for page in pages if f'"{page}"' not in tests] == []
+
+
+def test_the_table_of_extras_is_complete() -> None:
+    """But for those that a checkout alone needs."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/start.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(rows) == set(extras) - {"test", "docs", "peers", "bench"}
 
 
 def test_ten_lines_are_those_of_the_readme() -> None:

@@ -5,13 +5,13 @@ import inspect
 
 import pytest
 
-from tests.docs.public_names import documented_names, lookup, public_names
+from tests.docs.public_names import documented_names, lookup, public_names, reference_names
 
 
 def with_examples() -> dict[str, object]:
     """The functions, classes and methods whose docstring has an example."""
     found = {}
-    for name in public_names():
+    for name in reference_names():
         thing = lookup(name)
         members = inspect.getmembers(thing, inspect.isfunction) if inspect.isclass(thing) else []
         for path, each in ((name, thing), *((f"{name}.{member}", method) for member, method in members)):
@@ -40,8 +40,8 @@ def needs_example(name: str) -> bool:
 
 def test_every_public_name_has_an_example() -> None:
     """Of a class itself or of one of its methods."""
-    shown = {name for name in public_names() if any(f"{path}.".startswith(f"{name}.") for path in EXAMPLES)}
-    assert sorted(name for name in public_names() if needs_example(name) and name not in shown) == []
+    shown = {name for name in reference_names() if any(f"{path}.".startswith(f"{name}.") for path in EXAMPLES)}
+    assert sorted(name for name in reference_names() if needs_example(name) and name not in shown) == []
     assert {"sim.ModelBuilder", "sim.Simulator", "sim.Trajectory.backward", "sim.torch.Robot"} <= set(EXAMPLES)
 
 

@@ -13,6 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 import sim
+from sim.optimise import Effort, Posture, Problem, ilqr
 from sim.render import Camera
 from sim.viewer import Viewer
 from tests.viewer.worlds import arm_and_box
@@ -68,6 +69,11 @@ class Page:
         field = self.row(label).find_element(By.CSS_SELECTOR, "input[inputmode]")
         field.send_keys(Keys.CONTROL, "a")
         field.send_keys(str(value), Keys.ENTER)
+
+    def choose(self, label, option):
+        self.found(f"//label[text()='{label}']/following::input[1]")[0].click()
+        self.wait(lambda: self.found(f"//*[@role='option'][.//*[text()='{option}']]"))
+        self.found(f"//*[@role='option'][.//*[text()='{option}']]")[0].click()
 
     def picture(self):
         canvas = self.browser.find_element(By.CSS_SELECTOR, "canvas")
@@ -164,3 +170,34 @@ def test_the_page(browser):
         page.click("Pause")
         page.wait(lambda: page.found("//*[contains(text(), 'contact force')]"))
         assert abs(viewer.q[1, hinge] - 1.4) > 0.01
+
+
+@pytest.mark.slow
+def test_a_tendon_a_sensor_and_a_search(browser):
+    """The tendon is drawn, its length and the sensor are among the curves, and a search shows its cost."""
+    browser.set_window_size(860, 560)
+    builder = sim.ModelBuilder()
+    builder.add_link("rod", mass=1.0, com=(0, 0, -0.5), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint("hinge", "revolute", child="rod", position=(0, 0, 1), axis=(0, 1, 0))
+    builder.add_geometry("rod", "box", size=(0.05, 0.05, 0.4), position=(0, 0, -0.5), collides=False)
+    builder.add_spatial_tendon("cord", [("world", (0.8, 0, 1)), ("rod", (0, 0, -0.9))])
+    builder.add_sensor("speed", "joint_velocity", "hinge")
+    simulator = sim.Simulator(builder.finalize("float64"), DT)
+    trajectory = simulator.rollout(simulator.state([0.5]), steps=60)
+    with Viewer(simulator.model, port=0) as viewer:
+        viewer.play(trajectory, playing=False)
+        page = Page(browser, viewer)
+        page.wait(lambda: page.found("//*[contains(@class, 'uplot')]//canvas"))
+        for choice, curve in (("Tendon lengths", "cord"), ("Sensor speed", "speed")):
+            page.choose("Curves", choice)
+            page.wait(lambda curve=curve: page.found(f"//*[contains(text(), '{curve}') and contains(text(), ': ')]"))
+            assert page.found("//*[contains(@class, 'uplot')]//canvas")[0].is_displayed()
+        drawn = page.picture()
+        viewer._picture._tendons.show(False)
+        page.wait(lambda: np.abs(page.picture() - drawn).max() > 50.0)
+
+        costs = [Posture([1.0], weight=10.0, at=-1), Effort(1e-3)]
+        ilqr(Problem(simulator, 10, costs, hold=2), iterations=3, watch=viewer.watch)
+        page.choose("Curves", "Cost over iterations")
+        page.wait(lambda: page.found("//*[contains(@class, 'uplot')]//canvas")[0].is_displayed())
+        page.wait(lambda: page.found("//*[contains(text(), 'cost') and contains(text(), ': ')]"))

@@ -24,6 +24,15 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
 
     Args:
         env: the environment; its ``autoreset_mode`` is kept.
+
+    Example:
+        >>> import sim.envs
+        >>> from sim.envs.adapters.gymnasium import GymnasiumVectorEnv
+        >>> envs = GymnasiumVectorEnv(sim.envs.make("Pendulum-1", num_envs=4, device="cpu", seed=0))
+        >>> observation, info = envs.reset(seed=1)
+        >>> observation, reward, terminated, truncated, info = envs.step(envs.action_space.sample())
+        >>> reward.shape
+        (4,)
     """
 
     def __init__(self, env: VectorEnv):

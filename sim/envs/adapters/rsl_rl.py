@@ -21,6 +21,15 @@ class RslRlVecEnv(VecEnv):
 
     Raises:
         ModelError: for another ``autoreset_mode``.
+
+    Example:
+        >>> import torch
+        >>> import sim.envs
+        >>> from sim.envs.adapters.rsl_rl import RslRlVecEnv
+        >>> envs = RslRlVecEnv(sim.envs.make("Pendulum-1", num_envs=4, device="cpu", seed=0))
+        >>> observations, reward, ended, extras = envs.step(torch.zeros(4, envs.num_actions))
+        >>> observations["policy"].shape == (4, envs.env.num_observations), extras["time_outs"].any().item()
+        (True, False)
     """
 
     def __init__(self, env: VectorEnv):

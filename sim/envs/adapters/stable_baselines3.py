@@ -20,6 +20,15 @@ class StableBaselines3VecEnv(VecEnv):
 
     Raises:
         ModelError: for another ``autoreset_mode``.
+
+    Example:
+        >>> import stable_baselines3
+        >>> import sim.envs
+        >>> from sim.envs.adapters.stable_baselines3 import StableBaselines3VecEnv
+        >>> envs = StableBaselines3VecEnv(sim.envs.make("Pendulum-1", num_envs=4, device="cpu", seed=0))
+        >>> learner = stable_baselines3.PPO("MlpPolicy", envs, n_steps=16, batch_size=64, device="cpu", seed=0)
+        >>> learner.learn(total_timesteps=64).num_timesteps
+        64
     """
 
     def __init__(self, env: VectorEnv):

@@ -88,6 +88,18 @@ def add_mjcf(
     :class:`sim.MJCFWarning` that names them; deformable bodies are an error.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_mjcf`.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import sim
+        >>> from sim.importers.mjcf import add_mjcf
+        >>> path = Path(tempfile.mkdtemp()) / "ball.xml"
+        >>> ball = '<body name="ball" pos="0 0 1"><freejoint/><geom size="0.1"/></body>'
+        >>> _ = path.write_text(f"<mujoco><worldbody>{ball}</worldbody></mujoco>")
+        >>> scene = sim.ModelBuilder()
+        >>> add_mjcf(scene, path).links
+        ('ball',)
     """
     if name is not None and not name:
         raise ModelError("add_mjcf: name is empty; leave it out to use the names of the file")

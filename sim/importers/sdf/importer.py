@@ -75,6 +75,17 @@ def add_sdf(
     - What isn't read (plugins, sensors, physics engines' settings ...) is listed in one warning.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_sdf`.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import sim
+        >>> from sim.importers.sdf import add_sdf
+        >>> path = Path(tempfile.mkdtemp()) / "box.sdf"
+        >>> _ = path.write_text('<sdf version="1.10"><model name="box"><link name="body"/></model></sdf>')
+        >>> scene = sim.ModelBuilder()
+        >>> [part.links for part in add_sdf(scene, path)]
+        [('body',)]
     """
     if name is not None and not name:
         raise ModelError("add_sdf: name is empty; leave it out to use the names of the file")

@@ -77,6 +77,14 @@ def add_urdf(
     - Elements with no meaning here (transmissions, Gazebo tags, safety controllers ...) are listed in one warning.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_urdf`.
+
+    Example:
+        >>> import sim
+        >>> from sim.importers.urdf import add_urdf
+        >>> scene = sim.ModelBuilder()
+        >>> part = add_urdf(scene, "scenes/robots/quadruped.urdf", name="dog", floating_base=True)
+        >>> part.links[0]
+        'dog/trunk'
     """
     if mimic not in ("couple", "free"):
         raise ModelError(f"add_urdf: mimic is {mimic!r}; it must be 'couple' or 'free'")

@@ -83,6 +83,17 @@ def add_usd(
     A file of :func:`sim.usd.write_usd` comes back as it was, in double precision.
 
     Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_usd`.
+
+    Example:
+        >>> import tempfile
+        >>> import sim
+        >>> from sim.importers.usd import add_usd
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, model.q0[None]).numpy()
+        >>> path = sim.usd.write_usd(tempfile.mkdtemp() + "/robot.usda", model, poses, fps=60)
+        >>> scene = sim.ModelBuilder()
+        >>> [len(part.joints) for part in add_usd(scene, path, name="left")]
+        [7]
     """
     if drives not in ("actuators", "springs"):
         raise ModelError(f"add_usd: drives is {drives!r}; it must be 'actuators' or 'springs'")

@@ -134,6 +134,19 @@ def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) ->
 
     Raises:
         ImportFileError: naming the file and the prim, for a file that can't be opened or shows nothing.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import sim
+        >>> from sim.importers.usd.motion import read_motion
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> poses = sim.forward_kinematics(model, np.linspace(model.q0, model.q0 + 0.5, 31)).numpy()
+        >>> motion = read_motion(sim.usd.write_usd(tempfile.mkdtemp() + "/motion.usdc", model, poses, fps=30))
+        >>> motion.seconds
+        1.0
+        >>> motion.poses(0.5).shape == (1, motion.model.num_links, 7)
+        True
     """
     scene = open_scene(Path(path))
     with readable(scene.path):
