@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import sim
 from examples import box_motion, estimate, processes
 from examples.rl import apg, shac, training
 from scenes import box
@@ -159,7 +160,50 @@ def test_processes_of_a_machine_share_its_cores(monkeypatch):
         assert processes.threads() == expected
 
 
+def test_each_process_has_a_gpu_of_its_own(monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    for gpus in (2, 3):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda gpus=gpus: gpus)
+        for number in ("0", "1"):
+            monkeypatch.setenv("LOCAL_RANK", number)
+            assert processes.own_device(None) == processes.own_device("cuda") == f"cuda:{number}"
+            assert processes.own_device("cpu") == "cpu"
+            assert processes.own_device("cuda:2") == "cuda:2"
+
+
+@pytest.mark.parametrize(("gpus", "asked"), [(1, None), (1, "cuda"), (0, "cuda")])
+def test_too_few_gpus(gpus, asked, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    with pytest.raises(sim.ModelError, match=rf"2 processes on a machine with {gpus} GPUs?: each needs one of its own"):
+        processes.own_device(asked)
+
+
+def test_without_gpus_processes_are_on_the_cpu(monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert processes.own_device(None) is None
+    assert processes.own_device("cpu") == "cpu"
+
+
+@pytest.mark.parametrize(("asked", "chosen"), [(None, "cuda:1"), ("cuda", "cuda:1"), ("cpu", None)])
+def test_the_device_becomes_that_of_warp_and_pytorch(asked, chosen, monkeypatch):
+    """What would be set is noted, since there may be no GPU here."""
+    for name, value in {"RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    noted = []
+    monkeypatch.setattr(torch.cuda, "set_device", noted.append)
+    monkeypatch.setattr(processes.wp, "set_device", noted.append)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    assert processes.join(asked) == (chosen or asked)
+    assert noted == [chosen] * 2 * bool(chosen)
+
+
 def test_alone_nothing_is_shared():
+    assert processes.join() is None
+    assert processes.join("cuda") == "cuda"
     assert processes.number() == 0
     assert processes.count() == 1
     assert processes.own_seed(5) == 5
