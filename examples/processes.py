@@ -120,7 +120,10 @@ def of_all_rows(own: np.ndarray) -> np.ndarray:
 
 
 def average_gradients(module: nn.Module) -> None:
-    """Replace the gradients of a module, the same in all processes, by their means over the processes."""
+    """Replace the gradients of a module, the same in all processes, by their means over the processes.
+
+    Parameters of a model that all worlds share, such as a friction that is learnt, go in a ``torch.nn.ParameterList``.
+    """
     if not distributed.is_initialized():
         return
     gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]

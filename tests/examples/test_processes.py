@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import sim
+import sim.torch
 from examples import box_motion, estimate, processes
 from examples.rl import apg, shac, training
 from scenes import box
@@ -43,6 +44,24 @@ def trained(worlds: int) -> dict[str, torch.Tensor]:
     return learner.policy.state_dict()
 
 
+def gradient_of_shared_friction() -> torch.Tensor:
+    """Of the mean way of four boxes that slide, three to a stop, in the friction of all. Each process has its share."""
+    scene = sim.ModelBuilder()
+    scene.add_ground()
+    scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 0, 0.1), name="box")
+    model = scene.finalize("float64")
+    speeds = torch.tensor([0.5, 1.0, 1.5, 2.0], dtype=torch.float64)[processes.own_rows(4)]
+    simulator = sim.Simulator(model, dt=1 / 240, num_worlds=len(speeds), device="cpu", threads=1)
+    qd = torch.zeros(len(speeds), model.nv, dtype=torch.float64)
+    qd[:, 0] = speeds
+    friction = torch.nn.Parameter(torch.tensor(0.8, dtype=torch.float64))
+    start = torch.as_tensor(model.q0).expand(len(speeds), -1)
+    q, _ = sim.torch.rollout(simulator, start, qd, steps=60, friction=friction)
+    q[-1, :, 0].mean().backward()
+    processes.average_gradients(torch.nn.ParameterList([friction]))
+    return friction.grad
+
+
 OF_A_TRAINING = ["CartpoleSwingup", "--envs", "3", "--horizon", "4", "--no-render", "--device", "cpu"]
 
 
@@ -72,6 +91,7 @@ def main() -> None:
     place = Path(sys.argv[1]) / str(processes.number())
     torch.save(trained(2), place.with_suffix(".pt"))
     np.savez(place.with_suffix(".npz"), **estimated())
+    torch.save(gradient_of_shared_friction(), place.with_suffix(".friction"))
 
 
 def run_two(arguments: list[str]) -> subprocess.CompletedProcess:
@@ -105,6 +125,14 @@ def test_two_processes_learn_what_one_does(two_processes):
     assert (expected["mean.0.weight"] - begun["mean.0.weight"]).abs().max() > 1e-3
 
 
+def test_the_gradient_of_a_parameter_that_all_worlds_share_is_that_of_one_process(two_processes):
+    expected = gradient_of_shared_friction()
+    assert expected < -0.1  # [m]
+    for number in range(2):
+        found = torch.load(two_processes / f"{number}.friction", weights_only=True)
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=0.0)
+
+
 def test_the_example_runs_in_two_processes(tmp_path):
     """The first process writes, and says how many steps both have taken."""
     options = ["--envs", "3", "--horizon", "4", "--out", str(tmp_path), "--no-render", "--device", "cpu"]
@@ -125,6 +153,33 @@ def test_a_job_ends_with_a_process_and_goes_on_in_another_number(tmp_path, monke
     shac.main()
     assert f"after {4 * (3 * 6 + 2 * 3)} environment steps" in capsys.readouterr().out
     np.testing.assert_array_equal(np.load(tmp_path / "shac.npz")["steps"], [24, 48, 72, 84, 96])
+    assert not (tmp_path / "interrupted.npz").exists()
+
+
+class EndedError(BaseException):
+    """Stands for a signal that nothing catches."""
+
+
+def test_what_one_process_has_saved_two_go_on_with(tmp_path, monkeypatch):
+    """Three iterations of a single process with three environments, and two more of two."""
+    whole = shac.Shac.iterate
+
+    def iterate(learner: shac.Shac) -> dict[str, float]:
+        if learner.iteration == 3:
+            raise EndedError
+        return whole(learner)
+
+    command = [*OF_A_TRAINING, "--iterations", "5", "--out", str(tmp_path)]
+    with monkeypatch.context() as patch:
+        patch.setattr(shac.Shac, "iterate", iterate)
+        patch.setattr(training, "SAVE_EVERY", 0.0)
+        patch.setattr(sys, "argv", ["shac", *command])
+        with pytest.raises(EndedError):
+            shac.main()
+    done = run_two(["-m", "examples.rl.shac", *command])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("resuming from") == 1
+    np.testing.assert_array_equal(np.load(tmp_path / "shac.npz")["steps"], [12, 24, 36, 60, 84])
     assert not (tmp_path / "interrupted.npz").exists()
 
 
