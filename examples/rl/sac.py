@@ -47,6 +47,8 @@ DISCOUNT = 0.99  # where an episode that is cut short has a value
 class Settings:
     """Of the algorithm.
 
+    Qiao et al. have layers of 256, a rate of 3e-4, batches of 256, 5 updates and an entropy of -0.01.
+
     Attributes:
         enhance: "none", "jacobian" or "simulated".
         near: whether stored derivatives count less, the farther the action is from theirs.
