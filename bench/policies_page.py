@@ -13,7 +13,12 @@ PAPER = {
     6: ("17.78 ± 0.24", "15.02 ± 1.45"),
     7: ("24.34 ± 0.11", "19.97 ± 2.33"),
 }
-GRADIENTS = {"none": "critic's", "jacobian": "stored derivatives", "simulated": "simulated action"}
+GRADIENTS = {
+    "none": "critic's",
+    "jacobian": "stored derivatives",
+    "near": "stored derivatives, weighted",
+    "simulated": "simulated action",
+}
 PENDULUMS = """\
 Policies that lift a pendulum of n links (the paper's table 4; the return is n² / 2 - 2 d², d from the tip to its
 highest point at the end). The paper's figures are the greatest returns during training, with one step of the simulation

@@ -24,8 +24,9 @@ INTRODUCTION = """\
 # Results
 
 This page repeats the experiments of Qiao, Liang, Koltun and Lin (*Efficient Differentiable Simulation of Articulated
-Bodies*, ICML 2021), of its reinforcement learning the pendulums, and puts the paper's figures beside those measured
-here. Apart from the pendulums the scenes are not the paper's, because not all of its robots and numbers are published.
+Bodies*, ICML 2021), and puts the paper's figures beside those measured here. Of its reinforcement learning these are
+the pendulums, sample enhancement, and ants that train in a simulator before MuJoCo. Apart from the pendulums and the
+ant of sample enhancement the scenes are not the paper's, because not all of its robots and numbers are published.
 One command makes this page from the records in [bench/results](../bench/results). Each section names the command that
 measured it.
 

@@ -26,7 +26,8 @@ from examples.rl.training import evaluate, train
 from sim.envs import make
 
 TASK, ENVS, POINTS = "AntPaper", 16, 12
-# Wider networks than a pendulum needs, and a discount, since episodes are ten times as long.
+# Wider networks than a pendulum needs, and a discount, since episodes are ten times as long. The paper's are two layers
+# of 256, with a rate of 3e-4 (here 1e-3), batches of 256 (128), 5 updates and an entropy of -0.01 (-1).
 COMMON: dict[str, Any] = {"discount": 0.99, "hidden": (128, 128), "updates": 4, "capacity": 500_000}
 
 
@@ -46,6 +47,7 @@ class Variant:
 VARIANTS = [
     Variant("nothing"),
     Variant("9 by derivatives, within 0.01", {"extras": 9, "first_order": True, "spread": 0.01}),
+    Variant("9 by derivatives, within 0.1", {"extras": 9, "first_order": True, "spread": 0.1}),
     Variant("9 simulated, within 0.01", {"extras": 9, "spread": 0.01}),
     Variant("9 simulated, within 0.1", {"extras": 9, "spread": 0.1}),
 ]

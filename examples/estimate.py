@@ -348,7 +348,8 @@ def draw_errors(ax: Any, truth: np.ndarray, found: Estimate) -> None:
 @command
 def main() -> None:
     options = parse()
-    first = processes.join() == 0
+    options.device = processes.join(options.device)
+    first = processes.number() == 0
     scene = box.build()
     count = options.worlds
     if processes.count() > count * STARTS:

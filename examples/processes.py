@@ -3,10 +3,11 @@
     torchrun --nproc-per-node 2 -m examples.rl.shac Ant --minutes 10
     torchrun --nproc-per-node 2 -m examples.estimate --worlds 256
 
-torchrun tells each process its number. Where a policy is trained, gradients are averaged over all processes, by Gloo on
-CPUs and NCCL on GPUs, and the moments of observations are those of all; where boxes are estimated, the processes share
-out the rows. The first process writes the files. What it has saved is the start for any number of processes: those that
-train take over the networks, and begin new episodes. Without torchrun nothing of this happens.
+torchrun tells each process its number. On a machine with GPUs each process has one of its own; with --device cpu they
+share the cores. Where a policy is trained, gradients are averaged over all processes, by Gloo on CPUs and NCCL on GPUs,
+and the moments of observations are those of all; where boxes are estimated, the processes share out the rows. The first
+process writes the files. What it has saved is the start for any number of processes: those that train take over the
+networks, and begin new episodes. Without torchrun nothing of this happens.
 """
 
 import atexit
@@ -16,19 +17,56 @@ from typing import TypeVar
 import numpy as np
 import torch
 import torch.distributed as distributed
+import warp as wp
 from torch import nn
+
+from sim.errors import ModelError
 
 Anything = TypeVar("Anything")
 
 
-def join() -> int:
-    """Join the processes that torchrun has started; the number of this one, 0 without torchrun."""
+def join(asked: str | None = None) -> str | None:
+    """Join the processes that torchrun has started; does nothing without it.
+
+    Args:
+        asked: what the user gave as ``--device``.
+
+    Returns:
+        The device of this process, which becomes Warp's and PyTorch's current one. Without torchrun it is ``asked``.
+
+    Raises:
+        ModelError: as :func:`own_device`.
+    """
     if "RANK" not in os.environ:
-        return 0
+        return asked
+    device = own_device(asked)
+    if device is not None and device.startswith("cuda"):
+        torch.cuda.set_device(device)  # where NCCL works
+        wp.set_device(device)
     if not distributed.is_initialized():
         distributed.init_process_group()
         atexit.register(_leave)
-    return number()
+    return device
+
+
+def own_device(asked: str | None) -> str | None:
+    """The device of a process of torchrun: its own GPU, unless the user asks for "cpu" or for a certain GPU.
+
+    Args:
+        asked: what the user gave; None, where there are GPUs, and "cuda" stand for the GPU with the process's number.
+
+    Raises:
+        ModelError: where the machine has fewer GPUs than processes.
+    """
+    gpus, here = torch.cuda.device_count(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if asked not in (None, "cuda") or (asked is None and gpus == 0):
+        return asked
+    if gpus < here:
+        raise ModelError(
+            f"{here} processes on a machine with {gpus} GPU{'' if gpus == 1 else 's'}: each needs one of its own; "
+            "start fewer with --nproc-per-node, or give --device cpu"
+        )
+    return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
 
 
 def _leave() -> None:
@@ -82,7 +120,10 @@ def of_all_rows(own: np.ndarray) -> np.ndarray:
 
 
 def average_gradients(module: nn.Module) -> None:
-    """Replace the gradients of a module, the same in all processes, by their means over the processes."""
+    """Replace the gradients of a module, the same in all processes, by their means over the processes.
+
+    Parameters of a model that all worlds share, such as a friction that is learnt, go in a ``torch.nn.ParameterList``.
+    """
     if not distributed.is_initialized():
         return
     gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]

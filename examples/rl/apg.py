@@ -133,7 +133,7 @@ class AnalyticPolicyGradient:
 def main() -> None:
     """Train a policy and write what came of it."""
     parser = training_parser(__doc__, task="Pendulum-1", out="out/apg", iterations=300)
-    parser.add_argument("--envs", type=int, default=16, help="environments side by side (16)")
+    parser.add_argument("--envs", type=int, default=16, help="environments side by side, in each process (16)")
     parser.add_argument("--rate", type=float, default=2e-3, help="greatest learning rate (0.002)")
     parser.add_argument("--deviation", type=float, default=0.1, help="of actions at first (0.1)")
     parser.add_argument("--noise", type=float, default=0.0, help="of the first state of a pendulum [rad, rad/s] (0)")
@@ -141,7 +141,8 @@ def main() -> None:
     parser.add_argument("--adjoint-clip", type=float, default=math.inf, help="see examples.rl.shac (no limit)")
     options = parse_example(parser, counts=("envs",))
     make_folder(options.out)
-    file = options.out / "interrupted.npz" if processes.join() == 0 else None
+    options.device = processes.join(options.device)
+    file = options.out / "interrupted.npz" if processes.number() == 0 else None
     pendulum = {"noise": options.noise, "substeps": options.substeps} if options.task.startswith("Pendulum") else {}
     task = {**pendulum, **physics(options)}
     names = ("task", "seed", "envs", "iterations", "rate", "deviation", "noise", "substeps", "adjoint_clip")

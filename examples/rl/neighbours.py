@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from sim.envs import TaskState, VectorEnv
+from sim.envs import Task, TaskState, VectorEnv
 from sim.errors import ModelError
 from sim.torch import Robot
 
@@ -28,18 +28,24 @@ def beside(env: VectorEnv, worlds: int, differentiable: bool) -> VectorEnv:
         )
     threads = env.simulator.threads
     other = VectorEnv(
-        env.task, worlds, device="cpu", differentiable=differentiable, autoreset_mode="disabled", threads=threads
-    )
+        env.task, worlds, device=str(env.device), differentiable=differentiable, autoreset_mode="disabled",
+        threads=threads,
+    )  # fmt: skip
     other.reset(seed=0)
     return other
 
 
+def is_final(task: Task, terminated: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor:
+    """After which steps nothing follows [n]: failures, and ends by time where the task says so."""
+    return terminated | truncated if task.time_is_final else terminated
+
+
 def simulate(env: VectorEnv, states: Mapping[str, torch.Tensor], action: torch.Tensor) -> Outcome:
-    """Reward, whether the episode ended, and the observation after actions from stored states, one in each world."""
+    """Reward, whether nothing follows, and the observation after actions from stored states, one in each world."""
     begun = {name: states[name] for name in ("q", "qd", "steps")}
-    env.set_state(env.get_state() | begun | {"ended": torch.zeros_like(states["ended"])})
+    env.set_state(env.get_state() | begun | {"ended": torch.zeros_like(states["final"])})
     _, reward, terminated, truncated, info = env.step(action)
-    return reward, terminated | truncated, info["final_obs"]
+    return reward, is_final(env.task, terminated, truncated), info["final_obs"]
 
 
 class Simulated:
@@ -89,8 +95,8 @@ class FirstOrder:
         old_q, old_qd, steps = (rows[name].repeat_interleave(count, dim=0) for name in ("q", "qd", "steps"))
         begun = TaskState(old_q, old_qd, steps)
         after = TaskState(self.robot.integrate(q, turn), qd + faster, begun.steps + 1)
-        ended = task.terminated(after) | (after.steps >= task.max_episode_length)
-        return task.reward(begun, action, after), ended, task.observe(after)
+        final = is_final(task, task.terminated(after), after.steps >= task.max_episode_length)
+        return task.reward(begun, action, after), final, task.observe(after)
 
     def linearised(self, before: TaskState, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The state after an action, and its derivative in that.
@@ -102,9 +108,9 @@ class FirstOrder:
         with torch.enable_grad():
             given = action.clone().requires_grad_()
             inputs = task.inputs(before, given.clamp(self.env.action_low, self.env.action_high))
-            slopes = {name: derivatives(value, given).double() for name, value in inputs.items()}
-        driven = {name: value.detach().numpy() for name, value in inputs.items()}
-        state = simulator.state(before.q.numpy(), before.qd.numpy())
+            slopes = {name: derivatives(value, given).double().cpu() for name, value in inputs.items()}
+        driven = {name: value.detach().cpu().numpy() for name, value in inputs.items()}
+        state = simulator.state(before.q.cpu().numpy(), before.qd.cpu().numpy())
         total = torch.zeros(len(action), 2 * simulator.model.nv, action.shape[1], dtype=torch.float64)
         for _ in range(task.frame_skip):
             found = simulator.linearise(state, **driven)
@@ -113,8 +119,8 @@ class FirstOrder:
             total = torch.as_tensor(found.A).double() @ total
             for name, slope in slopes.items():
                 total = total + torch.as_tensor(direct[name]).double() @ slope
-        q, qd = (torch.as_tensor(x.numpy()) for x in (state.q, state.qd))
-        return q, qd, total.to(q.dtype)
+        q, qd = (torch.as_tensor(x.numpy()).to(action.device) for x in (state.q, state.qd))
+        return q, qd, total.to(q)
 
 
 def derivatives(outputs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:

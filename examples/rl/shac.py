@@ -9,7 +9,7 @@ back through the simulator to the policy. The critic learns from TD(λ) targets,
     torchrun --nproc-per-node 2 -m examples.rl.shac Ant      # several processes, see examples/processes.py
 
 Files: curve.png, the return of episodes over the environment steps; shac.npz with these figures; policy.pt, the network
-with its options, for `python -m examples.rl.play`; policy.gif, a film of the policy.
+with its options, for `python -m examples.rl.transfer`; policy.gif, a film of the policy.
 """
 
 import copy
@@ -271,7 +271,7 @@ def main() -> None:
     defaults: dict[str, float] = {**asdict(Settings()), "envs": 64, "adjoint_clip": math.inf}
     parser = training_parser(__doc__, task="CartpoleSwingup", out="out/shac", iterations=300)
     about = {
-        "envs": "environments side by side",
+        "envs": "environments side by side, in each process",
         "horizon": "steps with gradient",
         "policy_rate": "learning rate of the policy at first",
         "deviation": "of actions at first, before they are bounded",
@@ -283,7 +283,8 @@ def main() -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=None, help=shown)
     options = parse_example(parser)
     make_folder(options.out)
-    file = options.out / "interrupted.npz" if processes.join() == 0 else None
+    options.device = processes.join(options.device)
+    file = options.out / "interrupted.npz" if processes.number() == 0 else None
     chosen = {name: getattr(options, name) for name in about if getattr(options, name) is not None}
     task = physics(options)
     learner = learner_of(options.task, options.iterations, options.seed, options.device, task, **chosen)

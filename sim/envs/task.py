@@ -81,6 +81,8 @@ class Task(ABC):
         frame_skip: steps for each action.
         integrator: of the simulator, see :class:`sim.Simulator`.
         max_episode_length: environment steps after which an episode is truncated.
+        time_is_final: whether nothing follows an episode whose time is over, as where the reward comes at the end and
+            the time is observed. Otherwise the last state of a truncated episode has a value like any other.
         action_low: least action, one number or one for each entry.
         action_high: greatest action, likewise. What an actuator gets is clamped between both.
         dtype: as given.
@@ -96,6 +98,7 @@ class Task(ABC):
     frame_skip: int = 4
     integrator: str | None = None
     max_episode_length: int = 1000
+    time_is_final: bool = False
     action_low: float | Sequence[float] = -1.0
     action_high: float | Sequence[float] = 1.0
 

@@ -1,10 +1,12 @@
 """VectorEnv: many environments of one task, stepped together, with gradients through the steps."""
 
+import functools
+import importlib
 import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +20,9 @@ from sim.render.frames import render_frames
 from sim.simulation.simulator import Simulator
 from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.autograd import step as simulate
+
+if TYPE_CHECKING:
+    import gymnasium
 
 AUTORESET_MODES = ("same_step", "next_step", "disabled")
 STATES = ("q", "qd", "act")  # of a TaskState, what the simulator carries on
@@ -152,6 +157,19 @@ class VectorEnv:
     def frame_skip(self) -> int:
         """Steps of the simulator in one of the environment."""
         return self.task.frame_skip
+
+    @functools.cached_property
+    def single_observation_space(self) -> "gymnasium.spaces.Box":
+        """The space of one environment's observations, of gymnasium. Raises ModelError where that isn't installed."""
+        spaces = _gymnasium_spaces("single_observation_space")
+        return spaces.Box(-np.inf, np.inf, (self.num_observations,), np.dtype(self.task.dtype))
+
+    @functools.cached_property
+    def single_action_space(self) -> "gymnasium.spaces.Box":
+        """The space of one environment's actions, likewise."""
+        dtype = np.dtype(self.task.dtype)
+        low, high = (bound.cpu().numpy().astype(dtype) for bound in (self.action_low, self.action_high))
+        return _gymnasium_spaces("single_action_space").Box(low, high, dtype=dtype)
 
     @property
     def state(self) -> TaskState:
@@ -367,3 +385,13 @@ class VectorEnv:
         if action.device != self.device:
             raise ModelError(f"action is on {action.device}, but the environment is on {self.device}; move one of them")
         return action.to(self.dtype)
+
+
+def _gymnasium_spaces(asked: str) -> Any:
+    """Its module of spaces."""
+    try:
+        return importlib.import_module("gymnasium.spaces")
+    except ModuleNotFoundError:
+        raise ModelError(
+            f"{asked} is a space of gymnasium, which isn't installed; pip install 'backswing[rl]'"
+        ) from None

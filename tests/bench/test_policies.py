@@ -25,6 +25,7 @@ def test_policies_are_listed_beside_the_paper() -> None:
             **{"return": 1.92},
         ),
         row(task="Pendulum-2", method="simulated", **{"return": 1.9}, length=100.0),
+        row(task="Pendulum-2", method="near", **{"return": 1.8}, length=100.0),
         row(task="CartpoleSwingup", upright=0.9375),
         row(
             task="Ant", **{"return": 3456.7}, here={"speed": 2.5}, mujoco={"return": 61.0, "length": 39.0, "speed": 0.9}
@@ -36,6 +37,7 @@ def test_policies_are_listed_beside_the_paper() -> None:
     assert "| CartpoleSwingup | SHAC | 0 | 2048 | 12 | -500 ± 1.5, 94% upright at the end | 240 | - | - |" in text
     assert "| Ant | SHAC | 0 | 2048 | 12 | 3457 ± 1.5 | 240 | 2.50 m/s | 61, 39, 0.90 m/s |" in text
     assert "| 2 | simulated action | 0 | 2048 | 12 | 1.9 |" in text
+    assert "| 2 | stored derivatives, weighted | 0 | 2048 | 12 | 1.8 |" in text
     assert "Pendulum-3" not in text
     assert text.endswith("All on P.")
     rows.append(row(task="Hopper", method="ppo", processor="Q", here={"speed": 2.5}))
@@ -89,6 +91,9 @@ def test_every_task_has_a_training() -> None:
     assert len({case.key for case in policies.CASES}) == len(policies.CASES)
     cases = {(case.task, case.method) for case in policies.CASES}
     assert cases >= {("Pendulum-1", "apg"), ("Pendulum-7", "apg"), ("CartpoleSwingup", "shac"), ("Ant", "sac")}
+    assert cases >= {(f"Pendulum-{links}", method) for links in (1, 2, 3) for method in policies_page.GRADIENTS}
+    learner, _ = policies.make_learner(policies.Case("Pendulum-1", "near", 1.0), 0)
+    assert (learner.settings.enhance, learner.settings.near) == ("jacobian", True)
 
 
 def test_ants_are_listed_beside_the_paper(tmp_path) -> None:

@@ -1,6 +1,7 @@
 """Episodes: when they begin and end, what is returned then, seeds, and states that are saved."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -190,6 +191,26 @@ def test_actions_are_clamped():
     env, other = falling(), falling()
     env.reset(seed=0), other.reset(seed=0)
     assert torch.equal(env.step(7.0 * torch.ones(6, 1))[0], other.step(torch.ones(6, 1))[0])
+
+
+def test_spaces_are_those_of_gymnasium():
+    gymnasium = pytest.importorskip("gymnasium")
+    env = sim.envs.make("Humanoid", 2, device="cpu")
+    observation, _ = env.reset()
+    assert env.single_observation_space.shape == (env.num_observations,)
+    assert env.single_observation_space.contains(observation[1].numpy())
+    low, high = np.full(env.num_actions, -0.4, np.float32), np.full(env.num_actions, 0.4, np.float32)
+    assert env.single_action_space == gymnasium.spaces.Box(low, high, dtype=np.float32)
+    assert env.single_action_space is env.single_action_space
+
+
+def test_without_gymnasium_spaces_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gymnasium.spaces", None)
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    env = falling()
+    for name in ("single_observation_space", "single_action_space"):
+        with pytest.raises(sim.ModelError, match=rf"{name} is a space of gymnasium.*pip install 'backswing\[rl\]'"):
+            getattr(env, name)
 
 
 def test_pictures():

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from examples import __main__ as command
 from examples.resume import RUNNING, Progress
@@ -141,13 +142,13 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(name, monkeypatch, tmp_pat
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.slow
-def test_goes_on_after_a_real_kill(tmp_path):
-    """A process that is killed by the system right after its second iteration, and the same command again."""
-    arguments = ["friction", "--device", "cpu", "--no-render", "--out", str(tmp_path)]
-    kill = """if True:
-        import os, signal, sys
-        from examples import __main__, resume
+def kill_after_two_saves(module, arguments, out):
+    """Run a command in a process that the system kills right after its second iteration."""
+    code = """if True:
+        import importlib, os, signal, sys
+        from examples import resume
+        from examples.rl import training
+        training.SAVE_EVERY = 0.0
         save, saved = resume.Progress.save, []
         def killed(self, **arrays):
             save(self, **arrays)
@@ -155,10 +156,42 @@ def test_goes_on_after_a_real_kill(tmp_path):
             if len(saved) == 2:
                 os.kill(os.getpid(), signal.SIGKILL)
         resume.Progress.save = killed
-        __main__.main()"""
-    first = subprocess.run([sys.executable, "-c", kill, *arguments], check=False)
+        importlib.import_module(sys.argv.pop(1)).main()"""
+    first = subprocess.run([sys.executable, "-c", code, module, *arguments], check=False)
     assert first.returncode == -signal.SIGKILL
-    assert {path.name for path in tmp_path.iterdir()} == {"interrupted.npz", RUNNING}
+    assert {path.name for path in out.iterdir()} - {"tensorboard"} == {"interrupted.npz", RUNNING}
+
+
+@pytest.mark.slow
+def test_goes_on_after_a_real_kill(tmp_path):
+    arguments = ["friction", "--device", "cpu", "--no-render", "--out", str(tmp_path)]
+    kill_after_two_saves("examples.__main__", arguments, tmp_path)
     again = subprocess.run([sys.executable, "-m", "examples", *arguments], check=True, capture_output=True, text=True)
     assert "resuming from" in again.stdout
     assert (tmp_path / "friction.usda").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("shac", ["CartpoleSwingup", "--envs", "3", "--horizon", "4"]),
+        ("apg", ["Pendulum-1", "--envs", "2", "--substeps", "1"]),
+    ],
+)
+def test_a_training_goes_on_after_a_real_kill_as_if_it_had_not_been(name, options, tmp_path, monkeypatch, capsys):
+    """The same figures, but for the seconds, and the same policy, bit for bit."""
+    module = importlib.import_module(f"examples.rl.{name}")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    options = [*options, "--iterations", "4", "--device", "cpu", "--no-render", "--out"]
+    kill_after_two_saves(module.__name__, [*options, str(parts)], parts)
+    for folder in (parts, whole):
+        monkeypatch.setattr("sys.argv", [name, *options, str(folder)])
+        module.main()
+        assert ("resuming from" in capsys.readouterr().out) == (folder == parts)
+    with np.load(whole / f"{name}.npz") as expected, np.load(parts / f"{name}.npz") as found:
+        assert set(found.files) == set(expected.files) > {"seconds", "steps", "evaluated"}
+        for array in set(found.files) - {"seconds"}:
+            np.testing.assert_array_equal(found[array], expected[array], err_msg=array)
+    policies = [torch.load(folder / "policy.pt", weights_only=True)["state"] for folder in (whole, parts)]
+    assert all(torch.equal(value, policies[1][part]) for part, value in policies[0].items())

@@ -121,6 +121,39 @@ def test_time_limits_are_bootstrapped_and_failures_are_not():
     assert max(lengths) == 13.0
 
 
+def test_sac_bootstraps_time_limits_and_not_failures(monkeypatch):
+    """By the observations of hoppers, which show whether they have fallen; extras are treated alike."""
+    env = sim.envs.make("Hopper", 6, device="cpu", dtype="float64")
+    env.task.max_episode_length = 13
+    for first_order in (False, True):
+        settings = sac.Settings(extras=2, first_order=first_order, steps=30, random_steps=1000, discount=0.9)
+        learner = sac.Sac(env, settings)
+        learner.iterate()
+        rows = {name: value[: learner.replay.size] for name, value in learner.replay.rows.items()}
+        fallen = (rows["after"][:, 0] <= 0.7) | (rows["after"][:, 1].abs() >= 0.2)
+        late = rows["steps"] == 12
+        assert fallen.any()
+        assert (late & ~fallen).any()
+        again = sac.simulate(sac.beside(env, len(late), False), rows, rows["action"])[2]
+        if not first_order:  # the last observation, not the next episode's first
+            torch.testing.assert_close(rows["after"], again, rtol=1e-6, atol=1e-6)
+        monkeypatch.setattr(learner, "value", lambda observation, critic: 0.0 * observation[:, 0] + 7.0)
+        expected = rows["reward"] + 0.9 * 7.0 * ~fallen
+        torch.testing.assert_close(learner.targets(rows), expected)
+
+
+def test_nothing_follows_the_end_of_a_pendulums_time(monkeypatch):
+    """It sees the time, and has its reward at the end."""
+    env = sim.envs.make("Pendulum-1", 3, device="cpu", substeps=1)
+    learner = sac.Sac(env, sac.Settings(steps=110, random_steps=1000))
+    learner.iterate()
+    rows = {name: value[: learner.replay.size] for name, value in learner.replay.rows.items()}
+    monkeypatch.setattr(learner, "value", lambda observation, critic: 0.0 * observation[:, 0] + 7.0)
+    late = rows["steps"] == 99
+    assert late.sum() == 3
+    torch.testing.assert_close(learner.targets(rows), rows["reward"] + 7.0 * ~late)
+
+
 def test_normaliser_has_the_moments_of_all_it_has_seen():
     seen = torch.randn(300, 4) * torch.tensor([1.0, 5.0, 0.2, 1e-6]) + 3.0
     normaliser = Normaliser(4)
@@ -172,8 +205,8 @@ def test_stored_derivatives_are_those_of_the_simulated_step():
         for part in (each.policy, each.critic):
             part.double()
     batch = learner.replay.draw(64, torch.Generator().manual_seed(0))
-    assert batch["ended"].any()
-    assert not batch["ended"].all()
+    assert batch["final"].any()
+    assert not batch["final"].all()
     action = batch["action"].clone().requires_grad_()
     for each in (learner, simulated, near):
         each.generator.manual_seed(5)
@@ -223,14 +256,14 @@ def test_extras_of_first_order_fail_where_simulated_ones_do():
     action = torch.tensor([[0.3, 0.1, -0.2], [-0.1, 0.2, 0.4], [0.0, 0.0, 0.0], [0.2, -0.3, 0.95]], dtype=torch.float64)
     action = torch.cat([action[:, :1] * 0.1, action[:, 1:]], dim=1)
     _, reward, terminated, _, info = env.step(action)
-    rows = {"q": before.q, "qd": before.qd, "steps": before.steps, "action": action, "ended": terminated}
+    rows = {"q": before.q, "qd": before.qd, "steps": before.steps, "action": action, "final": terminated}
     rows |= {"observation": env.task.observe(before), "reward": reward, "after": info["final_obs"]}
     for each in (learner, simulated):
         each.generator.manual_seed(7)
     found, exact = learner.extras(rows), simulated.extras(rows)
-    assert exact["ended"].any()
-    assert not exact["ended"].all()
-    assert torch.equal(found["ended"], exact["ended"])
+    assert exact["final"].any()
+    assert not exact["final"].all()
+    assert torch.equal(found["final"], exact["final"])
     assert (found["action"] == 1.0).any()  # clipped
     moved = (exact["after"] - rows["after"].repeat_interleave(8, dim=0)).abs().amax(dim=0)
     assert ((found["after"] - exact["after"]).abs().amax(dim=0) < 0.02 * moved + 1e-9).all()

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+import sim
+import sim.torch
 from examples import box_motion, estimate, processes
 from examples.rl import apg, shac, training
 from scenes import box
@@ -42,6 +44,24 @@ def trained(worlds: int) -> dict[str, torch.Tensor]:
     return learner.policy.state_dict()
 
 
+def gradient_of_shared_friction() -> torch.Tensor:
+    """Of the mean way of four boxes that slide, three to a stop, in the friction of all. Each process has its share."""
+    scene = sim.ModelBuilder()
+    scene.add_ground()
+    scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 0, 0.1), name="box")
+    model = scene.finalize("float64")
+    speeds = torch.tensor([0.5, 1.0, 1.5, 2.0], dtype=torch.float64)[processes.own_rows(4)]
+    simulator = sim.Simulator(model, dt=1 / 240, num_worlds=len(speeds), device="cpu", threads=1)
+    qd = torch.zeros(len(speeds), model.nv, dtype=torch.float64)
+    qd[:, 0] = speeds
+    friction = torch.nn.Parameter(torch.tensor(0.8, dtype=torch.float64))
+    start = torch.as_tensor(model.q0).expand(len(speeds), -1)
+    q, _ = sim.torch.rollout(simulator, start, qd, steps=60, friction=friction)
+    q[-1, :, 0].mean().backward()
+    processes.average_gradients(torch.nn.ParameterList([friction]))
+    return friction.grad
+
+
 OF_A_TRAINING = ["CartpoleSwingup", "--envs", "3", "--horizon", "4", "--no-render", "--device", "cpu"]
 
 
@@ -71,6 +91,7 @@ def main() -> None:
     place = Path(sys.argv[1]) / str(processes.number())
     torch.save(trained(2), place.with_suffix(".pt"))
     np.savez(place.with_suffix(".npz"), **estimated())
+    torch.save(gradient_of_shared_friction(), place.with_suffix(".friction"))
 
 
 def run_two(arguments: list[str]) -> subprocess.CompletedProcess:
@@ -104,6 +125,14 @@ def test_two_processes_learn_what_one_does(two_processes):
     assert (expected["mean.0.weight"] - begun["mean.0.weight"]).abs().max() > 1e-3
 
 
+def test_the_gradient_of_a_parameter_that_all_worlds_share_is_that_of_one_process(two_processes):
+    expected = gradient_of_shared_friction()
+    assert expected < -0.1  # [m]
+    for number in range(2):
+        found = torch.load(two_processes / f"{number}.friction", weights_only=True)
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=0.0)
+
+
 def test_the_example_runs_in_two_processes(tmp_path):
     """The first process writes, and says how many steps both have taken."""
     options = ["--envs", "3", "--horizon", "4", "--out", str(tmp_path), "--no-render", "--device", "cpu"]
@@ -124,6 +153,33 @@ def test_a_job_ends_with_a_process_and_goes_on_in_another_number(tmp_path, monke
     shac.main()
     assert f"after {4 * (3 * 6 + 2 * 3)} environment steps" in capsys.readouterr().out
     np.testing.assert_array_equal(np.load(tmp_path / "shac.npz")["steps"], [24, 48, 72, 84, 96])
+    assert not (tmp_path / "interrupted.npz").exists()
+
+
+class EndedError(BaseException):
+    """Stands for a signal that nothing catches."""
+
+
+def test_what_one_process_has_saved_two_go_on_with(tmp_path, monkeypatch):
+    """Three iterations of a single process with three environments, and two more of two."""
+    whole = shac.Shac.iterate
+
+    def iterate(learner: shac.Shac) -> dict[str, float]:
+        if learner.iteration == 3:
+            raise EndedError
+        return whole(learner)
+
+    command = [*OF_A_TRAINING, "--iterations", "5", "--out", str(tmp_path)]
+    with monkeypatch.context() as patch:
+        patch.setattr(shac.Shac, "iterate", iterate)
+        patch.setattr(training, "SAVE_EVERY", 0.0)
+        patch.setattr(sys, "argv", ["shac", *command])
+        with pytest.raises(EndedError):
+            shac.main()
+    done = run_two(["-m", "examples.rl.shac", *command])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("resuming from") == 1
+    np.testing.assert_array_equal(np.load(tmp_path / "shac.npz")["steps"], [12, 24, 36, 60, 84])
     assert not (tmp_path / "interrupted.npz").exists()
 
 
@@ -159,7 +215,50 @@ def test_processes_of_a_machine_share_its_cores(monkeypatch):
         assert processes.threads() == expected
 
 
+def test_each_process_has_a_gpu_of_its_own(monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    for gpus in (2, 3):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda gpus=gpus: gpus)
+        for number in ("0", "1"):
+            monkeypatch.setenv("LOCAL_RANK", number)
+            assert processes.own_device(None) == processes.own_device("cuda") == f"cuda:{number}"
+            assert processes.own_device("cpu") == "cpu"
+            assert processes.own_device("cuda:2") == "cuda:2"
+
+
+@pytest.mark.parametrize(("gpus", "asked"), [(1, None), (1, "cuda"), (0, "cuda")])
+def test_too_few_gpus(gpus, asked, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    with pytest.raises(sim.ModelError, match=rf"2 processes on a machine with {gpus} GPUs?: each needs one of its own"):
+        processes.own_device(asked)
+
+
+def test_without_gpus_processes_are_on_the_cpu(monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert processes.own_device(None) is None
+    assert processes.own_device("cpu") == "cpu"
+
+
+@pytest.mark.parametrize(("asked", "chosen"), [(None, "cuda:1"), ("cuda", "cuda:1"), ("cpu", None)])
+def test_the_device_becomes_that_of_warp_and_pytorch(asked, chosen, monkeypatch):
+    """What would be set is noted, since there may be no GPU here."""
+    for name, value in {"RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    noted = []
+    monkeypatch.setattr(torch.cuda, "set_device", noted.append)
+    monkeypatch.setattr(processes.wp, "set_device", noted.append)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    assert processes.join(asked) == (chosen or asked)
+    assert noted == [chosen] * 2 * bool(chosen)
+
+
 def test_alone_nothing_is_shared():
+    assert processes.join() is None
+    assert processes.join("cuda") == "cuda"
     assert processes.number() == 0
     assert processes.count() == 1
     assert processes.own_seed(5) == 5

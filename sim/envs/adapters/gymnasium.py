@@ -44,10 +44,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
             "render_fps": round(1.0 / env.step_dt),
         }
         self.render_mode = "rgb_array"
-        dtype = np.dtype(env.task.dtype)
-        self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (env.num_observations,), dtype)
-        low, high = (bound.cpu().numpy().astype(dtype) for bound in (env.action_low, env.action_high))
-        self.single_action_space = gymnasium.spaces.Box(low, high, dtype=dtype)
+        self.single_observation_space = env.single_observation_space
+        self.single_action_space = env.single_action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 

@@ -187,7 +187,7 @@ class HalfCheetah(GymnasiumRobot):
 
 
 class Humanoid(GymnasiumRobot):
-    """Humanoid-v5 with its coordinates and velocities alone observed, and without its tendons."""
+    """Humanoid-v5 with its coordinates and velocities alone observed."""
 
     file = "humanoid.xml"
     dt, frame_skip = 0.003, 5

@@ -35,6 +35,7 @@ class Pendulum(Task):
     """
 
     max_episode_length = 100
+    time_is_final = True
 
     def __init__(self, links: int = 1, substeps: int = 8, noise: float = 0.0, dtype: str = "float32"):
         super().__init__(dtype)
