@@ -43,7 +43,7 @@ def run_rollout(
     stages = rows_like(qd, steps * simulator.kept_stages) if simulator.kept_stages and interval == 1 else None
     with paused_tape():
         for shard in simulator.shards:
-            shard.record_forward(gradients)
+            shard.record_forward(steps, gradients)
     bad_state = wp.empty(simulator.num_worlds, dtype=wp.int32, device=simulator.device)
     if not steps:  # the first step writes it
         bad_state.fill_(-1)

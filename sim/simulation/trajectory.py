@@ -363,9 +363,11 @@ class Trajectory:
         with simulator.with_values(self.parameters):
             with paused_tape():
                 for shard in simulator.shards:
-                    shard.record_backward(names)
+                    shard.record_backward(
+                        self.steps if self.checkpoint_interval == 1 else self.checkpoint_interval, names
+                    )
                     if self.checkpoint_interval > 1:
-                        shard.record_again()
+                        shard.record_again(self.checkpoint_interval - 1)
                     if self._finds_stages:
                         shard.record_stages()
             length = (self.steps, self.checkpoint_interval, self._finds_stages)

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import warp as wp
 
 import sim
+from sim.simulation.stepping.shard import STEPS_AT_ONCE, Captured
 from tests.simulation.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
 
 PARAMETERS = ("mass", "friction", "restitution", "friction_loss", "upper_limit", "gravity")
@@ -49,6 +51,21 @@ def test_the_backward_pass_runs_each_step_again_bit_for_bit(simulator):
         one = sim.Trajectory(simulator, trajectory.q[t : t + 2], trajectory.qd[t : t + 2], trajectory.tau[t : t + 1])
         one.backward(np.ones(one.q.shape))
         np.testing.assert_array_equal(shard.step.qd_next.numpy(), trajectory.qd.numpy()[t + 1])
+
+
+def test_several_steps_are_one_launch(simulator, monkeypatch):
+    """Whatever the number of steps, states and gradients are those of steps one by one."""
+    launch, launches = wp.capture_launch, []
+    monkeypatch.setattr(wp, "capture_launch", lambda graph: launches.append(graph) or launch(graph))
+    trajectory = rollout(simulator, 7 * STEPS_AT_ONCE + 3)
+    assert len(launches) == 7 + 3
+    gradients = arrays(trajectory.backward(*cotangents(trajectory), PARAMETERS))
+    assert len(launches) == 2 * (7 + 3)
+    monkeypatch.setattr(Captured, "prepare", lambda self, steps: None)
+    one_by_one = sim.Simulator(simulator.model, DT, WORLDS, simulator.device)
+    expected = rollout(one_by_one, 7 * STEPS_AT_ONCE + 3)
+    np.testing.assert_array_equal(trajectory.q.numpy(), expected.q.numpy())
+    assert_equal(arrays(expected.backward(*cotangents(expected), PARAMETERS)), gradients)
 
 
 def test_backward_equals_the_chain_of_single_steps(simulator):

@@ -246,3 +246,10 @@ def test_calls_of_one_robot_leave_nothing_in_another(device):
         for robot, value in zip((first, second), expected, strict=True):
             assert torch.equal(robot.inverse_dynamics(*inputs), value)
     assert (expected[0] - expected[1]).abs().max() > 1.0
+
+
+def test_a_model_without_links_is_refused():
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    with pytest.raises(sim.ModelError, match="the model has no link"):
+        sim.torch.Robot(builder.finalize())

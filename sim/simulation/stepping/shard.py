@@ -14,6 +14,9 @@ from sim.simulation.stepping.step_rows import StepRows
 from warp_kernels.checkpoint import TABLE_SIZE, checkpoint_kernels
 from warp_kernels.denormals import denormal_kernels
 
+# Steps of the longer one of two graphs: a launch takes 2 µs, a sixth of the step of a single robot. Signals wait for its end.
+STEPS_AT_ONCE = 8
+
 # What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.
 Arrays = dict[int, wp.array | None]
 
@@ -23,35 +26,59 @@ def pointer(array: wp.array | None) -> int:
     return 0 if array is None or array.size == 0 else int(array.ptr)
 
 
+class Captured:
+    """Work that was captured as a graph, and where it is done often as a longer one, too.
+
+    Args:
+        capture: records launches as a graph.
+        work: what launches them, for one step.
+    """
+
+    def __init__(self, capture: Callable[[Callable[[], None]], wp.Graph], work: Callable[[], None]):
+        self._capture, self._work = capture, work
+        self.once = capture(work)
+        self.several: wp.Graph | None = None
+
+    def prepare(self, steps: int) -> None:
+        """Capture the longer graph, if so many steps are to come that it is of use."""
+        if steps >= STEPS_AT_ONCE and self.several is None:
+            self.several = self._capture(self._work_on)
+
+    def _work_on(self) -> None:
+        for _ in range(STEPS_AT_ONCE):
+            self._work()
+
+
 class Shard:
-    """Some of the worlds: runs their steps by replaying a graph that was captured once.
+    """Some of the worlds: runs their steps by replaying graphs that were captured once.
 
     Args:
         step: the working arrays and stages of these worlds.
 
     Attributes:
-        stopped: whether its thread is to stop at the next step, since what it works for has ended.
+        stopped: whether its thread is to stop at the next launch, since what it works for has ended.
     """
 
     def __init__(self, step: DifferentiableStep):
         self.step = step
         self.stopped = False
-        self._forward: wp.Graph | None = None
-        self._again: wp.Graph | None = None
-        self._stages: wp.Graph | None = None
+        self._forward: Captured | None = None
+        self._again: Captured | None = None
+        self._stages: Captured | None = None
         self._set_aside: dict[str, wp.array] = {}
-        self._backward: dict[frozenset[str], wp.Graph] = {}
+        self._backward: dict[frozenset[str], Captured] = {}
         self._rows: StepRows | None = None
-        self._row_graphs: list[wp.Graph] = []
+        self._row_graphs: list[Captured] = []
         self._table, self._cursor = HostWriter(step.table), HostWriter(step.cursor)
         self._forward_reports = [HostWriter(step.largest_residual), HostWriter(step.total_overflow)]
         self._control = wp.zeros(1, dtype=wp.uint64, device=step.device)
         self._bad_step, self._left = HostWriter(step.last_bad_step), HostWriter(step.adjoint_residual)
 
-    def record_forward(self, names: frozenset[str] | None = None) -> None:
+    def record_forward(self, steps: int, names: frozenset[str] | None = None) -> None:
         """Capture the forward step, unless that was done. Call it from one thread only.
 
         Args:
+            steps: how many are to come.
             names: parameters of the way back that will follow; then its kernels are compiled together with these.
         """
         if self._forward is None:
@@ -60,22 +87,24 @@ class Shard:
                 self.step.watch_parameters(names)
             load_launched(self._forward_step if names is None else self._both_ways, self.step.device)
             self.step.forward()  # loads what is left, which a capture must not do
-            self._forward = self._capture(self._forward_step)
+            self._forward = Captured(self._capture, self._forward_step)
+        self._forward.prepare(steps)
 
-    def record_again(self) -> None:
+    def record_again(self, steps: int) -> None:
         """Capture the forward step as the way back runs it again: it reports nothing. Call it from one thread only."""
         if self._again is None:
             names = ("largest_residual", "total_overflow")
             self._set_aside = {name: wp.zeros_like(getattr(self.step, name)) for name in names}
-            self._again = self._capture(lambda: self._forward_step(**self._set_aside))
+            self._again = Captured(self._capture, lambda: self._forward_step(**self._set_aside))
+        self._again.prepare(steps)
 
     def record_stages(self) -> None:
         """Capture the stages of a step, for trajectories that don't keep them. Call it from one thread only."""
         if self._stages is None:
             load_launched(self.step.find_stages, self.step.device)
-            self._stages = self._capture(self.step.find_stages)
+            self._stages = Captured(self._capture, self.step.find_stages)
 
-    def record_backward(self, names: frozenset[str]) -> None:
+    def record_backward(self, steps: int, names: frozenset[str]) -> None:
         """Capture the backward step that adds to the gradients of these parameters. Call it from one thread only."""
         step = self.step
         step.prepare_backward()
@@ -83,7 +112,8 @@ class Shard:
         if names not in self._backward:
             load_launched(step.backward_step, step.device)
             step.run_adjoint()
-            self._backward[names] = self._capture(step.backward_step)
+            self._backward[names] = Captured(self._capture, step.backward_step)
+        self._backward[names].prepare(steps)
 
     def record_rows(self, copies: int) -> None:
         """Capture what finds the matrices of a step, see :class:`StepRows`. Call it from one thread only."""
@@ -99,7 +129,7 @@ class Shard:
             load_launched(stage, step.device)
         step.run_adjoint()  # loads what is left, which a capture must not do
         # In this order: to find a row is to go back on the tape of the beginning.
-        self._row_graphs = [self._capture(stage) for stage in stages]
+        self._row_graphs = [Captured(self._capture, stage) for stage in stages]
 
     def run_forward(self, arrays: Arrays, steps: int, interval: int) -> None:
         """Fill what follows the first state of a trajectory.
@@ -150,10 +180,13 @@ class Shard:
         self._left.write(0)
         for name in names:
             step.parameter_gradients[name].zero_()
-        graphs: tuple[wp.Graph, ...] = (self._backward[names],)
+        graphs: tuple[Captured, ...] = (self._backward[names],)
         if finds_stages:
             assert self._stages is not None, "record_stages comes first"
             graphs = (self._stages, *graphs)
+        if interval == 1:
+            self._replay(graphs, steps)
+            return
         for first in reversed(range(0, steps, interval)):
             count = min(interval, steps - first)
             if count > 1:
@@ -180,14 +213,22 @@ class Shard:
         self._replay((self._again,), count - 1)
         self.step.cursor_step.fill_(first + count)
 
-    def _replay(self, graphs: tuple[wp.Graph, ...], times: int) -> None:
-        """Launch graphs again and again. Whatever ends this early leaves nothing that the next call would read."""
-        for _ in range(times):
-            if self.stopped:
-                return
+    def _replay(self, graphs: tuple[Captured, ...], times: int) -> None:
+        """Launch graphs again and again, one after the other.
+
+        Whatever ends this early leaves nothing that the next call would read.
+        """
+        several = graphs[0].several if len(graphs) == 1 else None
+        left = times
+        while left > 0 and not self.stopped:
             check()
+            if several is not None and left >= STEPS_AT_ONCE:
+                wp.capture_launch(several)
+                left -= STEPS_AT_ONCE
+                continue
             for graph in graphs:
-                wp.capture_launch(graph)
+                wp.capture_launch(graph.once)
+            left -= 1
 
     def _forward_step(self, **reports: wp.array) -> None:
         self.step.load()

@@ -83,7 +83,8 @@ class Robot(RobotModule):
         velocity_limit, effort_limit: largest speed and force that the file gives [nv].
 
     Raises:
-        ModelError: for a wrong shape, dtype, device or name, and by dynamics for links that came without inertial data.
+        ModelError: for a wrong shape, dtype, device or name, for a model without links, and by dynamics for links that
+            came without inertial data.
 
     Example:
         >>> import torch
@@ -116,6 +117,8 @@ class Robot(RobotModule):
                 defaults["mimic"] = "free"
             model, path = load(source, **{**defaults, **options}), Path(source).resolve()
             default = torch.get_default_dtype()
+        if not model.num_links:
+            raise ModelError(f"Robot: {'the model' if path is None else path} has no link")
         place = wp.device_to_torch(device) if isinstance(device, wp.Device) else device
         super().__init__(model, path, dtype or default, place)
         self._calls = RobotCalls(model)
