@@ -14,7 +14,7 @@ from sim.simulation.stepping.step_rows import StepRows
 from warp_kernels.checkpoint import TABLE_SIZE, checkpoint_kernels
 from warp_kernels.denormals import denormal_kernels
 
-# Steps of the longer one of two graphs: a launch takes 2 µs, a sixth of a single robot's step. Signals wait for its end.
+# Steps of the longer one of two graphs. A launch takes 2 µs, a sixth of a single robot's step; signals wait for it.
 STEPS_AT_ONCE = 8
 
 # What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.
