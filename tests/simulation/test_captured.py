@@ -1,0 +1,82 @@
+"""What a captured graph must not do: allocate memory, or read on the host. On CUDA the capture would fail, or repeat what it read."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import warp as wp
+from warp._src import context
+
+import sim
+from scenes import crowd
+from sim.simulation.stepping.shard import Shard
+from tests.simulation.worlds import DT, WORLDS, hopper, inputs
+
+CONTACTS = {
+    "newton": sim.ContactOptions(warm_start=True),
+    "smoothed": sim.ContactOptions(gradient_smoothing=0.1),
+    "unrolled": sim.ContactOptions(solver="pgs", sweeps=5, adjoint="unrolled"),
+    "implicit": sim.ContactOptions(solver="pgs", sweeps=5, adjoint="implicit", warm_start=True),
+    "mujoco": sim.ContactOptions(law="mujoco", noslip_iterations=2),
+}
+ALLOCATORS = (context.CpuDefaultAllocator, context.CudaDefaultAllocator, context.CudaMempoolAllocator)
+
+
+@pytest.fixture
+def captures(monkeypatch) -> list[int]:
+    """Lets allocations and reads on the host fail while launches are captured; one entry for each capture."""
+    done: list[int] = []
+    forbidden = [False]
+
+    def guarded(what: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any, **options: Any) -> Any:
+            assert not forbidden[0], f"{what} in a captured graph"
+            return method(*arguments, **options)
+
+        return called
+
+    for allocator in ALLOCATORS:
+        monkeypatch.setattr(allocator, "allocate", guarded("an allocation", allocator.allocate))
+    for name in ("numpy", "list"):
+        monkeypatch.setattr(wp.array, name, guarded("a read on the host", getattr(wp.array, name)))
+    capture = Shard._capture
+
+    def captured(shard: Shard, work: Callable[[], None]) -> wp.Graph:
+        def watched() -> None:
+            forbidden[0] = True
+            try:
+                work()
+            finally:
+                forbidden[0] = False
+            done.append(1)
+
+        return capture(shard, watched)
+
+    monkeypatch.setattr(Shard, "_capture", captured)
+    return done
+
+
+@pytest.mark.parametrize(("contact", "integrator"), [*((name, "euler") for name in CONTACTS), ("mujoco", "rk4")])
+def test_a_robot(captures, contact, integrator, device):
+    """Forward and back, with states of every step and of every third one, and the matrices of a step."""
+    model = hopper("float32")
+    if contact == "mujoco":
+        model.parameters["restitution"][:] = 0.0
+    simulator = sim.Simulator(model, DT, WORLDS, device, CONTACTS[contact], integrator=integrator)
+    q, qd, tau = inputs(model, 9)
+    for interval in (1, 3):
+        trajectory = simulator.rollout(simulator.state(q, qd), tau, checkpoint_interval=interval)
+        trajectory.backward(np.ones(trajectory.q.shape), parameters=["mass", "friction"])
+    assert len(captures) >= 2
+    if integrator == "euler" and not CONTACTS[contact].warm_start:
+        simulator.linearise(simulator.state(q, qd), tau[0])
+
+
+def test_a_crowd(captures, device):
+    """The grid of near bodies, and islands."""
+    scene = crowd.loose("ball", 150, "float32", spacing=2.0 * crowd.SIZE, height=1e-4)
+    simulator = sim.Simulator(scene.model, DT, 1, device)
+    trajectory = simulator.rollout(simulator.initial_state(), steps=2)
+    trajectory.backward(np.ones(trajectory.q.shape))
+    assert len(captures) == 2
