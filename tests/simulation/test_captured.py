@@ -1,4 +1,4 @@
-"""What a captured graph must not do: allocate memory, or read on the host. On CUDA the capture would fail, or repeat what it read."""
+"""What a captured graph must not do: allocate memory, or read on the host. CUDA would refuse it, or repeat what was read."""
 
 from collections.abc import Callable
 from typing import Any
