@@ -1,4 +1,4 @@
-"""What a captured graph must not do: allocate memory, or read on the host. CUDA would refuse it, or repeat what was read."""
+"""Captured graphs neither allocate memory nor read on the host: CUDA would refuse that, or repeat what was read."""
 
 from collections.abc import Callable
 from typing import Any
