@@ -16,6 +16,34 @@ from warp_kernels.algebra import algebra
 from warp_kernels.dynamics.composite import mass_matrix_adjoint
 from warp_kernels.types import kernel_module, lane_types
 
+# Warp's own access to an array looks at the sign of every index, which takes longer than the products.
+_SOLVE = """
+    using number = wp::{scalar};
+    const wp::int64 step = factor_l.strides[0], x_step = x.strides[0];
+    const char* factors = reinterpret_cast<const char*>(factor_l.data) + world * wp::int64(factor_l.strides[1]);
+    char* entries = reinterpret_cast<char*>(x.data) + world * wp::int64(x.strides[1]);
+    const int* starts = reinterpret_cast<const int*>(row_start.data);
+    const int* depths = reinterpret_cast<const int*>(depth.data);
+    const int* ancestors = reinterpret_cast<const int*>(ancestor.data);
+    const auto at = [&](int k) -> number& {{ return *reinterpret_cast<number*>(entries + k * x_step); }};
+    const auto factor = [&](int place) {{ return *reinterpret_cast<const number*>(factors + place * step); }};
+    {work}
+"""
+_TRANSPOSED = """
+    for (int k = nv - 1; k >= 0; --k) {
+        const number value = at(k);
+        if (value == number(0)) continue;
+        for (int place = starts[k]; place < starts[k] + depths[k]; ++place) at(ancestors[place]) -= factor(place) * value;
+    }
+"""
+_LOWER = """
+    for (int k = 0; k < nv; ++k) {
+        number value = at(k);
+        for (int place = starts[k]; place < starts[k] + depths[k]; ++place) value -= factor(place) * at(ancestors[place]);
+        at(k) = value;
+    }
+"""
+
 
 @functools.cache
 def factor_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
@@ -33,28 +61,15 @@ def factor_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             return ancestor[row_start[tail] + d]
         return tail
 
-    @wp.func
+    @wp.func_native(_SOLVE.format(scalar=scalar.__name__, work=_TRANSPOSED))
     def solve_transposed(
         row_start: ints, depth: ints, ancestor: ints, factor_l: array2d, x: array2d, nv: int, world: int
     ):
         """x := L'^-1 x, for x stored [dof, world]."""
-        for back in range(nv):
-            k = nv - 1 - back
-            value = x[k, world]
-            if value != scalar(0.0):
-                for d in range(depth[k]):
-                    at = row_start[k] + d
-                    x[ancestor[at], world] -= factor_l[at, world] * value
 
-    @wp.func
+    @wp.func_native(_SOLVE.format(scalar=scalar.__name__, work=_LOWER))
     def solve_lower(row_start: ints, depth: ints, ancestor: ints, factor_l: array2d, x: array2d, nv: int, world: int):
         """x := L^-1 x, for x stored [dof, world]."""
-        for k in range(nv):
-            value = x[k, world]
-            for d in range(depth[k]):
-                at = row_start[k] + d
-                value -= factor_l[at, world] * x[ancestor[at], world]
-            x[k, world] = value
 
     @wp.kernel(module=module, enable_backward=False)
     def factor_mass_matrix(

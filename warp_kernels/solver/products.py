@@ -115,6 +115,21 @@ def product_functions(scalar: Any) -> SimpleNamespace:
     ) -> mat33:
         """The rows of one side times their transpose, with x between them."""
 
+    @wp.func_native(
+        _along_path(scalar, f"total += wp::dot({_AT}, {_AT}) * {_X};", "number total = 0;", "return total;")
+    )
+    def path_square(
+        row: wp.array2d(dtype=vec3),
+        here: int,
+        ancestor: wp.array(dtype=int),
+        start: int,
+        depth: int,
+        tail: int,
+        x: wp.array2d(dtype=scalar),
+        world: int,
+    ) -> scalar:
+        """The trace of :func:`path_mobility`."""
+
     @wp.func
     def row_product(
         constraint: int,
@@ -204,7 +219,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         return entry
 
     @wp.func
-    def own_mobility(
+    def shared_mobility(
         constraint: int,
         world: int,
         paths: Paths,
@@ -212,15 +227,8 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         scale: wp.array2d(dtype=scalar),
     ):
-        """The rows times their transpose, with ``scale`` [dof, world] between them: those of both sides, and where paths are shared, both together."""
+        """The rows of one side times those of the other, both ways, where their paths are one."""
         total = mat33()
-        for side in range(2):
-            tail = constraints.tail[2 * constraint + side, world]
-            if tail >= 0:
-                here = (2 * constraint + side) * paths.max_depth
-                total += path_mobility(
-                    row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, scale, world
-                )
         a = constraints.tail[2 * constraint, world]
         b = constraints.tail[2 * constraint + 1, world]
         if a >= 0 and b >= 0:
@@ -232,6 +240,46 @@ def product_functions(scalar: Any) -> SimpleNamespace:
                 far = row[(2 * constraint + 1) * paths.max_depth + d, world]
                 total += (wp.outer(near, far) + wp.outer(far, near)) * scale[k, world]
         return total
+
+    @wp.func
+    def own_mobility(
+        constraint: int,
+        world: int,
+        paths: Paths,
+        constraints: Constraints,
+        row: wp.array2d(dtype=vec3),
+        scale: wp.array2d(dtype=scalar),
+    ):
+        """The rows times their transpose, with ``scale`` [dof, world] between them."""
+        total = mat33()
+        for side in range(2):
+            tail = constraints.tail[2 * constraint + side, world]
+            if tail >= 0:
+                here = (2 * constraint + side) * paths.max_depth
+                total += path_mobility(
+                    row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, scale, world
+                )
+        return total + shared_mobility(constraint, world, paths, constraints, row, scale)
+
+    @wp.func
+    def mobility_trace(
+        constraint: int,
+        world: int,
+        paths: Paths,
+        constraints: Constraints,
+        row: wp.array2d(dtype=vec3),
+        scale: wp.array2d(dtype=scalar),
+    ):
+        """The trace of :func:`own_mobility`."""
+        total = scalar(0.0)
+        for side in range(2):
+            tail = constraints.tail[2 * constraint + side, world]
+            if tail >= 0:
+                here = (2 * constraint + side) * paths.max_depth
+                total += path_square(
+                    row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, scale, world
+                )
+        return total + wp.trace(shared_mobility(constraint, world, paths, constraints, row, scale))
 
     @wp.func
     def begin_solve(
@@ -283,4 +331,5 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         add_scaled_push=add_scaled_push,
         whole_entry=whole_entry,
         own_mobility=own_mobility,
+        mobility_trace=mobility_trace,
     )

@@ -248,7 +248,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         """
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
-            total = wp.trace(products.own_mobility(i, world, paths, constraints, row, factor_d))
+            total = products.mobility_trace(i, world, paths, constraints, row, factor_d)
             kind = constraints.kind[i, world]
             epsilon = common.value_of(regularisation, world, 0)
             least = epsilon * immovable.least_mobility(i, world, least_inverse_mass, constraints)
