@@ -28,7 +28,7 @@ STEPS = 6
 @functools.cache
 def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
     """Warp functions for one precision and friction model."""
-    vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
+    mat33 = warp_types(scalar).mat33
     f = residual_functions(scalar, friction, divided=True)
     descent = descent_functions(scalar, friction, divided=True)
     parts, products = f.parts, f.products
@@ -38,24 +38,14 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
     identity = wp.constant(mat33(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0))
 
     @wp.func
-    def solve_three(matrix: mat33, right: vec3):
-        """The solution by Cramer's rule, and whether the determinant is above rounding."""
+    def inverse_of(matrix: mat33):
+        """The inverse by Cramer's rule, and whether the determinant is above rounding."""
         a, b, c = matrix[0], matrix[1], matrix[2]
         bc, ca, ab = wp.cross(b, c), wp.cross(c, a), wp.cross(a, b)
         determinant = wp.dot(a, bc)
         if not determinant > singular * wp.max(wp.abs(a)) * wp.max(wp.abs(b)) * wp.max(wp.abs(c)):
-            return vec3(), False
-        return (right[0] * bc + right[1] * ca + right[2] * ab) / determinant, True
-
-    @wp.func
-    def next_impulse(
-        i: int, world: int, answer: vec3, mobility: mat33, constraints: Constraints, problem: Problem, iterate: Iterate
-    ):
-        """The impulse at the end of a step from the row values of ``iterate``, and whether there is one."""
-        kind, item = constraints.kind[i, world], constraints.item[i, world]
-        slope, _follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
-        right = answer + slope * (problem.rhs[i, world] - iterate.value[i, world])
-        return solve_three(identity - slope * mobility, right)
+            return mat33(), False
+        return wp.matrix_from_cols(bc, ca, ab) / determinant, True
 
     @wp.func
     def answer_of(i: int, world: int, constraints: Constraints, problem: Problem, iterate: Iterate):
@@ -89,28 +79,28 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
     ):
         """Solve the island from the row values and impulses of ``iterate``, as :func:`warp_kernels.solver.newton.solve.solve` does.
 
-        Returns the largest velocity of a row that a further step would change [m/s or rad/s], and how many steps there were: none
+        Returns the largest velocity of a row that a further step with the last slope would add [m/s or rad/s], and how many steps there were: none
         where they didn't lead to the solution. Then row values, impulses and the residual have to be found anew; z is as it was.
         """
         i = parts.constraint_of(0, world, iterate)
+        kind, item = constraints.kind[i, world], constraints.item[i, world]
         mobility = products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
-        impulse, found = next_impulse(i, world, iterate.impulse[i, world], mobility, constraints, problem, iterate)
         for step in range(STEPS):
+            slope, _follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
+            inverse, found = inverse_of(identity - slope * mobility)
             if not found:
                 return zero, int(0)
-            iterate.value[i, world] = problem.rhs[i, world] + mobility * impulse
+            free = problem.rhs[i, world]
+            impulse = inverse * (iterate.impulse[i, world] + slope * (free - iterate.value[i, world]))
+            iterate.value[i, world] = free + mobility * impulse
             answer = answer_of(i, world, constraints, problem, iterate)
             iterate.impulse[i, world] = answer
             miss = answer - impulse
-            square = wp.dot(miss, mobility * miss)
-            following, found = next_impulse(i, world, answer, mobility, constraints, problem, iterate)
             at_hand = descent.square_at_hand(world, 1, epsilon, constraints, problem, iterate)
-            if square <= descent.goal(at_hand, scale, epsilon, tolerance):
+            if wp.dot(miss, mobility * miss) <= descent.goal(at_hand, scale, epsilon, tolerance):
                 iterate.impulse[i, world] = impulse
                 find_motion(i, world, nv, paths, constraints, problem, iterate)
-                change = mobility * (following - impulse)
-                return wp.max(wp.abs(change)), step + 1
-            impulse = following
+                return wp.max(wp.abs(mobility * (inverse * miss))), step + 1
         return zero, int(0)
 
     return SimpleNamespace(solve=solve)
