@@ -41,9 +41,9 @@ class Case:
 
     Attributes:
         task: name of the environment.
-        method: "apg" or "shac" of :mod:`examples.rl`; "none", "jacobian", "near" (the same, weighted by equation 16)
-            or "simulated", what enhances the policy's gradient in :mod:`examples.rl.sac`; "ppo" or "sac" of
-            :mod:`bench.baselines`.
+        method: "apg" or "shac" of :mod:`examples.rl`; "unlimited", SHAC without a limit of the adjoint; "none",
+            "jacobian", "near" (the same, weighted by equation 16) or "simulated", what enhances the policy's gradient
+            in :mod:`examples.rl.sac`; "ppo" or "sac" of :mod:`bench.baselines`.
         minutes: longest time.
         iterations: most of them, for methods that have a number.
         law: of contact, "hard" or "mujoco", of robots.
@@ -98,6 +98,7 @@ CASES = [
     *(Case("CartpoleSwingup", method, 5.0) for method in ALGORITHMS),
     Case("PandaReach", "shac", 5.0, 300),
     *(Case(robot, method, 5.0, 400) for robot in ROBOTS[:3] for method in ("shac", *ALGORITHMS)),
+    Case("Ant", "unlimited", 5.0, 400),
     *(Case(robot, method, 5.0, 400, "mujoco") for robot in ROBOTS[:3] for method in ("shac", "ppo")),
 ]
 TASKS = list(dict.fromkeys(case.task for case in CASES))
@@ -200,8 +201,10 @@ def train_baseline_of(case: Case, seed: int) -> tuple[Actor, dict[str, Any]]:
 
 def make_learner(case: Case, seed: int) -> tuple[Learner, int]:
     """What the commands of :mod:`examples.rl` train, and the environment steps of an iteration."""
-    if case.method == "shac":
-        learner = shac.learner_of(case.task, case.iterations, seed, task_options=case.task_options, threads=1)
+    if case.method in ("shac", "unlimited"):
+        chosen: dict[str, Any] = {"adjoint_clip": math.inf} if case.method == "unlimited" else {}
+        chosen |= {"task_options": case.task_options, "threads": 1}
+        learner = shac.learner_of(case.task, case.iterations, seed, **chosen)
         return learner, learner.settings.horizon
     differentiable = case.method == "apg"
     env = make(case.task, 16, device="cpu", differentiable=differentiable, threads=1, **case.task_options)

@@ -19,6 +19,7 @@ GRADIENTS = {
     "near": "stored derivatives, weighted",
     "simulated": "simulated action",
 }
+NAMES = {**GRADIENTS, "unlimited": "SHAC, adjoint without limit"}
 PENDULUMS = """\
 Policies that lift a pendulum of n links (the paper's table 4; the return is n² / 2 - 2 d², d from the tip to its
 highest point at the end). The paper's figures are the greatest returns during training, with one step of the simulation
@@ -168,7 +169,7 @@ def other_table(rows: Sequence[dict[str, Any]]) -> str:
 
 def method(row: dict[str, Any]) -> str:
     """What a training is called, with its law of contact unless that is the hard one, and a pendulum's single step."""
-    name = GRADIENTS.get(row["method"], row["method"].upper())
+    name = NAMES.get(row["method"], row["method"].upper())
     if row.get("substeps") == 1:
         return f"{name}, one step for an action"
     return f"{name}, MuJoCo's law" if row.get("law") == "mujoco" else name
