@@ -70,6 +70,7 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
         world: int,
         nv: int,
         scale: scalar,
+        iterations: int,
         tolerance: scalar,
         epsilon: scalar,
         paths: Paths,
@@ -79,13 +80,13 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
     ):
         """Solve the island from the row values and impulses of ``iterate``, as :func:`warp_kernels.solver.newton.solve.solve` does.
 
-        Returns the largest velocity of a row that a further step with the last slope would add [m/s or rad/s], and how many steps there were: none
-        where they didn't lead to the solution. Then row values, impulses and the residual have to be found anew; z is as it was.
+        Returns the largest velocity of a row that a further step with the last slope would add [m/s or rad/s], and how many steps there
+        were: none where they didn't lead to the solution. Then row values, impulses and the residual have to be found anew; z is as it was.
         """
         i = parts.constraint_of(0, world, iterate)
         kind, item = constraints.kind[i, world], constraints.item[i, world]
         mobility = products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
-        for step in range(STEPS):
+        for step in range(wp.min(iterations, STEPS)):
             slope, _follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
             inverse, found = inverse_of(identity - slope * mobility)
             if not found:

@@ -67,7 +67,9 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         """As :func:`warp_kernels.solver.newton.solve.solve`."""
         square = scalar(first_square)
         if count == 1 and square > zero and wp.isfinite(square):
-            left, steps = single.solve(world, nv, scale, tolerance, epsilon, paths, constraints, problem, iterate)
+            left, steps = single.solve(
+                world, nv, scale, iterations, tolerance, epsilon, paths, constraints, problem, iterate
+            )
             if steps > 0:
                 return left, steps
             square = residuals.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
