@@ -163,10 +163,11 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                                 kind, item, side, depth - d, world, coupling_ratio, cones.row
                             )
                         row[at + d, world] = value
-                        free_velocity += value * (share * qd[world, k] + options.dt * qdd[world, k])
-                        before += value[0] * qd[world, k]
-                        speed = wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k])
-                        size += speed * vec3(wp.abs(value[0]), wp.abs(value[1]), wp.abs(value[2]))
+                        velocity = qd[world, k]
+                        change = options.dt * qdd[world, k]
+                        free_velocity += value * (share * velocity + change)
+                        before += value[0] * velocity
+                        size += (wp.abs(velocity) + wp.abs(change)) * wp.abs(value)
                     factored.multiply_by_inverse(at, tail, world, paths, factor_l, row)
                 rows.rhs[constraint, world] = free_velocity
                 if rows.size.shape[0] > 0:
