@@ -9,6 +9,7 @@ import warp as wp
 
 from bench import resident
 from bench.standing import standing
+from sim.simulation.stepping.shard import STEPS_AT_ONCE
 
 WORLDS = 256  # enough that memory pages of a few kilobytes do not matter
 
@@ -17,7 +18,7 @@ def bytes_per_step(steps: int, *, device: str, dtype: str, worlds: int = WORLDS)
     """Memory per world and step of a rollout, measured in a separate process [bytes].
 
     Returns:
-        memory that the rollout keeps, and peak over rollout and backward pass, both beyond a rollout of one step.
+        memory that the rollout keeps, and peak over rollout and backward pass, both beyond a short rollout.
     """
     command = [sys.executable, "-m", "bench.memory", str(steps), device, dtype, str(worlds)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -31,7 +32,7 @@ def measure(steps: int, device: str, dtype: str, worlds: int) -> dict[str, float
     case = standing(worlds, device=device, dtype=dtype, cores=1)
     seed = wp.ones_like(case.state.q)
     for _ in range(2):  # load kernels, capture graphs
-        case.simulator.rollout(case.state, case.control(1)).backward(seed)
+        case.simulator.rollout(case.state, case.control(STEPS_AT_ONCE)).backward(seed)
     before = _in_use(device)
     resident.reset_peak()
     trajectory = case.simulator.rollout(case.state, case.control(steps))

@@ -157,6 +157,8 @@ def test_every_file_is_written_beside_its_place():
         "sim/exporters/mjcf/exporter.py", "sim/exporters/urdf/exporter.py", "sim/usd/write.py",
         "sim/identify/logs/readers.py", "sim/identify/report.py", "sim/model/model.py", "sim/render/gif.py",
         "sim/render/video.py", "examples/payload.py",
+        "sim/importers/mjcf/importer.py", "sim/importers/sdf/importer.py", "sim/importers/usd/importer.py",
+        "sim/importers/usd/motion.py",
         "bench/gpu.py", "bench/peers.py", "bench/processes.py", "bench/rays.py", "bench/resident.py", "bench/robot.py",
         "bench/tables/__main__.py", "bench/beside_mujoco/differences.py",
     }  # fmt: skip

@@ -173,7 +173,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return count, islands.start[following + DOFS, world] - iterate.part[DOFS, world]
 
     @wp.func
-    def scale_of(world: int, iterate: Iterate, islands: Islands):
+    def island_scale(world: int, iterate: Iterate, islands: Islands):
         """What rounding scales with in the island that is worked on."""
         total = zero
         for n in range(iterate.part[NUM_TREES, world]):
@@ -250,7 +250,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         connect=connect,
         divide=divide,
         go_to=go_to,
-        scale_of=scale_of,
+        island_scale=island_scale,
         join_islands=join_islands,
         begin_turn=begin_turn,
         note=note,

@@ -168,7 +168,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
             most = int(0)
             for island in range(number - before):
                 own_count, own_nv = division.go_to(island, world, iterate, islands)
-                scale = division.scale_of(world, iterate, islands)
+                scale = division.island_scale(world, iterate, islands)
                 # At first the residual is that of the whole world, to which nothing between islands adds.
                 if turn == 0:
                     square = residuals.residual_square(world, own_nv, problem, iterate)
