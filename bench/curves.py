@@ -39,4 +39,4 @@ def plot_policies(path: Path, record: dict[str, Any]) -> None:
             each.set_title(task)
             each.set_xlabel("seconds")
         axes[0].set_ylabel("return, mean of the last episodes")
-        axes[0].legend(loc="upper left")
+        axes[1].legend(loc="center right")
