@@ -42,7 +42,8 @@ derivatives of each step stored beside it, as in the paper; and with the policy'
 the same time on one core, of which the derivatives take their part, so that the enhanced policies have seen fewer
 steps. With one link all of five seeds come within a tenth of the best return, 0.5. With two, derivatives are on average
 a little ahead of training without them, and simulated actions, which take the most time, behind. With three links both
-come nearer to the best return, 4.5, than training without; there each has one seed.
+come nearer to the best return, 4.5, than training without; there each has one seed. Weighted by equation 16, so that
+derivatives count for actions near those that they are of, one link comes nearest: three seeds to 0.496 to 0.498.
 """
 OTHERS = """\
 Cart-pole and gymnasium's robots by short-horizon actor-critic (SHAC, `examples/rl/shac.py`) and, in the same
