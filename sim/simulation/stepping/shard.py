@@ -40,7 +40,7 @@ class Captured:
         self.several: wp.Graph | None = None
 
     def prepare(self, steps: int) -> None:
-        """Capture the longer graph, if so many steps are to come that it is of use."""
+        """Capture the longer graph, if enough steps are to come."""
         if steps >= STEPS_AT_ONCE and self.several is None:
             self.several = self._capture(self._work_on)
 
