@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -13,6 +14,7 @@ from scipy.spatial.transform import Rotation
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.viewer.angles import to_angles
+from sim.viewer.slider import Slider
 from warp_kernels import types as codes
 
 if TYPE_CHECKING:
@@ -74,22 +76,22 @@ class JointSliders:
     Args:
         gui: interface of the viser server; sliders are added at its current position.
         model: the model.
+        lock: held while ``moved`` runs. Also hold it to call ``show``.
         moved: called with the index of a group after the user has moved one of its sliders.
     """
 
-    def __init__(self, gui: GuiApi, model: Model, moved: Callable[[int], None]):
+    def __init__(self, gui: GuiApi, model: Model, lock: threading.RLock, moved: Callable[[int], None]):
         self._model = model
         self._groups = list(groups(model))
-        self._sliders: list[list[Any]] = []
+        self._sliders: list[list[Slider]] = []
         followers = {int(model.dof_q[dof]) for dof in model.equalities.coupling_dof}
         for number, group in enumerate(self._groups):
-            # Without a client, the program itself has set the value.
-            update = partial(lambda number, event: None if event.client_id is None else moved(number), number)
+            update = partial(lambda number, _: moved(number), number)
             sliders = []
             for coordinate, start in zip(group.coordinates, group.read(model.q0), strict=True):
                 value = round(float(start), DIGITS)
                 low, high = (round(float(end), DIGITS) for end in (coordinate.low, coordinate.high))
-                slider = gui.add_slider(
+                handle = gui.add_slider(
                     coordinate.name,
                     min(low, value),
                     max(high, value),
@@ -98,17 +100,16 @@ class JointSliders:
                     hint=coordinate.hint,
                     disabled=group.part.start in followers,
                 )
-                slider.on_update(update)
-                sliders.append(slider)
+                sliders.append(Slider(handle, lock, update))
             self._sliders.append(sliders)
 
     def show(self, q: np.ndarray) -> None:
         """Move the sliders to coordinates [nq], extending their range if necessary."""
         for group, sliders in zip(self._groups, self._sliders, strict=True):
             for slider, number in zip(sliders, group.read(q), strict=True):
-                value = round(float(number), DIGITS)
-                slider.min, slider.max = min(slider.min, value), max(slider.max, value)
-                slider.value = value
+                value, handle = round(float(number), DIGITS), slider.handle
+                handle.min, handle.max = min(handle.min, value), max(handle.max, value)
+                slider.show(value)
 
     def apply(self, number: int, q: np.ndarray) -> np.ndarray:
         """Coordinates q [nq], updated from the sliders of one group and for the joints that follow it."""

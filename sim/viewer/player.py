@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.errors import ModelError
 from sim.viewer.motions import Motion
+from sim.viewer.slider import Slider
 
 if TYPE_CHECKING:
     from viser import GuiApi
@@ -36,13 +37,12 @@ class Player:
         self._folder: Any = gui.add_folder("Motion", visible=False)
         with self._folder:
             self._text: Any = gui.add_markdown("")
-            self._slider: Any = gui.add_slider("State", 0, 1, 1, 0, hint="number of the state; drag to scrub")
+            state = gui.add_slider("State", 0, 1, 1, 0, hint="number of the state; drag to scrub")
             self._play: Any = gui.add_button("Play")
             self._step: Any = gui.add_button_group("Step", (BACK, FORWARD), hint="to the state before or behind")
         self._play.on_click(lambda _: self.play(not self.playing))
         self._step.on_click(lambda _: self.step(1 if self._step.value == FORWARD else -1))
-        # Without a client, the program itself has set the value.
-        self._slider.on_update(lambda event: None if event.client_id is None else self.seek(self._slider.value))
+        self._slider = Slider(state, lock, lambda number: self.seek(int(number)))
         self._gui = gui
         self._speed: Any = None
         self._loop: Any = None
@@ -141,6 +141,6 @@ class Player:
     def _tell(self) -> None:
         assert self._motion is not None
         last, dt = len(self._motion) - 1, self._motion.dt
-        self._slider.max = max(last, 1)
-        self._slider.value = self.number
+        self._slider.handle.max = max(last, 1)
+        self._slider.show(self.number)
         self._text.content = self._problem or f"{self.number * dt:.3f} s of {last * dt:.3f} s"

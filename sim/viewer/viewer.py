@@ -306,10 +306,10 @@ class Viewer:
         tabs = gui.add_tab_group()
         if self.model.nv > 0:
             with tabs.add_tab("Joints"):
-                self._sliders = JointSliders(gui, self.model, self._moved)
+                self._sliders = JointSliders(gui, self.model, self._lock, self._moved)
                 gui.add_button("Initial pose").on_click(lambda _: self.show(self.model.q0))
         else:
-            self._sliders = JointSliders(gui, self.model, self._moved)  # of which there are none
+            self._sliders = JointSliders(gui, self.model, self._lock, self._moved)  # of which there are none
         with tabs.add_tab("Settings"):
             self._player.add_settings()
             look: Any = gui.add_button("Look at the chosen world", visible=self.num_worlds > 1)

@@ -32,6 +32,11 @@ def set_by_user(viewer, label, value):
     """As the browser does it, when all that it causes is done."""
     handle = control(viewer, label)
     handle._impl.value = value
+    act(handle)
+
+
+def act(handle):
+    """Run the callbacks of a value that the browser has sent."""
     client = type("Event", (), {"client_id": 0, "client": None, "target": handle})()
     for callback in handle._impl.update_cb:
         callback(client)
@@ -88,6 +93,27 @@ def test_sliders_have_limits_units_and_angles(model, viewer):
     viewer.show(q)
     assert (hinge.max, hinge.value) == (1.7, 1.7)  # beyond its limit, as it is
     assert wheel.value == round(7.0 - 2 * np.pi, 4)
+
+
+@pytest.mark.parametrize("label", ["State", "hinge [rad]"])
+def test_the_last_value_typed_counts(model, viewer, monkeypatch, label):
+    """A browser sends every keystroke. The last one arrives while the program still acts on the first."""
+    viewer.play(np.tile(model.q0, (100, 2, 1)), 0.01, playing=False)
+    slider, place = control(viewer, label), viewer._place
+
+    def place_slowly(*args, **options):
+        slider._impl.value = 1.25 if label != "State" else 99
+        place(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(viewer, "_place", place_slowly)
+        set_by_user(viewer, label, 1)
+    act(slider)
+    assert slider.value == pytest.approx(viewer._player.number if label == "State" else viewer.q[0, 0])
+    assert slider.value > 1
+    act(slider)  # nothing is left to do
+    viewer.play(np.tile(model.q0, (50, 2, 1)), 0.01, playing=False)  # and the program moves it again
+    assert slider.value == 0
 
 
 def test_spherical_joints_have_three_angles():
