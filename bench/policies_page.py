@@ -179,21 +179,21 @@ def method(row: dict[str, Any]) -> str:
 
 
 def processors(rows: Sequence[dict[str, Any]]) -> str:
-    """Which processor the trainings ran on, where it wasn't always the same."""
+    """Which processor the trainings ran on; a table to unfold, where it wasn't always the same."""
+    names = sorted({row["processor"] for row in rows})
+    if len(names) == 1:
+        return f"All on {names[0]}."
     seeds: dict[str, dict[str, list[str]]] = {}  # by title and processor
     for row in rows:
         of_title = seeds.setdefault(f"{row['task']} ({method(row)})", {})
         of_title.setdefault(row["processor"], []).append(str(row["seed"]))
-    trained: dict[str, list[str]] = {}
-    for title, by_processor in seeds.items():
-        for processor, found in by_processor.items():
-            split = "" if len(by_processor) == 1 else f", seed {' and '.join(sorted(found))}"
-            trained.setdefault(processor, []).append(f"{title[:-1]}{split})")
-    if len(trained) == 1:
-        return f"All on {next(iter(trained))}."
-    common = max(trained, key=lambda name: len(trained[name]))
-    others = [f"{', '.join(trained[name])} on {name}" for name in trained if name != common]
-    return f"{'; '.join(others)}; all others on {common}."
+    lines = [f"| training | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+    for title, found in seeds.items():
+        cells = [", ".join(sorted(found.get(name, []))) for name in names]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join(
+        ["<details><summary>Seeds by processor, whose speeds differ</summary>", "", *lines, "", "</details>"]
+    )
 
 
 def times(records: Sequence[dict[str, Any]]) -> str:

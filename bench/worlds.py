@@ -231,13 +231,21 @@ def main() -> None:
         for case in cases():
             if options.cases is None or case.name.startswith(tuple(options.cases)):
                 record["rows"] += measure(case, options.worlds, options.rounds)
+                save(record, options.json)
+        # A peer that fails leaves what was measured before it.
         if options.mjx_python:
             record["mjx"] = ant_in_mjx(options.mjx_python, ASSETS / "ant.xml")
+            save(record, options.json)
         if options.warp_python:
             record["mujoco_warp"] = ant_in_mujoco_warp(options.warp_python, ASSETS / "ant.xml")
-    if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text(options.json, json.dumps(record, indent=1) + "\n")
+            save(record, options.json)
+
+
+def save(record: dict[str, Any], path: Path | None) -> None:
+    """Write the record, if there is a file for it."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -41,9 +41,10 @@ def test_policies_are_listed_beside_the_paper() -> None:
     assert "Pendulum-3" not in text
     assert text.endswith("All on P.")
     rows.append(row(task="Hopper", method="ppo", processor="Q", here={"speed": 2.5}))
-    assert policies_page.processors(rows) == "Hopper (PPO) on Q; all others on P."
+    assert "| training | P | Q |\n" in policies_page.processors(rows)
+    assert "| Hopper (PPO) |  | 0 |\n" in policies_page.processors(rows)
     rows += [row(task="Ant", seed=seed, processor="Q") for seed in (3, 4)]
-    assert "Ant (SHAC, seed 3 and 4), Hopper (PPO) on Q; " in policies_page.processors(rows)
+    assert "| Ant (SHAC) | 0 | 3, 4 |\n" in policies_page.processors(rows)
 
 
 def test_times_are_listed() -> None:
