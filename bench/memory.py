@@ -9,7 +9,6 @@ import warp as wp
 
 from bench import resident
 from bench.standing import standing
-from sim.simulation.stepping.shard import STEPS_AT_ONCE
 
 WORLDS = 256  # enough that memory pages of a few kilobytes do not matter
 
@@ -32,7 +31,7 @@ def measure(steps: int, device: str, dtype: str, worlds: int) -> dict[str, float
     case = standing(worlds, device=device, dtype=dtype, cores=1)
     seed = wp.ones_like(case.state.q)
     for _ in range(2):  # load kernels, capture graphs
-        case.simulator.rollout(case.state, case.control(STEPS_AT_ONCE)).backward(seed)
+        case.simulator.rollout(case.state, case.control(2)).backward(seed)
     before = _in_use(device)
     resident.reset_peak()
     trajectory = case.simulator.rollout(case.state, case.control(steps))

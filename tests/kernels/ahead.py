@@ -45,7 +45,7 @@ def warp_messages() -> Iterator[list[str]]:
         wp.config.log_level = level
 
 
-def compile_ahead(module: wp.Module, folder: Path, level: int = 3) -> Path:
+def compile_ahead(module: wp.Module, folder: Path, level: int | None = 3) -> Path:
     """Compile a Warp module to PTX; no GPU is needed. Raises what Warp raises if it does not compile.
 
     The option of names without a hash is taken back: with it, every later load of the module in this process would take
@@ -54,11 +54,11 @@ def compile_ahead(module: wp.Module, folder: Path, level: int = 3) -> Path:
     Args:
         module: the module, with all its kernels defined.
         folder: where the PTX file is written.
-        level: of optimisation; 3 is that of kernels that run.
+        level: of optimisation; 3 is that of kernels that run. None only translates, in a fifth of the time.
     """
-    before = {name: module.options[name] for name in ("strip_hash", "optimization_level")}
+    before = {name: module.options[name] for name in ("strip_hash", "optimization_level", "mode")}
     try:
-        wp.set_module_options({"optimization_level": level}, module)
+        wp.set_module_options({"optimization_level": level, "mode": "debug" if level is None else "release"}, module)
         wp.compile_aot_module(module, device=None, arch=ARCH, module_dir=str(folder), use_ptx=True, strip_hash=True)
     finally:
         wp.set_module_options(before, module)

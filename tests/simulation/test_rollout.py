@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 import sim
-from sim.simulation.stepping.shard import STEPS_AT_ONCE, Captured
+from sim.simulation.stepping.shard import STEPS_AT_ONCE, WORTH_CAPTURING
 from tests.simulation.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
 
 PARAMETERS = ("mass", "friction", "restitution", "friction_loss", "upper_limit", "gravity")
@@ -53,19 +53,28 @@ def test_the_backward_pass_runs_each_step_again_bit_for_bit(simulator):
         np.testing.assert_array_equal(shard.step.qd_next.numpy(), trajectory.qd.numpy()[t + 1])
 
 
-def test_several_steps_are_one_launch(simulator, monkeypatch):
+def test_several_steps_are_one_launch_once_there_have_been_many(simulator, monkeypatch):
     """Whatever the number of steps, states and gradients are those of steps one by one."""
     launch, launches = wp.capture_launch, []
     monkeypatch.setattr(wp, "capture_launch", lambda graph: launches.append(graph) or launch(graph))
-    trajectory = rollout(simulator, 7 * STEPS_AT_ONCE + 3)
-    assert len(launches) == 7 + 3
-    gradients = arrays(trajectory.backward(*cotangents(trajectory), PARAMETERS))
-    assert len(launches) == 2 * (7 + 3)
-    monkeypatch.setattr(Captured, "prepare", lambda self, steps: None)
-    one_by_one = sim.Simulator(simulator.model, DT, WORLDS, simulator.device)
-    expected = rollout(one_by_one, 7 * STEPS_AT_ONCE + 3)
-    np.testing.assert_array_equal(trajectory.q.numpy(), expected.q.numpy())
-    assert_equal(arrays(expected.backward(*cotangents(expected), PARAMETERS)), gradients)
+
+    def there_and_back():
+        trajectory = rollout(simulator, steps)
+        gradients = arrays(trajectory.backward(*cotangents(trajectory), PARAMETERS))
+        found = trajectory.q.numpy().copy(), gradients, len(launches)
+        launches.clear()
+        return found
+
+    simulator = sim.Simulator(simulator.model, DT, WORLDS, simulator.device)
+    steps = 7 * STEPS_AT_ONCE + 3
+    q, gradients, count = there_and_back()
+    assert count == 2 * steps
+    for captured in (simulator.shards[0]._forward, *simulator.shards[0]._backward.values()):
+        captured.prepare(WORTH_CAPTURING)
+    q_of_longer, gradients_of_longer, count = there_and_back()
+    assert count == 2 * (7 + 3)
+    np.testing.assert_array_equal(q_of_longer, q)
+    assert_equal(gradients_of_longer, gradients)
 
 
 def test_backward_equals_the_chain_of_single_steps(simulator):

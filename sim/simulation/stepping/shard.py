@@ -16,6 +16,8 @@ from warp_kernels.denormals import denormal_kernels
 
 # Steps of the longer one of two graphs. A launch takes 2 µs, a sixth of a single robot's step; signals wait for it.
 STEPS_AT_ONCE = 8
+# Steps after which it is captured: that takes as long as 10,000 launches forward, and 20,000 back.
+WORTH_CAPTURING = 10_000
 
 # What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.
 Arrays = dict[int, wp.array | None]
@@ -27,7 +29,7 @@ def pointer(array: wp.array | None) -> int:
 
 
 class Captured:
-    """Work that was captured as a graph, and where it is done often as a longer one, too.
+    """Work that was captured as a graph and, once it has been done often, as a longer one, too.
 
     Args:
         capture: records launches as a graph.
@@ -38,10 +40,12 @@ class Captured:
         self._capture, self._work = capture, work
         self.once = capture(work)
         self.several: wp.Graph | None = None
+        self._steps = 0  # in runs that a longer graph would serve
 
     def prepare(self, steps: int) -> None:
-        """Capture the longer graph, if enough steps are to come."""
-        if steps >= STEPS_AT_ONCE and self.several is None:
+        """Say how many steps are to come, one after the other. Captures the longer graph once it is worth it."""
+        self._steps += steps if steps >= STEPS_AT_ONCE else 0
+        if self._steps >= WORTH_CAPTURING and self.several is None:
             self.several = self._capture(self._work_on)
 
     def _work_on(self) -> None:
