@@ -373,6 +373,8 @@ def test_figures_go_to_tensorboard_where_it_is_installed(tmp_path):
     with Curves(tmp_path, 0) as curves:
         for iteration in (1, 2, 3):
             curves.add({"return": 2.5, "length": float("nan")}, iteration)
+    # TensorBoard takes files in the order of their names, which begin with the second; a job takes longer to come back.
+    time.sleep(1.0)
     with Curves(tmp_path, 2) as curves:  # interrupted after the second, the third of which wasn't saved
         curves.add({"return": 3.5}, 3)
     found = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
