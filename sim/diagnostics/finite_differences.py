@@ -1,7 +1,7 @@
 """Finite differences of a rollout. All perturbed rollouts run together, each in a world of one simulator."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -29,7 +29,8 @@ RIGHT = np.array([0.0, 0.0, 2.0, -0.5])
 NOISE_WIDTH = FINER_WIDTHS[-1]
 NOISE_SAMPLES = 16
 NOISE_MARGIN = 5.0  # allowance for rounding, in standard deviations
-WORLDS_AT_ONCE = 1024
+# On a CPU more make more shards, each of which takes longer to build than its rollouts.
+WORLDS_AT_ONCE = 128
 
 
 @dataclass(frozen=True)
@@ -60,46 +61,56 @@ class Problem:
     impulses: tuple[np.ndarray, np.ndarray] | None = None
     integrator: str = "euler"
 
-    def simulator(self, num_worlds: int, parameters: dict[str, np.ndarray]) -> Simulator:
-        """Make a simulator with ``num_worlds`` worlds."""
-        return Simulator(
-            self.model, self.dt, num_worlds, self.device, self.contact, parameters, integrator=self.integrator
-        )
 
-    def _state(self, simulator: Simulator, q: np.ndarray, qd: np.ndarray, act: np.ndarray | None) -> State:
-        impulses = None
-        if self.impulses is not None:
-            impulses = [np.repeat(array[None], simulator.num_worlds, axis=0) for array in self.impulses]
-        return start_state(simulator, q, qd, impulses, act)
+class Rollouts:
+    """Rollouts of a problem with perturbed inputs, each in a world of one simulator.
+
+    Args:
+        problem: the problem.
+        names: inputs that will be perturbed.
+        most: how many rollouts will be asked for at a time, at most.
+    """
+
+    def __init__(self, problem: Problem, names: Iterable[str], most: int):
+        self.problem, self.names = problem, tuple(names)
+        self._worlds = min(most, WORLDS_AT_ONCE)
+        parameters = {name: value for name, value in problem.values.items() if name not in INPUTS}
+        parameters |= {name: self._in_every_world(name) for name in self.names if name not in INPUTS}
+        self._simulator = Simulator(
+            problem.model, problem.dt, self._worlds, problem.device, problem.contact, parameters,
+            integrator=problem.integrator,
+        )  # fmt: skip
 
     def losses(self, values: dict[str, np.ndarray]) -> np.ndarray:
-        """Losses [count] of rollouts with perturbed values [count, ...] of some inputs."""
+        """Losses [count] of rollouts with these values [count, ...] of all perturbed inputs."""
         count = len(next(iter(values.values())))
-        worlds = min(count, WORLDS_AT_ONCE)
-        shared = {name: value for name, value in self.values.items() if name not in INPUTS and name not in values}
-        simulator: Simulator | None = None
         found = []
-        for first in range(0, count, worlds):
+        for first in range(0, count, self._worlds):
             # Repeat the last row to fill the last batch.
-            rows = np.minimum(np.arange(first, first + worlds), count - 1)
-            batch = {name: value[rows] for name, value in values.items()}
-            parameters = {name: value for name, value in batch.items() if name not in INPUTS}
-            if simulator is None:
-                simulator = self.simulator(worlds, {**shared, **parameters})
-            else:
-                for name, value in parameters.items():
-                    simulator.set_parameter(name, value)
-            given = {name: np.repeat(self.values[name][None], worlds, axis=0) for name in INPUTS if name in self.values}
-            given |= batch
-            tau, control = (np.swapaxes(given[name], 0, 1) if name in given else None for name in INPUTS[3:])
-            with warnings.catch_warnings():
-                # The unperturbed world has already issued this warning.
-                warnings.simplefilter("ignore", ContactOverflowWarning)
-                state = self._state(simulator, given["q"], given["qd"], given.get("act"))
-                trajectory = simulator.rollout(state, tau, len(self.q_weight) - 1, control=control)
-            loss = np.einsum("tn,twn->w", self.q_weight, trajectory.q.numpy())
-            found.append(loss + np.einsum("tn,twn->w", self.qd_weight, trajectory.qd.numpy()))
+            rows = np.minimum(np.arange(first, first + self._worlds), count - 1)
+            found.append(self._run({name: value[rows] for name, value in values.items()}))
         return np.concatenate(found)[:count]
+
+    def _run(self, batch: dict[str, np.ndarray]) -> np.ndarray:
+        problem, simulator = self.problem, self._simulator
+        for name, value in batch.items():
+            if name not in INPUTS:
+                simulator.set_parameter(name, value)
+        given = {name: self._in_every_world(name) for name in INPUTS if name in problem.values} | batch
+        tau, control = (np.swapaxes(given[name], 0, 1) if name in given else None for name in INPUTS[3:])
+        impulses = None
+        if problem.impulses is not None:
+            impulses = [np.repeat(array[None], self._worlds, axis=0) for array in problem.impulses]
+        with warnings.catch_warnings():
+            # The unperturbed world has already issued this warning.
+            warnings.simplefilter("ignore", ContactOverflowWarning)
+            state = start_state(simulator, given["q"], given["qd"], impulses, given.get("act"))
+            trajectory = simulator.rollout(state, tau, len(problem.q_weight) - 1, control=control)
+        loss: np.ndarray = np.einsum("tn,twn->w", problem.q_weight, trajectory.q.numpy())
+        return loss + np.einsum("tn,twn->w", problem.qd_weight, trajectory.qd.numpy())
+
+    def _in_every_world(self, name: str) -> np.ndarray:
+        return np.repeat(self.problem.values[name][None], self._worlds, axis=0)
 
 
 def start_state(
@@ -169,14 +180,16 @@ def finite_differences(problem: Problem, directions: dict[str, Sequence[Directio
     wanted = [(name, direction) for name, some in directions.items() for direction in some]
     if not wanted:
         return {name: Differences(*np.zeros((len(fields(Differences)), 0))) for name in directions}
-    noise = _noise(problem, wanted)
-    values = _sample(problem, wanted, WIDTHS)
+    names = [name for name, some in directions.items() if some]
+    rollouts = Rollouts(problem, names, len(wanted) * len(WIDTHS) * len(OFFSETS) + 1)
+    noise = _noise(rollouts, wanted)
+    values = _sample(rollouts, wanted, WIDTHS)
     widths = np.array([[width * direction.scale for width in WIDTHS] for _, direction in wanted])
     settled = _best(values, widths, noise)
     open_ones = np.flatnonzero(np.abs(settled.left - settled.right) > 1e-7 * np.abs(settled.central) + settled.rounding)
     if len(open_ones):
         finer = np.full((len(wanted), len(FINER_WIDTHS), len(OFFSETS) + 1), np.nan)
-        finer[open_ones] = _sample(problem, [wanted[i] for i in open_ones], FINER_WIDTHS)
+        finer[open_ones] = _sample(rollouts, [wanted[i] for i in open_ones], FINER_WIDTHS)
         widths = np.concatenate(
             [widths, [[width * direction.scale for width in FINER_WIDTHS] for _, direction in wanted]], axis=1
         )
@@ -190,11 +203,10 @@ def finite_differences(problem: Problem, directions: dict[str, Sequence[Directio
     return result
 
 
-def _sample(problem: Problem, wanted: Sequence[tuple[str, Direction]], widths: Sequence[float]) -> np.ndarray:
+def _sample(rollouts: Rollouts, wanted: Sequence[tuple[str, Direction]], widths: Sequence[float]) -> np.ndarray:
     """Losses [directions, widths, offsets + 1], the unperturbed one last."""
     count = len(wanted) * len(widths) * len(OFFSETS)
-    names = {name for name, _ in wanted}
-    inputs = {name: np.repeat(problem.values[name][None], count + 1, axis=0) for name in names}
+    inputs = {name: np.repeat(rollouts.problem.values[name][None], count + 1, axis=0) for name in rollouts.names}
     flat = {name: value.reshape(count + 1, -1) for name, value in inputs.items()}
     row = 0
     for name, direction in wanted:
@@ -203,18 +215,18 @@ def _sample(problem: Problem, wanted: Sequence[tuple[str, Direction]], widths: S
                 change = offset * width * direction.scale
                 flat[name][row, list(direction.places)] += change * np.array(direction.coefficients)
                 row += 1
-    losses = problem.losses(inputs)
+    losses = rollouts.losses(inputs)
     values = losses[:count].reshape(len(wanted), len(widths), len(OFFSETS))
     return np.concatenate([values, np.full((len(wanted), len(widths), 1), losses[count])], axis=2)
 
 
-def _noise(problem: Problem, wanted: Sequence[tuple[str, Direction]]) -> float:
+def _noise(rollouts: Rollouts, wanted: Sequence[tuple[str, Direction]]) -> float:
     """Rounding error of a loss, which a long or stiff motion amplifies; the same in all directions.
 
     From second differences as in Moré and Wild, *Estimating Computational Noise* (2011), separately on both sides.
     """
     some = [wanted[i] for i in np.unique(np.linspace(0, len(wanted) - 1, NOISE_SAMPLES).astype(int))]
-    values = _sample(problem, some, [NOISE_WIDTH])[:, 0]
+    values = _sample(rollouts, some, [NOISE_WIDTH])[:, 0]
     base = values[:, -1]
     second = np.abs(
         np.concatenate([values[:, 0] - 2.0 * values[:, 1] + base, values[:, 3] - 2.0 * values[:, 2] + base])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.diagnostics.finite_differences import Problem
+from sim.diagnostics.finite_differences import Problem, Rollouts
 from sim.diagnostics.gradient_entries import Entry
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS, POSITIVE
 
@@ -69,11 +69,14 @@ def _sample(problem: Problem, directions: Mapping[str, np.ndarray], intervals: i
     middles = REACH * ((2.0 * np.arange(intervals) + 1.0) / intervals - 1.0)
     places = np.concatenate([[-REACH, REACH], middles - STEP, middles + STEP])
     count = len(places)
-    inputs = {name: np.repeat(problem.values[name][None], len(directions) * count, axis=0) for name in directions}
+    total = len(directions) * count
+    inputs = {name: np.repeat(problem.values[name][None], total, axis=0) for name in directions}
     for number, (name, direction) in enumerate(directions.items()):
         rows = inputs[name][number * count : (number + 1) * count]
         rows += places.reshape(-1, *[1] * direction.ndim) * direction
-    return problem.losses(inputs).reshape(len(directions), count) if directions else np.zeros((0, count))
+    if not directions:
+        return np.zeros((0, count))
+    return Rollouts(problem, directions, total).losses(inputs).reshape(len(directions), count)
 
 
 def _direction(name: str, value: np.ndarray, some: Sequence[Entry], rng: np.random.Generator) -> np.ndarray:
