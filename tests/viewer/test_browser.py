@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -56,11 +57,19 @@ class Page:
     def found(self, path):
         return self.browser.find_elements(By.XPATH, path)
 
+    def shows(self, path):
+        return any(element.is_displayed() for element in self.found(path))
+
     def wait(self, condition):
-        WebDriverWait(self.browser, 60, 0.05).until(lambda _: condition())
+        # The page may replace an element between the moments in which it is found and asked.
+        replaced = (StaleElementReferenceException,)
+        WebDriverWait(self.browser, 60, 0.05, replaced).until(lambda _: condition())
+
+    def click_on(self, path):
+        self.wait(lambda: self.found(path)[0].click() is None)
 
     def click(self, text):
-        self.found(f"//button[.//*[text()='{text}'] or text()='{text}']")[0].click()
+        self.click_on(f"//button[.//*[text()='{text}'] or text()='{text}']")
 
     def row(self, label):
         return self.found(f"//label[text()='{label}']/ancestor::*[.//*[@role='slider']][1]")[0]
@@ -71,9 +80,9 @@ class Page:
         field.send_keys(str(value), Keys.ENTER)
 
     def choose(self, label, option):
-        self.found(f"//label[text()='{label}']/following::input[1]")[0].click()
+        self.click_on(f"//label[text()='{label}']/following::input[1]")
         self.wait(lambda: self.found(f"//*[@role='option'][.//*[text()='{option}']]"))
-        self.found(f"//*[@role='option'][.//*[text()='{option}']]")[0].click()
+        self.click_on(f"//*[@role='option'][.//*[text()='{option}']]")
 
     def picture(self):
         canvas = self.browser.find_element(By.CSS_SELECTOR, "canvas")
@@ -115,8 +124,8 @@ def test_everything_has_room(browser, width, tmp_path):
             assert place["y"] + place["height"] <= high
         assert page.found("//*[contains(text(), 'contact force of')]")
         browser.save_screenshot(str(tmp_path / f"{width}.png"))  # for a look at it
-        page.found("//*[text()='Settings']")[0].click()
-        page.wait(lambda: page.found("//label[text()='Opacity']")[0].is_displayed())
+        page.click_on("//*[text()='Settings']")
+        page.wait(lambda: page.shows("//label[text()='Opacity']"))
         clients = viewer._server.get_clients()
         camera = clients[max(clients)].camera
         before = np.array(camera.look_at)
@@ -191,7 +200,7 @@ def test_a_tendon_a_sensor_and_a_search(browser):
         for choice, curve in (("Tendon lengths", "cord"), ("Sensor speed", "speed")):
             page.choose("Curves", choice)
             page.wait(lambda curve=curve: page.found(f"//*[contains(text(), '{curve}') and contains(text(), ': ')]"))
-            assert page.found("//*[contains(@class, 'uplot')]//canvas")[0].is_displayed()
+            page.wait(lambda: page.shows("//*[contains(@class, 'uplot')]//canvas"))
         drawn = page.picture()
         viewer._picture._tendons.show(False)
         page.wait(lambda: np.abs(page.picture() - drawn).max() > 50.0)
@@ -199,5 +208,5 @@ def test_a_tendon_a_sensor_and_a_search(browser):
         costs = [Posture([1.0], weight=10.0, at=-1), Effort(1e-3)]
         ilqr(Problem(simulator, 10, costs, hold=2), iterations=3, watch=viewer.watch)
         page.choose("Curves", "Cost over iterations")
-        page.wait(lambda: page.found("//*[contains(@class, 'uplot')]//canvas")[0].is_displayed())
+        page.wait(lambda: page.shows("//*[contains(@class, 'uplot')]//canvas"))
         page.wait(lambda: page.found("//*[contains(text(), 'cost') and contains(text(), ': ')]"))
