@@ -40,10 +40,12 @@ ENHANCED = """\
 Policy enhancement itself (`examples/rl/sac.py`): soft actor-critic without gradients through the simulator; with the
 derivatives of each step stored beside it, as in the paper; and with the policy's own actions simulated. Each trains for
 the same time on one core, of which the derivatives take their part, so that the enhanced policies have seen fewer
-steps. With one link all of five seeds come within a tenth of the best return, 0.5. With two, derivatives are on average
-a little ahead of training without them, and simulated actions, which take the most time, behind. With three links both
-come nearer to the best return, 4.5, than training without; there each has one seed. Weighted by equation 16, so that
-derivatives count for actions near those that they are of, one link comes nearest: three seeds to 0.496 to 0.498.
+steps. Seeds are five with one and two links, and one with three. With one link all come within a tenth of the best
+return, 0.5. With two, stored derivatives are no better than none, on average 1.85 and 1.88. Simulated actions, which
+take the most time, bring three seeds to 1.79 to 1.93 and leave two below 1. Derivatives that are weighted by equation
+16, so that they count for actions near their own, come nearest to the best return on average: 0.496 to 0.498 with one
+link, 1.83 to 2.00 with two. With three links derivatives and simulated actions come nearer to it, 4.5, than training
+without them.
 """
 OTHERS = """\
 Cart-pole and gymnasium's robots by short-horizon actor-critic (SHAC, `examples/rl/shac.py`) and, in the same
