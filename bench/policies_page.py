@@ -44,8 +44,8 @@ steps. Seeds are five with one and two links, and one with three. With one link 
 return, 0.5. With two, stored derivatives are no better than none, on average 1.85 and 1.88. Simulated actions, which
 take the most time, bring three seeds to 1.79 to 1.93 and leave two below 1. Derivatives that are weighted by equation
 16, so that they count for actions near their own, come nearest to the best return on average: 0.496 to 0.498 with one
-link, 1.83 to 2.00 with two. With three links derivatives and simulated actions come nearer to it, 4.5, than training
-without them.
+link, 1.83 to 2.00 with two; but half of the others ran on slower processors and saw fewer steps. With three links
+derivatives and simulated actions come nearer to it, 4.5, than training without them.
 """
 OTHERS = """\
 Cart-pole and gymnasium's robots by short-horizon actor-critic (SHAC, `examples/rl/shac.py`) and, in the same
