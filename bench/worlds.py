@@ -171,7 +171,7 @@ def here(case: Case, states: np.ndarray, worlds: int, steps: int, settings: dict
     control: wp.array | None = wp.array(inputs, dtype=case.model.scalar, device="cpu") if case.model.nu else None
     seed = wp.ones_like(state.q)
     # One world as it is after some use, when a launch takes several steps. Of more worlds launches take no time.
-    for _ in range(WORTH_CAPTURING // steps if worlds == 1 else 1):
+    for _ in range(-(-WORTH_CAPTURING // steps) if worlds == 1 else 1):
         trajectory = simulator.rollout(state, control=control, steps=steps)
         trajectory.backward(seed)
     contacts = float(np.concatenate([each.step.contact_count.numpy() for each in simulator.shards]).mean())

@@ -66,6 +66,8 @@ def find_jumps(
 
 def _sample(problem: Problem, directions: Mapping[str, np.ndarray], intervals: int) -> np.ndarray:
     """Losses [directions, 2 + 2 intervals]: at both ends, then just before and after the middle of each interval."""
+    if not directions:
+        return np.zeros((0, 2 + 2 * intervals))
     middles = REACH * ((2.0 * np.arange(intervals) + 1.0) / intervals - 1.0)
     places = np.concatenate([[-REACH, REACH], middles - STEP, middles + STEP])
     count = len(places)
@@ -74,8 +76,6 @@ def _sample(problem: Problem, directions: Mapping[str, np.ndarray], intervals: i
     for number, (name, direction) in enumerate(directions.items()):
         rows = inputs[name][number * count : (number + 1) * count]
         rows += places.reshape(-1, *[1] * direction.ndim) * direction
-    if not directions:
-        return np.zeros((0, count))
     return Rollouts(problem, directions, total).losses(inputs).reshape(len(directions), count)
 
 

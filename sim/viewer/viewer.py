@@ -350,11 +350,10 @@ class Viewer:
         return run
 
     def _moved(self, group: int) -> None:
-        """Apply a slider moved by the user."""
-        with self._lock:
-            q, world = self._q.copy(), int(self._world.value)
-            q[world] = self._sliders.apply(group, q[world])
-            self._hold(q)
+        """Apply a slider moved by the user; the lock is held."""
+        q, world = self._q.copy(), int(self._world.value)
+        q[world] = self._sliders.apply(group, q[world])
+        self._hold(q)
 
     def _hold(self, q: np.ndarray) -> None:
         """Show a pose [num_worlds, nq] that is not part of a motion."""
