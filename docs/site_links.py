@@ -7,8 +7,10 @@ changelog is README's neighbour in the repository, and a page of its own here.
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[1]
 # Pages that are a file of the repository, or one section of it: the page in docs only says where it is.
@@ -80,7 +82,7 @@ def without_empty_patterns(text: str, page: Path) -> str:
     return re.sub(r"^([\w/-]+\*)\n", matched, text, flags=re.MULTILINE)
 
 
-def read(app: Sphinx, docname: str, source: list[str]) -> None:
+def read(app: "Sphinx", docname: str, source: list[str]) -> None:
     """Sphinx's event ``source-read``."""
     page = Path(app.env.doc2path(docname))
     if page.suffix not in (".md", ".ipynb"):
@@ -94,7 +96,7 @@ def read(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = on_site(without_empty_patterns(text, page), page, origin)
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: "Sphinx") -> dict[str, bool]:
     """Connect the event."""
     app.connect("source-read", read)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
