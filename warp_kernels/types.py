@@ -67,12 +67,14 @@ EXACT_FILTER = 3
 
 # Warp's own flags but for a limit on the depth to which the compiler looks for scalars that make up a vector: with it
 # kernels for several worlds take twice as long, to compile as well.
-LANE_FLAGS = "-march=native -mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000"
+CPU_FLAGS = "-march=native -mllvm=-inline-threshold=9000 -mllvm=-inline-cold-callsite-threshold=3000"
 # A product and the sum that it goes into are one instruction where contraction is allowed, which takes a tenth off the time
 # of most kernels. With "fast" the compiler chooses the products lane by lane. For eight floats some processors' compilers choose
 # others in the last lane than in the first seven, so that a world's result would depend on its place in its group (poses by
-# one unit in the last place). So in float32 only products and sums of one expression are contracted, in all lanes alike.
-CONTRACTION = {wp.float32: "on", wp.float64: "fast"}
+# one unit in the last place). So in float32 kernels for several worlds contract only products and sums of one expression, in
+# all lanes alike.
+CONTRACTION = "fast"
+LANE_CONTRACTION = {wp.float32: "on", wp.float64: "fast"}
 
 # How many worlds the kernels of kinematics and dynamics work on at a time on a CPU, see :mod:`warp_kernels.algebra`: those of
 # :class:`sim.torch.Robot`, of the free functions of :mod:`sim`, and those of a simulator with many worlds.
@@ -158,6 +160,6 @@ def kernel_module(name: str, scalar: Any, lanes: int = 1, looping: bool = False,
     # One index per thread of a GPU: without a loop over more of them kernels take up to a third fewer registers.
     preamble = LANE_BUILD_OPTIONS if lanes > 1 else INLINED_BUILD_OPTIONS if inlined else BUILD_OPTIONS
     wp.set_module_options({"default_grid_stride": False, "extra_build_options": preamble}, module)
-    if lanes > 1:
-        wp.set_module_options({"cpu_compiler_flags": f"{LANE_FLAGS} -ffp-contract={CONTRACTION[scalar]}"}, module)
+    contraction = LANE_CONTRACTION[scalar] if lanes > 1 else CONTRACTION
+    wp.set_module_options({"cpu_compiler_flags": f"{CPU_FLAGS} -ffp-contract={contraction}"}, module)
     return module

@@ -1,0 +1,37 @@
+"""A process of bench/parallel_training.py. Prints how many environment steps it and those it trains with take a second.
+
+python -m bench.parallel_training_worker 256 30         # environments and iterations
+"""
+
+import sys
+import time
+
+import torch
+import warp as wp
+
+from examples import processes
+from examples.rl import shac
+
+TASK = "Ant"
+WARM_UP = 5  # iterations before the clock starts
+
+
+def main() -> None:
+    """Train; see the module docstring."""
+    envs, iterations = map(int, sys.argv[1:])
+    wp.config.log_level = wp.LOG_WARNING
+    torch.set_num_threads(1)
+    processes.join("cpu")
+    learner = shac.learner_of(TASK, iterations, seed=0, threads=1, envs=envs)
+    for _ in range(WARM_UP):
+        learner.iterate()
+    start = time.perf_counter()
+    for _ in range(iterations):
+        learner.iterate()
+    seconds = time.perf_counter() - start
+    if processes.number() == 0:
+        print(processes.count() * envs * learner.settings.horizon * iterations / seconds)
+
+
+if __name__ == "__main__":
+    main()
