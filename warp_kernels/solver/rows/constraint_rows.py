@@ -135,10 +135,8 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                         continue
                     at = (2 * constraint + side) * paths.max_depth
                     depth = paths.dof_depth[tail]
-                    is_geometric = geometric.is_geometric(kind)
-                    lever = vec3()
-                    frame = common.side_sign(side) * wp.identity(n=3, dtype=scalar)
-                    if is_geometric:
+                    if geometric.is_geometric(kind):
+                        frame = common.side_sign(side) * wp.identity(n=3, dtype=scalar)
                         point = vec3()
                         if kind == CONTACT or kind == TORSION:
                             point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
@@ -153,21 +151,25 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                             motions.origin[constraints.reference[constraint, world], world]
                             - motions.origin[trees.dof_tree[tail], world]
                         )
-                    for d in range(depth + 1):
-                        k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-                        value = vec3()
-                        if is_geometric:
-                            value = frame * geometric.motion(kind, motions.subspace[k, world], lever)
-                        else:
+                        sums = geometric.write_rows(
+                            at, kind, tail, world, frame, lever, options.dt, share, paths, motions.subspace, qd, qdd, row
+                        )
+                        free_velocity += sums[0]
+                        size += sums[1]
+                        before += sums[2, 0]
+                    else:
+                        for d in range(depth + 1):
+                            k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                            value = vec3()
                             value[0] = joint_rows.joint_row(
                                 kind, item, side, depth - d, world, coupling_ratio, cones.row
                             )
-                        row[at + d, world] = value
-                        velocity = qd[world, k]
-                        change = options.dt * qdd[world, k]
-                        free_velocity += value * (share * velocity + change)
-                        before += value[0] * velocity
-                        size += (wp.abs(velocity) + wp.abs(change)) * wp.abs(value)
+                            row[at + d, world] = value
+                            velocity = qd[world, k]
+                            change = options.dt * qdd[world, k]
+                            free_velocity += value * (share * velocity + change)
+                            before += value[0] * velocity
+                            size += (wp.abs(velocity) + wp.abs(change)) * wp.abs(value)
                     factored.multiply_by_inverse(at, tail, world, paths, factor_l, row)
                 rows.rhs[constraint, world] = free_velocity
                 if rows.size.shape[0] > 0:
