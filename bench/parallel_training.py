@@ -70,7 +70,7 @@ def outputs(commands: Sequence[Sequence[str]]) -> list[str]:
 
 
 def figures(record: dict[str, Any]) -> str:
-    """The table of the page on learning."""
+    """The table of the page on learning: medians of the turns."""
     lines = [
         "| ants in each process | one process | two, one policy | ratio | two, a policy each | ratio |",
         "|---|---|---|---|---|---|",
@@ -80,6 +80,8 @@ def figures(record: dict[str, Any]) -> str:
         lines.append(
             f"| {row['envs']} | {one:,.0f} | {shared:,.0f} | {shared / one:.2f} | {apart:,.0f} | {apart / one:.2f} |"
         )
+    machine = record["machine"]
+    lines += ["", f"Measured on {machine['cores']} cores of {machine['processor']}."]
     return "\n".join(lines)
 
 

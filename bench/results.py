@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import ants_page, cmaes, curves, motions, open_loop, policies_page, robot_page, speed_page
+from bench import (
+    ants_page,
+    cmaes,
+    curves,
+    motions,
+    open_loop,
+    parallel_training,
+    policies_page,
+    robot_page,
+    speed_page,
+)
 from bench.beside_mujoco import page as beside_mujoco
 from bench.tables import page as tables
 from sim.output import write_text
@@ -289,6 +299,7 @@ FIGURES = [
     Figures("README.md", "reach", "reach_cpu.json", robot_page.reach_in_short),
     Figures("docs/optimise.md", "methods", "motions_cpu.json", motions.table),
     Figures("docs/optimise.md", "horizon", "motions_cpu.json", motions.horizon),
+    Figures("docs/learning.md", "parallel", "parallel_training_cpu.json", parallel_training.figures),
     Figures("docs/learning.md", "times", "learning_cpu.json", policies_page.times),
     Figures("docs/learning.md", "single", "learning_cpu.json", policies_page.single_step),
     Figures("docs/learning.md", "arm", "learning_cpu.json", policies_page.arm_times),
