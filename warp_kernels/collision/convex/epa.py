@@ -30,6 +30,8 @@ def epa_functions(scalar: Any) -> SimpleNamespace:
     gjk = gjk_functions(scalar)
     tolerance = scalar(1.0e-10 if scalar is wp.float64 else 1.0e-5)
     flat = scalar(1.0e-8 if scalar is wp.float64 else 1.0e-4)
+    # A simplex that is thinner than this to begin with is made anew from its longest edge.
+    thin = scalar(1.0e-4 if scalar is wp.float64 else 1.0e-2)
     # What a face's offset may be wrong by, of the extent: a point must be farther out than this to see the face.
     rounding = scalar(1.0e-12 if scalar is wp.float64 else 1.0e-6)
     none = scalar(-1.0e30)
@@ -75,20 +77,33 @@ def epa_functions(scalar: Any) -> SimpleNamespace:
         return result
 
     @wp.func
+    def swap(i: int, j: int, points: points_type, codes_a: ints, codes_b: ints):
+        point = points[i]
+        points[i] = points[j]
+        points[j] = point
+        code_a = codes_a[i]
+        codes_a[i] = codes_a[j]
+        codes_a[j] = code_a
+        code_b = codes_b[i]
+        codes_b[i] = codes_b[j]
+        codes_b[j] = code_b
+
+    @wp.func
     def complete(
         a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: points_type, points: points_type, codes_a: ints,
         codes_b: ints, count: int,
     ):  # fmt: skip
         """Grow the simplex to a tetrahedron that has a volume; the number of its corners, less than 4 if there is none."""
         have = wp.int32(count)
-        if have == 4 and growth(points, 3, points[3]) < flat * flat * growth(points, 1, points[1]) * growth(
-            points, 1, points[2]
-        ) * growth(points, 1, points[3]):
-            have = 3
-        if have == 3 and growth(points, 2, points[2]) < flat * flat * growth(points, 1, points[1]) * growth(
-            points, 1, points[2]
-        ):
-            have = 2
+        if have > 2:
+            # Of two points that are one but for rounding nobody knows how they lie: the first edge is the longer one.
+            if growth(points, 1, points[1]) < growth(points, 1, points[2]):
+                swap(1, 2, points, codes_a, codes_b)
+            square = growth(points, 1, points[1])
+            if have == 4 and growth(points, 3, points[3]) < thin * thin * square * square * square:
+                have = 3
+            if growth(points, 2, points[2]) < thin * thin * square * square:
+                have = 2
         while have < 4:
             most = scalar(0.0)
             place = vec3()

@@ -53,10 +53,12 @@ def gjk_functions(scalar: Any) -> SimpleNamespace:
         return wp.dot(n, point)
 
     @wp.func
-    def known(points: wp.array(dtype=vec3), count: int, point: vec3):
+    def known(points: wp.array(dtype=vec3), count: int, point: vec3, extent: scalar):
+        """Whether a point is one of those that there are. Found in two places of the code, the same one may be rounded otherwise."""
+        near = tolerance * extent
         result = wp.bool(False)
         for k in range(count):
-            if points[k] == point:
+            if wp.length_sq(points[k] - point) <= near * near:
                 result = True
         return result
 
@@ -96,7 +98,7 @@ def gjk_functions(scalar: Any) -> SimpleNamespace:
                 return FAR, n, count
             # A direction that separates proves that they are apart.
             result = wp.where(s > scalar(0.0), APART, OVERLAP)
-            if length - s <= tolerance * length or known(points, count, point):
+            if length - s <= tolerance * length or known(points, count, point, extent):
                 return result, n, count
             points[count] = point
             codes_a[count] = code_a

@@ -293,7 +293,8 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
                 if wp.length_sq(normal) > scalar(0.5):
                     s = gjk.separation(a, b, rotation, offset, packed.vertices, normal)
                     if s > best and fits(a, b, rotation, offset, packed.vertices, three_a, three_b, normal, s - radii):
-                        best = s
+                        # Edges come first: a corner that lies on the other shape has many normals, of which none stays.
+                        best = s + slack
                         found.mode = mode
                         found.codes_a = three_a
                         found.codes_b = three_b

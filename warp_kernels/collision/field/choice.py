@@ -25,7 +25,7 @@ NORMALS_APART = 0.01
 # The stage that looks for the place that touches first.
 SOONEST = -1
 
-# Depths that differ by less are equal [m].
+# Depths that differ by less are equal, and so are places [m].
 TIE = 1.0e-6
 
 # A place this much farther than the deepest counts half [m], so that of more than four near places those that touch come
@@ -139,7 +139,11 @@ def choice_functions(scalar: Any, ground: str) -> SimpleNamespace:
                     up = normal
                 share = scalar(1.0) + (distance - choice.least) / scalar(HALF_AS_GOOD)
                 score = hulls.score(choice.stage, place, choice.chosen, up, scalar(0.0)) / share
-                enough = wp.max(scalar(1.001) * choice.score, scalar(1.0e-12))
+                # Less far from those before is none but rounding; the last stage compares areas.
+                least = scalar(TIE * TIE)
+                if choice.stage == 3:
+                    least = scalar(TIE) * wp.length(choice.chosen[1] - choice.chosen[0])
+                enough = wp.max(scalar(1.001) * choice.score, least)
             if (choice.feature < 0 and choice.stage == 0) or score > enough:
                 choice.score = score
                 choice.feature = feature
