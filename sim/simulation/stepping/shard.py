@@ -90,7 +90,7 @@ class Shard:
                 self.step.prepare_backward()
                 self.step.watch_parameters(names)
             load_launched(self._forward_step if names is None else self._both_ways, self.step.device)
-            self.step.forward()  # loads what is left, which a capture must not do
+            self._try(self.step.forward)
             self._forward = Captured(self._capture, self._forward_step)
         self._forward.prepare(steps)
 
@@ -115,7 +115,7 @@ class Shard:
         step.watch_parameters(names)
         if names not in self._backward:
             load_launched(step.backward_step, step.device)
-            step.run_adjoint()
+            self._try(step.run_adjoint)
             self._backward[names] = Captured(self._capture, step.backward_step)
         self._backward[names].prepare(steps)
 
@@ -131,7 +131,7 @@ class Shard:
         stages = (self._rows.begin, self._rows.find_row, self._rows.end)
         for stage in stages:
             load_launched(stage, step.device)
-        step.run_adjoint()  # loads what is left, which a capture must not do
+        self._try(step.run_adjoint)
         # In this order: to find a row is to go back on the tape of the beginning.
         self._row_graphs = [Captured(self._capture, stage) for stage in stages]
 
@@ -242,6 +242,14 @@ class Shard:
     def _both_ways(self) -> None:
         self._forward_step()
         self.step.backward_step()
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """Run work once: it loads what is left, which a capture must not do.
+
+        It finds no trajectory. The one that was bound last may be gone, and its cursor stands behind its last step.
+        """
+        self._bind({}, (0, 1, 0))
+        work()
 
     def _capture(self, work: Callable[[], None]) -> wp.Graph:
         """Record launches as a graph. The kernels must have been loaded before."""

@@ -11,6 +11,8 @@ import warp as wp
 
 import sim
 import sim.torch
+from sim.arrays.launch import is_collecting
+from sim.simulation.stepping.integrators.runge_kutta import RungeKuttaStep
 from tests.contact.mujoco.scenes import CONTROL, DT, SOLREF, Pair
 from tests.simulation.differences import case, check
 
@@ -167,3 +169,24 @@ def test_what_is_refused(tmp_path):
     ours = simulator(pair)
     with pytest.raises(sim.ModelError, match="linearise: there is none for integrator='rk4'"):
         ours.linearise(ours.state(pair.q, pair.qd))
+
+
+def test_loading_the_way_back_reads_no_trajectory(monkeypatch):
+    """Its kernels run once before they are captured, when the cursor stands behind the last step of a rollout."""
+    bound = []
+    run_adjoint = RungeKuttaStep.run_adjoint
+
+    def watched(step: RungeKuttaStep) -> None:
+        if not is_collecting():
+            bound.append(step.table.numpy().any())
+        run_adjoint(step)
+
+    monkeypatch.setattr(RungeKuttaStep, "run_adjoint", watched)
+    builder = sim.ModelBuilder()
+    builder.add_sphere(radius=0.1, mass=1.0)
+    contact = sim.ContactOptions(law="mujoco")
+    simulator = sim.Simulator(builder.finalize(), 0.01, device="cpu", contact=contact, integrator="rk4")
+    trajectory = simulator.rollout(simulator.initial_state(), steps=2)
+    trajectory.backward(np.ones((1, 7)))
+    assert not bound[0]
+    assert bound[1:]  # the capture
