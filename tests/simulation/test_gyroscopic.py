@@ -127,8 +127,8 @@ def test_gradients_of_a_floating_chain(speed):
         )  # fmt: skip
     model = builder.finalize("float64")
     qd = speed * rng.normal(size=model.nv)
-    # At 300 rad/s differences lose digits. With kernels that round otherwise the gradients are the same to 3e-11, while the
-    # differences are off by 0.2 to 1.8e-6.
+    # At 300 rad/s differences lose digits. With kernels that round otherwise the gradients are the same to 3e-11, while
+    # the differences are off by 0.2 to 1.8e-6.
     bound = BOUND if speed == 5.0 else 3e-6
     parameters = ("mass", "com", "inertia", "joint_placement")
     check(case(model, steps=3, qd=qd, contact=NO_CONTACT), parameters, bound=bound)
