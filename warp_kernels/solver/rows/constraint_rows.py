@@ -152,7 +152,19 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                             - motions.origin[trees.dof_tree[tail], world]
                         )
                         sums = geometric.write_rows(
-                            at, kind, tail, world, frame, lever, options.dt, share, paths, motions.subspace, qd, qdd, row
+                            at,
+                            kind,
+                            tail,
+                            world,
+                            frame,
+                            lever,
+                            options.dt,
+                            share,
+                            paths,
+                            motions.subspace,
+                            qd,
+                            qdd,
+                            row,
                         )
                         free_velocity += sums[0]
                         size += sums[1]
