@@ -45,8 +45,8 @@ with weighted ones and five with simulated actions. With one link all come withi
 two, stored derivatives are no better than none, on average 1.85 and 1.88. Simulated actions, which take the most time,
 bring three seeds to 1.79 to 1.93 and leave two below 1. Derivatives that are weighted by equation 16, so that they
 count for actions near their own, come nearest to the best return on average: 0.496 to 0.498 with one link, 1.83 to 2.00
-with two; but half of the others ran on slower processors and saw fewer steps. With three links, whose best return is 4.5,
-seeds differ more than the ways do: each way with derivatives has seeds above 4.1 and seeds below 2.4.
+with two; but half of the others ran on slower processors and saw fewer steps. With three links, whose best return is
+4.5, seeds differ more than the ways do: each way with derivatives has seeds above 4.1 and seeds below 2.4.
 """
 OTHERS = """\
 Cart-pole and gymnasium's robots by short-horizon actor-critic (SHAC, `examples/rl/shac.py`) and, in the same
