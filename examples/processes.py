@@ -4,13 +4,15 @@
     torchrun --nproc-per-node 2 -m examples.estimate --worlds 256
 
 torchrun tells each process its number. On a machine with GPUs each process has one of its own; with --device cpu they
-share the cores. Where a policy is trained, gradients are averaged over all processes, by Gloo on CPUs and NCCL on GPUs,
-and the moments of observations are those of all; where boxes are estimated, the processes share out the rows. The first
-process writes the files. What it has saved is the start for any number of processes: those that train take over the
-networks, and begin new episodes. Without torchrun nothing of this happens.
+share out the cores, and each keeps to its own: otherwise the system moves them about, and they wait for each other.
+Where a policy is trained, gradients are averaged over all processes, by Gloo on CPUs and NCCL on GPUs, and the moments
+of observations are those of all; where boxes are estimated, the processes share out the rows. The first process writes
+the files. What it has saved is the start for any number of processes: those that train take over the networks, and
+begin new episodes. Without torchrun nothing of this happens.
 """
 
 import atexit
+import functools
 import os
 from typing import TypeVar
 
@@ -20,6 +22,7 @@ import torch.distributed as distributed
 import warp as wp
 from torch import nn
 
+from sim.cores import usable_cores
 from sim.errors import ModelError
 
 Anything = TypeVar("Anything")
@@ -43,6 +46,8 @@ def join(asked: str | None = None) -> str | None:
     if device is not None and device.startswith("cuda"):
         torch.cuda.set_device(device)  # where NCCL works
         wp.set_device(device)
+    elif hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, own_cores())  # Linux
     if not distributed.is_initialized():
         distributed.init_process_group()
         atexit.register(_leave)
@@ -86,9 +91,17 @@ def count() -> int:
 
 
 def threads() -> int | None:
-    """CPU threads of this process, its share of the machine's; None without torchrun, for all of them."""
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return None if here == 1 else max((os.cpu_count() or 1) // here, 1)
+    """CPU threads of this process, one for each of its cores; None without torchrun, for all of them."""
+    return len(own_cores()) if "RANK" in os.environ else None
+
+
+@functools.cache  # it is asked for before and after the process is bound to them
+def own_cores() -> list[int]:
+    """The share of this process, at least one, in the cores that the processes of this machine may use."""
+    cores, here = usable_cores(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    share, place = max(len(cores) // here, 1), int(os.environ.get("LOCAL_RANK", "0"))
+    first = place * share % len(cores)
+    return cores[first : first + share]
 
 
 def own_seed(seed: int) -> int:

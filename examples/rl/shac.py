@@ -101,8 +101,9 @@ class Shac:
         self.seed = seed
         self.generator = torch.Generator(env.device).manual_seed(processes.own_seed(seed) + 1)
         betas = (0.7, 0.95)
-        self.policy_optimiser = torch.optim.Adam(self.policy.parameters(), lr=settings.policy_rate, betas=betas)
-        self.value_optimiser = torch.optim.Adam(self.value.parameters(), lr=settings.value_rate, betas=betas)
+        policy, value = self.policy.parameters(), self.value.parameters()
+        self.policy_optimiser = torch.optim.Adam(policy, lr=settings.policy_rate, betas=betas, fused=True)
+        self.value_optimiser = torch.optim.Adam(value, lr=settings.value_rate, betas=betas, fused=True)
         self.iteration = 0
         self.last_episodes: list[list[float]] = []  # return and length of the last ``num_envs`` that ended
         env.reset(seed=processes.own_seed(seed))

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from sim.arrays.headers import Headers, require_room
 from sim.arrays.interrupts import interruptible
+from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.output import reason
 
@@ -147,7 +148,7 @@ def _in_good_order(modules: list[wp.Module]) -> list[wp.Module]:
 @functools.cache
 def _compilers(process: int) -> tuple[ThreadPoolExecutor, Headers]:
     """The threads of a process that compile, more than it has cores: some generate code meanwhile; and its headers."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(usable_cores())
     return ThreadPoolExecutor(4 * cores), Headers(cores)
 
 

@@ -61,7 +61,7 @@ class VectorEnv:
         adjoint_clip: largest norm of the gradient that each environment hands from one step to the step before, see
             :func:`sim.torch.clip_adjoint`. What a step's reward says of the state after it isn't clipped. Biased; off
             by default.
-        threads: CPU threads; None for as many as there are cores.
+        threads: CPU threads; None for as many as there are cores that the process may use.
 
     Attributes:
         task: as given.

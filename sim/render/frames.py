@@ -1,12 +1,12 @@
 """Pictures of a whole motion, and where its worlds stand."""
 
-import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.arrays.device_model import find_device
+from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.model.model import Model
 from sim.render.renderer import AmbientOcclusion, Renderer, draw_together
@@ -130,7 +130,7 @@ def iterate_frames(
             offsets=offsets,
             occlusion=occlusion,
         )
-        for _ in range(min(AT_A_TIME, os.cpu_count() or 1, max(len(chosen), 1)) if find_device(device).is_cpu else 1)
+        for _ in range(min(AT_A_TIME, len(usable_cores()), max(len(chosen), 1)) if find_device(device).is_cpu else 1)
     ]
     for first in range(0, len(chosen), TOGETHER):
         yield from draw_together(renderers, checked, chosen[first : first + TOGETHER])

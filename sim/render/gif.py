@@ -7,6 +7,7 @@ from types import ModuleType
 
 import numpy as np
 
+from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.output import write_file
 
@@ -71,7 +72,7 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
 
     changed = [k == 0 or not np.array_equal(pictures[k], pictures[k - 1]) for k in range(len(pictures))]
     indexed, before = [], np.full((height, width), KEPT)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # most of this is done without Python's lock
+    with ThreadPoolExecutor(len(usable_cores())) as pool:  # most of this is done without Python's lock
         found = pool.map(nearest_colors, pictures[changed])
         for is_new in changed:
             colors = next(found) if is_new else before

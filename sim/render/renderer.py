@@ -1,6 +1,5 @@
 """A ray tracer over the triangles of a model, on the CPU or a GPU."""
 
-import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from sim.arrays.device_model import find_device
 from sim.arrays.interrupts import interruptible
 from sim.arrays.launch import launch
 from sim.arrays.warp_lock import serialized
+from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
@@ -376,7 +376,7 @@ def draw_together(renderers: Sequence[Renderer], poses: np.ndarray, frames: Sequ
     """
     free, staging = list(renderers), threading.Lock()
     for renderer in renderers:
-        renderer._in_bands = len(renderers) < (os.cpu_count() or 1)
+        renderer._in_bands = len(renderers) < len(usable_cores())
 
     def draw(frame: int) -> np.ndarray:
         renderer = free.pop()

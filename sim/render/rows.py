@@ -1,6 +1,5 @@
 """Runs kernels over the rows of a picture: all at once on a GPU, in bands on every core of a CPU."""
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,6 +8,7 @@ import warp as wp
 
 from sim.arrays.interrupts import interruptible
 from sim.arrays.launch import record
+from sim.cores import usable_cores
 
 # Small bands balance the load between cores.
 ROWS_OF_BAND = 16
@@ -40,7 +40,7 @@ def run_rows(launches: Sequence[wp.Launch]) -> None:
     if len(launches) == 1:
         launches[0].launch()
         return
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(len(usable_cores())) as pool:
         bands = pool.map(wp.Launch.launch, launches)
         with interruptible():  # the pool waits for the bands that are being drawn, whatever ends this
             for _ in bands:

@@ -38,7 +38,7 @@ class Simulator(Worlds):
         parameters: parameters that differ from the model's, ``[n, ...]`` or per world ``[num_worlds, n, ...]``.
         check_finite: after each rollout and each backward pass, look for values that are not finite and raise
             :class:`FloatingPointError` naming the step and the world where the first one appeared.
-        threads: CPU threads; None for as many as there are cores.
+        threads: CPU threads; None for as many as there are cores that the process may use.
         contact_sensors: names or numbers of geometries, the forces of whose contacts are part of a trajectory, and
             names of sensors that measure contacts, or forces of contacts or limits.
         integrator: "euler"; for the contact law "mujoco" also "implicitfast", whose actuators' velocity gains are as

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import operator
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from sim.arrays.device_model import DeviceModel, find_device
 from sim.arrays.device_values import DeviceValue, DeviceValues, is_on_device, on_host, shared_scalars
 from sim.arrays.parameter_range import unused_entries
 from sim.arrays.warp_lock import serialized, sole_use
+from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole
 from sim.model.inertia_check import check_mass_matrix
@@ -112,7 +112,7 @@ class Worlds(ABC):
         self._first_values = {name: self._checked(name, value) for name, value in values.items()}
         self._values: Mapping[str, Value] = self._first_values
         self._device_values = DeviceValues(model, self.num_worlds, self.device, self._first_values)
-        self.threads = threads or (os.cpu_count() or 1)
+        self.threads = threads or len(usable_cores())
         self.contact_sensors = tuple(chosen_sensor(model, each) for each in contact_sensors)
         if len(set(self.contact_sensors)) < len(self.contact_sensors):
             raise ModelError(f"Simulator: contact_sensors {list(contact_sensors)} name a geometry or sensor twice")

@@ -208,11 +208,28 @@ def test_more_processes_than_searches(monkeypatch, tmp_path):
         estimate.main()
 
 
-def test_processes_of_a_machine_share_its_cores(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 12)
-    for here, expected in ((1, None), (3, 4), (5, 2), (20, 1)):
-        monkeypatch.setenv("LOCAL_WORLD_SIZE", str(here))
-        assert processes.threads() == expected
+@pytest.fixture
+def cores(monkeypatch):
+    """The cores that this process is bound to, of those from 4 to 15."""
+    bound = []
+    monkeypatch.setattr(processes, "usable_cores", lambda: list(range(4, 16)))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: bound.append(cores), raising=False)
+    processes.own_cores.cache_clear()
+    yield bound
+    processes.own_cores.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("here", "place", "expected"),
+    [(1, 0, range(4, 16)), (3, 1, range(8, 12)), (5, 4, range(12, 14)), (20, 11, [15]), (20, 12, [4])],
+)
+def test_processes_of_a_machine_share_its_cores(here, place, expected, cores, monkeypatch):
+    for name, value in {"RANK": "0", "LOCAL_RANK": str(place), "LOCAL_WORLD_SIZE": str(here)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    assert processes.join("cpu") == "cpu"
+    assert cores == [list(expected)]
+    assert processes.threads() == len(expected)
 
 
 def test_each_process_has_a_gpu_of_its_own(monkeypatch):
@@ -243,7 +260,7 @@ def test_without_gpus_processes_are_on_the_cpu(monkeypatch):
 
 
 @pytest.mark.parametrize(("asked", "chosen"), [(None, "cuda:1"), ("cuda", "cuda:1"), ("cpu", None)])
-def test_the_device_becomes_that_of_warp_and_pytorch(asked, chosen, monkeypatch):
+def test_the_device_becomes_that_of_warp_and_pytorch(asked, chosen, cores, monkeypatch):
     """What would be set is noted, since there may be no GPU here."""
     for name, value in {"RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
@@ -254,6 +271,7 @@ def test_the_device_becomes_that_of_warp_and_pytorch(asked, chosen, monkeypatch)
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     assert processes.join(asked) == (chosen or asked)
     assert noted == [chosen] * 2 * bool(chosen)
+    assert bool(cores) == (chosen is None)
 
 
 def test_alone_nothing_is_shared():

@@ -8,9 +8,10 @@ from tests.layout.imports import PACKAGES, circles, import_graph, imports, room_
 # them.
 SIM: dict[str, tuple[str, ...]] = {
     "errors": (),
+    "cores": (),
     "output": ("errors",),
     "model": ("errors",),
-    "arrays": ("model", "output"),
+    "arrays": ("model", "output", "cores"),
     "dynamics": ("arrays",),
     "rays": ("dynamics",),
     "distances": ("dynamics",),

@@ -114,7 +114,8 @@ def test_frames_drawn_together_are_those_drawn_alone(device, monkeypatch):
     renderer = Renderer(model, width=SIZE[0], height=SIZE[1], camera=CAMERA, trails=[trail], device=device)
     alone = np.stack([renderer.draw(motion[frame], frame) for frame in range(count)])
     for cores in (1, 3, 64):
-        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        for place in ("frames", "renderer"):
+            monkeypatch.setattr(f"sim.render.{place}.usable_cores", lambda cores=cores: list(range(cores)))
         together = render_frames(model, motion, CAMERA, *SIZE, trails=[trail], device=device)
         np.testing.assert_array_equal(together, alone)
 
