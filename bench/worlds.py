@@ -35,7 +35,6 @@ from bench.worlds_peers import ant_in_mjx, ant_in_mujoco_warp
 from scenes import crowd, quadruped
 from scenes.mjcf import to_mjcf
 from sim.output import write_text
-from sim.simulation.stepping.shard import WORTH_CAPTURING
 
 ASSETS = Path(gymnasium.__file__).parent / "envs/mujoco/assets"
 WORLDS = (1, 16, 64, 256, 1024, 4096)
@@ -170,10 +169,8 @@ def here(case: Case, states: np.ndarray, worlds: int, steps: int, settings: dict
     inputs = case.inputs(steps, SAMPLE, seed=1)[:, chosen]
     control: wp.array | None = wp.array(inputs, dtype=case.model.scalar, device="cpu") if case.model.nu else None
     seed = wp.ones_like(state.q)
-    # One world as it is after some use, when a launch takes several steps. Of more worlds launches take no time.
-    for _ in range(-(-WORTH_CAPTURING // steps) if worlds == 1 else 1):
-        trajectory = simulator.rollout(state, control=control, steps=steps)
-        trajectory.backward(seed)
+    trajectory = simulator.rollout(state, control=control, steps=steps)
+    trajectory.backward(seed)
     contacts = float(np.concatenate([each.step.contact_count.numpy() for each in simulator.shards]).mean())
     return (
         lambda: simulator.rollout(state, control=control, steps=steps),

@@ -25,6 +25,7 @@ from warp._src import codegen  # Warp has no public name for its templates
 import sim.simulation.worlds
 from bench.traffic import as_on_a_gpu
 from sim.simulation.stepping.shard import Shard
+from tests.listed import require_all_listed
 from warp_kernels.solver.newton.group.structs import MOST_DOFS
 
 # Which thread is next, in C++. Any prime beyond the number of threads makes a permutation.
@@ -68,6 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
         patch.setattr(sim.simulation.worlds, "MAX_SHARDS", 1)
         reorder_threads(patch, order)
         poison_working_memory(patch)
+        require_all_listed(patch)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from pathlib import Path
+from typing import Any
 
 import warp as wp
 from tqdm import tqdm
@@ -32,6 +33,12 @@ CACHE_HINT = "set WARP_CACHE_PATH to a folder that can be written to and has roo
 
 
 @functools.cache
+def warp_runtime() -> Any:
+    """What Warp knows of its devices and of the tape that records, once it is started."""
+    start_warp()
+    return wp._src.context.runtime  # Warp has no public name for it
+
+
 def start_warp() -> None:
     """Start Warp, unless that was done: without its greeting, and on a machine without CUDA without the warning.
 

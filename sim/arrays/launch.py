@@ -7,7 +7,8 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.interrupts import check
-from sim.arrays.kernels import block_threads, load_modules
+from sim.arrays.kernels import block_threads, load_modules, warp_runtime
+from warp_kernels.replay import replay_kernels
 
 GRADIENT = "_bar"
 
@@ -20,6 +21,13 @@ _loaded: set[tuple[wp.Kernel, Any]] = set()
 _collected: dict[wp.Kernel, None] | None = None
 # Whether launches are recorded while kernels are being collected.
 _recording = True
+# What is launched while launches are listed, in order.
+_listed: list[wp.Launch] | None = None
+
+
+def active_tape() -> wp.Tape | None:
+    """The tape that records at the moment."""
+    return warp_runtime().tape
 
 
 class NotRecorded:
@@ -57,7 +65,61 @@ def launch(
     if (kernel, getattr(device, "alias", device)) not in _loaded:
         load_kernels([kernel], device)
     given, block = _arguments(kernel, (named, *sources)), block_threads(device)
+    if _listed is not None:
+        _list(kernel, dim, inputs=given, device=device, block_dim=block)
+        tape = active_tape() if record_tape else None
+        if tape is not None:
+            tape.record_launch(kernel, dim, 0, given, [], device, block)
+        return
     wp.launch(kernel, dim, given, device=device, record_tape=record_tape, block_dim=block)
+
+
+def clear(array: wp.array) -> None:
+    """Set an array to zero, by a launch on a CPU, where launches are listed.
+
+    Args:
+        array: contiguous.
+    """
+    device = wp.get_device(array.device)
+    if not device.is_cpu:
+        array.zero_()
+    elif array.size:
+        size = array.size * wp.types.type_size_in_bytes(array.dtype)
+        kernel = replay_kernels().clear_memory
+        launch(kernel, 1, device=device, record_tape=False, address=array.ptr, size=size)
+
+
+def run_back(tape: wp.Tape) -> None:
+    """Apply the adjoints of what a tape has recorded, as ``tape.backward()`` does, which can't be listed."""
+    if _listed is None:
+        tape.backward()
+        return
+    for recorded in reversed(tape.launches):
+        if callable(recorded):
+            recorded()
+            continue
+        kernel, dim, _, inputs, outputs, device, block = recorded[:7]
+        sides = {"inputs": inputs, "outputs": outputs}
+        sides |= {f"adj_{side}": [tape.get_adjoint(each) for each in values] for side, values in sides.items()}
+        _list(kernel, dim, **sides, device=device, adjoint=True, block_dim=block)
+
+
+def _list(kernel: wp.Kernel, dim: int | tuple[int, ...], **options: Any) -> None:
+    assert _listed is not None
+    recorded = wp.launch(kernel, dim, **options, record_tape=False, record_cmd=True)
+    if recorded is not None:  # as where there are no threads
+        _listed.append(recorded)
+
+
+@contextmanager
+def listed_launches() -> Iterator[list[wp.Launch]]:
+    """Context in which :func:`launch`, :func:`clear` and :func:`run_back` list launches on a CPU in place of them."""
+    global _listed
+    before, _listed = _listed, []
+    try:
+        yield _listed
+    finally:
+        _listed = before
 
 
 def threads_of_world(device: wp.Device, most: int) -> int:

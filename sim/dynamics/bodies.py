@@ -6,9 +6,8 @@ import warp as wp
 
 from sim.arrays.array_refs import States, for_lanes
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import launch
+from sim.arrays.launch import active_tape, launch
 from sim.arrays.scratch import scratch_array
-from sim.dynamics.differentiable_op import active_tape
 from warp_kernels.kinematics.kinematics import kinematics_kernels
 from warp_kernels.kinematics.kinematics_adjoint import kinematics_adjoint_kernels
 from warp_kernels.types import lane_types

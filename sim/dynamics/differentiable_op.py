@@ -19,8 +19,8 @@ import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel, find_device
-from sim.arrays.kernels import block_threads, start_warp
-from sim.arrays.launch import bind, is_collecting, launch, load_launched
+from sim.arrays.kernels import block_threads, warp_runtime
+from sim.arrays.launch import active_tape, bind, is_collecting, launch, load_launched
 from sim.arrays.scratch import scratch_array, scratch_arrays
 from sim.arrays.warp_lock import serialized
 from sim.dynamics.coordinate_checks import require_coordinates
@@ -95,20 +95,10 @@ def batch(model: DeviceModel, name: str, value: Array, shape: tuple[int, ...], w
     return value
 
 
-def active_tape() -> wp.Tape | None:
-    """The tape that records at the moment."""
-    return _runtime().tape
-
-
-def _runtime() -> Any:
-    start_warp()
-    return wp._src.context.runtime  # Warp has no public name for it
-
-
 @contextmanager
 def paused_tape() -> Iterator[None]:
     """Launches in this context are not recorded."""
-    runtime = _runtime()
+    runtime = warp_runtime()
     tape, runtime.tape = runtime.tape, None
     try:
         yield

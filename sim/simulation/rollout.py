@@ -4,7 +4,8 @@ import warnings
 
 import warp as wp
 
-from sim.dynamics.differentiable_op import active_tape, paused_tape
+from sim.arrays.launch import active_tape
+from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
 from sim.model.names import counted
 from sim.model.parameters import range_in_words
@@ -43,7 +44,7 @@ def run_rollout(
     stages = rows_like(qd, steps * simulator.kept_stages) if simulator.kept_stages and interval == 1 else None
     with paused_tape():
         for shard in simulator.shards:
-            shard.record_forward(steps, gradients)
+            shard.record_forward(gradients)
     bad_state = wp.empty(simulator.num_worlds, dtype=wp.int32, device=simulator.device)
     if not steps:  # the first step writes it
         bad_state.fill_(-1)

@@ -363,11 +363,9 @@ class Trajectory:
         with simulator.with_values(self.parameters):
             with paused_tape():
                 for shard in simulator.shards:
-                    shard.record_backward(
-                        self.steps if self.checkpoint_interval == 1 else self.checkpoint_interval, names
-                    )
+                    shard.record_backward(names)
                     if self.checkpoint_interval > 1:
-                        shard.record_again(self.checkpoint_interval - 1)
+                        shard.record_again()
                     if self._finds_stages:
                         shard.record_stages()
             length = (self.steps, self.checkpoint_interval, self._finds_stages)

@@ -10,8 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 import sim.simulation.stepping.workspace as workspace
-from sim.arrays.launch import launch
-from sim.dynamics.differentiable_op import active_tape
+from sim.arrays.launch import active_tape, launch
 from sim.model.model import Mesh
 from sim.simulation.stepping.collision import CollisionModel
 from warp_kernels import types as codes

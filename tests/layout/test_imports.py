@@ -38,6 +38,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "variants": (),
     "precision": ("types",),
     "denormals": ("types",),
+    "replay": ("types",),
     "solver.structs": ("types",),
     "checkpoint": ("solver.structs",),
     "contact_adjoints": ("solver.structs", "variants"),

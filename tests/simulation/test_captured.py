@@ -1,4 +1,7 @@
-"""Captured graphs neither allocate memory nor read on the host: CUDA would refuse that, or repeat what was read."""
+"""Captured graphs neither allocate memory nor read on the host: CUDA would refuse that, or repeat what was read.
+
+On a CPU, where launches are listed one by one, none is left out.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +13,10 @@ from warp._src import context
 
 import sim
 from scenes import crowd
+from sim.arrays.graphs import graph
+from sim.arrays.graphs.graph import Graph
 from sim.simulation.stepping.shard import Shard
+from tests.listed import require_all_listed
 from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 
 CONTACTS = {
@@ -25,7 +31,7 @@ ALLOCATORS = (context.CpuDefaultAllocator, context.CudaDefaultAllocator, context
 
 @pytest.fixture
 def captures(monkeypatch) -> list[int]:
-    """Lets allocations and reads on the host fail while launches are captured; one entry for each capture."""
+    """Lets allocations, reads on the host and what isn't listed fail in captures; one entry for each capture."""
     done: list[int] = []
     forbidden = [False]
 
@@ -42,7 +48,7 @@ def captures(monkeypatch) -> list[int]:
         monkeypatch.setattr(wp.array, name, guarded("a read on the host", getattr(wp.array, name)))
     capture = Shard._capture
 
-    def captured(shard: Shard, work: Callable[[], None]) -> wp.Graph:
+    def captured(shard: Shard, work: Callable[[], None]) -> Graph:
         def watched() -> None:
             forbidden[0] = True
             try:
@@ -54,6 +60,7 @@ def captures(monkeypatch) -> list[int]:
         return capture(shard, watched)
 
     monkeypatch.setattr(Shard, "_capture", captured)
+    require_all_listed(monkeypatch)
     return done
 
 
@@ -80,3 +87,21 @@ def test_a_crowd(captures, device):
     trajectory = simulator.rollout(simulator.initial_state(), steps=2)
     trajectory.backward(np.ones(trajectory.q.shape))
     assert len(captures) == 2
+
+
+@pytest.mark.parametrize("contact", CONTACTS)
+def test_warp_repeats_the_same(contact, monkeypatch):
+    """As it does where it may call kernels otherwise: in versions that came later. Bit by bit, forward and back."""
+    found = []
+    for versions in (graph.CALLED_ALIKE, ()):
+        monkeypatch.setattr(graph, "CALLED_ALIKE", versions)
+        model = hopper("float64")
+        model.parameters["restitution"][:] = 0.0
+        simulator = sim.Simulator(model, DT, WORLDS, "cpu", CONTACTS[contact])
+        q, qd, tau = inputs(model, 9)
+        trajectory = simulator.rollout(simulator.state(q, qd), tau, checkpoint_interval=3)
+        gradients = trajectory.backward(np.ones(trajectory.q.shape), parameters=["mass"])
+        found.append([trajectory.q.numpy(), gradients.q.numpy(), gradients.tau.numpy(), gradients.parameters["mass"]])
+    for ours, warps in zip(*found, strict=True):
+        assert np.abs(ours).max() > 0.0
+        np.testing.assert_array_equal(ours, warps)

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-import warp as wp
 
 import sim
-from sim.simulation.stepping.shard import STEPS_AT_ONCE, WORTH_CAPTURING
+from sim.simulation.stepping.shard import STEPS_AT_ONCE
 from tests.simulation.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
 
 PARAMETERS = ("mass", "friction", "restitution", "friction_loss", "upper_limit", "gravity")
@@ -53,28 +52,19 @@ def test_the_backward_pass_runs_each_step_again_bit_for_bit(simulator):
         np.testing.assert_array_equal(shard.step.qd_next.numpy(), trajectory.qd.numpy()[t + 1])
 
 
-def test_several_steps_are_one_launch_once_there_have_been_many(simulator, monkeypatch):
-    """Whatever the number of steps, states and gradients are those of steps one by one."""
-    launch, launches = wp.capture_launch, []
-    monkeypatch.setattr(wp, "capture_launch", lambda graph: launches.append(graph) or launch(graph))
+def test_steps_at_once_are_steps_one_by_one(simulator, monkeypatch):
+    """Whatever the number of steps, bit by bit."""
+    steps = 2 * STEPS_AT_ONCE + 3
 
     def there_and_back():
         trajectory = rollout(simulator, steps)
-        gradients = arrays(trajectory.backward(*cotangents(trajectory), PARAMETERS))
-        found = trajectory.q.numpy().copy(), gradients, len(launches)
-        launches.clear()
-        return found
+        return trajectory.q.numpy().copy(), arrays(trajectory.backward(*cotangents(trajectory), PARAMETERS))
 
-    simulator = sim.Simulator(simulator.model, DT, WORLDS, simulator.device)
-    steps = 7 * STEPS_AT_ONCE + 3
-    q, gradients, count = there_and_back()
-    assert count == 2 * steps
-    for captured in (simulator.shards[0]._forward, *simulator.shards[0]._backward.values()):
-        captured.prepare(WORTH_CAPTURING)
-    q_of_longer, gradients_of_longer, count = there_and_back()
-    assert count == 2 * (7 + 3)
-    np.testing.assert_array_equal(q_of_longer, q)
-    assert_equal(gradients_of_longer, gradients)
+    q, gradients = there_and_back()
+    monkeypatch.setattr("sim.simulation.stepping.shard.STEPS_AT_ONCE", 1)
+    q_one_by_one, gradients_one_by_one = there_and_back()
+    np.testing.assert_array_equal(q_one_by_one, q)
+    assert_equal(gradients_one_by_one, gradients)
 
 
 def test_backward_equals_the_chain_of_single_steps(simulator):

@@ -5,8 +5,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.launch import launch
-from sim.dynamics.differentiable_op import active_tape
+from sim.arrays.launch import active_tape, launch
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.launch import launch
+from sim.arrays.launch import active_tape, launch
 from sim.arrays.structs import fill
-from sim.dynamics.differentiable_op import WORTH_LANES, active_tape
+from sim.dynamics.differentiable_op import WORTH_LANES
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.constraint_layout import ConstraintLayout

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import warp as wp
 
+from sim.arrays.graphs.graph import Graph, capture
 from sim.arrays.host_copies import HostWriter, copy_rows
 from sim.arrays.interrupts import check
 from sim.arrays.kernels import load_modules
@@ -13,11 +14,10 @@ from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.step_rows import StepRows
 from warp_kernels.checkpoint import TABLE_SIZE, checkpoint_kernels
 from warp_kernels.denormals import denormal_kernels
+from warp_kernels.replay import replay_kernels
 
-# Steps of the longer one of two graphs. A launch takes 2 µs, a sixth of a single robot's step; signals wait for it.
-STEPS_AT_ONCE = 8
-# Steps after which it is captured: that takes as long as 10,000 launches forward, and 20,000 back.
-WORTH_CAPTURING = 10_000
+# Signals wait for a launch of so many steps; one by one they would take Python a tenth of a single robot's time.
+STEPS_AT_ONCE = 16
 
 # What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.
 Arrays = dict[int, wp.array | None]
@@ -26,31 +26,6 @@ Arrays = dict[int, wp.array | None]
 def pointer(array: wp.array | None) -> int:
     """Address for the table of pointers; zero for an array that isn't there or is empty."""
     return 0 if array is None or array.size == 0 else int(array.ptr)
-
-
-class Captured:
-    """Work that was captured as a graph and, once it has been done often, as a longer one, too.
-
-    Args:
-        capture: records launches as a graph.
-        work: what launches them, for one step.
-    """
-
-    def __init__(self, capture: Callable[[Callable[[], None]], wp.Graph], work: Callable[[], None]):
-        self._capture, self._work = capture, work
-        self.once = capture(work)
-        self.several: wp.Graph | None = None
-        self._steps = 0  # in runs that a longer graph would serve
-
-    def prepare(self, steps: int) -> None:
-        """Say how many steps are to come, one after the other. Captures the longer graph once it is worth it."""
-        self._steps += steps if steps >= STEPS_AT_ONCE else 0
-        if self._steps >= WORTH_CAPTURING and self.several is None:
-            self.several = self._capture(self._work_on)
-
-    def _work_on(self) -> None:
-        for _ in range(STEPS_AT_ONCE):
-            self._work()
 
 
 class Shard:
@@ -66,23 +41,22 @@ class Shard:
     def __init__(self, step: DifferentiableStep):
         self.step = step
         self.stopped = False
-        self._forward: Captured | None = None
-        self._again: Captured | None = None
-        self._stages: Captured | None = None
+        self._forward: Graph | None = None
+        self._again: Graph | None = None
+        self._stages: Graph | None = None
         self._set_aside: dict[str, wp.array] = {}
-        self._backward: dict[frozenset[str], Captured] = {}
+        self._backward: dict[frozenset[str], Graph] = {}
         self._rows: StepRows | None = None
-        self._row_graphs: list[Captured] = []
+        self._row_graphs: list[Graph] = []
         self._table, self._cursor = HostWriter(step.table), HostWriter(step.cursor)
         self._forward_reports = [HostWriter(step.largest_residual), HostWriter(step.total_overflow)]
         self._control = wp.zeros(1, dtype=wp.uint64, device=step.device)
         self._bad_step, self._left = HostWriter(step.last_bad_step), HostWriter(step.adjoint_residual)
 
-    def record_forward(self, steps: int, names: frozenset[str] | None = None) -> None:
+    def record_forward(self, names: frozenset[str] | None = None) -> None:
         """Capture the forward step, unless that was done. Call it from one thread only.
 
         Args:
-            steps: how many are to come.
             names: parameters of the way back that will follow; then its kernels are compiled together with these.
         """
         if self._forward is None:
@@ -91,24 +65,22 @@ class Shard:
                 self.step.watch_parameters(names)
             load_launched(self._forward_step if names is None else self._both_ways, self.step.device)
             self._try(self.step.forward)
-            self._forward = Captured(self._capture, self._forward_step)
-        self._forward.prepare(steps)
+            self._forward = self._capture(self._forward_step)
 
-    def record_again(self, steps: int) -> None:
+    def record_again(self) -> None:
         """Capture the forward step as the way back runs it again: it reports nothing. Call it from one thread only."""
         if self._again is None:
             names = ("largest_residual", "total_overflow")
             self._set_aside = {name: wp.zeros_like(getattr(self.step, name)) for name in names}
-            self._again = Captured(self._capture, lambda: self._forward_step(**self._set_aside))
-        self._again.prepare(steps)
+            self._again = self._capture(lambda: self._forward_step(**self._set_aside))
 
     def record_stages(self) -> None:
         """Capture the stages of a step, for trajectories that don't keep them. Call it from one thread only."""
         if self._stages is None:
             load_launched(self.step.find_stages, self.step.device)
-            self._stages = Captured(self._capture, self.step.find_stages)
+            self._stages = self._capture(self.step.find_stages)
 
-    def record_backward(self, steps: int, names: frozenset[str]) -> None:
+    def record_backward(self, names: frozenset[str]) -> None:
         """Capture the backward step that adds to the gradients of these parameters. Call it from one thread only."""
         step = self.step
         step.prepare_backward()
@@ -116,8 +88,7 @@ class Shard:
         if names not in self._backward:
             load_launched(step.backward_step, step.device)
             self._try(step.run_adjoint)
-            self._backward[names] = Captured(self._capture, step.backward_step)
-        self._backward[names].prepare(steps)
+            self._backward[names] = self._capture(step.backward_step)
 
     def record_rows(self, copies: int) -> None:
         """Capture what finds the matrices of a step, see :class:`StepRows`. Call it from one thread only."""
@@ -133,7 +104,7 @@ class Shard:
             load_launched(stage, step.device)
         self._try(step.run_adjoint)
         # In this order: to find a row is to go back on the tape of the beginning.
-        self._row_graphs = [Captured(self._capture, stage) for stage in stages]
+        self._row_graphs = [self._capture(stage) for stage in stages]
 
     def run_forward(self, arrays: Arrays, steps: int, interval: int) -> None:
         """Fill what follows the first state of a trajectory.
@@ -184,7 +155,7 @@ class Shard:
         self._left.write(0)
         for name in names:
             step.parameter_gradients[name].zero_()
-        graphs: tuple[Captured, ...] = (self._backward[names],)
+        graphs: tuple[Graph, ...] = (self._backward[names],)
         if finds_stages:
             assert self._stages is not None, "record_stages comes first"
             graphs = (self._stages, *graphs)
@@ -217,22 +188,18 @@ class Shard:
         self._replay((self._again,), count - 1)
         self.step.cursor_step.fill_(first + count)
 
-    def _replay(self, graphs: tuple[Captured, ...], times: int) -> None:
+    def _replay(self, graphs: tuple[Graph, ...], times: int) -> None:
         """Launch graphs again and again, one after the other.
 
         Whatever ends this early leaves nothing that the next call would read.
         """
-        several = graphs[0].several if len(graphs) == 1 else None
-        left = times
-        while left > 0 and not self.stopped:
+        at_once = STEPS_AT_ONCE if len(graphs) == 1 else 1
+        for first in range(0, times, at_once):
+            if self.stopped:
+                return
             check()
-            if several is not None and left >= STEPS_AT_ONCE:
-                wp.capture_launch(several)
-                left -= STEPS_AT_ONCE
-                continue
             for graph in graphs:
-                wp.capture_launch(graph.once)
-            left -= 1
+                graph.launch(min(at_once, times - first))
 
     def _forward_step(self, **reports: wp.array) -> None:
         self.step.load()
@@ -251,23 +218,21 @@ class Shard:
         self._bind({}, (0, 1, 0))
         work()
 
-    def _capture(self, work: Callable[[], None]) -> wp.Graph:
-        """Record launches as a graph. The kernels must have been loaded before."""
+    def _capture(self, work: Callable[[], None]) -> Graph:
+        """Record launches to be repeated. The kernels must have been loaded before."""
         device = self.step.device
         load_modules([checkpoint_kernels(self.step.scalar).module], device)
-        if device.is_cpu:
-            kernels = denormal_kernels()
-            load_kernels([kernels.flush_denormals, kernels.restore_denormals], device)
-            with wp.ScopedCapture(device=device) as capture:
-                launch(kernels.flush_denormals, 1, device=device, control=self._control)
-                work()
-                launch(kernels.restore_denormals, 1, device=device, control=self._control)
-            return capture.graph
-        # On a stream of its own: CUDA can't capture the default stream, on which PyTorch runs.
-        stream = wp.Stream(device)
-        with wp.ScopedStream(stream), wp.ScopedCapture(stream=stream) as capture:
+        if not device.is_cpu:
+            return capture(work, device)
+        kernels, replays = denormal_kernels(), (replay_kernels().replay, replay_kernels().clear_memory)
+        load_kernels([kernels.flush_denormals, kernels.restore_denormals, *replays], device)
+
+        def without_denormals() -> None:
+            launch(kernels.flush_denormals, 1, device=device, control=self._control)
             work()
-        return capture.graph
+            launch(kernels.restore_denormals, 1, device=device, control=self._control)
+
+        return capture(without_denormals, device)
 
     def _bind(self, arrays: Arrays, cursor: tuple[int, int, int]) -> None:
         table = [0] * TABLE_SIZE

@@ -8,8 +8,8 @@ from typing import Any
 
 import warp as wp
 
+from sim.arrays.launch import active_tape, clear
 from sim.dynamics.bodies import run_kinematics
-from sim.dynamics.differentiable_op import active_tape
 from sim.simulation.stepping.contact_stage import contact_identity, run_contacts
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
@@ -135,7 +135,7 @@ class Step(Workspace):
         """Accelerations without constraints, and the factors of the mass matrix."""
         turning = self.turning_link.shape[0]
         if self.model.compensated or self.num_drag_boxes:
-            self.common_wrench.zero_()
+            clear(self.common_wrench)
         if turning:
             kernel = gyroscopic_kernels(self.scalar).gyroscopic_wrench
             self._launch(kernel, (turning, self.num_worlds), tape=True)

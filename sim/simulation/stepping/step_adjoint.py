@@ -10,6 +10,7 @@ from typing import Any
 
 import warp as wp
 
+from sim.arrays.launch import clear, run_back
 from sim.arrays.structs import fill, gradients_of
 from sim.simulation.stepping.step import Step
 from sim.simulation.stepping.workspace import GAINS, LIMITS
@@ -246,7 +247,7 @@ class DifferentiableStep(Step):
     def clear_adjoints(self) -> None:
         """Set to zero the adjoints that kernels add to, but for those of contacts: their number isn't known yet."""
         assert self._adjoint_memory is not None, "prepare_backward comes first"
-        self._adjoint_memory.zero_()
+        clear(self._adjoint_memory)
 
     def store_carried_impulses(self, total: wp.array) -> None:
         """Write the adjoint of the first impulses to these worlds' part of [num_worlds, max_constraints, 3]."""
@@ -261,7 +262,7 @@ class DifferentiableStep(Step):
         """Run the step on a tape and walk back, from the gradients of q_next and qd_next to those of its inputs."""
         with wp.Tape() as tape:
             self.record(tape)
-        tape.backward()
+        run_back(tape)
 
     def record(self, tape: wp.Tape) -> None:
         """Run the step on the active tape, with its adjoint, but for the last stage: nothing reads what it gives."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.launch import launch
+from sim.arrays.launch import clear, launch, run_back
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.linearise import linearise_kernels
@@ -29,7 +29,7 @@ class StepRows:
 
     def begin(self) -> None:
         """Take the step at the cursor on a tape, up to its velocities."""
-        self.row_cursor.zero_()
+        clear(self.row_cursor)
         self.step.load()
         with wp.Tape() as self._tape:
             self.step.record_velocity(self._tape)
@@ -39,7 +39,7 @@ class StepRows:
         step = self.step
         step.clear_adjoints()
         self._launch(self._kernels.begin_row, step.num_worlds)
-        self._tape.backward()
+        run_back(self._tape)
         self._launch(self._kernels.end_row, step.num_worlds, control_bar=step.given_control.grad)
         self._launch(checkpoint_kernels(step.scalar).move_cursor, 1, cursor=self.row_cursor, by=1)
 

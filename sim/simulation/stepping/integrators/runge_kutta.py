@@ -5,6 +5,7 @@ from typing import Any
 
 import warp as wp
 
+from sim.arrays.launch import clear, run_back
 from sim.simulation.stepping.step_adjoint import DifferentiableStep, shared_gradients
 from warp_kernels.activation.dynamics import activation_kernels
 from warp_kernels.checkpoint import KEPT_STAGES, checkpoint_kernels
@@ -89,7 +90,7 @@ class RungeKuttaStep(DifferentiableStep):
         """The states of all stages, then back through one stage after the other."""
         assert self._stage_adjoints is not None, "prepare_backward comes first"
         for array in (self._stage_adjoints, self._tau_total, self._control_total):
-            array.zero_()
+            clear(array)
         self._copy_state(self, self.stages[0])
         for number in range(KEPT_STAGES):
             self._recall_stage(number)
@@ -97,8 +98,8 @@ class RungeKuttaStep(DifferentiableStep):
         recorded = self._record_stage(KEPT_STAGES)
         with wp.Tape() as tape:
             self._combine_stages()
-        tape.backward()
-        self.activations.act_next.grad.zero_()  # stages have next states of their own, which nothing reads
+        run_back(tape)
+        clear(self.activations.act_next.grad)  # stages have next states of their own, which nothing reads
         self._stage_adjoint(KEPT_STAGES, recorded)
         for number in reversed(range(KEPT_STAGES)):
             self._stage_adjoint(number, self._record_stage(number))
@@ -125,7 +126,7 @@ class RungeKuttaStep(DifferentiableStep):
 
     def _run_stages(self) -> None:
         for array in (self.stage_residual, self.stage_contact_overflow, self.stage_constraint_overflow):
-            array.zero_()
+            clear(array)
         self._copy_state(self, self.stages[0])
         for number in range(len(SHARES)):
             self._run_stage(number)
@@ -164,14 +165,14 @@ class RungeKuttaStep(DifferentiableStep):
         """From the adjoints of a stage's rate and change to those of its state and of what led there."""
         stage, self._going_back_on = self.stages[number], number
         self.clear_adjoints()
-        self.qd_solved.grad.zero_()
-        recorded.backward()
+        clear(self.qd_solved.grad)
+        run_back(recorded)
         totals = (stage.q.grad, stage.qd.grad, self._tau_total, self._control_total, stage.act.grad)
         self._add_adjoint(self._input_adjoints, totals)
         if number > 0:
             with wp.Tape() as tape:
                 self._go_to_stage(number)
-            tape.backward()
+            run_back(tape)
 
     def _store_readings(self) -> None:
         """Nothing: the first stage has written its own, which MuJoCo's sensors show too."""

@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import launch
+from sim.arrays.launch import clear, launch
 from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.solver.tendons.armature import tendon_armature_kernels
 
@@ -47,7 +47,7 @@ class HeavyTendons:
 
     def curve(self, step: Any) -> None:
         """Second derivatives of lengths at constant velocities; recorded on an active tape."""
-        self.tendon_curvature.zero_()
+        clear(self.tendon_curvature)
         if self.velocity.shape[0]:
             kernel, dim = acceleration_kernels(step.scalar).link_motion, (step.model.num_trees, self.num_worlds)
             launch(

@@ -7,7 +7,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import launch
+from sim.arrays.launch import clear, launch
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.stepping.mujoco.law import MujocoLaw
@@ -110,7 +110,7 @@ class TendonStage:
             return
         geometry, forces = tendon_geometry_kernels(self._scalar), tendon_force_kernels(self._scalar)
         for array in (self.tendon_length, self.tendon_slope, self.tendon_rate):
-            array.zero_()
+            clear(array)
         if self.num_points:
             self._launch(step, geometry.tendon_points, self.num_points)
             self._wrap(step)

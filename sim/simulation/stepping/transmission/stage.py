@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import launch
+from sim.arrays.launch import clear, launch
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.stepping.collision import CollisionModel
@@ -63,7 +63,7 @@ class TransmissionStage:
             return
         slopes, forces = slope_kernels(self._scalar), transmission_force_kernels(self._scalar)
         for array in (self.line_slope, self.line_rate, self.line_push):
-            array.zero_()
+            clear(array)
         if self._frames:
             self._launch(step, slopes.frame_lengths, self.num_lines)
             self._launch(step, slopes.frame_slopes, self.num_lines, self._nv)

@@ -1,0 +1,56 @@
+"""Launches that are captured once and repeated, on any device."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import warp as wp
+
+from sim.arrays.graphs.replay import Replay
+
+# Versions of Warp whose kernels are called as :mod:`warp_kernels.replay` does; with others Warp repeats the launches.
+CALLED_ALIKE = ("1.19",)
+
+
+class Graph(Protocol):
+    """Launches that can be repeated."""
+
+    def launch(self, times: int) -> None:
+        """Repeat them."""
+
+
+class WarpGraph:
+    """Launches that Warp has captured.
+
+    Args:
+        work: launches them. Its kernels must have been loaded.
+        device: where.
+    """
+
+    def __init__(self, work: Callable[[], None], device: wp.Device):
+        if device.is_cpu:
+            with wp.ScopedCapture(device=device) as capture:
+                work()
+        else:
+            # On a stream of its own: CUDA can't capture the default stream, on which PyTorch runs.
+            stream = wp.Stream(device)
+            with wp.ScopedStream(stream), wp.ScopedCapture(stream=stream) as capture:
+                work()
+        self._graph = capture.graph
+
+    def launch(self, times: int) -> None:
+        """Repeat them."""
+        for _ in range(times):
+            wp.capture_launch(self._graph)
+
+
+def capture(work: Callable[[], None], device: wp.Device) -> Graph:
+    """Record launches to be repeated; they aren't carried out.
+
+    Args:
+        work: launches them by :func:`sim.arrays.launch.launch`, sets arrays to zero by :func:`sim.arrays.launch.clear`
+            and walks back by :func:`sim.arrays.launch.run_back`, and does nothing else on the device. Its kernels must
+            have been loaded.
+        device: where.
+    """
+    called_alike = wp.config.version.rpartition(".")[0] in CALLED_ALIKE
+    return Replay(work) if device.is_cpu and called_alike else WarpGraph(work, device)
