@@ -55,8 +55,8 @@ def captures(monkeypatch) -> list[int]:
                 work()
             finally:
                 forbidden[0] = False
-            done.append(1)
 
+        done.append(1)
         return capture(shard, watched)
 
     monkeypatch.setattr(Shard, "_capture", captured)
