@@ -26,6 +26,7 @@ from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.kinematics import kinematics_kernels
 from warp_kernels.kinematics.kinematics_adjoint import kinematics_adjoint_kernels
 from warp_kernels.render.trace import render_kernels
+from warp_kernels.replay import replay_kernels
 from warp_kernels.solver.constraint import constraint_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.incidences import incidence_kernels
@@ -87,6 +88,7 @@ def compile_motions(device: wp.Device) -> None:
         impulse_kernels(FLOAT).apply_impulses,
         integrate_kernels(FLOAT).integrate,
         denormal_kernels().flush_denormals,
+        replay_kernels().replay,
     ]
     back = [
         impulse_kernels(FLOAT).velocity_adjoint,
