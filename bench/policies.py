@@ -82,7 +82,7 @@ ENHANCEMENTS = {
     "near": sac.Settings("jacobian", near=True),
     "simulated": sac.Settings("simulated"),
 }
-ENHANCED_MINUTES = {1: 3.0, 2: 6.0, 3: 6.0}
+ENHANCED_MINUTES = {1: 3.0, 2: 6.0, 3: 6.0, 4: 10.0}
 CASES = [
     *(
         Case(f"Pendulum-{links}", "apg", 10.0, APG_ITERATIONS[links], substeps=substeps)

@@ -40,13 +40,14 @@ ENHANCED = """\
 Policy enhancement itself (`examples/rl/sac.py`): soft actor-critic without gradients through the simulator; with the
 derivatives of each step stored beside it, as in the paper; and with the policy's own actions simulated. Each trains for
 the same time on one core, of which the derivatives take their part, so that the enhanced policies have seen fewer
-steps. Seeds are five with one and two links; with three they are one without derivatives, three with stored ones, four
-with weighted ones and five with simulated actions. With one link all come within a tenth of the best return, 0.5. With
-two, stored derivatives are no better than none, on average 1.85 and 1.88. Simulated actions, which take the most time,
-bring three seeds to 1.79 to 1.93 and leave two below 1. Derivatives that are weighted by equation 16, so that they
-count for actions near their own, come nearest to the best return on average: 0.496 to 0.498 with one link, 1.83 to 2.00
-with two; but half of the others ran on slower processors and saw fewer steps. With three links, whose best return is
-4.5, seeds differ more than the ways do: each way with derivatives has seeds above 4.1 and seeds below 2.4.
+steps. Seeds are five up to three links, one with four. By steps derivatives help: after 43,000 with two links, mean
+returns in training have been at most -0.4 to 0.6 without them, 0.4 to 1.7 with stored ones, 0.3 to 1.9 with stored ones
+that are weighted by equation 16, so that they count for actions near their own, and 0.4 to 1.3 with simulated actions
+(of the seeds whose curves were kept). By time they don't. With one link all come within a tenth of the best return,
+0.5. With two, weighted derivatives come nearest to 2, with 1.95 on average; but half of the others ran on slower
+processors. Without derivatives it is 1.88, with stored ones 1.85, and with simulated actions, which take the most time,
+1.39. With three, whose best return is 4.5, it is 3.97 without derivatives, 2.77 with stored ones, 2.53 with weighted
+ones and 3.24 with simulated actions; each of these has seeds above 4.1 and seeds below 2.5.
 """
 OTHERS = """\
 Cart-pole and gymnasium's robots by short-horizon actor-critic (SHAC, `examples/rl/shac.py`) and, in the same
