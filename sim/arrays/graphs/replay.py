@@ -1,6 +1,7 @@
 """Launches on a CPU that were listed once and are called again from native code."""
 
 import ctypes
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -68,5 +69,11 @@ class Replay:
 
 def _structure(values: Sequence[Any]) -> ctypes.Structure:
     """The values one after the other, as the compiler lays out the arguments of a kernel."""
-    fields = [(f"a{place}", type(value)) for place, value in enumerate(values)]
-    return type("Arguments", (ctypes.Structure,), {"_fields_": fields})(*values)
+    return _layout(*map(type, values))(*values)
+
+
+@functools.cache  # to make one takes longer than to record a launch
+def _layout(*types: type) -> type[ctypes.Structure]:
+    return type(
+        "Arguments", (ctypes.Structure,), {"_fields_": [(f"a{place}", each) for place, each in enumerate(types)]}
+    )
