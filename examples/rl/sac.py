@@ -155,9 +155,9 @@ class Sac:
         self.target = copy.deepcopy(self.critic)
         self.log_temperature = nn.Parameter(torch.tensor(math.log(0.1), device=env.device))
         self.optimisers = {
-            "policy": torch.optim.Adam(self.policy.parameters(), lr=settings.rate),
-            "critic": torch.optim.Adam(self.critic.parameters(), lr=settings.rate),
-            "temperature": torch.optim.Adam([self.log_temperature], lr=settings.rate),
+            "policy": torch.optim.Adam(self.policy.parameters(), lr=settings.rate, fused=True),
+            "critic": torch.optim.Adam(self.critic.parameters(), lr=settings.rate, fused=True),
+            "temperature": torch.optim.Adam([self.log_temperature], lr=settings.rate, fused=True),
         }
         self.generator = torch.Generator(env.device).manual_seed(seed + 1)
         self.replay = Replay(settings.capacity)
