@@ -107,7 +107,7 @@ def run_back(tape: wp.Tape) -> None:
 def _list(kernel: wp.Kernel, dim: int | tuple[int, ...], **options: Any) -> None:
     assert _listed is not None
     recorded = wp.launch(kernel, dim, **options, record_tape=False, record_cmd=True)
-    if recorded is not None:  # as where there are no threads
+    if recorded is not None:  # as it is where there are no threads
         _listed.append(recorded)
 
 

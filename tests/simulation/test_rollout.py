@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import sim
+from sim.arrays.graphs.graph import WarpGraph
+from sim.arrays.graphs.replay import Replay
 from sim.simulation.stepping.shard import STEPS_AT_ONCE
 from tests.simulation.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
 
@@ -53,16 +55,29 @@ def test_the_backward_pass_runs_each_step_again_bit_for_bit(simulator):
 
 
 def test_steps_at_once_are_steps_one_by_one(simulator, monkeypatch):
-    """Whatever the number of steps, bit by bit."""
-    steps = 2 * STEPS_AT_ONCE + 3
+    """Whatever the number of steps, bit by bit. Those that take long are one by one."""
+    steps = 4 * STEPS_AT_ONCE + 3
+    kind = Replay if simulator.device.is_cpu else WarpGraph
+    launch, launches = kind.launch, []
+
+    def noted(graph, times):
+        launches.append(times)
+        launch(graph, times)
 
     def there_and_back():
         trajectory = rollout(simulator, steps)
-        return trajectory.q.numpy().copy(), arrays(trajectory.backward(*cotangents(trajectory), PARAMETERS))
+        found = trajectory.q.numpy().copy(), arrays(trajectory.backward(*cotangents(trajectory), PARAMETERS))
+        counts = list(launches)
+        launches.clear()
+        return *found, counts
 
-    q, gradients = there_and_back()
-    monkeypatch.setattr("sim.simulation.stepping.shard.STEPS_AT_ONCE", 1)
-    q_one_by_one, gradients_one_by_one = there_and_back()
+    monkeypatch.setattr(kind, "launch", noted)
+    monkeypatch.setattr("sim.simulation.stepping.shard.LONG_LAUNCH", 100.0)
+    q, gradients, counts = there_and_back()
+    assert counts == 2 * [1, 2, 4, 8, 16, 16, 16, 4]
+    monkeypatch.setattr("sim.simulation.stepping.shard.LONG_LAUNCH", 0.0)
+    q_one_by_one, gradients_one_by_one, counts = there_and_back()
+    assert counts == 2 * steps * [1]
     np.testing.assert_array_equal(q_one_by_one, q)
     assert_equal(gradients_one_by_one, gradients)
 

@@ -1,5 +1,6 @@
 """Shard: the worlds that one thread steps, with their captured graphs."""
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -16,8 +17,9 @@ from warp_kernels.checkpoint import TABLE_SIZE, checkpoint_kernels
 from warp_kernels.denormals import denormal_kernels
 from warp_kernels.replay import replay_kernels
 
-# Signals wait for a launch of so many steps; one by one they would take Python a tenth of a single robot's time.
-STEPS_AT_ONCE = 16
+# Most steps of a launch, and the seconds from which on there are no more in the next one: signals wait for its end. One
+# by one they would take Python a tenth of a single robot's time.
+STEPS_AT_ONCE, LONG_LAUNCH = 16, 0.01
 
 # What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.
 Arrays = dict[int, wp.array | None]
@@ -193,13 +195,15 @@ class Shard:
 
         Whatever ends this early leaves nothing that the next call would read.
         """
-        at_once = STEPS_AT_ONCE if len(graphs) == 1 else 1
-        for first in range(0, times, at_once):
-            if self.stopped:
-                return
+        most, at_once, left = STEPS_AT_ONCE if len(graphs) == 1 else 1, 1, times
+        while left > 0 and not self.stopped:
             check()
+            start = time.perf_counter()
             for graph in graphs:
-                graph.launch(min(at_once, times - first))
+                graph.launch(min(at_once, left))
+            left -= at_once
+            if at_once < most and time.perf_counter() - start < LONG_LAUNCH:
+                at_once *= 2
 
     def _forward_step(self, **reports: wp.array) -> None:
         self.step.load()
