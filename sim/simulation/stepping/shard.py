@@ -15,7 +15,6 @@ from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.step_rows import StepRows
 from warp_kernels.checkpoint import TABLE_SIZE, checkpoint_kernels
 from warp_kernels.denormals import denormal_kernels
-from warp_kernels.replay import replay_kernels
 
 # Most steps of a launch, and the seconds from which on there are no more in the next one: signals wait for its end. One
 # by one they would take Python a tenth of a single robot's time.
@@ -228,8 +227,8 @@ class Shard:
         load_modules([checkpoint_kernels(self.step.scalar).module], device)
         if not device.is_cpu:
             return capture(work, device)
-        kernels, replays = denormal_kernels(), (replay_kernels().replay, replay_kernels().clear_memory)
-        load_kernels([kernels.flush_denormals, kernels.restore_denormals, *replays], device)
+        kernels = denormal_kernels()
+        load_kernels([kernels.flush_denormals, kernels.restore_denormals], device)
 
         def without_denormals() -> None:
             launch(kernels.flush_denormals, 1, device=device, control=self._control)
