@@ -24,6 +24,8 @@ from warp._src import codegen  # Warp has no public name for its templates
 
 import sim.simulation.worlds
 from bench.traffic import as_on_a_gpu
+from sim.arrays import host_memory
+from sim.simulation.recording import recording, rollout, rows
 from sim.simulation.stepping.shard import Shard
 from tests.listed import require_all_listed
 from warp_kernels.solver.newton.group.structs import MOST_DOFS
@@ -102,6 +104,15 @@ def poison_working_memory(patch: pytest.MonkeyPatch) -> None:
         return array
 
     patch.setattr(wp, "empty", poisoned)
+    new_rows = host_memory.new_rows
+
+    def poisoned_rows(*arguments: Any) -> host_memory.Rows:
+        made = new_rows(*arguments)
+        poison(made)
+        return made
+
+    for module in (recording, rollout, rows):
+        patch.setattr(module, "new_rows", poisoned_rows)
     for name in ("record_forward", "record_backward", "record_rows"):
         patch.setattr(Shard, name, _poisoning(getattr(Shard, name)))
 
@@ -140,7 +151,7 @@ def every_array(step: Any) -> Iterator[tuple[str, wp.array]]:
         yield from ((name, array) for name, array in fields.items() if isinstance(array, wp.array))
 
 
-def poison(array: wp.array) -> None:
+def poison(array: host_memory.Rows) -> None:
     """Fill an array on the CPU with NaN or large numbers."""
     if array.size and array.device.is_cpu:
         values = array.numpy()

@@ -1,6 +1,7 @@
 """DeviceModel: the Warp arrays of a model on one device, and the gradients of its parameters."""
 
 import copy
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -34,6 +35,12 @@ def find_device(device: wp.DeviceLike) -> wp.Device:
     except ValueError:
         there = ", ".join(str(each) for each in wp.get_devices())
         raise ModelError(f"device: there is no '{device}' on this machine; there is {there}") from None
+
+
+@functools.cache
+def the_cpu() -> wp.Device:
+    """The Warp device of the CPU."""
+    return find_device("cpu")
 
 
 class FrameArrays(NamedTuple):

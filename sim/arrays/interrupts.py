@@ -25,23 +25,26 @@ _handlers: dict[int, Callable[[int, FrameType | None], object]] = {}
 _waiting: list[tuple[int, FrameType | None]] = []
 
 
-@contextlib.contextmanager
-def deferred() -> Iterator[None]:
+class deferred:
     """Let signals wait until the end of the context, of nested ones the outermost. Only the main thread has signals."""
-    global _depth
-    if threading.get_ident() != _MAIN:
-        yield
-        return
-    if _depth == 0:
-        _take_over()
-    _depth += 1
-    try:
-        yield
-    finally:
-        _depth -= 1
-        if _depth == 0:
-            _give_back()
-            check()
+
+    __slots__ = ("_here",)
+
+    def __enter__(self) -> None:
+        global _depth
+        self._here = threading.get_ident() == _MAIN
+        if self._here:
+            if _depth == 0:
+                _take_over()
+            _depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        global _depth
+        if self._here:
+            _depth -= 1
+            if _depth == 0:
+                _give_back()
+                check()
 
 
 @contextlib.contextmanager

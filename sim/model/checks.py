@@ -6,7 +6,8 @@ import numbers
 
 def is_whole(value: object, least: int) -> bool:
     """Whether a value is a whole number, Python's or numpy's, not below ``least``."""
-    return isinstance(value, numbers.Integral) and int(value) >= least
+    # Python's own first: to ask an abstract class takes ten times as long.
+    return isinstance(value, int | numbers.Integral) and int(value) >= least
 
 
 def is_positive(value: object) -> bool:

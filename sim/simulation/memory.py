@@ -6,6 +6,7 @@ from pathlib import Path
 
 import warp as wp
 
+from sim.arrays.host_memory import Rows
 from sim.errors import ModelError
 
 MANY = 100_000  # worlds from which on their memory is looked at first
@@ -37,7 +38,7 @@ def require_memory(worlds: int, device: wp.Device, make: Callable[[int], object]
         )
 
 
-def require_trajectory_memory(steps: int, interval: int, first: Sequence[wp.array]) -> None:
+def require_trajectory_memory(steps: int, interval: int, first: Sequence[Rows]) -> None:
     """Refuse a rollout whose states don't fit into the memory of their device.
 
     Args:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import warp as wp
 
+from sim.arrays.host_memory import Rows
 from sim.arrays.warp_lock import serialized
 from sim.dynamics.coordinate_checks import require_coordinates
 from sim.dynamics.differentiable_op import paused_tape
@@ -15,10 +16,13 @@ from sim.model.parameters import as_numbers, require_finite
 from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts, read_contacts
 from sim.simulation.linearisation import Linearisation, Lineariser
-from sim.simulation.rollout import run_rollout
+from sim.simulation.recording.recording import Kept, Recording
+from sim.simulation.recording.rollout import run_rollout
+from sim.simulation.recording.tape import record_on_tape
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory
 from sim.simulation.worlds import Worlds
+from warp_kernels.checkpoint import ACT, IMPULSE, KEY, QD, Q
 from warp_kernels.types import NO_KEY
 
 
@@ -220,26 +224,20 @@ class Simulator(Worlds):
             ModelError: for wrong shapes, a state of another type, and numbers of steps that are not whole.
             FloatingPointError: with ``check_finite``, naming the first step and world whose state isn't finite.
         """
-        trajectory = self.run_steps(state, tau, steps, control, checkpoint_interval)
+        trajectory = self.unguarded_rollout(state, tau, steps, control, checkpoint_interval)
         trajectory.remember()
         return trajectory
 
-    def run_steps(
+    @serialized
+    def unguarded_rollout(
         self,
         state: State,
         tau: ArrayLike | None,
         steps: int | None,
         control: ArrayLike | None,
         checkpoint_interval: int = 1,
-        gradients: frozenset[str] | None = None,
-        keeps_solved: bool = False,
     ) -> Trajectory:
-        """As :meth:`rollout`, for callers that see to it that the trajectory stays as it is. Hold the lock of Warp.
-
-        ``gradients`` are the parameters whose gradient will be asked for, None where there will be no way back. Its
-        kernels are compiled together with those of the rollout. ``keeps_solved`` asks for what the trajectory calls
-        ``solved``, of models with sensors of accelerations under MuJoCo's law.
-        """
+        """As :meth:`rollout`, for callers that see to it that the trajectory stays as it is."""
         if not isinstance(state, State):
             raise ModelError(
                 f"state is a {type(state).__name__}; it must be a sim.State: make one with simulator.state(q, qd)"
@@ -253,6 +251,44 @@ class Simulator(Worlds):
                 if steps not in (None, given.shape[0]):
                     raise ModelError(f"rollout: steps is {steps}, but {name} has {given.shape[0]} steps")
                 steps = given.shape[0]
+        impulses, act = self.first_impulses(state.impulses), self._first_act(state.act)
+        first: Kept = {Q: q, QD: qd}
+        if act is not None:
+            first[ACT] = act
+        if impulses is not None:
+            first |= {IMPULSE: impulses.value, KEY: impulses.key}
+        trajectory = Trajectory.of(self.run_steps(first, tau, control, steps, checkpoint_interval))
+        record_on_tape(trajectory, State(q, qd, impulses, act), tau, control)
+        return trajectory
+
+    @serialized
+    def run_steps(
+        self,
+        first: Kept,
+        tau: Rows | None,
+        control: Rows | None,
+        steps: int | None,
+        checkpoint_interval: int,
+        gradients: frozenset[str] | None = None,
+        keeps_solved: bool = False,
+    ) -> Recording:
+        """Take steps with arrays of the right shapes, which see to it themselves that they stay as they are.
+
+        Args:
+            first: what the first state consists of, by place in the table of :mod:`warp_kernels.checkpoint`.
+            tau: joint forces [steps, num_worlds, nv], or None.
+            control: inputs of the actuators [steps, num_worlds, nu], or None.
+            steps: number of steps, that of tau and control.
+            checkpoint_interval: as for :meth:`rollout`.
+            gradients: the parameters whose gradient will be asked for; None where there will be no way back. Its
+                kernels are compiled together with those of the rollout.
+            keeps_solved: whether to keep what the trajectory calls ``solved``, of models with sensors of accelerations
+                under MuJoCo's law.
+
+        Raises:
+            ModelError: for numbers of steps that are not whole.
+            FloatingPointError: as :meth:`rollout`.
+        """
         if steps is None:
             raise ModelError("rollout: give tau, control, or the number of steps")
         if not is_whole(steps, 0):
@@ -261,15 +297,13 @@ class Simulator(Worlds):
             raise ModelError(
                 f"rollout: checkpoint_interval is {checkpoint_interval!r}; it must be a whole number of at least 1"
             )
-        state = State(q, qd, self.first_impulses(state.impulses), self._first_act(state.act))
-        interval = int(checkpoint_interval)
-        return run_rollout(self, state, tau, control, int(steps), interval, gradients, keeps_solved)
+        return run_rollout(self, first, tau, control, int(steps), int(checkpoint_interval), gradients, keeps_solved)
 
     def _single(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Trajectory:
         """The rollout of one step whose inputs have no dimension of steps."""
         tau = self.batches.of_one_step(tau, self.model.nv, "tau")
         control = self.batches.of_one_step(control, self.model.nu, "control")
-        return self.run_steps(state, tau, 1, control)
+        return self.unguarded_rollout(state, tau, 1, control)
 
     def _first_act(self, given: ArrayLike | None, name: str = "state.act") -> wp.array | None:
         """The states that actuators begin with; zeros where none were given, None where there are none."""

@@ -1,11 +1,4 @@
-"""What is kept of many steps, and their gradient: states are stored, everything else is computed again on the way back.
-
-Of Runge-Kutta steps the velocities that their first stages found are stored too, where all states are: each stage
-begins from what those before it found.
-
-All states are kept, or every k-th: then the way back first fills in those of a stretch of k steps; those of the
-stretch before take their place.
-"""
+"""Trajectory: states and inputs of a rollout, as the user has them."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,34 +7,28 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.host_copies import copy_rows
+from sim.arrays.host_memory import as_warp
 from sim.arrays.launch import launch
 from sim.arrays.packed import PackedArray, pack, unpack
 from sim.arrays.warp_lock import serialized
-from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
 from sim.model.names import counted
 from sim.model.parameters import as_numbers
 from sim.simulation.batches import ArrayLike
 from sim.simulation.gradients import GradientNorms, Gradients
+from sim.simulation.recording.recording import LossGradient, Recording
 from sim.simulation.state import Impulses, State
-from sim.simulation.stepping.shard import Arrays
-from sim.simulation.trajectory_rows import add_to, clear_worlds, rows_like
 from sim.simulation.worlds import Worlds
 from warp_kernels.checkpoint import (
     ACT,
     ACT_BAR,
     BAD_STATE,
-    BETWEEN,
     CONTACT_FORCE,
     CONTACT_FORCE_BAR,
     CONTROL,
-    CONTROL_BAR,
     IMPULSE,
     IMPULSE_BAR,
     KEY,
-    LEFT_OUT,
-    NORMS,
     Q_BAR,
     QD,
     QD_BAR,
@@ -49,10 +36,15 @@ from warp_kernels.checkpoint import (
     SOLVED_BAR,
     STAGES,
     TAU,
-    TAU_BAR,
     Q,
-)  # fmt: skip
+)
 from warp_kernels.trajectory import trajectory_kernels
+
+# Where the arrays of a trajectory are kept, by place in the table of pointers.
+PLACES = {
+    "q": Q, "qd": QD, "tau": TAU, "control": CONTROL, "bad_state": BAD_STATE, "contact_force": CONTACT_FORCE,
+    "act": ACT, "stages": STAGES, "solved": SOLVED,
+}  # fmt: skip
 
 
 class Trajectory:
@@ -163,26 +155,24 @@ class Trajectory:
             impulses = Impulses(self.impulses.value[row], self.impulses.key[row])
         return State(self.q[row], self.qd[row], impulses, None if self.act is None else self.act[row])
 
-    def arrays(self) -> Arrays:
-        """States and inputs, and room for the states between two stored ones, for the shards."""
-        states = {Q: self.q, QD: self.qd}
-        if self.impulses is not None:
-            states |= {IMPULSE: self.impulses.value, KEY: self.impulses.key}
-        if self.act is not None:
-            states[ACT] = self.act
-        room = min(self.checkpoint_interval, self.steps) - 1
-        between = {place + BETWEEN: rows_like(array, room) for place, array in states.items()} if room > 0 else {}
-        outputs = {BAD_STATE: self.bad_state, CONTACT_FORCE: self.contact_force, SOLVED: self.solved}
-        stages = self.stages
-        if self._finds_stages:
-            steps = 1 if self.checkpoint_interval > 1 else self.steps
-            stages = rows_like(self.qd, steps * self.simulator.kept_stages)
-        return {**states, **between, STAGES: stages, TAU: self.tau, CONTROL: self.control, **outputs}
+    @classmethod
+    def of(cls, recording: Recording) -> "Trajectory":
+        """What has been recorded, as arrays of Warp's."""
+        kept = {place: as_warp(rows) for place, rows in recording.kept.items()}
+        warm = Impulses(kept[IMPULSE], kept[KEY]) if IMPULSE in kept else None
+        arrays: dict[str, Any] = {name: kept.get(place) for name, place in PLACES.items()}
+        length: dict[str, Any] = {"steps": recording.steps, "checkpoint_interval": recording.interval}
+        trajectory = cls(recording.simulator, **arrays, impulses=warm, **length)
+        trajectory.parameters = recording.parameters
+        return trajectory
 
-    @property
-    def _finds_stages(self) -> bool:
-        """Whether the way back has to find again what the stages of Runge-Kutta steps found."""
-        return self.stages is None and self.simulator.kept_stages > 0
+    def recording(self) -> Recording:
+        """The arrays as they are recorded."""
+        there = {place: getattr(self, name) for name, place in PLACES.items()}
+        kept = {place: array for place, array in there.items() if array is not None}
+        if self.impulses is not None:
+            kept |= {IMPULSE: self.impulses.value, KEY: self.impulses.key}
+        return Recording(self.simulator, kept, self.steps, self.checkpoint_interval, self.parameters)
 
     @serialized
     def backward(
@@ -259,23 +249,14 @@ class Trajectory:
 
         ``solved_grad`` is the derivative of the loss in ``solved``, in its shape.
         """
-        left_out = self.bad_state if leave_out_bad_worlds else None
-        loss = (q_grad, qd_grad, impulse_grad, contact_force_grad, act_grad, solved_grad)
-        gradients = self._walk_back(*loss, parameters, left_out=left_out)
-        if left_out is not None:
-            left_out = self._more_left_out(left_out)
-            if left_out is not None:
-                gradients = self._walk_back(*loss, parameters, left_out=left_out)
-        if self.simulator.check_finite:
-            self._raise_for_bad_gradient(gradients)
-        return gradients
-
-    def _more_left_out(self, left_out: wp.array) -> wp.array | None:
-        """With the worlds whose gradients, after a way back, aren't finite either; None if there are none."""
-        steps = self.simulator.last_bad_steps()
-        if not (steps >= 0).any():
-            return None
-        return wp.array(np.maximum(left_out.numpy(), steps), dtype=wp.int32, device=left_out.device)
+        names = self.simulator.watch(parameters)
+        self._require_unchanged()
+        loss = self._loss_gradient(q_grad, qd_grad, impulse_grad, contact_force_grad, act_grad, solved_grad)
+        found = self.recording().gradients(loss, names, leave_out_bad_worlds)
+        tau, control, impulses, act = (
+            None if rows is None else as_warp(rows) for rows in (found.tau, found.control, found.impulses, found.act)
+        )
+        return Gradients(as_warp(found.q), as_warp(found.qd), tau, control, found.parameters, impulses, act)
 
     def remember(self) -> None:
         """Copy the inputs, which are the caller's, and notice at :meth:`backward` if the states have been changed."""
@@ -316,14 +297,15 @@ class Trajectory:
         """
         shape = (self.steps + 1, self.simulator.num_worlds, 2)
         norms = wp.empty(shape, dtype=self.q.dtype, device=self.q.device)
-        gradients = self._walk_back(q_grad, qd_grad, norms=norms)
+        self._require_unchanged()
+        first_state = self.recording().walk_back(self._loss_gradient(q_grad, qd_grad), frozenset(), norms=norms)
         values = np.empty(shape)
         values[1:] = norms.numpy()[1:]  # the first is not among them: what is in memory may be no number
-        for part, first in enumerate((gradients.q, gradients.qd)):
+        for part, first in enumerate((first_state.q, first_state.qd)):
             values[0, :, part] = np.linalg.norm(first.numpy().astype(np.float64), axis=1)
         return GradientNorms(values[..., 0], values[..., 1], tuple(range(self.simulator.num_worlds)))
 
-    def _walk_back(
+    def _loss_gradient(
         self,
         q_grad: ArrayLike | None,
         qd_grad: ArrayLike | None,
@@ -331,52 +313,21 @@ class Trajectory:
         contact_force_grad: ArrayLike | None = None,
         act_grad: ArrayLike | None = None,
         solved_grad: ArrayLike | None = None,
-        parameters: Iterable[str] = (),
-        norms: wp.array | None = None,
-        left_out: wp.array | None = None,
-    ) -> Gradients:
-        """See :meth:`backward`.
-
-        Args:
-            norms: of the adjoints of q and qd [steps + 1, num_worlds, 2], the first left out.
-            left_out: not negative for worlds that are left out [num_worlds].
-        """
-        simulator = self.simulator
-        names = simulator.watch(parameters)
-        self._require_unchanged()
+    ) -> LossGradient:
+        """See :meth:`backward`; checked."""
         last_q, every_q = self._direct(q_grad, self.q, "q_grad")
         last_qd, every_qd = self._direct(qd_grad, self.qd, "qd_grad")
-        every_impulse = self._direct_impulses(impulse_grad)
-        every_act = self._direct_further(act_grad, self.act, "act_grad", "a model whose actuators have states")
-        force_bar = self._direct_reading(
-            contact_force_grad, self.contact_force, "contact_force_grad", "a simulator with contact_sensors"
-        )
-        solved_bar = self._direct_reading(solved_grad, self.solved, "solved_grad", "a rollout that keeps it")
-        tau_bar, control_bar = (
-            None if given is None else wp.empty_like(given, requires_grad=False) for given in (self.tau, self.control)
-        )
-        arrays = self.arrays() | {
-            Q_BAR: every_q, QD_BAR: every_qd, IMPULSE_BAR: every_impulse, TAU_BAR: tau_bar, CONTROL_BAR: control_bar,
-            NORMS: norms, LEFT_OUT: left_out, BAD_STATE: None, CONTACT_FORCE: None, CONTACT_FORCE_BAR: force_bar,
-            ACT_BAR: every_act, SOLVED: None, SOLVED_BAR: solved_bar,
-        }  # fmt: skip
-        with simulator.with_values(self.parameters):
-            with paused_tape():
-                for shard in simulator.shards:
-                    shard.record_backward(names)
-                    if self.checkpoint_interval > 1:
-                        shard.record_again()
-                    if self._finds_stages:
-                        shard.record_stages()
-            length = (self.steps, self.checkpoint_interval, self._finds_stages)
-            simulator.each_shard(lambda shard: shard.run_backward(names, arrays, (last_q, last_qd), *length))
-            q_bar, qd_bar = self._first_state_adjoint((every_q, every_qd))
-            impulse_bar = self._first_impulse_adjoint(every_impulse)
-            act_bar = self._first_act_adjoint(every_act)
-            parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
-        if left_out is not None:
-            clear_worlds(left_out, *(array for array in (q_bar, qd_bar, impulse_bar, act_bar) if array is not None))
-        return Gradients(q_bar, qd_bar, tau_bar, control_bar, parameter_bars, impulse_bar, act_bar)
+        every = {
+            Q_BAR: every_q,
+            QD_BAR: every_qd,
+            IMPULSE_BAR: self._direct_impulses(impulse_grad),
+            ACT_BAR: self._direct_further(act_grad, self.act, "act_grad", "a model whose actuators have states"),
+            CONTACT_FORCE_BAR: self._direct_reading(
+                contact_force_grad, self.contact_force, "contact_force_grad", "a simulator with contact_sensors"
+            ),
+            SOLVED_BAR: self._direct_reading(solved_grad, self.solved, "solved_grad", "a rollout that keeps it"),
+        }
+        return LossGradient(last_q, last_qd, every)
 
     def _direct_impulses(self, value: Any) -> wp.array | None:
         states = None if self.impulses is None else self.impulses.value
@@ -408,26 +359,6 @@ class Trajectory:
             raise ModelError(f"{name} has shape {tuple(array.shape)}; expected {tuple(readings.shape)}")
         return array
 
-    def _first_impulse_adjoint(self, direct: wp.array | None) -> wp.array | None:
-        if self.impulses is None:
-            return None
-        total = wp.zeros_like(self.impulses.value[0], requires_grad=False)
-        for shard in self.simulator.shards:
-            shard.step.store_carried_impulses(total)
-        if direct is not None:
-            add_to(total, direct[0])
-        return total
-
-    def _first_act_adjoint(self, direct: wp.array | None) -> wp.array | None:
-        if self.act is None:
-            return None
-        total = wp.empty(self.act.shape[1:], dtype=self.act.dtype, device=self.act.device)
-        for shard in self.simulator.shards:
-            copy_rows(total, shard.step.activations.carried_act, to_row=shard.step.first_world)
-        if direct is not None:
-            add_to(total, direct[0])
-        return total
-
     def _direct(self, value: Any, like: wp.array, name: str) -> tuple[wp.array | None, wp.array | None]:
         """The derivative in the last state, or that in every state; None for the other."""
         if value is None:
@@ -440,33 +371,6 @@ class Trajectory:
             return array, None
         expected = f"{tuple(like.shape)} or {tuple(like.shape[1:])}"
         raise ModelError(f"{name} has shape {tuple(array.shape)}; expected {expected}")
-
-    def _first_state_adjoint(self, direct: tuple[wp.array | None, wp.array | None]) -> tuple[wp.array, wp.array]:
-        results = []
-        for like, first, attribute in ((self.q, direct[0], "carried_q"), (self.qd, direct[1], "carried_qd")):
-            total = wp.empty(like.shape[1:], dtype=like.dtype, device=like.device)
-            for shard in self.simulator.shards:
-                copy_rows(total, getattr(shard.step, attribute), to_row=shard.step.first_world)
-            if first is not None:
-                add_to(total, first[0])
-            results.append(total)
-        return results[0], results[1]
-
-    def _raise_for_bad_gradient(self, gradients: Gradients) -> None:
-        steps = self.simulator.last_bad_steps()
-        if (steps >= 0).any():
-            world = int(np.argmax(steps))
-            raise FloatingPointError(
-                f"backward: the gradient of step {int(steps[world])} in world {world} is not finite; "
-                "those of later steps are"
-            )
-        finite = np.isfinite(gradients.q.numpy()).all(axis=1) & np.isfinite(gradients.qd.numpy()).all(axis=1)
-        if not finite.all():
-            world = int(np.argmin(finite))
-            raise FloatingPointError(
-                f"backward: the derivative of the loss in the initial state of world {world} is not finite; "
-                "the gradients of all steps are"
-            )
 
 
 def _trajectory(simulator: Worlds, steps: int, interval: int, *packed: PackedArray | None) -> Trajectory:

@@ -13,6 +13,7 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel, find_device
 from sim.arrays.device_values import DeviceValue, DeviceValues, is_on_device, on_host, shared_scalars
+from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.parameter_range import unused_entries
 from sim.arrays.warp_lock import serialized, sole_use
 from sim.cores import usable_cores
@@ -123,7 +124,7 @@ class Worlds(ABC):
         check_mass_matrix(model, self.parameter_values(), 0.0 if contact.law == "mujoco" else self.dt)
         warn_of_damped_tendons(model, self.parameter_values(), self.dt)
         self._pool = ShardPool(self.threads)
-        self.bad_state: wp.array | None = None
+        self.bad_state: Rows | None = None
         self.late_report = LateReport(self.device, self.num_worlds) if self.device.is_cuda else None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -317,11 +318,11 @@ class Worlds(ABC):
         parts = [shard.step.device_model.gradient(name) for shard in self.shards]
         return np.concatenate(parts) if self._per_world(name) else np.sum(parts, axis=0)
 
-    def spoil_worlds(self, q: wp.array) -> None:
+    def spoil_worlds(self, q: Rows) -> None:
         """NaN in place of the first coordinates [1 or more, num_worlds, nq] of worlds with parameters out of range."""
         for value in self._values.values():
             if isinstance(value, DeviceValue):
-                value.spoil(q[0])
+                value.spoil(as_warp(q)[0])
 
     @property
     def keeps_on_device(self) -> bool:

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 import warp as wp
 
-from sim.arrays.device_model import find_device
+from sim.arrays.device_model import the_cpu
+from sim.arrays.host_memory import HostArray, Rows
 from sim.arrays.kernels import start_warp
 from sim.errors import ModelError
 
@@ -34,25 +35,43 @@ def as_array(tensor: torch.Tensor, dtype: Any, grad: wp.array | None = None) -> 
     )  # fmt: skip
 
 
-def as_tensor(array: wp.array) -> torch.Tensor:
-    """A tensor over the memory of a Warp array, which it keeps; ``wp.to_torch`` takes twice as long on a CPU."""
-    return torch.from_numpy(np.asarray(array)) if _cpu() == array.device else wp.to_torch(array)
+def as_rows(tensor: torch.Tensor) -> Rows:
+    """An array over the memory of a tensor, or of a copy where it isn't contiguous; it keeps that memory."""
+    tensor = tensor.detach().contiguous()
+    scalar = SCALARS[tensor.dtype]
+    if tensor.is_cpu:
+        return HostArray(tensor.data_ptr(), tensor.shape, scalar, tensor)
+    array = as_array(tensor, scalar)
+    array._tensor = tensor  # type: ignore[attr-defined]
+    return array
 
 
-@functools.cache
-def _cpu() -> wp.Device:
-    return find_device("cpu")
+def as_tensor(array: Rows) -> torch.Tensor:
+    """A tensor over the memory of an array, which it keeps; ``wp.to_torch`` takes twice as long on a CPU."""
+    if isinstance(array, HostArray):
+        return array.memory if isinstance(array.memory, torch.Tensor) else torch.from_numpy(array.memory)
+    return torch.from_numpy(np.asarray(array)) if the_cpu() == array.device else wp.to_torch(array)
 
 
 def warp_device(device: torch.device) -> wp.Device:
     """The Warp device of a torch device. Raises ModelError for one that Warp doesn't have."""
     if device.type == "cpu":
-        return _cpu()
+        return the_cpu()
     start_warp()
     try:
         return wp.device_from_torch(device)
     except (RuntimeError, ValueError):
         raise ModelError(f"device '{device}' is not supported; it must be a CPU or a CUDA device") from None
+
+
+def torch_device(device: wp.Device) -> torch.device:
+    """The torch device of a Warp device."""
+    return _torch_device(device.alias)
+
+
+@functools.cache
+def _torch_device(alias: str) -> torch.device:
+    return torch.device(wp.device_to_torch(alias))
 
 
 def on_torch_stream(device: torch.device) -> contextlib.AbstractContextManager[object]:

@@ -9,7 +9,7 @@ from sim.errors import ModelError
 from sim.model.checks import is_whole
 from sim.model.parameters import PARAMETERS
 from sim.simulation.simulator import Simulator
-from sim.torch.arrays import TORCH_DTYPES, warp_device
+from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
 from sim.torch.recorded_rollout import Settings, record
 from sim.torch.sensors.readings import Sensors
 
@@ -274,11 +274,11 @@ def step(
         raise ModelError("sim.torch.step doesn't carry the impulses of a warm start; use rollout, or warm_start=False")
     if simulator.model.na and act is None:
         raise ModelError("sim.torch.step: actuators of the model have states; give act, such as zeros, and take it on")
-    forces = None if tau is None else _tensor(simulator, "tau", tau, simulator.model.nv).unsqueeze(0)
-    inputs = None if control is None else _tensor(simulator, "control", control, simulator.model.nu).unsqueeze(0)
-    settings = Settings(simulator, tuple(parameters), hold, 1, leave_out_bad_worlds, slice(hold, hold + 1))
-    states = record(settings, *_inputs(settings, q, qd, act, _held(forces, hold), _held(inputs, hold), parameters))
-    return tuple(each.squeeze(0) for each in states[: 3 if simulator.model.na else 2])
+    forces = _held_in_step(simulator, "tau", tau, simulator.model.nv, hold)
+    inputs = _held_in_step(simulator, "control", control, simulator.model.nu, hold)
+    settings = Settings(simulator, tuple(parameters), hold, 1, leave_out_bad_worlds, returned=None)
+    states = record(settings, *_inputs(settings, q, qd, act, forces, inputs, parameters))
+    return states[: 3 if simulator.model.na else 2]
 
 
 def _inputs(
@@ -312,6 +312,16 @@ def _held(value: torch.Tensor | None, hold: int) -> torch.Tensor | None:
     return value if value is None or hold == 1 else value.repeat_interleave(hold, dim=0)
 
 
+def _held_in_step(
+    simulator: Simulator, name: str, value: torch.Tensor | None, size: int, hold: int
+) -> torch.Tensor | None:
+    """Inputs [num_worlds, size], checked; for several steps [hold, num_worlds, size]."""
+    if value is None:
+        return None
+    value = _tensor(simulator, name, value, size)
+    return value if hold == 1 else value.expand(hold, *value.shape)
+
+
 def _require_inputs(
     simulator: Simulator, name: str, value: torch.Tensor, size: int, steps: int | None, hold: int
 ) -> int:
@@ -320,7 +330,7 @@ def _require_inputs(
     if value.dim() != 3:
         expected = f"(steps, {simulator.num_worlds}, {size})"
         raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {expected}")
-    _tensor(simulator, name, value[0] if len(value) else value.new_zeros(simulator.num_worlds, size), size)
+    _tensor(simulator, name, value[0] if len(value) else value.new_zeros(value.shape[1:]), size)
     if steps is not None and steps != hold * len(value):
         raise ModelError(f"rollout: steps is {steps}, but {name} has {len(value)} steps, each held for {hold}")
     return hold * len(value)
@@ -336,10 +346,9 @@ def _tensor(simulator: Simulator, name: str, value: torch.Tensor, size: int) -> 
     dtype = TORCH_DTYPES[simulator.model.dtype]
     if value.dtype != dtype:
         raise ModelError(f"{name} has dtype {value.dtype}, but the model has {dtype}; convert one of them")
-    if warp_device(value.device) != simulator.device:
-        raise ModelError(
-            f"{name} is on device {value.device}, but the simulator is on {simulator.device}; move one of them"
-        )
+    if value.device != torch_device(simulator.device):
+        there = warp_device(value.device)
+        raise ModelError(f"{name} is on device {there}, but the simulator is on {simulator.device}; move one of them")
     return value
 
 

@@ -1,8 +1,8 @@
 """A rollout as an operation of PyTorch's autograd.
 
-It keeps its inputs and its states and nothing else; the backward pass runs each step again (see
-:mod:`sim.simulation.trajectory`). The gradient is an operation of its own, so that ``torch.func.jacrev`` can ask for
-several, and a second derivative finds a node that raises.
+It keeps its inputs and its states and nothing else; the backward pass runs each step again, see
+:mod:`sim.simulation.recording.recording`. The gradient is an operation of its own, so that ``torch.func.jacrev`` can
+ask for several, and a second derivative finds a node that raises.
 """
 
 import contextlib
@@ -14,10 +14,25 @@ import numpy as np
 import torch
 import warp as wp
 
+from sim.arrays.host_memory import Rows, as_warp
+from sim.arrays.warp_lock import serialized
+from sim.simulation.recording.recording import Kept, LossGradient, Recording
 from sim.simulation.simulator import Simulator
-from sim.simulation.state import State
-from sim.simulation.trajectory import Trajectory
-from sim.torch.arrays import SCALARS, TORCH_DTYPES, as_array, as_tensor, on_torch_stream
+from sim.torch.arrays import TORCH_DTYPES, as_rows, as_tensor, on_torch_stream, torch_device
+from warp_kernels.checkpoint import (
+    ACT,
+    ACT_BAR,
+    CONTACT_FORCE,
+    CONTACT_FORCE_BAR,
+    IMPULSE,
+    KEY,
+    Q_BAR,
+    QD,
+    QD_BAR,
+    SOLVED,
+    SOLVED_BAR,
+    Q,
+)
 
 NO_SECOND = (
     "a rollout has first derivatives only, and this asks for the derivative of a gradient (create_graph=True, "
@@ -43,9 +58,9 @@ class Settings:
         steps: number of steps, or None where an input says so.
         checkpoint_interval: of the states that are stored.
         leave_out_bad_worlds: whether worlds that went bad get no gradient.
-        returned: which of the stored states are returned.
-        keeps_solved: whether to keep what the trajectory calls ``solved``, see :meth:`sim.Simulator.run_steps`.
-        trajectory: the rollout, with all its states and with the values of all parameters.
+        returned: which of the stored states are returned; None for the last one, without the dimension of steps.
+        keeps_solved: whether to keep what a trajectory calls ``solved``, see :meth:`sim.Simulator.run_steps`.
+        recording: the rollout, with all its states and with the values of all parameters.
     """
 
     simulator: Simulator
@@ -53,9 +68,9 @@ class Settings:
     steps: int | None
     checkpoint_interval: int
     leave_out_bad_worlds: bool
-    returned: slice
+    returned: slice | None
     keeps_solved: bool = False
-    trajectory: Trajectory = field(init=False)
+    recording: Recording = field(init=False)
 
 
 class RecordedRollout(torch.autograd.Function):
@@ -66,6 +81,7 @@ class RecordedRollout(torch.autograd.Function):
     """
 
     @staticmethod
+    @serialized
     def forward(
         settings: Settings,
         q: torch.Tensor,
@@ -79,21 +95,23 @@ class RecordedRollout(torch.autograd.Function):
         simulator = settings.simulator
         with _stream(simulator), _parameters(settings, values):
             # PyTorch itself notices if a tensor that the way back needs has been changed.
-            trajectory = simulator.run_steps(
-                State(_warp(q), _warp(qd), act=_warp_or_none(act)),
-                _warp_or_none(tau),
+            first: Kept = {Q: as_rows(q), QD: as_rows(qd)}
+            if act is not None:
+                first[ACT] = as_rows(act)
+            impulses = simulator.first_impulses(None)
+            if impulses is not None:
+                first |= {IMPULSE: impulses.value, KEY: impulses.key}
+            recording = simulator.run_steps(
+                first,
+                _rows_or_none(tau),
+                _rows_or_none(control),
                 settings.steps,
-                _warp_or_none(control),
                 settings.checkpoint_interval,
                 _gradients(settings, (q, qd, act, tau, control), values),
                 settings.keeps_solved,
             )
-            settings.trajectory = trajectory
-            states = [_returned(settings, array) for array in (trajectory.q, trajectory.qd)]
-            states += _further(settings, trajectory, states[0])
-            if trajectory.impulses is not None:
-                states += [as_tensor(array) for array in (trajectory.impulses.value, trajectory.impulses.key)]
-            return tuple(states)
+            settings.recording = recording
+            return _outputs(settings, recording.kept)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
@@ -146,6 +164,7 @@ class RolloutGradient(torch.autograd.Function):
     """
 
     @staticmethod
+    @serialized
     def forward(
         settings: Settings,
         wanted: tuple[str, ...],
@@ -159,22 +178,24 @@ class RolloutGradient(torch.autograd.Function):
         *values: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
         """The gradients."""
-        trajectory = settings.trajectory
+        recording = settings.recording
+        kept = recording.kept
         with _stream(settings.simulator):
-            gradients = trajectory.gradients(
-                _of_stored(settings, q_grad, trajectory.q),
-                _of_stored(settings, qd_grad, trajectory.qd),
-                wanted,
-                contact_force_grad=_of_reading(force_grad, trajectory.contact_force),
-                solved_grad=_of_reading(solved_grad, trajectory.solved),
-                act_grad=None if trajectory.act is None else _of_stored(settings, act_grad, trajectory.act),
-                leave_out_bad_worlds=settings.leave_out_bad_worlds,
-            )
-        found = (gradients.q, gradients.qd, gradients.act, gradients.tau, gradients.control)
-        bars = [bar for bar in found if bar is not None]
+            last_q, every_q = _of_states(settings, q_grad, kept[Q])
+            last_qd, every_qd = _of_states(settings, qd_grad, kept[QD])
+            every = {
+                Q_BAR: every_q,
+                QD_BAR: every_qd,
+                ACT_BAR: _of_acts(settings, act_grad, kept.get(ACT)),
+                CONTACT_FORCE_BAR: _of_reading(force_grad, kept.get(CONTACT_FORCE)),
+                SOLVED_BAR: _of_reading(solved_grad, kept.get(SOLVED)),
+            }
+            loss = LossGradient(last_q, last_qd, every)
+            found = recording.gradients(loss, frozenset(wanted), settings.leave_out_bad_worlds)
+        bars = (found.q, found.qd, found.act, found.tau, found.control)
         like = dict(zip(settings.names, values, strict=False))
-        parameters = [_shaped_as(like[name], gradients.parameters[name]) for name in wanted]
-        return *(as_tensor(bar) for bar in bars), *parameters
+        parameters = [_shaped_as(like[name], found.parameters[name]) for name in wanted]
+        return *(as_tensor(bar) for bar in bars if bar is not None), *parameters
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -229,58 +250,69 @@ def _is_differentiated() -> bool:
     return torch.is_grad_enabled() or torch._C._are_functorch_transforms_active()
 
 
-def _returned(settings: Settings, states: wp.array) -> torch.Tensor:
+def _outputs(settings: Settings, kept: Kept) -> tuple[torch.Tensor, ...]:
+    """What :class:`RecordedRollout` returns of a recording."""
+    q, qd = (_returned(settings, kept[place]) for place in (Q, QD))
+    act, force = kept.get(ACT), kept.get(CONTACT_FORCE)
+    further = [kept.get(place) for place in (SOLVED, IMPULSE, KEY)]
+    return (
+        q,
+        qd,
+        q.new_empty(0) if act is None else _returned(settings, act),
+        q.new_empty(0) if force is None else as_tensor(force),
+        *(as_tensor(rows) for rows in further if rows is not None),
+    )
+
+
+def _returned(settings: Settings, rows: Rows) -> torch.Tensor:
     """The states that the caller gets: all that are stored, or copies of some."""
-    every = as_tensor(states)
+    every = as_tensor(rows)
+    if settings.returned is None:
+        return every[-1].clone()
     some = every[settings.returned]
     return every if some.shape == every.shape else some.clone()
 
 
-def _further(settings: Settings, trajectory: Trajectory, like: torch.Tensor) -> list[torch.Tensor]:
-    """States of actuators and contact forces of a trajectory, empty where there are none, and what else is kept."""
-    act, force = trajectory.act, trajectory.contact_force
-    return [
-        like.new_empty(0) if act is None else _returned(settings, act),
-        like.new_empty(0) if force is None else as_tensor(force),
-        *([] if trajectory.solved is None else [as_tensor(trajectory.solved)]),
-    ]
-
-
-def _of_reading(grad: torch.Tensor | None, reading: wp.array | None) -> wp.array | None:
+def _of_reading(grad: torch.Tensor | None, reading: Rows | None) -> Rows | None:
     """The gradient in what is read of every step, None where nothing is."""
-    return None if grad is None or reading is None else _warp(grad)
+    return None if grad is None or reading is None else as_rows(grad)
 
 
-def _of_stored(settings: Settings, grad: torch.Tensor | None, states: wp.array) -> wp.array | None:
-    """The gradient in the stored states, or in the last one, from that in the states that were returned."""
+def _of_states(settings: Settings, grad: torch.Tensor | None, states: Rows) -> tuple[Rows | None, Rows | None]:
+    """The gradient in the last state, or that in all that are stored, from that in the states that were returned."""
     if grad is None:
+        return None, None
+    if settings.returned is None:
+        return as_rows(grad), None
+    return None, as_rows(_of_all(settings.returned, grad, states))
+
+
+def _of_acts(settings: Settings, grad: torch.Tensor | None, acts: Rows | None) -> Rows | None:
+    """As for states, but in all of them in any case."""
+    if grad is None or acts is None:
         return None
-    rows = range(states.shape[0])
-    if rows[settings.returned] == rows:
-        return _warp(grad)
-    if rows[settings.returned] == rows[-1:]:
-        return _warp(grad[0])
-    every = grad.new_zeros(states.shape)
-    every[settings.returned] = grad
-    return _warp(every)
+    if settings.returned is None:
+        return as_rows(_of_all(slice(-1, None), grad.unsqueeze(0), acts))
+    return as_rows(_of_all(settings.returned, grad, acts))
 
 
-def _warp(tensor: torch.Tensor) -> wp.array:
-    """A Warp array over the memory of a tensor, or of a copy where it isn't contiguous; it keeps that memory."""
-    tensor = tensor.detach().contiguous()
-    array = as_array(tensor, SCALARS[tensor.dtype])
-    array._tensor = tensor  # type: ignore[attr-defined]
-    return array
+def _of_all(returned: slice, grad: torch.Tensor, states: Rows) -> torch.Tensor:
+    """The gradient in all states that are stored, from that in some."""
+    if grad.shape == tuple(states.shape):
+        return grad
+    every = grad.new_zeros(tuple(states.shape))
+    every[returned] = grad
+    return every
 
 
-def _warp_or_none(tensor: torch.Tensor | None) -> wp.array | None:
-    return None if tensor is None else _warp(tensor)
+def _rows_or_none(tensor: torch.Tensor | None) -> Rows | None:
+    return None if tensor is None else as_rows(tensor)
 
 
 def _stream(simulator: Simulator) -> contextlib.AbstractContextManager[object]:
     if simulator.device.is_cpu:
         return contextlib.nullcontext()
-    return on_torch_stream(torch.device(wp.device_to_torch(simulator.device)))
+    return on_torch_stream(torch_device(simulator.device))
 
 
 def _parameters(settings: Settings, values: tuple[torch.Tensor, ...]) -> contextlib.AbstractContextManager[None]:
@@ -294,8 +326,8 @@ def _parameters(settings: Settings, values: tuple[torch.Tensor, ...]) -> context
 def _given(simulator: Simulator, value: torch.Tensor) -> "np.ndarray | wp.array":
     """A parameter's value for the simulator, on the host where it looks at it there."""
     value = value.detach()
-    if simulator.keeps_on_device and value.device == torch.device(wp.device_to_torch(simulator.device)):
-        return _warp(value.to(TORCH_DTYPES[simulator.model.dtype]))
+    if simulator.keeps_on_device and value.device == torch_device(simulator.device):
+        return as_warp(as_rows(value.to(TORCH_DTYPES[simulator.model.dtype])))
     return value.cpu().numpy()
 
 

@@ -1,7 +1,9 @@
 """Parameters that are given on a CUDA device stay there. Where there is none, the CPU's memory is taken for one."""
 
 import contextlib
+import functools
 import pickle
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +14,7 @@ import warp as wp
 import sim
 import sim.torch
 from sim.arrays.device_values import DeviceValue
+from sim.arrays.host_memory import HostArray, Rows
 from sim.simulation.worlds import ON_HOST, Worlds
 from tests.torch.worlds import loss, simulator, tensors
 
@@ -66,16 +69,16 @@ def test_nothing_is_read_on_the_host(device, monkeypatch):
     iteration()
     read = []
     monkeypatch.setattr(DeviceValue, "numbers", property(lambda value: read.append(value.name)))
-    of_warp = wp.array.numpy
 
-    def numpy(array: wp.array) -> np.ndarray:
+    def counting(array: Rows, numpy: Callable[[Rows], np.ndarray]) -> np.ndarray:
         if str(array.device) == device:  # on CUDA, numbers that have come to the host may be looked at
             read.append(array.shape)
-        return of_warp(array)
+        return numpy(array)
 
     if s.late_report is None:  # on a CPU what went wrong is looked at when a rollout ends
         s.late_report = SimpleNamespace(arrived=list, send=lambda *numbers: None)
-    monkeypatch.setattr(wp.array, "numpy", numpy)
+    for kind in (wp.array, HostArray):
+        monkeypatch.setattr(kind, "numpy", functools.partialmethod(counting, kind.numpy))
     iteration()
     assert read == []
 
@@ -138,7 +141,7 @@ def test_numbers_out_of_their_range_are_counted_and_spoil_their_world_alone(name
     with pytest.raises(sim.ModelError, match=f"parameter '{name}' has been given .* out of its range"):
         sim.torch.rollout(s, x.q, x.qd, x.tau)
     s.check_finite = False
-    monkeypatch.setattr("sim.simulation.rollout._require_parameters", lambda simulator: None)
+    monkeypatch.setattr("sim.simulation.recording.rollout._require_parameters", lambda simulator: None)
     # On CUDA, to see at once that a world went bad would be to wait for the device.
     with pytest.warns(sim.NotFiniteWarning) if device == "cpu" else contextlib.nullcontext():
         q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau, leave_out_bad_worlds=True)

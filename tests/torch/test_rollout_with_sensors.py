@@ -7,6 +7,7 @@ import torch
 
 import sim
 from tests.importers.mjcf_zoo import load_quietly
+from warp_kernels.checkpoint import QD, Q
 
 XML = """
 <mujoco>
@@ -164,8 +165,9 @@ def test_hard_contact_reads_as_from_the_states(tmp_path):
 def test_what_is_refused(tmp_path):
     _, model, q, qd = scene(tmp_path, "Euler")
     simulator = sim.Simulator(model, 0.004, device="cpu", contact=sim.ContactOptions(law="hard"))
+    state = simulator.state(q, qd)
     with pytest.raises(sim.ModelError, match="kept for sensors of accelerations under MuJoCo's law alone"):
-        simulator.run_steps(simulator.state(q, qd), None, 2, None, keeps_solved=True)
+        simulator.run_steps({Q: state.q, QD: state.qd}, None, None, 2, 1, keeps_solved=True)
     measured = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu", contact_sensors=MEASURED)
     trajectory = measured.rollout(measured.state(q, qd), steps=2)
     assert trajectory.solved is None

@@ -1,6 +1,9 @@
 """Tensors in and out: memory that is shared, layouts, and what is refused."""
 
 import gc
+import sys
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,9 @@ import warp as wp
 
 import sim
 import sim.torch
+from sim.simulation.recording.recording import Adjoints, Kept, Recording
 from tests.torch.worlds import STEPS, loss, simulator, tensors
+from warp_kernels.checkpoint import QD, TAU, Q
 
 
 class Spy:
@@ -21,11 +26,11 @@ class Spy:
         self.made: list[int] = []
         run_steps = simulator.run_steps
 
-        def noted(state: sim.State, *inputs: Any) -> sim.Trajectory:
-            trajectory = run_steps(state, *inputs)
-            self.given = [state.q.ptr, state.qd.ptr, *([] if trajectory.tau is None else [trajectory.tau.ptr])]
-            self.made = [trajectory.q.ptr, trajectory.qd.ptr]
-            return trajectory
+        def noted(first: Kept, *inputs: Any) -> Recording:
+            recording = run_steps(first, *inputs)
+            self.given = [first[Q].ptr, first[QD].ptr, recording.kept[TAU].ptr]
+            self.made = [recording.kept[Q].ptr, recording.kept[QD].ptr]
+            return recording
 
         monkeypatch.setattr(simulator, "run_steps", noted)
 
@@ -48,13 +53,13 @@ def test_backward_reads_what_was_saved(device, monkeypatch):
     x = tensors(s)
     q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau)
     used = []
-    gradients = sim.Trajectory.gradients
+    gradients = Recording.gradients
 
-    def noted(trajectory: sim.Trajectory, *arguments: Any, **options: Any) -> sim.Gradients:
-        used.extend([trajectory.q.ptr, trajectory.qd.ptr, trajectory.tau.ptr])
-        return gradients(trajectory, *arguments, **options)
+    def noted(recording: Recording, *arguments: Any) -> Adjoints:
+        used.extend(recording.kept[place].ptr for place in (Q, QD, TAU))
+        return gradients(recording, *arguments)
 
-    monkeypatch.setattr(sim.Trajectory, "gradients", noted)
+    monkeypatch.setattr(Recording, "gradients", noted)
     loss(q, qd).backward()
     assert used == [q.data_ptr(), qd.data_ptr(), x.tau.data_ptr()]
 
@@ -175,3 +180,48 @@ class TestRefused:
             sim.torch.rollout(s, x.q, x.qd, x.tau, friction=0.5 * x.friction, mass=float("nan") * x.mass)
         for name, value in s.parameter_values().items():
             np.testing.assert_array_equal(value, before[name])
+
+
+def test_threads(device):
+    """Threads that use one simulator take turns, forward and back."""
+    s = simulator(device)
+    given = [tensors(s) for _ in range(4)]
+    for number, x in enumerate(given):
+        x.tau = (x.tau.detach() * (1.0 + number)).requires_grad_()
+
+    def gradient(x: SimpleNamespace) -> tuple[torch.Tensor, ...]:
+        q, qd = sim.torch.step(s, x.q, x.qd, x.tau[0], hold=3)
+        return q.detach(), *torch.autograd.grad(loss(q, qd), (x.q, x.tau))
+
+    expected = [gradient(x) for x in given]
+    wrong = []
+
+    def work(number: int) -> None:
+        for _ in range(60):
+            found = gradient(given[number])
+            if not all(torch.equal(one, other) for one, other in zip(found, expected[number], strict=True)):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(given))]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_warnings_name_the_line_that_called(steps):
+    s = simulator("cpu")
+    x = tensors(s, steps)
+    tau = x.tau.detach().clone()
+    tau[0, 1] = torch.nan
+    call = sim.torch.step if steps == 1 else sim.torch.rollout
+    with pytest.warns(sim.NotFiniteWarning, match="world 1") as caught:
+        call(s, x.q, x.qd, tau[0] if steps == 1 else tau)
+    assert caught[0].filename == __file__

@@ -115,7 +115,7 @@ class Dynamics:
         hold = self.problem.hold
         tau, control = self.problem.space.inputs_of_arrays(np.repeat(controls[None], hold, axis=0))
         with sole_use(), quiet():
-            return simulator.run_steps(state, tau, hold, control)
+            return simulator.unguarded_rollout(state, tau, hold, control)
 
     def linearise(self, states: States) -> tuple[np.ndarray, np.ndarray]:
         """To first order ``dx+ = A dx + B du`` from each stage to the next.

@@ -1,13 +1,13 @@
 """Shard: the worlds that one thread steps, with their captured graphs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import warp as wp
 
 from sim.arrays.graphs.graph import Graph, capture
-from sim.arrays.host_copies import HostWriter, copy_rows
+from sim.arrays.host_memory import HostWriter, Rows, copy_rows
 from sim.arrays.interrupts import check
 from sim.arrays.kernels import load_modules
 from sim.arrays.launch import launch, load_kernels, load_launched
@@ -21,10 +21,10 @@ from warp_kernels.denormals import denormal_kernels
 STEPS_AT_ONCE, LONG_LAUNCH = 16, 0.01
 
 # What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.
-Arrays = dict[int, wp.array | None]
+Arrays = Mapping[int, Rows | None]
 
 
-def pointer(array: wp.array | None) -> int:
+def pointer(array: Rows | None) -> int:
     """Address for the table of pointers; zero for an array that isn't there or is empty."""
     return 0 if array is None or array.size == 0 else int(array.ptr)
 
@@ -125,7 +125,7 @@ class Shard:
         self,
         names: frozenset[str],
         arrays: Arrays,
-        last: tuple[wp.array | None, wp.array | None],
+        last: tuple[Rows | None, Rows | None],
         steps: int,
         interval: int,
         finds_stages: bool,

@@ -1,10 +1,12 @@
-"""Copies and fills from the host."""
+"""Arrays that kernels reach by their addresses, and copies and fills from the host."""
+
+import gc
 
 import numpy as np
 import pytest
 import warp as wp
 
-from sim.arrays.host_copies import HostWriter, copy_rows
+from sim.arrays.host_memory import HostArray, HostWriter, as_warp, copy_rows, new_rows
 
 
 @pytest.mark.parametrize("dtype", [wp.float32, wp.float64])
@@ -41,3 +43,19 @@ def test_numbers_are_written(device):
     np.testing.assert_array_equal(array.numpy(), [4, 5, 6])
     writer.write(-1)
     np.testing.assert_array_equal(array.numpy(), [-1, -1, -1])
+
+
+@pytest.mark.parametrize("dtype", [wp.float32, wp.float64, wp.int32])
+def test_an_array_by_its_address(dtype, device):
+    """On a CPU it has no Warp array until one is asked for; that is over the same memory and keeps it."""
+    rows = new_rows((3, 2), dtype, wp.get_device(device))
+    assert isinstance(rows, HostArray) == (device == "cpu")
+    assert (tuple(rows.shape), rows.size, rows.dtype) == ((3, 2), 6, dtype)
+    copy_rows(rows, wp.array([[1, 2], [3, 4], [5, 6]], dtype=dtype, device=device))
+    array = as_warp(rows)
+    assert array.ptr == rows.ptr
+    assert array.device == rows.device
+    del rows
+    gc.collect()
+    np.testing.assert_array_equal(array.numpy(), [[1, 2], [3, 4], [5, 6]])
+    assert as_warp(array) is array

@@ -1,0 +1,115 @@
+"""Arrays, copies and fills between steps: on a CPU straight in memory, since a call of Warp takes longer."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.device_model import the_cpu
+
+
+class HostArray:
+    """A contiguous array on a CPU that kernels reach by its address.
+
+    To make a Warp array takes longer than a step of a small robot, so it is made when it is asked for.
+
+    Args:
+        address: of the first number.
+        shape: its shape.
+        dtype: scalar type of Warp's.
+        memory: what keeps the numbers: a NumPy array or a PyTorch tensor of this shape.
+    """
+
+    __slots__ = ("dtype", "memory", "ptr", "shape", "size")
+
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: Any, memory: Any):
+        self.ptr = address
+        self.shape = shape
+        self.size = memory.size if isinstance(memory, np.ndarray) else memory.numel()
+        self.dtype = dtype
+        self.memory = memory
+
+    @property
+    def device(self) -> wp.Device:
+        """The CPU."""
+        return the_cpu()
+
+    def numpy(self) -> np.ndarray:
+        """The numbers, in the same memory."""
+        return np.asarray(self.memory)
+
+    def warp(self) -> wp.array:
+        """A Warp array over the same memory, which it keeps."""
+        return wp.array(np.asarray(self.memory), dtype=self.dtype, device="cpu", copy=False)
+
+
+# What the table of pointers of :mod:`warp_kernels.checkpoint` may point to.
+Rows = wp.array | HostArray
+
+
+def new_rows(shape: Sequence[int], dtype: Any, device: wp.Device | None) -> Rows:
+    """An array of a scalar type, still to be written: a Warp array unless the device is a CPU."""
+    if device is None or not device.is_cpu:
+        return wp.empty(tuple(shape), dtype=dtype, device=device)
+    memory = np.empty(shape, dtype=wp.dtype_to_numpy(dtype))
+    return HostArray(memory.ctypes.data, memory.shape, dtype, memory)
+
+
+def as_warp(rows: Rows) -> wp.array:
+    """The Warp array that something is, or one over its memory."""
+    return rows.warp() if isinstance(rows, HostArray) else rows
+
+
+def copy_rows(target: Rows, source: Rows, *, to_row: int = 0, from_row: int = 0) -> None:
+    """Copy as many rows as the smaller of two contiguous arrays has, whose rows are of one size.
+
+    Args:
+        target: where they go.
+        source: where they come from.
+        to_row: the first of them in the target.
+        from_row: the first of them in the source.
+    """
+    count = min(target.size, source.size)
+    if not count:
+        return
+    width = min(target.size // target.shape[0], source.size // source.shape[0])
+    if _is_on_host(target) and _is_on_host(source):
+        size = _bytes_of(target.dtype)
+        ctypes.memmove(target.ptr + to_row * width * size, source.ptr + from_row * width * size, count * size)
+    else:
+        there, here = as_warp(target), as_warp(source)
+        wp.copy(there, here, dest_offset=to_row * width, src_offset=from_row * width, count=count)
+
+
+def _is_on_host(rows: Rows) -> bool:
+    return isinstance(rows, HostArray) or bool(rows.device and rows.device.is_cpu)
+
+
+_bytes_of = functools.cache(wp.types.type_size_in_bytes)
+
+
+class HostWriter:
+    """Writes the whole of a small array from the host.
+
+    Args:
+        array: of a scalar type, contiguous.
+    """
+
+    def __init__(self, array: wp.array):
+        assert array.device is not None
+        self.array = array
+        self._view: np.ndarray | None = array.numpy() if array.device.is_cpu else None
+
+    def write(self, values: Any) -> None:
+        """Write one number everywhere, or as many as the array has."""
+        if self._view is not None:
+            self._view[...] = values
+        elif np.ndim(values) == 0:
+            self.array.fill_(values)
+        else:
+            self.array.assign(np.asarray(values, dtype=wp.dtype_to_numpy(self.array.dtype)))

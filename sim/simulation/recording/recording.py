@@ -1,0 +1,225 @@
+"""What is kept of many steps, and the way back through them: states are stored, everything else is computed again.
+
+Of Runge-Kutta steps the velocities that their first stages found are stored too, where all states are: each stage
+begins from what those before it found.
+
+All states are kept, or every k-th: then the way back first fills in those of a stretch of k steps; those of the
+stretch before take their place.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.host_memory import Rows, copy_rows, new_rows
+from sim.dynamics.differentiable_op import paused_tape
+from sim.simulation.recording.rows import add_to, clear_worlds, row, rows_like
+from sim.simulation.stepping.shard import Arrays
+from sim.simulation.worlds import Worlds
+from warp_kernels.checkpoint import (
+    ACT,
+    ACT_BAR,
+    BAD_STATE,
+    BETWEEN,
+    CONTACT_FORCE,
+    CONTROL,
+    CONTROL_BAR,
+    IMPULSE,
+    IMPULSE_BAR,
+    KEY,
+    LEFT_OUT,
+    NORMS,
+    Q_BAR,
+    QD,
+    QD_BAR,
+    SOLVED,
+    STAGES,
+    TAU,
+    TAU_BAR,
+    Q,
+)
+
+# What a state consists of, by place in the table of pointers.
+STATE = (Q, QD, IMPULSE, KEY, ACT)
+
+# What is there of a rollout's arrays, by place.
+Kept = dict[int, Rows]
+
+
+@dataclass(eq=False, slots=True)
+class LossGradient:
+    """The derivative of a loss in what a rollout has found.
+
+    Attributes:
+        last_q: in the last coordinates [num_worlds, nq]; None where there is one in all.
+        last_qd: the same for velocities.
+        every: in all stored states and in what is read of each step, by place in the table.
+    """
+
+    last_q: Rows | None
+    last_qd: Rows | None
+    every: Arrays
+
+
+@dataclass(eq=False, slots=True)
+class Adjoints:
+    """What a way back has found; :class:`sim.Gradients` says what each of them is."""
+
+    q: Rows
+    qd: Rows
+    tau: Rows | None
+    control: Rows | None
+    parameters: dict[str, Any]
+    impulses: Rows | None
+    act: Rows | None
+
+
+class Recording:
+    """A rollout: its states and inputs, and nothing else of its steps.
+
+    Args:
+        simulator: that takes the steps.
+        kept: by place in the table of pointers.
+        steps: number of steps.
+        interval: of the steps whose states are kept.
+        parameters: values with which the steps are taken.
+    """
+
+    __slots__ = ("interval", "kept", "parameters", "simulator", "steps")
+
+    def __init__(self, simulator: Worlds, kept: Kept, steps: int, interval: int, parameters: Mapping[str, Any]):
+        self.simulator = simulator
+        self.kept = kept
+        self.steps = steps
+        self.interval = interval
+        self.parameters = parameters
+
+    def arrays(self) -> Kept:
+        """What is kept, and room for the states between two stored ones, for the shards."""
+        kept = dict(self.kept)
+        room = min(self.interval, self.steps) - 1
+        if room > 0:
+            kept |= {place + BETWEEN: rows_like(kept[place], room) for place in STATE if place in kept}
+        if self._finds_stages:
+            steps = 1 if self.interval > 1 else self.steps
+            kept[STAGES] = rows_like(kept[QD], steps * self.simulator.kept_stages)
+        return kept
+
+    @property
+    def _finds_stages(self) -> bool:
+        """Whether the way back has to find again what the stages of Runge-Kutta steps found."""
+        return self.simulator.kept_stages > 0 and STAGES not in self.kept
+
+    def gradients(self, loss: LossGradient, names: frozenset[str], leave_out_bad_worlds: bool = False) -> Adjoints:
+        """The gradients of a loss; see :meth:`sim.Trajectory.backward`."""
+        left_out = self.kept.get(BAD_STATE) if leave_out_bad_worlds else None
+        found = self.walk_back(loss, names, left_out=left_out)
+        if left_out is not None:
+            left_out = self._more_left_out(left_out)
+            if left_out is not None:
+                found = self.walk_back(loss, names, left_out=left_out)
+        if self.simulator.check_finite:
+            self._raise_for_bad_gradient(found)
+        return found
+
+    def walk_back(
+        self, loss: LossGradient, names: frozenset[str], norms: wp.array | None = None, left_out: Rows | None = None
+    ) -> Adjoints:
+        """As :meth:`gradients`, once.
+
+        Args:
+            loss: its derivative.
+            names: of the parameters whose gradient is wanted.
+            norms: those of the adjoints of q and qd go there [steps + 1, num_worlds, 2], the first left out.
+            left_out: not negative for worlds that are left out [num_worlds].
+        """
+        simulator = self.simulator
+        tau_bar, control_bar = (
+            None if array is None else new_rows(array.shape, array.dtype, array.device)
+            for array in (self.kept.get(TAU), self.kept.get(CONTROL))
+        )
+        arrays: Arrays = {
+            **self.arrays(), **loss.every, TAU_BAR: tau_bar, CONTROL_BAR: control_bar, NORMS: norms,
+            LEFT_OUT: left_out, BAD_STATE: None, CONTACT_FORCE: None, SOLVED: None,
+        }  # fmt: skip
+        with self._own_parameters():
+            self._record(names)
+            last, length = (loss.last_q, loss.last_qd), (self.steps, self.interval, self._finds_stages)
+            simulator.each_shard(lambda shard: shard.run_backward(names, arrays, last, *length))
+            steps = [shard.step for shard in simulator.shards]
+            q_bar = self._carried([step.carried_q for step in steps], Q, loss.every.get(Q_BAR))
+            qd_bar = self._carried([step.carried_qd for step in steps], QD, loss.every.get(QD_BAR))
+            impulse_bar = self._carried_impulses(loss.every.get(IMPULSE_BAR))
+            act_bar = None
+            if ACT in self.kept:
+                carried_acts = [step.activations.carried_act for step in steps]
+                act_bar = self._carried(carried_acts, ACT, loss.every.get(ACT_BAR))
+            parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
+        if left_out is not None:
+            clear_worlds(left_out, *(bar for bar in (q_bar, qd_bar, impulse_bar, act_bar) if bar is not None))
+        return Adjoints(q_bar, qd_bar, tau_bar, control_bar, parameter_bars, impulse_bar, act_bar)
+
+    def _own_parameters(self) -> contextlib.AbstractContextManager[None]:
+        simulator = self.simulator
+        if simulator.present_values() is self.parameters:
+            return contextlib.nullcontext()
+        return simulator.with_values(self.parameters)
+
+    def _record(self, names: frozenset[str]) -> None:
+        with paused_tape():
+            for shard in self.simulator.shards:
+                shard.record_backward(names)
+                if self.interval > 1:
+                    shard.record_again()
+                if self._finds_stages:
+                    shard.record_stages()
+
+    def _carried(self, carried: Sequence[wp.array], place: int, direct: Rows | None) -> Rows:
+        """The adjoint of a part of the first state: what the way back has left in the shards, and the direct one."""
+        like = self.kept[place]
+        total = new_rows(like.shape[1:], like.dtype, like.device)
+        first = 0
+        for part in carried:
+            copy_rows(total, part, to_row=first)
+            first += part.shape[0]
+        if direct is not None:
+            add_to(total, row(direct, 0))
+        return total
+
+    def _carried_impulses(self, direct: Rows | None) -> wp.array | None:
+        like = self.kept.get(IMPULSE)
+        if like is None:
+            return None
+        total: wp.array = wp.zeros(tuple(like.shape[1:]), dtype=like.dtype, device=like.device)
+        for shard in self.simulator.shards:
+            shard.step.store_carried_impulses(total)
+        if direct is not None:
+            add_to(total, row(direct, 0))
+        return total
+
+    def _more_left_out(self, left_out: Rows) -> wp.array | None:
+        """With the worlds whose gradients, after a way back, aren't finite either; None if there are none."""
+        steps = self.simulator.last_bad_steps()
+        if not (steps >= 0).any():
+            return None
+        return wp.array(np.maximum(left_out.numpy(), steps), dtype=wp.int32, device=left_out.device)
+
+    def _raise_for_bad_gradient(self, found: Adjoints) -> None:
+        steps = self.simulator.last_bad_steps()
+        if (steps >= 0).any():
+            world = int(np.argmax(steps))
+            raise FloatingPointError(
+                f"backward: the gradient of step {int(steps[world])} in world {world} is not finite; "
+                "those of later steps are"
+            )
+        finite = np.isfinite(found.q.numpy()).all(axis=1) & np.isfinite(found.qd.numpy()).all(axis=1)
+        if not finite.all():
+            world = int(np.argmin(finite))
+            raise FloatingPointError(
+                f"backward: the derivative of the loss in the initial state of world {world} is not finite; "
+                "the gradients of all steps are"
+            )

@@ -1,0 +1,110 @@
+"""Run many steps: record their states, and warn of what went wrong."""
+
+import sys
+import warnings
+from types import FrameType
+
+import warp as wp
+
+from sim.arrays.host_memory import Rows, as_warp, new_rows
+from sim.dynamics.differentiable_op import paused_tape
+from sim.errors import ModelError
+from sim.model.names import counted
+from sim.model.parameters import range_in_words
+from sim.simulation.memory import require_trajectory_memory
+from sim.simulation.recording.recording import Kept, Recording
+from sim.simulation.recording.rows import begun_with, rows_like
+from sim.simulation.stepping.reports import Problems, first_bad_state, problems
+from sim.simulation.worlds import Worlds
+from warp_kernels.checkpoint import BAD_STATE, CONTACT_FORCE, CONTROL, QD, SOLVED, STAGES, TAU, Q
+
+# Whose functions aren't those that a warning is for.
+NOT_CALLERS = ("sim", "torch")
+
+
+def run_rollout(
+    simulator: Worlds,
+    first: Kept,
+    tau: Rows | None,
+    control: Rows | None,
+    steps: int,
+    interval: int,
+    gradients: frozenset[str] | None = None,
+    keeps_solved: bool = False,
+) -> Recording:
+    """See :meth:`sim.Simulator.run_steps`; shapes have been checked, and there are impulses if they are needed."""
+    if simulator.late_report is not None:
+        _warn(simulator.late_report.arrived())
+    rows = -(-steps // interval) + 1
+    stages = simulator.kept_stages if interval == 1 else 0
+    require_trajectory_memory(steps, interval, [*first.values(), *[first[QD]] * (stages + keeps_solved)])
+    kept: Kept = {place: begun_with(array, rows) for place, array in first.items()}
+    q, qd = kept[Q], kept[QD]
+    simulator.spoil_worlds(q)
+    with paused_tape():
+        for shard in simulator.shards:
+            shard.record_forward(gradients)
+    kept |= _reports(simulator, steps)
+    if stages:
+        kept[STAGES] = rows_like(qd, steps * stages)
+    if keeps_solved:
+        if not simulator.shards[0].step.accelerating:
+            raise ModelError(
+                "rollout: what the law finds is kept for sensors of accelerations under MuJoCo's law alone"
+            )
+        kept[SOLVED] = rows_like(qd, steps)
+    inputs = {place: array for place, array in ((TAU, tau), (CONTROL, control)) if array is not None}
+    recording = Recording(simulator, kept | inputs, steps, interval, simulator.present_values())
+    arrays = recording.arrays()
+    simulator.each_shard(lambda shard: shard.run_forward(arrays, steps, interval))
+    _report(simulator, kept[BAD_STATE], steps)
+    return recording
+
+
+def _reports(simulator: Worlds, steps: int) -> Kept:
+    """Room for what the steps tell of themselves."""
+    bad_state = new_rows((simulator.num_worlds,), wp.int32, simulator.device)
+    if not steps:  # the first step writes it
+        as_warp(bad_state).fill_(-1)
+    if not simulator.contact_sensors:
+        return {BAD_STATE: bad_state}
+    shape = (steps, simulator.num_worlds, simulator.shards[0].step.num_sensors, 3)
+    return {BAD_STATE: bad_state, CONTACT_FORCE: new_rows(shape, simulator.model.scalar, simulator.device)}
+
+
+def _report(simulator: Worlds, bad_state: Rows, steps: int) -> None:
+    """Say what went wrong, or where that would wait for the device, see to it that a later call does."""
+    simulator.bad_state = bad_state
+    if simulator.late_report is None or simulator.check_finite:
+        _require_parameters(simulator)
+        states = bad_state.numpy()
+        if simulator.check_finite and (states >= 0).any():
+            raise FloatingPointError(f"rollout: {first_bad_state(states)}")
+        _warn(problems(states, simulator.contact_overflow, steps))
+    else:
+        simulator.late_report.send(as_warp(bad_state), simulator.shards[0].step.total_overflow, steps)
+
+
+def _require_parameters(simulator: Worlds) -> None:
+    outside = simulator.parameters_out_of_range
+    if outside:
+        name, count = next(iter(outside.items()))
+        raise ModelError(
+            f"parameter '{name}' has been given {counted(count, 'number')} out of its range on {simulator.device}; "
+            f"it must be {range_in_words(name)}"
+        )
+
+
+def _warn(problems: Problems) -> None:
+    """Warn, naming the line outside of this package that led here."""
+    for kind, message in problems:
+        warnings.warn(message, kind, stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """How many frames above the function that asks the first one is that isn't this package's or PyTorch's."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in NOT_CALLERS:
+        frame, level = frame.f_back, level + 1
+    return level

@@ -1,0 +1,44 @@
+"""Put a rollout on an active :class:`wp.Tape`."""
+
+import warp as wp
+
+from sim.arrays.launch import active_tape
+from sim.simulation.recording.rows import add_to
+from sim.simulation.state import State
+from sim.simulation.trajectory import Trajectory
+
+
+def record_on_tape(trajectory: Trajectory, state: State, tau: wp.array | None, control: wp.array | None) -> None:
+    """On an active tape, make the rollout one operation whose way back adds to the gradients of its inputs."""
+    tape = active_tape()
+    first, every = ([each.q, each.qd] for each in (state, trajectory))
+    names = ["q", "qd"]
+    if state.impulses is not None and trajectory.impulses is not None:
+        names.append("impulses")
+        first.append(state.impulses.value)
+        every.append(trajectory.impulses.value)
+    if state.act is not None and trajectory.act is not None:
+        names.append("act")
+        first.append(state.act)
+        every.append(trajectory.act)
+    given = [*first, tau, control]
+    inputs = [array for array in given if array is not None and array.requires_grad]
+    if tape is None or not inputs:
+        return
+    trajectory.remember()
+    forces = [] if trajectory.contact_force is None else [trajectory.contact_force]
+    for array in (*every, *forces):
+        array.requires_grad = True
+
+    def backward() -> None:
+        grads = {name: array.grad for name, array in zip(names, every, strict=True)}
+        force_grad = forces[0].grad if forces else None
+        gradients = trajectory.backward(
+            grads["q"], grads["qd"], (), grads.get("impulses"), contact_force_grad=force_grad, act_grad=grads.get("act")
+        )
+        found = [getattr(gradients, name) for name in names]
+        for array, gradient in zip(given, [*found, gradients.tau, gradients.control], strict=True):
+            if array is not None and gradient is not None and array.requires_grad:
+                add_to(array.grad, gradient)
+
+    tape.record_func(backward, [*inputs, *every, *forces])
