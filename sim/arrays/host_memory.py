@@ -45,7 +45,9 @@ class HostArray:
 
     def warp(self) -> wp.array:
         """A Warp array over the same memory, which it keeps."""
-        return wp.array(np.asarray(self.memory), dtype=self.dtype, device="cpu", copy=False)
+        array: wp.array = wp.array(ptr=self.ptr, dtype=self.dtype, shape=self.shape, device=self.device, copy=False)
+        array._memory = self.memory  # type: ignore[attr-defined]
+        return array
 
 
 # What the table of pointers of :mod:`warp_kernels.checkpoint` may point to.

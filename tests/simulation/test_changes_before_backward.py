@@ -1,11 +1,15 @@
 """What is changed between a rollout and its way back doesn't change the gradient in silence."""
 
+import itertools
+
 import numpy as np
 import pytest
 import warp as wp
 
 import sim
+from sim.arrays.launch import launch
 from tests.simulation.worlds import hopper
+from warp_kernels.trajectory import trajectory_kernels
 
 DT, WORLDS, STEPS = 1.0 / 240.0, 2, 8
 
@@ -74,3 +78,29 @@ def test_a_changed_trajectory_on_a_tape(simulator):
     trajectory.qd.zero_()
     with pytest.raises(sim.ModelError, match="have been changed"):
         tape.backward(grads={trajectory.q: wp.ones_like(trajectory.q)})
+
+
+def fingerprint(values: np.ndarray, device: str) -> int:
+    scalar = wp.dtype_from_numpy(values.dtype)
+    array: wp.array = wp.array(values[:, None], dtype=scalar, device=device)
+    found: wp.array = wp.empty(1, dtype=wp.uint64, device=device)
+    none = dict.fromkeys(("qd", "act", "tau", "control", "impulses"))
+    launch(trajectory_kernels(scalar).fingerprint, 1, none, q=array, fingerprints=found, device=device)
+    return int(found.numpy()[0])
+
+
+@pytest.mark.parametrize("columns", range(1, 10))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_number_and_its_place_count(columns, dtype, device):
+    """Each one moved by a unit in the last place, and each two exchanged, have a fingerprint of their own."""
+    values = np.random.default_rng(columns).normal(size=(3, columns)).astype(dtype)
+    found = [fingerprint(values, device)]
+    for place in range(values.size):
+        changed = values.copy().reshape(-1)
+        changed[place] = np.nextafter(changed[place], np.inf)
+        found.append(fingerprint(changed.reshape(values.shape), device))
+    for one, other in itertools.combinations(range(values.size), 2):
+        changed = values.copy().reshape(-1)
+        changed[[one, other]] = changed[[other, one]]
+        found.append(fingerprint(changed.reshape(values.shape), device))
+    assert len(set(found)) == len(found)

@@ -16,6 +16,12 @@ from warp_kernels.collision.near import WORD, near_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import kernel_module, warp_types
 
+_COUNTED = """
+    wp::vec_t<{families}, wp::int32> more = found;
+    for (int i = 0; i < {families}; ++i) more.c[i] += i == family ? 1 : 0;
+    return more;
+"""
+
 counts = wp.types.vector(length=MOST_FAMILIES, dtype=wp.int32)
 
 
@@ -79,6 +85,10 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
             pairs.rule[start + at] = rule
             pairs.friction[start + at] = friction
 
+    @wp.func_native(_COUNTED.format(families=MOST_FAMILIES))
+    def counted(found: counts, family: int) -> counts:
+        """With one more of a family. To write a single entry would keep the next copy of them all waiting for memory."""
+
     @wp.func
     def start_of(family: int, member: int, world: int, members: int, grid: Grid, pairs: NearPairs):
         """Where the pairs of a member and a family begin."""
@@ -128,8 +138,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
         start = start_of(family, member, world, colliding.shape[0], grid, pairs)
         rule = combined_rule(first, second, grid)
         add_pair(start, grid.words * WORD, found[family], a, b, rule, vec3(), pairs)
-        found[family] = found[family] + 1
-        return found
+        return counted(found, family)
 
     @wp.func
     def look_around(
@@ -208,7 +217,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
                     start, grid.words * WORD, found[family], a, b, grid.partner_rule[place],
                     grid.partner_friction[place], near_pairs,
                 )  # fmt: skip
-                found[family] = found[family] + 1
+                found = counted(found, family)
         if grid.in_cells[member] == 1:
             found = look_around(
                 member, world, found, colliding, geometries, grid, cells, geometry_centre, geometry_ball, near_pairs
