@@ -43,6 +43,11 @@ class WarpGraph:
             wp.capture_launch(self._graph)
 
 
+def is_listed(device: wp.Device) -> bool:
+    """Whether launches are listed to be repeated, and not captured by Warp."""
+    return bool(device.is_cpu) and wp.config.version.rpartition(".")[0] in CALLED_ALIKE
+
+
 def capture(work: Callable[[], None], device: wp.Device) -> Graph:
     """Record launches to be repeated; they aren't carried out.
 
@@ -52,5 +57,4 @@ def capture(work: Callable[[], None], device: wp.Device) -> Graph:
             have been loaded.
         device: where.
     """
-    called_alike = wp.config.version.rpartition(".")[0] in CALLED_ALIKE
-    return Replay(work) if device.is_cpu and called_alike else WarpGraph(work, device)
+    return Replay(work) if is_listed(device) else WarpGraph(work, device)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import warp as wp
 
-from sim.arrays.graphs.graph import Graph, capture
+from sim.arrays.graphs.graph import Graph, capture, is_listed
 from sim.arrays.host_memory import HostWriter, Rows, copy_rows
 from sim.arrays.interrupts import check
 from sim.arrays.kernels import load_modules
@@ -214,12 +214,13 @@ class Shard:
         self.step.backward_step()
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Run work once: it loads what is left, which a capture must not do.
+        """Run work once where Warp captures it: it loads what is left, which a capture must not do.
 
         It finds no trajectory. The one that was bound last may be gone, and its cursor stands behind its last step.
         """
-        self._bind({}, (0, 1, 0))
-        work()
+        if not is_listed(self.step.device):
+            self._bind({}, (0, 1, 0))
+            work()
 
     def _capture(self, work: Callable[[], None]) -> Graph:
         """Record launches to be repeated. The kernels must have been loaded before."""
