@@ -276,8 +276,8 @@ class Simulator(Worlds):
 
         Args:
             first: what the first state consists of, by place in the table of :mod:`warp_kernels.checkpoint`.
-            tau: joint forces [steps, num_worlds, nv], or None.
-            control: inputs of the actuators [steps, num_worlds, nu], or None.
+            tau: joint forces [steps, num_worlds, nv], of a single step [num_worlds, nv] too; None for none.
+            control: inputs of the actuators [steps, num_worlds, nu], likewise.
             steps: number of steps, that of tau and control.
             checkpoint_interval: as for :meth:`rollout`.
             gradients: the parameters whose gradient will be asked for; None where there will be no way back. Its
