@@ -26,7 +26,10 @@ _waiting: list[tuple[int, FrameType | None]] = []
 
 
 class deferred:
-    """Let signals wait until the end of the context, of nested ones the outermost. Only the main thread has signals."""
+    """Let signals wait until the end of the context, of nested ones the outermost. Only the main thread has signals.
+
+    A class, as each call of PyTorch enters it twice, and a generator would take longer.
+    """
 
     __slots__ = ("_here",)
 

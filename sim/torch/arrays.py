@@ -49,7 +49,7 @@ def as_rows(tensor: torch.Tensor) -> Rows:
 def as_tensor(array: Rows) -> torch.Tensor:
     """A tensor over the memory of an array, which it keeps; ``wp.to_torch`` takes twice as long on a CPU."""
     if isinstance(array, HostArray):
-        return array.memory if isinstance(array.memory, torch.Tensor) else torch.from_numpy(array.memory)
+        return torch.from_numpy(array.memory)
     return torch.from_numpy(np.asarray(array)) if the_cpu() == array.device else wp.to_torch(array)
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.host_memory import Rows, copy_rows, new_rows
+from sim.arrays.host_memory import Rows, as_warp, copy_rows, new_rows
 from sim.dynamics.differentiable_op import paused_tape
-from sim.simulation.recording.rows import add_to, clear_worlds, row, rows_like
+from sim.simulation.recording.rows import add_to, clear_worlds, rows_like
 from sim.simulation.stepping.shard import Arrays
 from sim.simulation.worlds import Worlds
 from warp_kernels.checkpoint import (
@@ -78,10 +78,11 @@ class Adjoints:
     act: Rows | None
 
 
+@dataclass(eq=False, slots=True)
 class Recording:
     """A rollout: its states and inputs, and nothing else of its steps.
 
-    Args:
+    Attributes:
         simulator: that takes the steps.
         kept: by place in the table of pointers.
         steps: number of steps.
@@ -89,14 +90,11 @@ class Recording:
         parameters: values with which the steps are taken.
     """
 
-    __slots__ = ("interval", "kept", "parameters", "simulator", "steps")
-
-    def __init__(self, simulator: Worlds, kept: Kept, steps: int, interval: int, parameters: Mapping[str, Any]):
-        self.simulator = simulator
-        self.kept = kept
-        self.steps = steps
-        self.interval = interval
-        self.parameters = parameters
+    simulator: Worlds
+    kept: Kept
+    steps: int
+    interval: int
+    parameters: Mapping[str, Any]
 
     def arrays(self) -> Kept:
         """What is kept, and room for the states between two stored ones, for the shards."""
@@ -187,7 +185,7 @@ class Recording:
             copy_rows(total, part, to_row=first)
             first += part.shape[0]
         if direct is not None:
-            add_to(total, row(direct, 0))
+            add_to(total, as_warp(direct)[0])
         return total
 
     def _carried_impulses(self, direct: Rows | None) -> wp.array | None:
@@ -198,7 +196,7 @@ class Recording:
         for shard in self.simulator.shards:
             shard.step.store_carried_impulses(total)
         if direct is not None:
-            add_to(total, row(direct, 0))
+            add_to(total, as_warp(direct)[0])
         return total
 
     def _more_left_out(self, left_out: Rows) -> wp.array | None:

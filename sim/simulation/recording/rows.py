@@ -1,7 +1,5 @@
 """Small operations on the arrays of a rollout."""
 
-import warp as wp
-
 from sim.arrays.host_memory import HostArray, Rows, as_warp, copy_rows, new_rows
 from sim.arrays.launch import launch
 from warp_kernels.checkpoint import checkpoint_kernels
@@ -36,12 +34,3 @@ def begun_with(first: Rows, rows: int) -> Rows:
     array = new_rows((rows, *first.shape), first.dtype, first.device)
     copy_rows(array, first)
     return array
-
-
-def row(array: Rows, number: int) -> Rows:
-    """A row of an array, in the same memory."""
-    if isinstance(array, wp.array):
-        return array[number]
-    memory = array.memory[number]
-    size = memory.nbytes
-    return HostArray(array.ptr + number * size, tuple(memory.shape), array.dtype, memory)
