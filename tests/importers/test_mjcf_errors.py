@@ -30,6 +30,7 @@ WRONG = {
     "no mass": (world('<body name="b"><joint/></body>'), "mass and inertia .* 'b', .*line 2"),
     "crossed limits": (world(BODY.replace('"j"', '"j" range="2 1" limited="true"')), "range.* 'j', .*line 2"),
     "two of a name": (world(BODY + '<body name="b"/>'), "repeated name 'b' in body"),
+    "include with a long name": (f"<mujoco><include file='{'n' * 300}'/></mujoco>", "nnn"),
     "missing include": ("<mujoco><include file='gone.xml'/></mujoco>", "gone.xml"),
     "missing mesh": (
         "<mujoco><asset><mesh file='gone.stl'/></asset><worldbody><geom type='mesh' mesh='gone'/></worldbody></mujoco>",

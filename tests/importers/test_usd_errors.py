@@ -75,6 +75,8 @@ def test_files_that_are_not_scenes(tmp_path):
         sim.load(tmp_path / "zeros.usdc")
     with pytest.raises(sim.ImportFileError, match="no such file"):
         sim.load(tmp_path / "none.usd")
+    with pytest.raises(sim.ImportFileError, match="no such file"):
+        sim.load(tmp_path / f"{'n' * 300}.usd")
 
 
 def broken_value(attribute, number):

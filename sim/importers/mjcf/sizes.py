@@ -2,6 +2,7 @@
 
 import html
 import math
+import os.path
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +50,7 @@ def check_text(path: Path) -> None:
     waiting, seen = [path], set()
     while waiting:
         file = waiting.pop()
-        if file in seen or not file.is_file():
+        if file in seen or not os.path.isfile(file):  # Path.is_file raises OSError for a name that is too long
             continue
         seen.add(file)
         waiting += [path.parent / name for name in _check_tags(path, file)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,7 +57,7 @@ def open_stage(path: Path) -> tuple[Usd.Stage, list[str]]:
         ImportFileError: for a file that can't be opened or is nested too deep; and, naming layer and prim, for a
             sublayer, reference or payload that doesn't exist, can't be opened, or leads back to itself.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):  # Path.is_file raises OSError for a name that is too long
         raise ImportFileError(path, "no such file")
     _refuse_nesting(path)
     with readable(path, "opened"):
