@@ -1,6 +1,8 @@
-"""Random trees and loose bodies over the ground, in random states: the gradient of one step against finite
+"""Random trees and loose bodies over the ground, in random states: the gradient of some steps against finite
 differences.
 """
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,23 +11,33 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 import sim
+from sim.diagnostics.finite_differences import WORLDS_AT_ONCE
 from tests.dynamics.trees import Link, forests, rotations
 from tests.simulation.differences import STATE, Case, Weights, analytic, finite_differences, regimes
-from warp_kernels.types import BOX, CAPSULE, SPHERE
+from warp_kernels.types import BOX, CAPSULE, CYLINDER, ELLIPSOID, SPHERE
 
 EXAMPLES = 40
+# Of the largest derivative of an input. Where a step is close to singular, Newton's method leaves a rounding more or
+# less in its solution. Narrow differences show them, and they aren't part of the rounding that is measured; wide ones
+# agree to 1e-8 there.
+BOUNDS = {"hard": 1e-5, "mujoco": 1e-5, "pgs": 1e-6}
+INTEGRATORS = ("euler", "implicitfast", "implicit", "rk4")
 PARAMETERS = (
     "joint_placement", "mass", "com", "inertia", "damping", "armature", "stiffness", "rest_position", "friction_loss",
     "lower_limit", "upper_limit", "geometry_placement", "geometry_size", "friction", "restitution", "gravity",
 )  # fmt: skip
-SHAPES = {SPHERE: (0.1, 0.0, 0.0), CAPSULE: (0.06, 0.12, 0.0), BOX: (0.1, 0.08, 0.06)}
+SHAPES = {
+    SPHERE: (0.1, 0.0, 0.0), CAPSULE: (0.06, 0.12, 0.0), BOX: (0.1, 0.08, 0.06), CYLINDER: (0.08, 0.1, 0.0),
+    ELLIPSOID: (0.1, 0.06, 0.08),
+}  # fmt: skip
 
 
-def scene(links: list[Link], seed: int) -> Case:
+def scene(links: list[Link], seed: int, law: str) -> Case:
     """The trees with shapes on their links, up to two loose balls or boxes, and the ground among them."""
     rng = np.random.default_rng(seed)
+    bounces = law != "mujoco"
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=rng.uniform(0.2, 1.0), restitution=0.8)
+    builder.add_ground(friction=rng.uniform(0.2, 1.0), restitution=0.8 * bounces)
     for number, link in enumerate(links):
         name = builder.add_link(f"link{number}", mass=link.mass, com=link.com, inertia=link.inertia)
         parent = f"link{link.parent}" if link.parent >= 0 else "world"
@@ -39,7 +51,7 @@ def scene(links: list[Link], seed: int) -> Case:
             orientation=link.orientation, axis=link.axis, **passive,
         )  # fmt: skip
         shape = int(rng.choice(list(SHAPES)))
-        material = {"friction": rng.uniform(0.2, 1.0), "restitution": rng.choice([0.0, 0.5])}
+        material = {"friction": rng.uniform(0.2, 1.0), "restitution": bounces * rng.choice([0.0, 0.5])}
         size, turn = SHAPES[shape], Rotation.random(rng=rng).as_quat()
         builder.add_geometry(name, shape, size=size, position=rng.uniform(-0.1, 0.1, 3), orientation=turn, **material)
     for _ in range(rng.integers(0, 3)):
@@ -48,38 +60,59 @@ def scene(links: list[Link], seed: int) -> Case:
             builder.add_sphere(radius=0.15, mass=0.5, **where)
         else:
             builder.add_box(half_extents=(0.1, 0.1, 0.2), mass=0.7, **where)
-    # Boxes and capsules on boxes are pairs without contacts of their own; the ground and balls are enough here.
-    shapes = [(name, spec.geometry.type) for name, spec in builder.geometries.items()]
-    for i, (first, kind) in enumerate(shapes):
-        for second, other in shapes[i + 1 :]:
-            if BOX in (kind, other) and {kind, other} & {BOX, CAPSULE} and SPHERE not in (kind, other):
-                links_of = (builder.geometries[first].link, builder.geometries[second].link)
-                if "world" not in links_of:
-                    builder.exclude_collision(*links_of)
     model = builder.finalize("float64")
     q = model.q0 + rng.uniform(-0.4, 0.4, model.nq)
     for start, _ in rotations(model):
         q[start : start + 4] = Rotation.random(rng=rng).as_quat()
+    steps = int(rng.choice([1, 1, 3]))
+    contact = sim.ContactOptions(friction=str(rng.choice(["cone", "pyramid"])), **options(law, rng))
+    integrator = str(rng.choice(INTEGRATORS)) if law == "mujoco" else "euler"
+    return Case(
+        model, q, rng.normal(size=model.nv), rng.normal(size=(steps, model.nv)), contact, 0.02, integrator=integrator
+    )
+
+
+def options(law: str, rng: np.random.Generator) -> dict[str, Any]:
+    """Random options of a law of Newton's method, or of "pgs"."""
+    if law == "mujoco":
+        return {"law": law, "impratio": float(rng.choice([1.0, 5.0]))}
+    if law == "hard":
+        return {"regularisation": float(rng.choice([1e-3, 1e-2])), "warm_start": bool(rng.random() < 0.3)}
     # Contacts and limits matter at a distance that the speeds here reach.
-    contact = sim.ContactOptions(
-        solver="pgs", sweeps=int(rng.choice([3, 20])), friction=str(rng.choice(["cone", "pyramid"])), margin=0.2,
-        erp=0.3, max_correction=5.0, cfm=float(rng.choice([0.0, 0.1])),
-    )  # fmt: skip
-    return Case(model, q, rng.normal(size=model.nv), rng.normal(size=(1, model.nv)), contact, 0.02)
+    return {
+        "solver": "pgs", "sweeps": int(rng.choice([3, 20])), "margin": 0.2, "erp": 0.3, "max_correction": 5.0,
+        "cfm": float(rng.choice([0.0, 0.1])),
+    }  # fmt: skip
+
+
+def solved(case: Case) -> bool:
+    """Whether every step finds its solution, and the same one in a world alone as among those of the differences.
+
+    Bodies that are wedged between each other may have several, or none that is found; rounding then chooses.
+    """
+    if case.contact.solver == "pgs":
+        return True
+    alone, among = case.simulator(), case.simulator(WORLDS_AT_ONCE)
+    change = case.rollout(alone).qd.numpy() - case.rollout(among).qd.numpy()[:, :1]
+    return bool(alone.residual[0] < 1e-9 and np.abs(change).max() < 1e-6)
 
 
 @pytest.mark.slow
-def test_one_step_of_random_scenes():
-    skipped = compared = 0
+@pytest.mark.parametrize("law", BOUNDS)
+def test_some_steps_of_random_scenes(law):
+    left_out = skipped = compared = 0
     seen: set[str] = set()
 
     @settings(max_examples=EXAMPLES)
     @given(forests(), st.integers(0, 2**32 - 1))
-    def one(links, seed):
-        nonlocal skipped, compared
-        case = scene(links, seed)
+    def some(links, seed):
+        nonlocal left_out, skipped, compared
+        case = scene(links, seed, law)
+        if not solved(case):
+            left_out += 1
+            return
         seen.update(regimes(case))
-        names = [*STATE, *PARAMETERS]
+        names = [*STATE, *(name for name in PARAMETERS if law != "mujoco" or name != "restitution")]
         weights = Weights.random(case)
         found = analytic(case, weights, names)
         for name, expected in finite_differences(case, weights, names, most=8).items():
@@ -87,15 +120,16 @@ def test_one_step_of_random_scenes():
                 continue
             values = found[name].reshape(-1)[expected.entries]
             largest = max(np.abs(expected.central).max(), 1e-3)
-            # Where one-sided differences disagree there is a kink within the step, and no derivative.
+            # Where one-sided differences disagree there is a kink within the steps, and no derivative.
             smooth = np.abs(expected.left - expected.right) < 1e-4 * largest
             # Near a kink differences are so narrow that their rounding, which is measured, counts beside small ones.
             excess = np.abs(values - expected.central) - expected.rounding
             error = excess[smooth].max(initial=0.0) / largest
-            assert error < 1e-6, f"{name}: relative error {error:.1e} of {largest:.2e}"
+            assert error < BOUNDS[law], f"{name}: relative error {error:.1e} of {largest:.2e}"
             compared += smooth.sum()
             skipped += (~smooth).sum()
 
-    one()
+    some()
     assert {"slide", "stick", "open", "lower", "upper", "held", "slip"} <= seen
-    assert skipped < 0.01 * compared, f"{skipped} of {compared + skipped} entries skipped"
+    assert left_out <= 0.1 * EXAMPLES
+    assert skipped < 0.02 * compared, f"{skipped} of {compared + skipped} entries skipped"
