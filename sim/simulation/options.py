@@ -91,7 +91,8 @@ class ContactOptions:
             1e-6.
         warm_start: of the law "hard": sweeps begin with the impulses of the step before, which are then part of the
             state, rather than with zero. "newton" begins with the velocities of the step before, and its solution
-            doesn't depend on that; where many bodies press on each other it sweeps first, and a warm start saves time.
+            doesn't depend on that unless bodies are wedged between each other; where many bodies press on each other it
+            sweeps first, and a warm start saves time.
 
     Example:
         >>> import sim
