@@ -153,7 +153,7 @@ def kernel_module(name: str, scalar: Any, lanes: int = 1, looping: bool = False,
         scalar: the precision.
         lanes: worlds of a lane group.
         looping: whether its kernels over contacts loop, see :func:`warp_kernels.variants.looped_over_slots`.
-        inlined: whether on CUDA all functions are copied into the kernels, as those with large adjoints by Warp must be.
+        inlined: whether on CUDA all functions are copied into the kernels, as they must be where Warp generates adjoints.
     """
     suffix = (f"x{lanes}" if lanes > 1 else "") + (".looping" if looping else "")
     module = wp.get_module(f"backswing.{name}.{scalar.__name__}{suffix}")

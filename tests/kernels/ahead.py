@@ -9,6 +9,7 @@ from pathlib import Path
 import warp as wp
 
 from tests.kernels.signatures import decorator, differentiable
+from warp_kernels.types import BUILD_OPTIONS
 
 ARCH = 90
 
@@ -54,11 +55,15 @@ def compile_ahead(module: wp.Module, folder: Path, level: int | None = 3) -> Pat
     Args:
         module: the module, with all its kernels defined.
         folder: where the PTX file is written.
-        level: of optimisation; 3 is that of kernels that run. None only translates, in a fifth of the time.
+        level: of optimisation; 3 is that of kernels that run. None only translates, in a tenth of the time.
     """
-    before = {name: module.options[name] for name in ("strip_hash", "optimization_level", "mode")}
+    changed = {"optimization_level": level, "mode": "release"}
+    if level is None:
+        # Functions that are copied into kernels are translated as often as they are called.
+        changed |= {"mode": "debug", "extra_build_options": BUILD_OPTIONS}
+    before = {name: module.options[name] for name in ("strip_hash", *changed)}
     try:
-        wp.set_module_options({"optimization_level": level, "mode": "debug" if level is None else "release"}, module)
+        wp.set_module_options(changed, module)
         wp.compile_aot_module(module, device=None, arch=ARCH, module_dir=str(folder), use_ptx=True, strip_hash=True)
     finally:
         wp.set_module_options(before, module)

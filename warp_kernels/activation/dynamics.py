@@ -22,7 +22,7 @@ SHORTEST = 1e-15
 def activation_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision over (actuator, world), and one over (state, world)."""
     common = row_functions(scalar)
-    module = kernel_module("activation", scalar)
+    module = kernel_module("activation", scalar, inlined=True)
     one = scalar(1.0)
 
     @wp.func

@@ -65,7 +65,7 @@ def material_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
     """Kernels ``pair_spring`` and ``pair_resistance`` of one precision, over (slot, world), or worlds if ``looping``."""
     vec2, vec3 = warp_types(scalar).vec2, warp_types(scalar).vec3
     f = material_functions(scalar)
-    module = kernel_module("collision.materials", scalar, looping=looping)
+    module = kernel_module("collision.materials", scalar, looping=looping, inlined=True)
 
     @wp.func
     def in_series(stiffness_a: scalar, damping_a: scalar, stiffness_b: scalar, damping_b: scalar):

@@ -16,7 +16,7 @@ def drag_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     sp = spatial_functions(scalar)
-    module = kernel_module("drag", scalar)
+    module = kernel_module("drag", scalar, inlined=True)
     pi = scalar(wp.pi)
 
     @wp.func

@@ -26,7 +26,7 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
     """The kernel for one precision, with Warp's own adjoint."""
     t = warp_types(scalar)
     vec3, mat33, transform, spatial, inertia10 = t.vec3, t.mat33, t.transform, t.spatial, t.inertia
-    module = kernel_module("gyroscopic", scalar)
+    module = kernel_module("gyroscopic", scalar, inlined=True)
     midpoint = _midpoint(scalar)
     rotation_exp = rotation_vector_functions(scalar).rotation_exp
     # Of the trace of an inertia, what is added to it: a needle may have none about its axis.

@@ -16,7 +16,7 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     sp = spatial_functions(scalar)
     vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
-    module = kernel_module("momentum", scalar)
+    module = kernel_module("momentum", scalar, inlined=True)
 
     @wp.func
     def add_to_parent(parent: int, link: int, world: int, composite: wp.array2d(dtype=inertia10)):

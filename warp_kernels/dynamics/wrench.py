@@ -15,7 +15,7 @@ def wrench_kernels(scalar: Any) -> SimpleNamespace:
     """The kernel for one precision, with Warp's own adjoint."""
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
-    module = kernel_module("wrench", scalar)
+    module = kernel_module("wrench", scalar, inlined=True)
 
     @wp.kernel(module=module)
     def wrench_to_link(

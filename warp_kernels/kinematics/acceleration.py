@@ -19,7 +19,7 @@ def acceleration_kernels(scalar: Any) -> SimpleNamespace:
     sp = spatial_functions(scalar)
     joints = joint_functions(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
-    module = kernel_module("acceleration", scalar)
+    module = kernel_module("acceleration", scalar, inlined=True)
 
     @wp.kernel(module=module)
     def link_motion(

@@ -18,7 +18,7 @@ def integrate_kernels(scalar: Any) -> SimpleNamespace:
     """
     joints, rotations = joint_motion_functions(scalar), rotation_vector_functions(scalar)
     vec3, quat = warp_types(scalar).vec3, warp_types(scalar).quat
-    module, difference_module = (kernel_module(name, scalar) for name in ("integrate", "difference"))
+    module, difference_module = kernel_module("integrate", scalar), kernel_module("difference", scalar, inlined=True)
 
     @wp.func
     def unit(q: quat):

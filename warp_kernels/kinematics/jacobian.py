@@ -141,7 +141,7 @@ def jacobian_derivative_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     sp, joints = spatial_functions(scalar), joint_functions(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
-    module = kernel_module("jacobian_derivative", scalar)
+    module = kernel_module("jacobian_derivative", scalar, inlined=True)
 
     @wp.func
     def derivative_in_reference(reference: int, s: spatial, rate: spatial, v: spatial, frame: transform, origin: vec3):

@@ -23,7 +23,7 @@ def runge_kutta_kernels(scalar: Any) -> SimpleNamespace:
     vec3 = warp_types(scalar).vec3
     unit_quaternion = integrate_kernels(scalar).unit_quaternion
     unit = integrate_kernels(scalar).unit
-    module = kernel_module("runge_kutta", scalar)
+    module = kernel_module("runge_kutta", scalar, inlined=True)
 
     @wp.kernel(module=module, enable_backward=False)
     def copy_state(

@@ -15,7 +15,7 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 def link_velocity_kernels(scalar: Any) -> SimpleNamespace:
     """The kernel for one precision, with Warp's own adjoint."""
     spatial = warp_types(scalar).spatial
-    module = kernel_module("link_velocity", scalar)
+    module = kernel_module("link_velocity", scalar, inlined=True)
 
     @wp.kernel(module=module)
     def link_velocity(

@@ -20,7 +20,7 @@ def evaluate_ray_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision; a thread is one ray of a world."""
     t = warp_types(scalar)
     transform, vec3 = t.transform, t.vec3
-    mod = kernel_module("rays", scalar)
+    mod = kernel_module("rays", scalar, inlined=True)
     Targets = ray_structs(scalar).Targets
     pieces, surfaces = piece_functions(scalar), surface_time_functions(scalar)
 

@@ -15,7 +15,7 @@ def slot_motion_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
     """Kernel ``slot_motions`` of one precision, over (slot, world), or worlds if ``looping``; differentiated by Warp's own adjoint."""
     t = warp_types(scalar)
     spatial = t.spatial
-    module = kernel_module("collision.touch", scalar, looping=looping)
+    module = kernel_module("collision.touch", scalar, looping=looping, inlined=True)
 
     @wp.func
     def add_motion(

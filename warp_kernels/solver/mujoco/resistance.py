@@ -56,7 +56,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
     Options, Contacts, Motions, Rows = structs.Options, structs.Contacts, structs.Motions, structs.Rows
     # wp.grad takes plain names only.
     entries_power = f.entries_power
-    module = kernel_module("mujoco_resistance", scalar)
+    module = kernel_module("mujoco_resistance", scalar, inlined=True)
     zero = scalar(0.0)
 
     @wp.kernel(module=module)

@@ -23,7 +23,7 @@ def cone_kernels(scalar: Any) -> SimpleNamespace:
     """Kernel ``evaluate_cones`` of one precision, with Warp's own adjoint."""
     t = warp_types(scalar)
     vec3, quat = t.vec3, t.quat
-    module = kernel_module("cones", scalar)
+    module = kernel_module("cones", scalar, inlined=True)
     zero = scalar(0.0)
     # Nearer to a direction in which an angle has no gradient, the row is zero and holds nothing.
     singular = scalar(1.0e-6)

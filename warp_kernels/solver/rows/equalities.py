@@ -23,7 +23,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
     frames = geometry_frame_functions(scalar)
     common = row_functions(scalar)
     Options = solver_structs(scalar).Options
-    module = kernel_module("equalities", scalar)
+    module = kernel_module("equalities", scalar, inlined=True)
 
     @wp.func
     def rotation_vector(q: quat):

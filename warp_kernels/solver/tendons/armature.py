@@ -30,7 +30,8 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
     sp, common = spatial_functions(scalar), row_functions(scalar)
     factor, products = factor_kernels(scalar), product_functions(scalar)
     vec3, spatial, array2d = t.vec3, t.spatial, wp.array2d(dtype=scalar)
-    module, curvature_module = kernel_module("tendon_armature", scalar), kernel_module("tendon_curvatures", scalar)
+    module = kernel_module("tendon_armature", scalar)
+    curvature_module = kernel_module("tendon_curvatures", scalar, inlined=True)
     zero, one, two = scalar(0.0), scalar(1.0), scalar(2.0)
 
     @wp.func

@@ -20,7 +20,8 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision."""
     common, actuators = row_functions(scalar), actuator_functions(scalar)
     Gains = solver_structs(scalar).Gains
-    module, actuator_module = kernel_module("tendon_forces", scalar), kernel_module("tendon_actuators", scalar)
+    module = kernel_module("tendon_forces", scalar, inlined=True)
+    actuator_module = kernel_module("tendon_actuators", scalar, inlined=True)
     vec2 = warp_types(scalar).vec2
     zero = scalar(0.0)
 

@@ -17,7 +17,7 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     sp, common = spatial_functions(scalar), row_functions(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
-    module = kernel_module("tendon_geometry", scalar)
+    module = kernel_module("tendon_geometry", scalar, inlined=True)
     zero = scalar(0.0)
 
     @wp.func

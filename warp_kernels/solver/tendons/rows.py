@@ -72,7 +72,7 @@ def tendon_row_kernels(scalar: Any) -> SimpleNamespace:
     vec2 = warp_types(scalar).vec2
     f = tendon_row_functions(scalar)
     Options = solver_structs(scalar).Options
-    module = kernel_module("tendon_rows", scalar)
+    module = kernel_module("tendon_rows", scalar, inlined=True)
 
     @wp.kernel(module=module)
     def tendon_rows(
@@ -128,7 +128,7 @@ def hard_tendon_kernels(scalar: Any) -> SimpleNamespace:
     vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
     common, f = row_functions(scalar), tendon_row_functions(scalar)
     Options = solver_structs(scalar).Options
-    module = kernel_module("tendon_constraints", scalar)
+    module = kernel_module("tendon_constraints", scalar, inlined=True)
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.kernel(module=module)

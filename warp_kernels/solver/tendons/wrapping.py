@@ -29,7 +29,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     common = row_functions(scalar)
     vec2, vec3, transform = t.vec2, t.vec3, t.transform
-    module = kernel_module("tendon_wrapping", scalar)
+    module = kernel_module("tendon_wrapping", scalar, inlined=True)
     zero, half, one, two = scalar(0.0), scalar(0.5), scalar(1.0), scalar(2.0)
     tiny = scalar(1e-15)
     # Two directions this close to one line have no plane.

@@ -22,7 +22,8 @@ def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision."""
     common, actuators, factor = row_functions(scalar), actuator_functions(scalar), factor_kernels(scalar)
     Gains, Lines = solver_structs(scalar).Gains, transmission_structs(scalar).Lines
-    module, free_module = kernel_module("transmission_forces", scalar), kernel_module("pushed_acceleration", scalar)
+    module = kernel_module("transmission_forces", scalar, inlined=True)
+    free_module = kernel_module("pushed_acceleration", scalar)
     zero = scalar(0.0)
 
     @wp.kernel(module=module)

@@ -26,7 +26,8 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
     sp, rotations = spatial_functions(scalar), rotation_vector_functions(scalar)
     vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
     Lines = transmission_structs(scalar).Lines
-    module, contact_module = kernel_module("frame_slopes", scalar), kernel_module("adhesion_slopes", scalar)
+    module = kernel_module("frame_slopes", scalar, inlined=True)
+    contact_module = kernel_module("adhesion_slopes", scalar, inlined=True)
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
