@@ -7,7 +7,9 @@ from scipy.spatial.transform import Rotation
 import sim
 from scenes import quadruped
 from tests.contact.worlds import DT, G, loose_box
-from tests.simulation.differences import blocks
+from tests.importers.mjcf_zoo import load_quietly
+from tests.importers.reference import GYMNASIUM
+from tests.simulation.differences import Case, blocks, check
 from warp_kernels.types import CONTACT
 
 H = 1 / 240
@@ -294,3 +296,50 @@ def test_gradients_of_a_scene_are_checked():
     report = sim.check_gradients(simulator, simulator.state(q, [1.0, 0.3, 0, 0, 0, 0.5]), steps=5)
     assert not report.wrong, str(report)
     assert not report.kinks, str(report)
+
+
+# Motors of HalfCheetah press legs against the ground, whose friction presses them further: q, qd, tau, control.
+PRESSED = {
+    0.01: (
+        [0.72, -0.41, 0.31, 0.18, -0.15, 0.18, -0.15, -0.01, 0.04],
+        [0.87, -1.0, 0.5, -0.75, 1.83, -1.85, 1.37, -1.95, -1.22],
+        [1.32, -0.96, -0.75, 1.58, 0.32, -1.06, -0.13, -1.17, -1.4],
+        [0.22, -0.25, -0.21, -0.04, 0.3, 0.25],
+    ),
+    0.002: (
+        [0.18, -0.32, -0.83, 0.24, 0.09, 0.11, -0.09, 0.0, -0.04],
+        [-1.81, -0.26, -0.68, 0.69, 0.17, 0.1, 1.8, -0.65, 0.97],
+        [0.44, 0.96, 0.61, -0.91, 0.79, -0.19, 0.29, 1.47, 1.13],
+        [-0.23, -0.25, -0.23, 0.21, -0.03, 0.21],
+    ),
+}
+
+
+def pressed_legs(dt: float, **options) -> Case:
+    q, qd, tau, control = (np.array(part) for part in PRESSED[dt])
+    contact = sim.ContactOptions(law="hard", **options)
+    model = load_quietly(GYMNASIUM / "half_cheetah.xml")
+    return Case(model, q, qd, tau[None], contact, dt, control[None])
+
+
+@pytest.mark.parametrize("friction", ["cone", "pyramid"])
+@pytest.mark.parametrize("dt", PRESSED)
+def test_friction_that_presses_legs_onto_the_ground(dt, friction):
+    case = pressed_legs(dt, friction=friction)
+    simulator = case.simulator()
+    case.rollout(simulator)
+    assert simulator.residual[0] < 1e-11
+    check(case, ["com", "geometry_size", "gravity"])
+
+
+def test_a_softer_problem_leaves_the_softness_as_it_was():
+    """Whichever system is the last."""
+    found = {}
+    for iterations in (1, *range(20, 50)):
+        case = pressed_legs(0.01, iterations=iterations)
+        simulator = case.simulator()
+        case.rollout(simulator)
+        found[iterations] = simulator.shards[0].step.problem.grip.numpy()
+        assert iterations < 45 or simulator.residual[0] < 1e-11
+    for iterations, grip in found.items():
+        np.testing.assert_array_equal(grip, found[1], err_msg=str(iterations))

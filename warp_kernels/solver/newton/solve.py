@@ -8,7 +8,9 @@ is solved. With the bounds of friction held this is the minimum of a convex func
 line search always finds. The bounds follow the normal impulses, so that the whole is a fixed point. It is sought by Newton's method on the
 coupled equations, whose matrix is not symmetric where something slides. Where that gets no nearer, sweeps of projected Gauss-Seidel say
 what holds and what slides; where these have come several times, a convex round with the bounds of the iterate comes between (Castro
-et al. 2021; Todorov, *Convex and analytically-invertible dynamics with contacts and constraints*, 2014, for the convex part).
+et al. 2021; Todorov, *Convex and analytically-invertible dynamics with contacts and constraints*, 2014, for the convex part). Friction that
+presses bodies onto what it holds them by may send the search round in circles. Then a problem that gives way by more is solved first, in
+the same way, and the search goes on from its solution.
 
 A step begins with the velocity of the step before, or with that without impulses, whichever is nearer. The solution doesn't depend on it.
 """
@@ -39,6 +41,10 @@ VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
 ENOUGH = 0.5
 # Newton steps of a convex round, after which the coupled equations are tried again.
 ROUND = 8
+# Convex rounds before a softer problem.
+ROUNDS = 2
+# How much softer that is: a power of two, so that it is undone to the last bit.
+SOFTER = 8.0
 # Passes of Gauss-Seidel before convex rounds.
 PASSES = 11
 # Sweeps come before the first Newton step in a world with more constraints than this, where the square of the residual is above a share
@@ -161,11 +167,15 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
         mode = int(COUPLED)
         enough = zero
         in_round = int(0)
+        rounds = int(0)
         converged = bool(False)
         sweeps_first = count > TANGLE and square > scalar(AFAR) * at_hand
+        soft = bool(False)  # while the softer problem is solved
+        softened = bool(False)  # from then on
         while solved < iterations and not converged:
             if sweeps_first:
-                sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
+                afresh = soft or not softened
+                sweeps.resume(world, count, nv, failures == 0, afresh, number, paths, constraints, problem, iterate)
                 sweeps.implied_values(world, count, paths, constraints, problem, iterate)
                 failures += 1
                 number = sweeps.next_number(number, count)
@@ -190,6 +200,7 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
             goal = descent.goal(at_hand, scale, epsilon, tolerance)
             if mode == SWEPT and failures < PASSES and square > scalar(NEAR) * at_hand:
                 outcome = int(FAR)
+            harder = one
             if outcome == MOVED:
                 mode = int(COUPLED)
                 converged = square <= goal
@@ -197,14 +208,29 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
                 converged = True  # what is left is rounding
             elif outcome != CLOSER and failures < PASSES:
                 sweeps_first = bool(True)
+            elif outcome != CLOSER and rounds == ROUNDS and not softened and solved < iterations - 1:
+                soft = bool(True)
+                softened = bool(True)
+                harder = one / scalar(SOFTER)
             elif outcome != CLOSER:
                 f.hold_normal_impulses(world, count, constraints, problem, iterate)
                 enough = wp.max(scalar(1.0e-4) * square, goal)
                 in_round = 0
+                rounds += 1
                 mode = int(HELD)
+            # The last system is that of the problem itself.
+            if soft and harder == one and (converged or solved == iterations - 1):
+                soft = bool(False)
+                harder = scalar(SOFTER)
+            if harder != one:
+                sweeps.harden(world, count, harder, problem, iterate)
+                converged = bool(False)
+                sweeps_first = bool(True)
+                failures = 0
+                number = sweeps.first_number(count)
         left = descent.velocity_left(world, nv, system, iterate)
         if not converged:
-            sweeps.resume(world, count, nv, failures == 0, number, paths, constraints, problem, iterate)
+            sweeps.resume(world, count, nv, failures == 0, not softened, number, paths, constraints, problem, iterate)
             sweeps.settle(world, count, paths, constraints, problem, iterate)
         return left, solved
 

@@ -99,20 +99,37 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         return problem.resistance[contact, world] * iterate.swept[contact, world][0]
 
     @wp.func
-    def start(world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate):
-        """With the impulses of a warm start, or without any; what all sweeps need of the constraints is kept."""
+    def start(
+        world: int,
+        count: int,
+        afresh: bool,
+        paths: Paths,
+        constraints: Constraints,
+        problem: Problem,
+        iterate: Iterate,
+    ):
+        """Begin ``afresh`` with the impulses of a warm start, or without any; what all sweeps need of the constraints is kept."""
         warm = problem.start.shape[0] > 0
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
-            iterate.swept[i, world] = vec3()
-            if warm:
-                iterate.swept[i, world] = problem.start[i, world]
+            if afresh:
+                iterate.swept[i, world] = vec3()
+                if warm:
+                    iterate.swept[i, world] = problem.start[i, world]
             soft = softness(problem.grip[i, world])
             own = wp.diag(vec3(soft[0], soft[1], soft[1]))
             own += products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
             iterate.own[i, world] = own
             iterate.softness[i, world] = soft
             iterate.step_length[i, world] = f.step_lengths(own)
+
+    @wp.func
+    def harden(world: int, count: int, factor: scalar, problem: Problem, iterate: Iterate):
+        """Let constraints give way by a ``factor`` less than they do. The swept impulses are those of the iterate then."""
+        for n in range(count):
+            i = parts.constraint_of(n, world, iterate)
+            problem.grip[i, world] = problem.grip[i, world] * factor
+            iterate.swept[i, world] = iterate.impulse[i, world]
 
     @wp.func
     def find_motion(
@@ -232,6 +249,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         world: int,
         count: int,
         nv: int,
+        first: bool,
         afresh: bool,
         number: int,
         paths: Paths,
@@ -239,9 +257,9 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         problem: Problem,
         iterate: Iterate,
     ):
-        """More sweeps from the swept impulses, or ``afresh`` from those of a warm start or none. Scratch of ``iterate`` is used, its ``impulse`` too."""
-        if afresh:
-            start(world, count, paths, constraints, problem, iterate)
+        """More sweeps from the swept impulses, the ``first`` ones also ``afresh``, see :func:`start`. Scratch of ``iterate`` is used, its ``impulse`` too."""
+        if first:
+            start(world, count, afresh, paths, constraints, problem, iterate)
         find_motion(world, count, nv, paths, constraints, problem, iterate)
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
@@ -319,6 +337,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         softness=softness,
         step_lengths=f.step_lengths,
         resume=resume,
+        harden=harden,
         implied_value=implied_value,
         implied_values=implied_values,
         settle=settle,
