@@ -306,9 +306,9 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         factor_l: wp.array2d(dtype=scalar),
         constraints: Constraints,
         couplings: Couplings,
-        problem: Problem,
         stage: wp.array(dtype=int),
         # Data out
+        problem: Problem,
         system: System,
         iterate: Iterate,
         residual: wp.array(dtype=scalar),
@@ -316,7 +316,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     ):
         """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
 
-        sweep_count: systems solved. stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`);
+        problem: with other grips in between, and those that it had in the end. sweep_count: systems solved. stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`);
         no rows where none is.
         """
         world = wp.tid()

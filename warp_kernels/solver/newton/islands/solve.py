@@ -121,8 +121,8 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         factor_l: wp.array2d(dtype=scalar),
         constraints: Constraints,
         couplings: Couplings,
-        problem: Problem,
         # Data out
+        problem: Problem,
         islands: Islands,
         system: System,
         iterate: Iterate,
@@ -132,7 +132,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         """keeps: 1 if ``system`` is to hold the factors of all islands, for the way back.
 
         residual: the largest velocity that is still missing, by the pivots of each island's last system [m/s or rad/s]. sweep_count:
-        systems solved, of the island that takes the most of each round.
+        systems solved, of the island that takes the most of each round. problem: with other grips in between, and those that it had in the end.
         """
         world = wp.tid()
         count = constraints.count[world]
