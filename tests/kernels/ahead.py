@@ -55,7 +55,7 @@ def compile_ahead(module: wp.Module, folder: Path, level: int | None = 3) -> Pat
     Args:
         module: the module, with all its kernels defined.
         folder: where the PTX file is written.
-        level: of optimisation; 3 is that of kernels that run. None only translates, in a tenth of the time.
+        level: of optimisation; 3 is that of kernels that run. None only translates, in a fifth of the time or less.
     """
     changed = {"optimization_level": level, "mode": "release"}
     if level is None:

@@ -12,7 +12,8 @@ et al. 2021; Todorov, *Convex and analytically-invertible dynamics with contacts
 presses bodies onto what it holds them by may send the search round in circles. Then a problem that gives way by more is solved first, in
 the same way, and the search goes on from its solution.
 
-A step begins with the velocity of the step before, or with that without impulses, whichever is nearer. The solution doesn't depend on it.
+A step begins with the velocity of the step before, or with that without impulses, whichever is nearer. The solution doesn't depend on it unless
+there are several, as there can be where bodies are wedged between each other.
 """
 
 import functools
@@ -316,8 +317,8 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     ):
         """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
 
-        problem: with other grips in between, and those that it had in the end. sweep_count: systems solved. stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`);
-        no rows where none is.
+        problem: with other grips in between, and those that it had in the end. sweep_count: systems solved. stage: zero for worlds that
+        are solved already (:mod:`warp_kernels.solver.newton.group.solve`); no rows where none is.
         """
         world = wp.tid()
         if stage.shape[0] > 0 and stage[world] == 0:

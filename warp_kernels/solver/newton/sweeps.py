@@ -108,7 +108,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         problem: Problem,
         iterate: Iterate,
     ):
-        """Begin ``afresh`` with the impulses of a warm start, or without any; what all sweeps need of the constraints is kept."""
+        """Keep what all sweeps need of the constraints; begin ``afresh`` with the impulses of a warm start or none, else with the swept ones."""
         warm = problem.start.shape[0] > 0
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
