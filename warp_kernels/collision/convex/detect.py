@@ -10,6 +10,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.collision.convex.box_pair import FOUND, UNDECIDED, box_pair_functions
 from warp_kernels.collision.convex.contact import FACE_VERTEX, OF_B, convex_contact_functions
 from warp_kernels.collision.convex.epa import MAX_POINTS, epa_functions
 from warp_kernels.collision.convex.gjk import FAR, OVERLAP, gjk_functions
@@ -17,7 +18,7 @@ from warp_kernels.collision.convex.manifold import MAX_CANDIDATES, manifold_func
 from warp_kernels.collision.convex.shapes import shape_functions
 from warp_kernels.collision.convex.witness import witness_functions
 from warp_kernels.collision.structs import collision_structs
-from warp_kernels.types import warp_types
+from warp_kernels.types import BOX, warp_types
 
 
 @functools.cache
@@ -33,7 +34,8 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
     witnesses = witness_functions(scalar)
     manifolds = manifold_functions(scalar)
     contact = convex_contact_functions(scalar)
-    Shape, level = shapes.Shape, manifolds.level
+    box_pairs = box_pair_functions(scalar)
+    Shape, Witness, level = shapes.Shape, witnesses.Witness, manifolds.level
     ints, triples, places = wp.array(dtype=wp.int32), wp.array(dtype=wp.vec3i), wp.array(dtype=vec3)
 
     @wp.func
@@ -50,6 +52,20 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
         near_a = wp.vec3i(codes_a[face[0]], codes_a[face[1]], codes_a[face[2]])
         near_b = wp.vec3i(codes_b[face[0]], codes_b[face[1]], codes_b[face[2]])
         return state != FAR, n, near_a, near_b
+
+    @wp.func
+    def find_contact(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, reach: scalar):
+        """Whether the cores are within reach, and the features that touch first."""
+        outcome = wp.int32(UNDECIDED)
+        witness = Witness()
+        if a.type == BOX and b.type == BOX:
+            outcome, witness = box_pairs.separate_boxes(a, b, rotation, offset, packed, reach)
+        if outcome == UNDECIDED:
+            within, n, near_a, near_b = find_direction(a, b, rotation, offset, packed.vertices, reach)
+            if within:
+                witness = witnesses.find_witness(a, b, rotation, offset, packed, n, near_a, near_b)
+                outcome = FOUND
+        return outcome == FOUND, witness
 
     @wp.func
     def contact_distance(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), mode: int,
@@ -80,10 +96,9 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
         a = shapes.make_shape(geometries.type[ga], size_a, packed.extent[ga])
         b = shapes.make_shape(geometries.type[gb], size_b, packed.extent[gb])
         radii = shapes.core_radius(a.type, size_a) + shapes.core_radius(b.type, size_b)
-        within, n, near_a, near_b = find_direction(a, b, rotation, offset, packed.vertices, reach + radii)
+        within, witness = find_contact(a, b, rotation, offset, packed, reach + radii)
         chosen = wp.vec4i(-1, -1, -1, -1)
         if within:
-            witness = witnesses.find_witness(a, b, rotation, offset, packed, n, near_a, near_b)
             chosen = manifolds.find_manifold(
                 a, b, rotation, offset, packed, witness, reach, modes, codes_a, codes_b, directions
             )
@@ -136,10 +151,9 @@ def convex_detection_functions(scalar: Any) -> SimpleNamespace:
         a = shapes.make_shape(geometries.type[ga], size_a, packed.extent[ga])
         b = shapes.make_shape(geometries.type[gb], size_b, packed.extent[gb])
         radii = shapes.core_radius(a.type, size_a) + shapes.core_radius(b.type, size_b)
-        within, n, near_a, near_b = find_direction(a, b, rotation, offset, packed.vertices, reach + radii)
+        within, witness = find_contact(a, b, rotation, offset, packed, reach + radii)
         if not within:
             return -1, wp.vec3i(), wp.vec3i(), vec3()
-        witness = witnesses.find_witness(a, b, rotation, offset, packed, n, near_a, near_b)
         mode = witness.mode
         corners_a = witness.codes_a
         corners_b = witness.codes_b

@@ -113,37 +113,54 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         return face, face
 
     @wp.func
+    def with_face(a: Shape, b: Shape, rotation: quat, packed: PackedShapes, of_b: int, face: int, normal: vec3,
+                  separation: scalar):  # fmt: skip
+        """The contact of a face with what lies lowest above it; the normal points from a to b."""
+        found = Witness()
+        found.mode = FACE_VERTEX + OF_B * of_b
+        found.normal = normal
+        found.separation = separation
+        found.face = face
+        found.face_of_b = of_b
+        if of_b == 0:
+            lowest = lowest_code(b, packed.vertices, wp.quat_rotate_inv(rotation, -normal))
+            found.codes_a = face_codes(a, face, packed, 0)
+            found.codes_b = wp.vec3i(lowest, -1, -1)
+        else:
+            found.codes_a = wp.vec3i(lowest_code(a, packed.vertices, normal), -1, -1)
+            found.codes_b = face_codes(b, face, packed, 0)
+        return found
+
+    @wp.func
     def by_face(a: Shape, b: Shape, rotation: quat, offset: vec3, packed: PackedShapes, n: vec3):
         """The best contact of a face that looks along n with what lies lowest above it."""
-        found = Witness()
-        found.face = -1
-        found.separation = scalar(-1.0e30)
-        local = wp.quat_rotate_inv(rotation, -n)
+        face = wp.int32(-1)
+        of_b = wp.int32(0)
+        best_normal = vec3()
+        most = scalar(-1.0e30)
         first_a, last_a = facing_range(a, packed, n)
-        first_b, last_b = facing_range(b, packed, local)
-        for face in range(first_a, last_a + 1):
-            normal = shapes.face_normal(a, packed.face_normal, face)
+        first_b, last_b = facing_range(b, packed, wp.quat_rotate_inv(rotation, -n))
+        for k in range(first_a, last_a + 1):
+            normal = shapes.face_normal(a, packed.face_normal, k)
             s = gjk.separation(a, b, rotation, offset, packed.vertices, normal)
-            if s > found.separation + slack:
-                found.mode = FACE_VERTEX
-                found.normal = normal
-                found.separation = s
-                found.face = face
-                found.face_of_b = 0
-                found.codes_a = face_codes(a, face, packed, 0)
-                found.codes_b = wp.vec3i(lowest_code(b, packed.vertices, wp.quat_rotate_inv(rotation, -normal)), -1, -1)
-        for face in range(first_b, last_b + 1):
-            normal = -wp.quat_rotate(rotation, shapes.face_normal(b, packed.face_normal, face))
+            if s > most + slack:
+                most = s
+                face = k
+                best_normal = normal
+        for k in range(first_b, last_b + 1):
+            normal = -wp.quat_rotate(rotation, shapes.face_normal(b, packed.face_normal, k))
             s = gjk.separation(a, b, rotation, offset, packed.vertices, normal)
-            if s > found.separation + slack:
-                found.mode = FACE_VERTEX + OF_B
-                found.normal = normal
-                found.separation = s
-                found.face = face
-                found.face_of_b = 1
-                found.codes_a = wp.vec3i(lowest_code(a, packed.vertices, normal), -1, -1)
-                found.codes_b = face_codes(b, face, packed, 0)
-        return found
+            if s > most + slack:
+                most = s
+                face = k
+                of_b = 1
+                best_normal = normal
+        if face < 0:
+            found = Witness()
+            found.face = -1
+            found.separation = most
+            return found
+        return with_face(a, b, rotation, packed, of_b, face, best_normal, most)
 
     @wp.func
     def by_edges(a: Shape, b: Shape, rotation: quat, vertices: wp.array(dtype=vec3), codes_a: wp.vec3i,
@@ -193,14 +210,14 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         return place + contact.rounding(shape.type, code, shape.size, rotation, direction)
 
     @wp.func
-    def over(delta: vec3, edge: vec3, other: vec3):
-        """Whether the place on an edge that is next to another edge's line, or to a point (no other edge), is on the edge;
-        ``delta`` is from the edge's start to that of the other.
+    def over(delta: vec3, edge: vec3, other: vec3, beyond: scalar):
+        """Whether the place on an edge that is next to another edge's line, or to a point (no other edge), is on the edge,
+        or beyond its end by no more than this share of it; ``delta`` is from the edge's start to that of the other.
         """
         across = edge - (wp.dot(edge, other) / wp.max(wp.dot(other, other), scalar(1.0e-30))) * other
         along = wp.dot(delta, across)
         length = wp.dot(edge, across)
-        return along >= -overhang * length and along <= (scalar(1.0) + overhang) * length
+        return along >= -beyond * length and along <= (scalar(1.0) + beyond) * length
 
     @wp.func(inline=False)
     def fits(a: Shape, b: Shape, rotation: quat, offset: vec3, vertices: wp.array(dtype=vec3), codes_a: wp.vec3i,
@@ -217,9 +234,9 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         if codes_b[1] >= 0:
             edge_b = shapes.vertex(b, vertices, codes_b[1]) - shapes.vertex(b, vertices, codes_b[0])
             edge_b = wp.quat_rotate(rotation, edge_b)
-            result = result and over(-delta, edge_b, edge_a)
+            result = result and over(-delta, edge_b, edge_a, overhang)
         if codes_a[1] >= 0:
-            result = result and over(delta, edge_a, edge_b)
+            result = result and over(delta, edge_a, edge_b, overhang)
         if codes_a[1] < 0 or codes_b[1] < 0:
             # From a point to a point, or to the place next to it on an edge, it goes straight along the normal.
             beside = wp.cross(delta, n)
@@ -304,4 +321,15 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
             found = completed(a, b, rotation, offset, packed, found)
         return found
 
-    return SimpleNamespace(Witness=Witness, lowest_code=lowest_code, by_turning=by_turning, find_witness=find_witness)
+    return SimpleNamespace(
+        Witness=Witness,
+        slack=slack,
+        parallel=parallel,
+        lowest_code=lowest_code,
+        with_face=with_face,
+        by_face=by_face,
+        by_turning=by_turning,
+        over=over,
+        completed=completed,
+        find_witness=find_witness,
+    )
