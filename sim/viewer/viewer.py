@@ -327,8 +327,8 @@ class Viewer:
 
     def _look(self, event: Any) -> None:
         """Turn the camera of the page that asks to the chosen world."""
-        world = int(self._world.value)
-        poses = self._picture.seen_from(world)
+        with self._lock:
+            poses = self._picture.seen_from(int(self._world.value))
         camera = fit_camera(self.model, poses, aspect=1.0, margin=1.3)
         for client in [event.client] if event.client is not None else []:
             with client.atomic():

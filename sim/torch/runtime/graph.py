@@ -11,6 +11,7 @@ from weakref import WeakSet
 import torch
 import warp as wp
 
+from sim.arrays.graphs.graph import WarpGraph
 from sim.arrays.scratch import kept_scratch
 from sim.torch.runtime.call_signature import CallSignature, FastPath
 from sim.torch.runtime.lru import next_use
@@ -31,14 +32,13 @@ class Graph(abc.ABC):
     def _capture(self, launch: Callable[[], None]) -> None:
         """Record launches, which lie on memory that stays as long as the graph."""
         launch()  # compiles and loads the kernels, which a capture must not do
-        with kept_scratch() as self._scratch, wp.ScopedCapture(device="cpu") as capture:
-            launch()
-        self._graph = capture.graph
+        with kept_scratch() as self._scratch:
+            self._graph = WarpGraph(launch, wp.get_device("cpu"))
 
     def launch(self) -> None:
         """Launch what was captured."""
         self.used = next_use()
-        wp.capture_launch(self._graph)
+        self._graph.launch(1)
 
     def evict(self) -> None:
         """Let its users forget it, so that its memory is freed."""
