@@ -74,6 +74,15 @@ _FINITE = """
 """
 
 
+@wp.func
+def row_address(address: wp.uint64, row: int, total_worlds: int, size: int):
+    """Where a row of a trajectory's array begins; ``size`` is that of a world in it, in bytes.
+
+    An array of all rows would have a stride of 32 bits from row to row, which 2 GiB are too many for.
+    """
+    return address + wp.uint64(row) * wp.uint64(total_worlds) * wp.uint64(size)
+
+
 @functools.cache
 def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision, one thread per world or per constraint and world, none with an adjoint.
@@ -81,18 +90,32 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     ``first_world`` is the place of this shard's first world among the ``total_worlds`` of the trajectory's arrays.
     """
     vec3 = warp_types(scalar).vec3
+    number = wp.types.type_size_in_bytes(scalar)
     names = ("checkpoint", "checkpoint_impulses", "checkpoint_stages")
     module, impulse_module, stage_module = (kernel_module(name, scalar) for name in names)
 
     @wp.func
     def read(address: wp.uint64, row: int, total_worlds: int, size: int, world: int, i: int):
-        source = wp.array(ptr=address, shape=(row + 1, total_worlds, size), dtype=scalar)
-        return source[row, world, i]
+        start = row_address(address, row, total_worlds, size * wp.static(number))
+        return wp.array(ptr=start, shape=(total_worlds, size), dtype=scalar)[world, i]
 
     @wp.func
     def write(address: wp.uint64, row: int, total_worlds: int, size: int, world: int, i: int, value: scalar):
-        target = wp.array(ptr=address, shape=(row + 1, total_worlds, size), dtype=scalar)
-        target[row, world, i] = value
+        start = row_address(address, row, total_worlds, size * wp.static(number))
+        target = wp.array(ptr=start, shape=(total_worlds, size), dtype=scalar)
+        target[world, i] = value
+
+    @wp.func
+    def vector_row(address: wp.uint64, row: int, total_worlds: int, count: int):
+        """A row of a trajectory's vectors [total_worlds, count]."""
+        start = row_address(address, row, total_worlds, count * wp.static(3 * number))
+        return wp.array(ptr=start, shape=(total_worlds, count), dtype=vec3)
+
+    @wp.func
+    def key_row(address: wp.uint64, row: int, total_worlds: int, count: int):
+        """The same of keys."""
+        start = row_address(address, row, total_worlds, count * wp.static(wp.types.type_size_in_bytes(wp.vec4i)))
+        return wp.array(ptr=start, shape=(total_worlds, count), dtype=wp.vec4i)
 
     @wp.func
     def is_stored(step: int, cursor: wp.array(dtype=int)):
@@ -239,22 +262,22 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         cursor: wp.array(dtype=int),
         # Data out
         previous_impulse: wp.array2d(dtype=vec3),
-        previous_key: wp.array2d(dtype=wp.vec2i),
+        previous_key: wp.array2d(dtype=wp.vec4i),
     ):
         """Impulses and keys of the constraints of the step before (see :mod:`warp_kernels.solver.warm_start`)."""
         constraint, world = wp.tid()
         step = cursor[wp.static(STEP)]
         row = state_row(step, cursor)
         at = first_world + world
-        shape = (row + 1, total_worlds, previous_impulse.shape[0])
-        values = wp.array(ptr=state_address(wp.static(IMPULSE), step, table, cursor), shape=shape, dtype=vec3)
-        keys = wp.array(ptr=state_address(wp.static(KEY), step, table, cursor), shape=shape, dtype=wp.vec2i)
+        room = previous_impulse.shape[0]
+        values = vector_row(state_address(wp.static(IMPULSE), step, table, cursor), row, total_worlds, room)
+        keys = key_row(state_address(wp.static(KEY), step, table, cursor), row, total_worlds, room)
         if is_left_out(at, total_worlds, table):
             previous_impulse[constraint, world] = vec3()
-            previous_key[constraint, world] = wp.vec2i(wp.static(NO_KEY), 0)
+            previous_key[constraint, world] = wp.vec4i(wp.static(NO_KEY), 0, 0, 0)
         else:
-            previous_impulse[constraint, world] = values[row, at, constraint]
-            previous_key[constraint, world] = keys[row, at, constraint]
+            previous_impulse[constraint, world] = values[at, constraint]
+            previous_key[constraint, world] = keys[at, constraint]
 
     @wp.kernel(module=impulse_module, enable_backward=False)
     def store_impulses(
@@ -266,21 +289,21 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         cursor: wp.array(dtype=int),
         constraints: Constraints,
         impulse: wp.array2d(dtype=vec3),
-        constraint_key: wp.array2d(dtype=wp.vec2i),
+        constraint_key: wp.array2d(dtype=wp.vec4i),
     ):
         """Impulses and keys after the step; zeros where there is no constraint."""
         constraint, world = wp.tid()
         step = cursor[wp.static(STEP)] + 1
         row = state_row(step, cursor)
         at = first_world + world
-        shape = (row + 1, total_worlds, impulse.shape[0])
-        values = wp.array(ptr=state_address(wp.static(IMPULSE), step, table, cursor), shape=shape, dtype=vec3)
-        keys = wp.array(ptr=state_address(wp.static(KEY), step, table, cursor), shape=shape, dtype=wp.vec2i)
+        room = impulse.shape[0]
+        values = vector_row(state_address(wp.static(IMPULSE), step, table, cursor), row, total_worlds, room)
+        keys = key_row(state_address(wp.static(KEY), step, table, cursor), row, total_worlds, room)
         value = vec3()
         if constraint < constraints.count[world]:
             value = impulse[constraint, world]
-        values[row, at, constraint] = value
-        keys[row, at, constraint] = constraint_key[constraint, world]
+        values[at, constraint] = value
+        keys[at, constraint] = constraint_key[constraint, world]
 
     @wp.kernel(module=impulse_module, enable_backward=False)
     def add_impulse_adjoint(
@@ -301,9 +324,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         left_out = is_left_out(first_world + world, total_worlds, table)
         if not left_out and table[wp.static(IMPULSE_BAR)] != wp.uint64(0) and is_stored(step, cursor):
             row = state_row(step, cursor)
-            shape = (row + 1, total_worlds, carried_impulse.shape[0])
-            direct = wp.array(ptr=table[wp.static(IMPULSE_BAR)], shape=shape, dtype=vec3)
-            value += direct[row, first_world + world, constraint]
+            direct = vector_row(table[wp.static(IMPULSE_BAR)], row, total_worlds, carried_impulse.shape[0])
+            value += direct[first_world + world, constraint]
         impulse_bar[constraint, world] += value
 
     @wp.kernel(module=module, enable_backward=False)
@@ -477,6 +499,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         state_row=state_row,
         state_address=state_address,
         is_left_out=is_left_out,
+        vector_row=vector_row,
         store_stage=store_stage,
         load_stage=load_stage,
         store_solved=store_solved,

@@ -322,8 +322,8 @@ class Simulator(Worlds):
         shape = (self.num_worlds, self.shards[0].step.max_constraints)
         if given is None:
             value = wp.zeros((*shape, 3), dtype=self.model.scalar, device=self.device)
-            return Impulses(value, wp.full((*shape, 2), NO_KEY, dtype=wp.int32, device=self.device))
-        for name, array, size in (("value", given.value, 3), ("key", given.key, 2)):
+            return Impulses(value, wp.full((*shape, 4), NO_KEY, dtype=wp.int32, device=self.device))
+        for name, array, size in (("value", given.value, 3), ("key", given.key, 4)):
             if tuple(array.shape) != (*shape, size):
                 raise ModelError(
                     f"state.impulses.{name} has shape {tuple(array.shape)}; expected {(*shape, size)}: with other "

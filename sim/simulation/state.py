@@ -18,7 +18,7 @@ class Impulses:
     Attributes:
         value: of the constraints of each world, zero where there is none [num_worlds, max_constraints, 3], N s or
             N m s.
-        key: which constraint it was, for the next step to know it again [num_worlds, max_constraints, 2].
+        key: which constraint it was, for the next step to know it again [num_worlds, max_constraints, 4].
 
     Example:
         >>> import sim
@@ -29,7 +29,7 @@ class Impulses:
         >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu", contact=options)
         >>> impulses = simulator.step(simulator.initial_state()).impulses
         >>> impulses.value.shape[0], impulses.key.shape[2]
-        (1, 2)
+        (1, 4)
     """
 
     value: wp.array

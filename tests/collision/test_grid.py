@@ -8,7 +8,8 @@ import sim
 from scenes import crowd
 from sim.simulation.stepping import collision
 from tests.collision.test_near import BRICK, DT, MASK, ROD, bodies
-from warp_kernels.types import BOX, SPHERE
+from warp_kernels.collision.pairs import FAMILIES
+from warp_kernels.types import BOX, CONTACT, SPHERE
 
 
 def both_ways(monkeypatch, make) -> list[sim.Simulator]:
@@ -61,6 +62,29 @@ def test_finds_the_contacts_of_all_pairs(monkeypatch, dtype, offset, speed, devi
     if dtype == "float64":
         for one, other in zip(*found, strict=True):
             np.testing.assert_allclose(other, one, rtol=1e-7, atol=1e-7 * np.abs(one).max())
+
+
+def test_every_family_of_pairs_at_once(monkeypatch):
+    """Balls and boxes on each other, and on a plane, a heightfield and a static mesh side by side."""
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    builder.add_heightfield(np.full((5, 5), 0.02), half_extents=(0.4, 0.4), position=(-1.0, 0.0, 0.0))
+    corners = np.array([[-0.4, -0.4, 0.02], [0.4, -0.4, 0.02], [0.4, 0.4, 0.02], [-0.4, 0.4, 0.02]])
+    builder.add_static_mesh(corners, np.array([[0, 1, 2], [0, 2, 3]]), position=(1.0, 0.0, 0.0))
+    for number in range(24):
+        place = number // 8 - 1.0, 0.19 * (number % 4) - 0.3, 0.118 + 0.19 * (number // 4 % 2)
+        if number % 2:
+            builder.add_sphere(radius=0.1, mass=1.0, position=place)
+        else:
+            builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=place)
+    model = builder.finalize("float64")
+    listed, grid = both_ways(monkeypatch, lambda: sim.Simulator(model, DT, 1, "cpu"))
+    for simulator in (listed, grid):
+        simulator.step(simulator.initial_state())
+        assert not simulator.contact_overflow.any()
+    assert {family for family in FAMILIES if grid.shards[0].step.collision.has_pairs(family)} == {*FAMILIES}
+    assert contacts(grid, 0) == contacts(listed, 0)
+    assert len(contacts(grid, 0)) > 40
 
 
 def mixed_rules() -> sim.Model:
@@ -123,8 +147,29 @@ def test_what_finds_no_room_is_counted(monkeypatch):
     np.testing.assert_array_equal(enough.contact_overflow, [0, 0])
 
 
+def test_a_warm_start_knows_contacts_by_their_geometries(monkeypatch):
+    """Balls that roll past each other: places in the grid's lists change as neighbours come and go."""
+    model = crowd.loose("ball", 60, spacing=0.11, height=0.05).model
+    speed = np.random.default_rng(0).normal(0.0, 1.0, (60, 6)) * (1.0, 1.0, 0.0, 0.0, 0.0, 0.0)
+    monkeypatch.setattr(collision, "MOST_LISTED", 0)
+    simulator = sim.Simulator(model, DT, 1, "cpu", sim.ContactOptions(warm_start=True))
+    state = simulator.state(model.q0, speed.ravel())
+    places: dict[tuple[int, int], set[int]] = {}
+    for _ in range(20):
+        state = simulator.step(state)
+        step = simulator.shards[0].step
+        slots = slice(0, int(step.contact_count.numpy()[0]))
+        pairs = step.slot_pair.numpy()[slots, 0]
+        between = list(zip(step.collision.pair_a.numpy()[pairs], step.collision.pair_b.numpy()[pairs], strict=True))
+        keys = state.impulses.key.numpy()[0]
+        assert sorted(between) == sorted(map(tuple, keys[keys[:, 0] == CONTACT, 1:3].tolist()))
+        for pair, place in zip(between, pairs, strict=True):
+            places.setdefault(pair, set()).add(int(place))
+    assert sum(len(each) > 1 for each in places.values()) > 20
+
+
 def test_other_solvers_list_all_pairs():
-    """A warm start knows contacts by their place in the list, and MuJoCo's law has parameters for each pair."""
+    """The other solver's Delassus matrix is dense, and MuJoCo's law has parameters for each pair."""
     model = crowd.loose("ball", 130, spacing=0.2).model
     assert sim.Simulator(model, DT, 1, "cpu").shards[0].step.collision.by_grid
     for options in (sim.ContactOptions(solver="pgs"), sim.ContactOptions(law="mujoco")):

@@ -25,7 +25,7 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
     places. The output is ``[steps, total_worlds, num_sensors]`` in the trajectory's memory.
     """
     vec3 = warp_types(scalar).vec3
-    is_left_out = checkpoint_kernels(scalar).is_left_out
+    kept = checkpoint_kernels(scalar)
     side_sign = row_functions(scalar).side_sign
     force_part = part_functions(scalar).force_part
     Contacts = solver_structs(scalar).Contacts
@@ -68,9 +68,9 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
             return
         step = cursor[wp.static(STEP)]
         at = first_world + world
-        force = wp.array(ptr=address, shape=(step + 1, total_worlds, num_sensors), dtype=vec3)
+        force = kept.vector_row(address, step, total_worlds, num_sensors)
         for i in range(num_sensors):
-            force[step, at, i] = vec3()
+            force[at, i] = vec3()
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
             if kind == CONTACT or kind >= SPIN:
@@ -79,7 +79,7 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
                 for side in range(2):
                     i = sensor_of(side, slot_pair[slot, world], pair_a, pair_b, sensor)
                     if i >= 0:
-                        force[step, at, i] += side_sign(side) * push
+                        force[at, i] += side_sign(side) * push
 
     @wp.kernel(module=module, enable_backward=False)
     def contact_force_adjoint(
@@ -105,10 +105,10 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         address = table[wp.static(CONTACT_FORCE_BAR)]
         at = first_world + world
-        if address == wp.uint64(0) or is_left_out(at, total_worlds, table):
+        if address == wp.uint64(0) or kept.is_left_out(at, total_worlds, table):
             return
         step = cursor[wp.static(STEP)]
-        force_bar = wp.array(ptr=address, shape=(step + 1, total_worlds, num_sensors), dtype=vec3)
+        force_bar = kept.vector_row(address, step, total_worlds, num_sensors)
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
             if kind == CONTACT or kind >= SPIN:
@@ -117,7 +117,7 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
                 for side in range(2):
                     i = sensor_of(side, slot_pair[slot, world], pair_a, pair_b, sensor)
                     if i >= 0:
-                        push_bar += side_sign(side) / dt * force_bar[step, at, i]
+                        push_bar += side_sign(side) / dt * force_bar[at, i]
                 further_impulse_bar[constraint, world] += force_part(kind, contacts.frame[slot, world] * push_bar)
                 contacts_bar.frame[slot, world] += wp.outer(force_part(kind, impulse[constraint, world]), push_bar)
 

@@ -63,7 +63,7 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     ContactSensors = contact_sensor_structs(scalar).ContactSensors
-    is_left_out = checkpoint_kernels(scalar).is_left_out
+    kept = checkpoint_kernels(scalar)
     zones = zone_functions(scalar)
     holds, seen_from = zones.holds, zones.seen_from
     parts = part_functions(scalar)
@@ -145,7 +145,7 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
             return
         step = cursor[wp.static(STEP)]
         at = first_world + world
-        reading = wp.array(ptr=address, shape=(step + 1, total_worlds, num_sensors), dtype=vec3)
+        reading = kept.vector_row(address, step, total_worlds, num_sensors)
         for i in range(contact_sensors.place.shape[0]):
             found = int(0)
             for constraint in range(constraints.count[world]):
@@ -178,15 +178,15 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
                         force += frame * force_part(kind, impulse[other, world])
                         torque += frame * torque_part(kind, impulse[other, world])
                 k = contact_sensors.first[i] + (found - 1) * PER_CONTACT
-                reading[step, at, k + MEMBERS] = vec3(scalar(first + 1), scalar(second + 1), ordered)
-                reading[step, at, k + DISTANCE] = vec3(contacts.distance[slot, world], zero, zero)
-                reading[step, at, k + PLACE] = (
+                reading[at, k + MEMBERS] = vec3(scalar(first + 1), scalar(second + 1), ordered)
+                reading[at, k + DISTANCE] = vec3(contacts.distance[slot, world], zero, zero)
+                reading[at, k + PLACE] = (
                     contacts.point[slot, world] + motions.origin[constraints.reference[constraint, world], world]
                 )
-                reading[step, at, k + NORMAL] = frame * vec3(one, zero, zero)
-                reading[step, at, k + FORCE] = force / dt
-                reading[step, at, k + TORQUE] = torque / dt
-            reading[step, at, contact_sensors.place[i]] = vec3(scalar(found), zero, zero)
+                reading[at, k + NORMAL] = frame * vec3(one, zero, zero)
+                reading[at, k + FORCE] = force / dt
+                reading[at, k + TORQUE] = torque / dt
+            reading[at, contact_sensors.place[i]] = vec3(scalar(found), zero, zero)
 
     @wp.kernel(module=module, enable_backward=False)
     def contact_reading_adjoint(
@@ -216,10 +216,10 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         address = table[wp.static(CONTACT_FORCE_BAR)]
         at = first_world + world
-        if address == wp.uint64(0) or is_left_out(at, total_worlds, table):
+        if address == wp.uint64(0) or kept.is_left_out(at, total_worlds, table):
             return
         step = cursor[wp.static(STEP)]
-        bar = wp.array(ptr=address, shape=(step + 1, total_worlds, num_sensors), dtype=vec3)
+        bar = kept.vector_row(address, step, total_worlds, num_sensors)
         for i in range(contact_sensors.place.shape[0]):
             found = int(0)
             for constraint in range(constraints.count[world]):
@@ -237,14 +237,14 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
                 if sides == 2 or sides == -2:
                     sign = -one
                 k = contact_sensors.first[i] + (found - 1) * PER_CONTACT
-                point_bar = bar[step, at, k + PLACE]
-                contacts_bar.distance[slot, world] += bar[step, at, k + DISTANCE][0]
+                point_bar = bar[at, k + PLACE]
+                contacts_bar.distance[slot, world] += bar[at, k + DISTANCE][0]
                 contacts_bar.point[slot, world] += point_bar
                 motions_bar.origin[constraints.reference[constraint, world], world] += point_bar
                 frame = contacts.frame[slot, world]
-                force_bar = sign * bar[step, at, k + FORCE] / dt
-                torque_bar = sign * bar[step, at, k + TORQUE] / dt
-                frame_bar = wp.outer(vec3(sign, zero, zero), bar[step, at, k + NORMAL])
+                force_bar = sign * bar[at, k + FORCE] / dt
+                torque_bar = sign * bar[at, k + TORQUE] / dt
+                frame_bar = wp.outer(vec3(sign, zero, zero), bar[at, k + NORMAL])
                 for other in range(constraint, constraints.count[world]):
                     kind = constraints.kind[other, world]
                     if (kind == CONTACT or kind >= TORSION) and constraints.item[other, world] == slot:

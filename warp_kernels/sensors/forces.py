@@ -58,7 +58,7 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     ForceSensors = force_sensor_structs(scalar).ForceSensors
-    is_left_out = checkpoint_kernels(scalar).is_left_out
+    kept = checkpoint_kernels(scalar)
     side_sign = row_functions(scalar).side_sign
     structs = solver_structs(scalar)
     Contacts, Motions = structs.Contacts, structs.Motions
@@ -140,7 +140,7 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
             return
         step = cursor[wp.static(STEP)]
         at = first_world + world
-        force = wp.array(ptr=address, shape=(step + 1, total_worlds, num_sensors), dtype=vec3)
+        force = kept.vector_row(address, step, total_worlds, num_sensors)
         for i in range(force_sensors.kind.shape[0]):
             if force_sensors.kind[i] >= FORCE:
                 continue
@@ -153,7 +153,7 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
                         constraints, tendon_rows,
                     )  # fmt: skip
                     total += scalar(times) * push
-            force[step, at, force_sensors.place[i]] = vec3(total / dt, zero, zero)
+            force[at, force_sensors.place[i]] = vec3(total / dt, zero, zero)
 
     @wp.kernel(module=module, enable_backward=False)
     def sensor_force_adjoint(
@@ -182,12 +182,12 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         address = table[wp.static(CONTACT_FORCE_BAR)]
         at = first_world + world
-        if address == wp.uint64(0) or is_left_out(at, total_worlds, table):
+        if address == wp.uint64(0) or kept.is_left_out(at, total_worlds, table):
             return
         step = cursor[wp.static(STEP)]
-        force_bar = wp.array(ptr=address, shape=(step + 1, total_worlds, num_sensors), dtype=vec3)
+        force_bar = kept.vector_row(address, step, total_worlds, num_sensors)
         for i in range(force_sensors.kind.shape[0]):
-            bar = force_bar[step, at, force_sensors.place[i]][0] / dt
+            bar = force_bar[at, force_sensors.place[i]][0] / dt
             for constraint in range(constraints.count[world]):
                 if impulse[constraint, world][0] > zero:
                     times = counts(

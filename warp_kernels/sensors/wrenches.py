@@ -25,7 +25,7 @@ def wrench_sensor_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     ForceSensors = force_sensor_structs(scalar).ForceSensors
-    is_left_out = checkpoint_kernels(scalar).is_left_out
+    kept = checkpoint_kernels(scalar)
     side_sign = row_functions(scalar).side_sign
     point_on_side = contact_row_functions(scalar).point_on_side
     structs = solver_structs(scalar)
@@ -101,7 +101,7 @@ def wrench_sensor_kernels(scalar: Any) -> SimpleNamespace:
             return
         step = cursor[wp.static(STEP)]
         at = first_world + world
-        force = wp.array(ptr=address, shape=(step + 1, total_worlds, num_sensors), dtype=vec3)
+        force = kept.vector_row(address, step, total_worlds, num_sensors)
         for i in range(force_sensors.kind.shape[0]):
             of = force_sensors.kind[i]
             if of < FORCE:
@@ -132,7 +132,7 @@ def wrench_sensor_kernels(scalar: Any) -> SimpleNamespace:
                                 push,
                             )
                         total += push
-            force[step, at, force_sensors.place[i]] = total / dt
+            force[at, force_sensors.place[i]] = total / dt
 
     # A module of its own, for wp.grad (see warp_kernels.solver.pgs).
     adjoint_module = kernel_module("wrench_sensors_adjoint", scalar)
@@ -167,15 +167,15 @@ def wrench_sensor_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         address = table[wp.static(CONTACT_FORCE_BAR)]
         at = first_world + world
-        if address == wp.uint64(0) or is_left_out(at, total_worlds, table):
+        if address == wp.uint64(0) or kept.is_left_out(at, total_worlds, table):
             return
         step = cursor[wp.static(STEP)]
-        force_bar = wp.array(ptr=address, shape=(step + 1, total_worlds, num_sensors), dtype=vec3)
+        force_bar = kept.vector_row(address, step, total_worlds, num_sensors)
         for i in range(force_sensors.kind.shape[0]):
             of = force_sensors.kind[i]
             if of < FORCE:
                 continue
-            bar = force_bar[step, at, force_sensors.place[i]] / dt
+            bar = force_bar[at, force_sensors.place[i]] / dt
             for constraint in range(constraints.count[world]):
                 kind = constraints.kind[constraint, world]
                 slot = constraints.item[constraint, world]

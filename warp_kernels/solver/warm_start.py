@@ -16,9 +16,6 @@ import warp as wp
 from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import CONTACT, NO_KEY, TORSION, kernel_module, warp_types
 
-# A key is (kind KIND_STRIDE + pair or item, feature); that of no constraint is NO_KEY.
-KIND_STRIDE = 2**26
-
 
 @functools.cache
 def warm_start_kernels(scalar: Any) -> SimpleNamespace:
@@ -28,23 +25,34 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def key_of(
-        kind: int, item: int, world: int, slot_pair: wp.array2d(dtype=int), slot_identity: wp.array2d(dtype=int)
+        kind: int,
+        item: int,
+        world: int,
+        pair_a: wp.array(dtype=int),
+        pair_b: wp.array(dtype=int),
+        slot_pair: wp.array2d(dtype=int),
+        slot_identity: wp.array2d(dtype=int),
     ):
-        key = wp.vec2i(kind * wp.static(KIND_STRIDE) + item, 0)
+        """The kind, and of a contact both geometries and the feature: its pair may stand elsewhere in the next step's list."""
+        key = wp.vec4i(kind, item, 0, 0)
         if kind == CONTACT or kind == TORSION:
-            key = wp.vec2i(kind * wp.static(KIND_STRIDE) + slot_pair[item, world], slot_identity[item, world])
+            pair = slot_pair[item, world]
+            key = wp.vec4i(kind, pair_a[pair], pair_b[pair], slot_identity[item, world])
         return key
 
     @wp.kernel(module=module, enable_backward=False)
     def match_constraints(
+        # Model
+        pair_a: wp.array(dtype=int),
+        pair_b: wp.array(dtype=int),
         # Data in
         constraints: Constraints,
         slot_pair: wp.array2d(dtype=int),
         slot_identity: wp.array2d(dtype=int),
-        previous_key: wp.array2d(dtype=wp.vec2i),
+        previous_key: wp.array2d(dtype=wp.vec4i),
         previous_impulse: wp.array2d(dtype=vec3),
         # Data out
-        constraint_key: wp.array2d(dtype=wp.vec2i),
+        constraint_key: wp.array2d(dtype=wp.vec4i),
         start_source: wp.array2d(dtype=int),
         start: wp.array2d(dtype=vec3),
     ):
@@ -57,17 +65,25 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
             before += 1
         guess = int(0)
         for i in range(room):
-            key = wp.vec2i(wp.static(NO_KEY), 0)
+            key = wp.vec4i(wp.static(NO_KEY), 0, 0, 0)
             found = int(-1)
             value = vec3()
             if i < count:
-                key = key_of(constraints.kind[i, world], constraints.item[i, world], world, slot_pair, slot_identity)
+                key = key_of(
+                    constraints.kind[i, world],
+                    constraints.item[i, world],
+                    world,
+                    pair_a,
+                    pair_b,
+                    slot_pair,
+                    slot_identity,
+                )
                 # Mostly it is the one after the last that was found.
                 tried = int(0)
                 while found < 0 and tried < before:
                     j = (guess + tried) % before
                     other = previous_key[j, world]
-                    if other[0] == key[0] and other[1] == key[1]:
+                    if other == key:
                         found = j
                     tried += 1
                 if found >= 0:

@@ -235,7 +235,7 @@ class Workspace(SolverChoice):
         # What a warm start keeps; empty without one.
         warm = constraints if self.contact_options.warm_start else 0
         self.start, self.previous_impulse = (worlds_last(warm, t.vec3) for _ in range(2))
-        self.constraint_key, self.previous_key = (worlds_last(warm, wp.vec2i) for _ in range(2))
+        self.constraint_key, self.previous_key = (worlds_last(warm, wp.vec4i) for _ in range(2))
         self.start_source = worlds_last(warm, wp.int32)
         self.residual = per_world(scalar)
         self.sweep_count = per_world(wp.int32)

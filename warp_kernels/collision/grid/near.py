@@ -10,9 +10,10 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.grid.cells import cell_functions
-from warp_kernels.collision.grid.structs import MOST_FAMILIES, grid_structs
+from warp_kernels.collision.grid.structs import grid_structs
 from warp_kernels.collision.materials import FIRST, MAXIMUM, PRODUCT, SECOND
 from warp_kernels.collision.near import WORD, near_functions
+from warp_kernels.collision.pairs import FAMILIES
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import kernel_module, warp_types
 
@@ -22,7 +23,7 @@ _COUNTED = """
     return more;
 """
 
-counts = wp.types.vector(length=MOST_FAMILIES, dtype=wp.int32)
+counts = wp.types.vector(length=len(FAMILIES), dtype=wp.int32)
 
 
 @functools.cache
@@ -85,7 +86,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
             pairs.rule[start + at] = rule
             pairs.friction[start + at] = friction
 
-    @wp.func_native(_COUNTED.format(families=MOST_FAMILIES))
+    @wp.func_native(_COUNTED.format(families=len(FAMILIES)))
     def counted(found: counts, family: int) -> counts:
         """With one more of a family. To write a single entry would keep the next copy of them all waiting for memory."""
 

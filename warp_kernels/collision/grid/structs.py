@@ -8,9 +8,6 @@ import warp as wp
 
 from warp_kernels.types import warp_types
 
-# Families of pairs that bodies in a grid may have, at most.
-MOST_FAMILIES = 5
-
 
 @functools.cache
 def grid_structs(scalar: Any) -> SimpleNamespace:
