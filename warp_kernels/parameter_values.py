@@ -109,7 +109,8 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         if world < 0:
             world += rank.shape[0]
         if world >= 0 and world < rank.shape[0]:
-            rank[world] = i
+            # The last of those that are given twice, as on the host.
+            wp.atomic_max(rank, world, i)
         else:
             wp.atomic_add(outside, 0, 1)
 

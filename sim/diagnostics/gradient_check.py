@@ -129,10 +129,9 @@ def _doubled(
         for name, value in simulator.parameter_values().items()
     }
     exact = replace(simulator.contact, gradient_smoothing=0.0)
-    double = Simulator(
-        replace(m, dtype="float64"), simulator.dt, len(worlds), simulator.device, exact, parameters,
-        integrator=simulator.integrator,
-    )  # fmt: skip
+    double = simulator.alike(
+        len(worlds), model=replace(m, dtype="float64"), contact=exact, parameters=parameters, contact_sensors=()
+    )
     started = simulator.first_impulses(state.impulses)
     impulses = None if started is None else [array.numpy()[worlds] for array in (started.value, started.key)]
     act = None if state.act is None else state.act.numpy()[worlds]

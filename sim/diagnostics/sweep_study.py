@@ -143,7 +143,9 @@ def study_sweeps(
             simulator.batches.of_steps(control, simulator.model.nu, "control"),
         )
     ]
-    start = [array.numpy()[[world]].astype(np.float64) for array in (state.q, state.qd)]
+    start = [
+        None if array is None else array.numpy()[[world]].astype(np.float64) for array in (state.q, state.qd, state.act)
+    ]
 
     def trial(number: int, warm_start: bool) -> Trajectory:
         alone = _alone(simulator, world, number, warm_start)
@@ -176,7 +178,8 @@ def _alone(simulator: Simulator, world: int, sweeps: int, warm_start: bool) -> S
         for name, value in simulator.parameter_values().items()
     }
     contact = replace(simulator.contact, sweeps=sweeps, warm_start=warm_start, tolerance=0.0)
-    return Simulator(replace(m, dtype="float64"), simulator.dt, 1, simulator.device, contact, parameters)
+    double = replace(m, dtype="float64")
+    return simulator.alike(1, model=double, contact=contact, parameters=parameters, contact_sensors=())
 
 
 def _gradient(trajectory: Trajectory, weights: list[np.ndarray]) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Constraints on states and controls, as penalties or by an augmented Lagrangian."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 
@@ -76,24 +78,30 @@ class JointRange(Constraint):
     def __init__(self, margin: float = 0.0):
         super().__init__()
         self.margin = float(margin)
-        self._bounds: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self.name = "JointRange"
 
     def check(self, model: Model) -> None:
-        """Find the joints that have limits. Raises ModelError if none has."""
-        lower, upper = model.parameters["lower_limit"], model.parameters["upper_limit"]
-        limited = np.flatnonzero((model.dof_q >= 0) & (np.isfinite(lower) | np.isfinite(upper)))
-        if not len(limited):
+        """Raises ModelError where no joint has limits."""
+        if not len(_limited(model, model.parameters)):
             raise ModelError("constraint 'JointRange': no joint of the model has limits")
-        self._bounds = model.dof_q[limited], lower[limited], upper[limited]
 
     def value(self, motion: Motion) -> torch.Tensor:
         """Beyond the lower limits, then beyond the upper ones [stages + 1, worlds, 2 * limited joints]."""
-        assert self._bounds is not None, "the problem has looked at the model"
-        q = motion.q[..., torch.as_tensor(self._bounds[0], dtype=torch.long)]
-        lower, upper = (torch.as_tensor(x, dtype=q.dtype, device=q.device) for x in self._bounds[1:])
+        model = motion.robot.model
+        limited = _limited(model, motion.parameters)
+        q = motion.q[..., torch.as_tensor(model.dof_q[limited], dtype=torch.long)]
+        lower, upper = (
+            torch.as_tensor(motion.parameters[name][limited], dtype=q.dtype, device=q.device)
+            for name in ("lower_limit", "upper_limit")
+        )
         beyond = torch.cat([lower + self.margin - q, q - upper + self.margin], dim=-1)
         return torch.where(beyond.isfinite(), beyond, torch.full_like(beyond, -1.0))
+
+
+def _limited(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The degrees of freedom that have a coordinate with limits."""
+    finite = np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])
+    return np.flatnonzero((model.dof_q >= 0) & finite)
 
 
 class Penalty(LeastSquares):

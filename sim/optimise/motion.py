@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
 from sim.optimise.tangent import Tangent
@@ -21,8 +23,9 @@ class Motion:
         controls: joint forces of the chosen joints, or inputs of the actuators [stages, worlds, size].
         contact_force: forces on the simulator's contact sensors, averaged over each stage [stages, worlds, sensors, 3],
             N; None without sensors, and where a method doesn't know them.
-        robot: kinematics and dynamics of the model.
+        robot: kinematics and dynamics, with the simulator's present parameters.
         tangent: differences of coordinates.
+        parameters: the simulator's present values by name, see :mod:`sim.model.parameters`.
 
     Example:
         >>> import numpy as np
@@ -45,6 +48,7 @@ class Motion:
     contact_force: torch.Tensor | None
     robot: Robot
     tangent: Tangent
+    parameters: Mapping[str, np.ndarray]
 
     @property
     def stages(self) -> int:

@@ -23,6 +23,7 @@ from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
 from sim.torch.autograd import rollout, rollout_with_contact_forces, step
+from sim.torch.present_robot import present_robot
 from sim.torch.robot.robot import Robot
 
 
@@ -134,7 +135,7 @@ class Problem:
         self.parametrisation = controls
         self.space = control_space(simulator, self.stages, joints, limits, scale)
         self.size = controls.size(self.space)
-        self.robot, self.tangent = Robot(self.model, device=_device(simulator)), Tangent(self.model)
+        self.robot, self.tangent = Robot(self.model), Tangent(self.model)
         self.costs = [as_cost(each) for each in costs]
         if not self.costs:
             raise ModelError("Problem: costs is empty; without a cost there is nothing to optimise")
@@ -183,12 +184,7 @@ class Problem:
                     raise ModelError(
                         f"Problem: parameter '{name}' differs between the simulator's worlds; give one value for all"
                     )
-            one = self.simulator
-            made = Simulator(
-                one.model, one.dt, count, one.device, one.contact, values, threads=one.threads,
-                contact_sensors=one.contact_sensors, integrator=one.integrator,
-            )  # fmt: skip
-            self._simulators[count] = made, values
+            self._simulators[count] = self.simulator.alike(count), values
         simulator, given = self._simulators[count]
         for name, value in values.items():
             if value is not given[name]:
@@ -246,7 +242,19 @@ class Problem:
         """What costs see of q, qd and, where actuators have states, these."""
         q, qd = states[:2]
         act = states[2] if self.model.na else qd[..., :0]
-        return Motion(q, qd, act, controls, force, self.robot, self.tangent)
+        return self.seen(q, qd, act, controls, force)
+
+    def seen(
+        self,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        act: torch.Tensor,
+        controls: torch.Tensor,
+        contact_force: torch.Tensor | None = None,
+    ) -> Motion:
+        """What costs are given to look at, see :class:`Motion`."""
+        robot = present_robot(self.simulator, self.robot, q)
+        return Motion(q, qd, act, controls, contact_force, robot, self.tangent, self.simulator.parameter_values())
 
     def cost(self, motion: Motion) -> torch.Tensor:
         """The cost of every world [worlds], constraints left aside."""

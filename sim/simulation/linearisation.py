@@ -95,8 +95,7 @@ class Lineariser:
         one = self.simulator
         self._given = one.parameter_values()
         values = {name: self._copied(name, value) for name, value in self._given.items()}
-        count = one.num_worlds * self.copies
-        return type(one)(one.model, one.dt, count, one.device, one.contact, values, threads=one.threads)
+        return one.alike(one.num_worlds * self.copies, parameters=values, contact_sensors=())
 
     def _take_parameters(self) -> None:
         present = self.simulator.parameter_values()

@@ -5,7 +5,7 @@ import itertools
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,25 +14,24 @@ import warp as wp
 from sim.arrays.device_model import DeviceModel, find_device
 from sim.arrays.device_values import DeviceValue, DeviceValues, is_on_device, on_host, shared_scalars
 from sim.arrays.host_memory import Rows, as_warp
-from sim.arrays.parameter_range import unused_entries
 from sim.arrays.warp_lock import serialized, sole_use
 from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole
 from sim.model.inertia_check import check_mass_matrix
-from sim.model.model import ACTUATOR_KIND_NAMES, Model
-from sim.model.parameters import PARAMETERS, as_numbers, check_parameter, number_of_dims
-from sim.model.softness import require_impedance
+from sim.model.model import Model
+from sim.model.parameters import as_numbers, check_parameter, number_of_dims
 from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
 from sim.simulation.memory import require_memory
-from sim.simulation.options import ContactOptions, require_regular
+from sim.simulation.options import ContactOptions
+from sim.simulation.parameter_checks import require_useful
 from sim.simulation.shard_pool import ShardPool
 from sim.simulation.shard_set import ShardSet, Value
 from sim.simulation.state import State
 from sim.simulation.stepping.body_grid import collision_model
 from sim.simulation.stepping.collision import default_max_contacts
-from sim.simulation.stepping.constraint_layout import CONE_LIMITS, DECISIVE, constraint_layout
+from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
 from sim.simulation.stepping.force_sensors import chosen_sensor
 from sim.simulation.stepping.integrators.implicit import ImplicitStep
 from sim.simulation.stepping.integrators.implicit_fast import ImplicitFastStep
@@ -44,24 +43,18 @@ from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.tendons.layout import require_explicit_tendons
 from sim.simulation.stepping.tendons.stability import warn_of_damped_tendons
-from warp_kernels.types import LANES, SPHERICAL
+from warp_kernels.types import LANES
 
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
 WORLDS_PER_SHARD = 64
 MAX_SHARDS = 64
 # Parameters that are looked at on the host, wherever they are given.
-ON_HOST = (*DECISIVE, "regularisation", "solref", "solimp")
+ON_HOST = (*DECISIVE, "limit_stiffness", "regularisation", "solref", "solimp")
 INTEGRATORS = {
     "euler": DifferentiableStep,
     "implicit": ImplicitStep,
     "implicitfast": ImplicitFastStep,
     "rk4": RungeKuttaStep,
-}
-
-# Why an actuator has no use for a parameter, but for gains, which depend on its kind.
-UNUSED_BECAUSE = {
-    "actuator_time_constant": ", which is no filter",
-    **dict.fromkeys(("actuator_force_axis", "actuator_torque_axis"), ", which acts on no frame"),
 }
 
 
@@ -132,9 +125,26 @@ class Worlds(ABC):
         return type(self), (*arguments, self.check_finite, self.threads, self.contact_sensors, self.integrator)
 
     @property
+    @serialized
     def bouncing(self) -> bool:
         """Whether contacts may bounce: then coordinates move along another velocity than the next one."""
         return self.shards[0].step.bouncing
+
+    def alike(self, num_worlds: int, **changes: Any) -> Self:
+        """Worlds of their own that step as these do.
+
+        Args:
+            num_worlds: how many.
+            changes: arguments of the constructor that differ; among them those parameters that are given per world, if
+                there are to be more or fewer worlds.
+        """
+        same: dict[str, Any] = {
+            "model": self.model, "dt": self.dt, "device": self.device, "contact": self.contact, "threads": self.threads,
+            "contact_sensors": self.contact_sensors, "integrator": self.integrator,
+        }  # fmt: skip
+        if "parameters" not in changes:
+            same["parameters"] = self.parameter_values()
+        return type(self)(num_worlds=num_worlds, **{**same, **changes})
 
     @abstractmethod
     def state(self, q: ArrayLike, qd: ArrayLike | None = None, act: ArrayLike | None = None) -> State:
@@ -236,6 +246,7 @@ class Worlds(ABC):
     # ---- reports -----------------------------------------------------------------------------------------------
 
     @property
+    @serialized
     def residual(self) -> np.ndarray:
         """How far from its solution a step of the last rollout has stayed at most [num_worlds], m/s or rad/s.
 
@@ -245,6 +256,7 @@ class Worlds(ABC):
         return np.concatenate([shard.step.largest_residual.numpy() for shard in self.shards])
 
     @property
+    @serialized
     def sweeps(self) -> np.ndarray:
         """Sweeps that the last step took [num_worlds]; fewer than the option says where ``tolerance`` ended them.
 
@@ -253,6 +265,7 @@ class Worlds(ABC):
         return np.concatenate([shard.step.sweep_count.numpy() for shard in self.shards])
 
     @property
+    @serialized
     def adjoint_residual(self) -> np.ndarray:
         """What the linear solves of the adjoint have left over the last backward pass [num_worlds].
 
@@ -263,6 +276,7 @@ class Worlds(ABC):
         return np.concatenate([shard.step.adjoint_residual.numpy() for shard in self.shards])
 
     @property
+    @serialized
     def contact_overflow(self) -> np.ndarray:
         """Contacts that found no room, summed over the steps of the last rollout [num_worlds]; see max_contacts."""
         return np.concatenate([shard.step.total_overflow.numpy() for shard in self.shards])
@@ -287,6 +301,7 @@ class Worlds(ABC):
         counts = {name: int(count.numpy()[0]) for name, count in self._device_values.outside.items()}
         return {name: count for name, count in counts.items() if count}
 
+    @serialized
     def last_bad_steps(self) -> np.ndarray:
         """After a way back, each world's last step whose gradient isn't finite, -1 for none [num_worlds]."""
         return np.concatenate([shard.step.last_bad_step.numpy() for shard in self.shards])
@@ -400,7 +415,7 @@ class Worlds(ABC):
         layout = constraint_layout(self.model, values)
         law = None
         if self.contact.law == "mujoco":
-            require_mujoco_law(self.model, layout)
+            require_mujoco_law(layout)
             law = MujocoLaw(self.model, collision)
         if self.integrator in ("implicit", "implicitfast"):
             require_explicit_tendons(self.model, values, self.integrator)
@@ -427,8 +442,10 @@ class Worlds(ABC):
         if not self._per_world(name):
             present = np.repeat(present[None], self.num_worlds, axis=0)
         try:
-            chosen = np.arange(self.num_worlds)[np.asarray(worlds)]
+            chosen = np.arange(self.num_worlds)[np.asarray(worlds) if np.size(worlds) else []]
             present[chosen] = value
+            if value.ndim and value.shape not in (present.shape[1:], (len(chosen), *present.shape[1:])):
+                raise ValueError("numbers that NumPy would repeat over the links, joints or axes")
         except (IndexError, ValueError):
             raise ModelError(
                 f"parameter '{name}': worlds of shape {np.shape(worlds)} and a value of shape {value.shape} don't fit "
@@ -445,24 +462,7 @@ class Worlds(ABC):
         check_parameter(name, value, self.model.counts, self.num_worlds)
         if value.ndim == 0:
             value = np.full(self._shared_shapes[name], float(value))
-        if name == "regularisation":
-            require_regular(value, self.model.scalar)
-        if name in ("solref", "solimp"):
-            require_impedance("Simulator", **{name: value})
-        unused = unused_entries(name, self.model)
-        if name == "stiffness" and (value[..., unused] != 0.0).any():
-            raise ModelError(
-                "parameter 'stiffness' is not zero on a spherical or free joint; springs act on revolute and prismatic "
-                "joints"
-            )
-        if name.startswith("actuator_"):
-            _require_of_actuators(self.model, name, value, unused)
-        if name in CONE_LIMITS:
-            others = np.isfinite(value[..., self.model.joint_type != SPHERICAL])
-            if others.any():
-                raise ModelError(
-                    f"parameter '{name}' is finite on a joint that is not spherical; leave it infinite there"
-                )
+        require_useful(self.model, self.contact.law, name, value)
         return value
 
     def _layout(self) -> tuple:
@@ -484,14 +484,3 @@ def require_integrator(integrator: str, by_mujoco: bool) -> None:
             f"Simulator: integrator='{integrator}' is for MuJoCo's law of contact: choose "
             "ContactOptions(law='mujoco'), or integrator='euler', which has springs, dampers and actuators implicit"
         )
-
-
-def _require_of_actuators(model: Model, name: str, value: np.ndarray, unused: np.ndarray) -> None:
-    """Refuse a parameter that isn't zero for actuators that have no use for it; raises ModelError."""
-    given = (value != 0.0).reshape(-1, model.nu, *PARAMETERS[name].shape)
-    if not given[:, unused].any():
-        return
-    index = int(np.flatnonzero(unused & given.any(axis=(0, *range(2, given.ndim))))[0])
-    kind = ACTUATOR_KIND_NAMES[int(model.actuator_kind[index])]
-    reason = UNUSED_BECAUSE.get(name, f"; a {kind} actuator doesn't have this gain")
-    raise ModelError(f"parameter '{name}' is not zero for actuator '{model.actuator_names[index]}'{reason}")

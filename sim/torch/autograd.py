@@ -151,8 +151,7 @@ def rollout_with_sensors(
     """As :func:`rollout`, with what sensors read in each step, differentiable too.
 
     Under MuJoCo's law they go by the accelerations and forces that it finds at the state before the step, whatever the
-    integrator makes of them, as MuJoCo's do. Masses are those of the model, other parameters those that the simulator
-    has.
+    integrator makes of them, as MuJoCo's do. Parameters are those that the simulator has.
 
     Args:
         sensors: with their simulator; those of forces are among its ``contact_sensors``.

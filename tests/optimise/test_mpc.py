@@ -57,6 +57,19 @@ def test_swings_a_heavier_pendulum_up_and_holds_it():
     assert upright[-1] < 0.01
 
 
+def test_gains_are_those_of_the_last_iteration():
+    """For another state than was expected: not those that were prepared for that one."""
+    costs = [so.Posture([np.pi], 1.0), so.Velocity(weight=0.05), so.Effort(1e-2)]
+    problem = so.Problem(swing(limit=3.0).simulator, 30, costs, hold=2)
+    mpc = so.MPC(problem, np.full((30, 1), 0.5), iterations=5)
+    mpc([0.0], [0.0])
+    mpc.prepare()
+    prepared = mpc.gains
+    mpc([1.2], [-2.0])
+    assert np.abs(mpc.gains - prepared).max() > 0.1
+    np.testing.assert_array_equal(mpc.gains, mpc._search.law.gains[:, 0])
+
+
 def test_quadruped_follows_a_height():
     """Four feet on the ground, servos; the plant has a step of a quarter. The trunk is to move down and up."""
     scene = quadruped.build("float32", servo=True)

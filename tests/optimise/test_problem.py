@@ -144,6 +144,30 @@ def test_parameters_set_later_count():
     np.testing.assert_array_equal(problem.costs_of(np.ones((1, 50))), before)
 
 
+def test_costs_and_limits_see_the_parameters_of_the_simulator():
+    """An arm that stands a metre higher, with other limits, before and after the problem was made."""
+    model = sim.load("scenes/robots/manipulator.urdf", self_collision=False, dtype="float64")
+    raised = model.parameters["joint_placement"].copy()
+    raised[0, 2] += 1.0
+    simulator = sim.Simulator(model, 1.0 / 240.0, device="cpu", parameters={"joint_placement": raised})
+    limits = so.JointRange()
+    problem = so.Problem(simulator, 2, [so.Position("link7", (0.0, 0.0, 0.0), at=-1)], constraints=[limits])
+    motion = problem.motion(torch.zeros(1, problem.size, dtype=torch.float64))
+
+    def height() -> float:
+        motion = problem.motion(torch.zeros(1, problem.size, dtype=torch.float64))
+        position, _ = motion.robot.forward_kinematics(motion.q, "link7")
+        return float(position[0, 0, 2])
+
+    expected, _ = sim.torch.Robot(model).forward_kinematics(motion.q, "link7")
+    assert height() == pytest.approx(float(expected[0, 0, 2]) + 1.0, abs=1e-12)
+    simulator.set_parameter("joint_placement", model.parameters["joint_placement"])
+    assert height() == pytest.approx(float(expected[0, 0, 2]), abs=1e-12)
+    simulator.set_parameter("upper_limit", np.full(model.nv, -0.25))
+    motion = problem.motion(torch.zeros(1, problem.size, dtype=torch.float64))
+    np.testing.assert_allclose(limits.value(motion)[..., model.nv :], motion.q + 0.25)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -1,5 +1,6 @@
 """Sensors of a model beside MuJoCo's ``sensordata``, and their gradients."""
 
+import dataclasses
 import warnings
 
 import mujoco
@@ -155,6 +156,40 @@ def test_gradients_of_readings(robot):
         ahead, behind = (float(loss(*arguments(tensor.detach() + s * h * way))) for s in (1, -1))
         expected = (ahead - behind) / (2 * h)
         assert abs(float((tensor.grad * way).sum()) - expected) < 1e-6 * max(1.0, abs(expected))
+
+
+def test_parameters_are_those_that_the_simulator_has(robot):
+    """Two worlds with masses, placements and gravity of their own read as models that are made with them."""
+    model = robot[1]
+    rng = np.random.default_rng(5)
+    own = []
+    for _ in range(2):
+        scale = rng.uniform(0.5, 2.0, model.num_links)
+        placement = model.parameters["joint_placement"].copy()
+        placement[:, :3] += 0.1 * rng.normal(size=(model.num_links, 3))
+        own.append(
+            {
+                "mass": scale * model.parameters["mass"],
+                "inertia": scale[:, None, None] * model.parameters["inertia"],
+                "com": model.parameters["com"] + 0.02 * rng.normal(size=(model.num_links, 3)),
+                "joint_placement": placement,
+                "gravity": rng.normal(size=3),
+            }
+        )
+    q = np.tile(model.q0, (4, 2, 1)) + 0.1 * rng.normal(size=(4, 2, model.nq))
+    qd, control = rng.normal(size=(4, 2, model.nv)), rng.uniform(-1.0, 1.0, (3, 2, model.nu))
+
+    def read(simulator, worlds):
+        given = (torch.as_tensor(each[:, worlds]) for each in (q, qd, control))
+        return sim.torch.Sensors(simulator)(*given).detach().numpy()
+
+    parameters = {name: np.stack([each[name] for each in own]) for name in own[0]}
+    found = read(sim.Simulator(model, 0.002, 2, "cpu", parameters=parameters), [0, 1])
+    for world, values in enumerate(own):
+        made = dataclasses.replace(model, parameters={**model.parameters, **values})
+        expected = read(sim.Simulator(made, 0.002, 1, "cpu"), [world])
+        np.testing.assert_allclose(found[:, [world]], expected, rtol=1e-11, atol=1e-11)
+    assert np.abs(found[:, 0] - read(sim.Simulator(model, 0.002, 1, "cpu"), [0])[:, 0]).max() > 0.1
 
 
 def test_some_sensors_in_an_order(robot):

@@ -154,7 +154,7 @@ class Dynamics:
             torch.as_tensor(np.ascontiguousarray(x), dtype=problem.dtype, device=problem.device)
             for x in (*(x[:: problem.hold] for x in states.arrays[:3]), states.controls)
         )
-        return Motion(q, qd, act, controls, None, problem.robot, problem.tangent)
+        return problem.seen(q, qd, act, controls)
 
     def costs(self, states: States) -> np.ndarray:
         """Costs [worlds]; infinite where a motion diverges."""

@@ -124,7 +124,7 @@ class MPC:
             search.iterate(start, REALTIME_STEPS)
             if search.done(0.0).all():
                 break
-        if self._law is None:
+        if more:
             self._law = search.law
         return search.states.controls[0, 0].copy()
 

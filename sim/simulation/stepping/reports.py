@@ -26,7 +26,7 @@ class LateReport:
         self._bad_state, self._overflow = (
             wp.empty(num_worlds, dtype=wp.int32, device="cpu", pinned=True) for _ in range(2)
         )
-        self._arrived = wp.Event(device)
+        self._device, self._arrived = device, wp.Event(device)
         self._steps: int | None = None
 
     def send(self, bad_state: wp.array, overflow: wp.array, steps: int) -> None:
@@ -34,7 +34,7 @@ class LateReport:
         if self._steps is None:
             wp.copy(self._bad_state, bad_state)
             wp.copy(self._overflow, overflow)
-            wp.record_event(self._arrived)
+            self._device.stream.record_event(self._arrived)
             self._steps = steps
 
     def arrived(self) -> Problems:

@@ -12,7 +12,7 @@ from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints, require_joints_and_tendons
-from sim.torch.present_robot import present_parameter
+from sim.torch.present_robot import present_parameter, present_robot
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
 from sim.torch.sensors.contacts import contact_readings
@@ -37,7 +37,7 @@ class Sensors(torch.nn.Module):
     acceleration of a frame's origin less gravity, the one along the frame's axes and the other along the world's.
 
     Args:
-        simulator: that makes the rollouts; masses are those of its model.
+        simulator: that makes the rollouts; its parameters are those that it has when a reading is taken.
         names: the sensors to read, in this order; None for all but those of contacts and forces that the simulator
             doesn't measure.
 
@@ -123,7 +123,7 @@ class Sensors(torch.nn.Module):
                 f"Sensors: q has {len(q)} states and qd {len(qd)}; they take the same number, at least two"
             )
         given = (q, qd, control, contact_force, acceleration, act)
-        motion = _Motion(self.simulator, self._robot.to(q.device), self._sensors, *given)
+        motion = _Motion(self.simulator, present_robot(self.simulator, self._robot, q), self._sensors, *given)
         readings = [motion.read(sensor).clamp(sensor.lower, sensor.upper) for sensor in self._sensors]
         return torch.cat(readings, dim=-1) if readings else q.new_zeros(len(q) - 1, q.shape[1], 0)
 
@@ -230,10 +230,10 @@ class _Motion:
         acceleration = self._once("link accelerations", make)[:, :, links]
         spin, gain = velocity[..., :3], acceleration[..., :3]
         turning = torch.linalg.cross(gain, arm) + torch.linalg.cross(spin, torch.linalg.cross(spin, arm))
-        force = mass * (acceleration[..., 3:] + turning - self.robot.gravity)
+        force = mass * (acceleration[..., 3:] + turning - self._gravity()[..., None, :])
         if sensor.kind == "force":
             return force.sum(dim=-2)
-        inertia = rotation @ self.robot.inertia[links] @ rotation.mT
+        inertia = self._inertia(links, rotation)
         momentum, rate = ((inertia @ x[..., None])[..., 0] for x in (spin, gain))
         lever = place - self._origin(sensor.target)[:, :, None]
         return (rate + torch.linalg.cross(spin, momentum) + torch.linalg.cross(lever, force)).sum(dim=-2)
@@ -381,7 +381,10 @@ class _Motion:
 
     def _felt(self, frame: str) -> torch.Tensor:
         """The acceleration of a frame's origin less gravity, along the world's axes."""
-        return self._acceleration(frame)[..., 3:] - self.robot.gravity
+        return self._acceleration(frame)[..., 3:] - self._gravity()
+
+    def _gravity(self) -> torch.Tensor:
+        return present_parameter(self.simulator, "gravity", self.q)
 
     def _origin(self, frame: str) -> torch.Tensor:
         return self.q.new_zeros(*self.q.shape[:2], 3) if frame == WORLD else self._pose(frame)[..., :3, 3]
@@ -434,20 +437,24 @@ class _Motion:
         poses = self._once("links", lambda: self.robot.forward_kinematics_matrix(self.q))[:, :, links]
         velocity = self._once("link velocities", lambda: self.robot.frame_velocity(self.q, self.qd))[:, :, links]
         rotation = poses[..., :3, :3]
-        arm = (rotation @ self.robot.com[links, :, None])[..., 0]
-        return self.robot.mass[links, None], arm, poses[..., :3, 3] + arm, rotation, velocity
+        mass, com = (present_parameter(self.simulator, name, self.q) for name in ("mass", "com"))
+        arm = (rotation @ com[..., links, :, None])[..., 0]
+        return mass[..., links, None], arm, poses[..., :3, 3] + arm, rotation, velocity
+
+    def _inertia(self, links: list[int], rotation: torch.Tensor) -> torch.Tensor:
+        """About the centres of mass, along the world's axes."""
+        return rotation @ present_parameter(self.simulator, "inertia", self.q)[..., links, :, :] @ rotation.mT
 
     def _subtree(self, sensor: Sensor) -> torch.Tensor:
         """Centre of mass, its velocity, or the angular momentum about it."""
         links = links_carried(self.model, self.model.link_names.index(sensor.target))
         mass, arm, place, rotation, velocity = self._carried(links)
         moving = velocity[..., 3:] + torch.linalg.cross(velocity[..., :3], arm)
-        centre, mean = ((mass * x).sum(dim=-2) / mass.sum() for x in (place, moving))
+        centre, mean = ((mass * x).sum(dim=-2) / mass.sum(dim=-2) for x in (place, moving))
         if sensor.kind == "subtree_com":
             return centre
         if sensor.kind == "subtree_linear_velocity":
             return mean
-        inertia = rotation @ self.robot.inertia[links] @ rotation.mT
-        spin = (inertia @ velocity[..., :3, None])[..., 0]
+        spin = (self._inertia(links, rotation) @ velocity[..., :3, None])[..., 0]
         orbit = mass * torch.linalg.cross(place - centre[:, :, None], moving - mean[:, :, None])
         return (spin + orbit).sum(dim=-2)

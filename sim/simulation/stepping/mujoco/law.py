@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 from sim.dynamics.kinematics import forward_kinematics, jacobian
 from sim.dynamics.mass_matrix import mass_matrix
 from sim.errors import ModelError
+from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Geometry, Model
 from sim.model.softness import Softness
 from sim.model.tendons.course import tendon_places
@@ -119,12 +120,11 @@ def pair_softness(a: Geometry, b: Geometry) -> Softness:
     return Softness(solref, mixed(a.softness.solimp, b.softness.solimp))
 
 
-def require_mujoco_law(model: Model, layout: ConstraintLayout) -> None:
+def require_mujoco_law(layout: ConstraintLayout) -> None:
     """Refuse what the law "mujoco" doesn't have; raises ModelError naming it."""
     left = {
         "restitution of geometries": layout.bouncing,
         "contact_stiffness of geometries": layout.compliant,
-        "limit_stiffness of joints": np.isfinite(np.atleast_2d(model.parameters["limit_stiffness"])).any(),
     }
     for what, present in left.items():
         if present:
@@ -140,11 +140,15 @@ class InverseWeights:
     Args:
         model: in float64.
 
+    Raises:
+        ModelError: where its mass matrix is singular.
+
     Attributes:
         inverse: the inverse of the mass matrix, armature of tendons included [nv, nv].
     """
 
     def __init__(self, model: Model):
+        check_mass_matrix(model, model.parameters, 0.0)
         q = model.q0[None].copy()
         q[0, model.dof_q[model.equalities.coupling_dof]] = model.equalities.coupling_q0
         self.model = model
