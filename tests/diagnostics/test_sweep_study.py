@@ -48,6 +48,19 @@ def test_figures_of_a_world():
         np.testing.assert_allclose(row.gradient, np.linalg.norm(gradient - right) / np.linalg.norm(right), rtol=1e-12)
 
 
+def test_begins_with_the_states_of_actuators():
+    builder = sim.ModelBuilder()
+    builder.add_link("cart", mass=1.0, inertia=np.eye(3))
+    builder.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+    builder.add_actuator("rail", "torque", dynamics="filter", time_constant=10.0)
+    simulator = sim.Simulator(builder.finalize("float64"), DT, contact=sim.ContactOptions(solver="pgs"), device="cpu")
+    state = simulator.state([0.0], [0.0], act=[50.0])
+    study = sim.study_sweeps(simulator, state, steps=2, sweeps=[1])
+    alone = simulator.rollout(state, steps=2).q.numpy()[:, 0, 0]
+    assert study.reference.drift == pytest.approx(alone[2] - alone[1], rel=1e-12)
+    assert study.reference.drift > 1e-3
+
+
 def test_more_sweeps_leave_less_and_a_warm_start_too():
     """A leg of servos comes to stand."""
     model = leg().finalize("float64")

@@ -201,6 +201,17 @@ def test_rows_shared_out_among_copies(restitution, monkeypatch):
     assert (several.bouncing, several._lineariser.copies) == (restitution > 0.0, 3)
 
 
+@pytest.mark.parametrize("integrator", ["implicit", "implicitfast"])
+def test_copies_step_by_the_same_integrator(integrator, monkeypatch):
+    model = tumbling_arm()
+    options = {"contact": sim.ContactOptions(law="mujoco"), "integrator": integrator}
+    one, several = (sim.Simulator(model, H, 1, "cpu", **options) for _ in range(2))
+    qd = np.linspace(-3.0, 4.0, model.nv)
+    expected = one.linearise(one.state(model.q0, qd))
+    monkeypatch.setattr(sim.simulation.linearisation, "copies_of_a_world", lambda *_: 3)
+    assert_same(several.linearise(several.state(model.q0, qd)), expected, 0)
+
+
 def test_beside_rollouts_and_sensors():
     """It leaves a simulator as it found it, and forces that are measured play no part in it."""
     scene = quadruped.build("float64", friction=0.4, height=0.001)

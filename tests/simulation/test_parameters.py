@@ -61,6 +61,11 @@ def test_some_worlds_alone(simulator, worlds):
             simulator.set_parameter("mass", np.stack([mass, mass]), worlds=wrong)
     with pytest.raises(sim.ModelError, match="unknown parameter 'weight'"):
         simulator.set_parameter("weight", mass, worlds=worlds)
+    for short in ([2.0], np.ones((2, 1))):
+        with pytest.raises(sim.ModelError, match="parameter 'mass': worlds of shape"):
+            simulator.set_parameter("mass", short, worlds=worlds)
+    simulator.set_parameter("mass", 5.0, worlds=[])
+    np.testing.assert_array_equal(simulator.parameter("mass"), np.stack([3.0 * mass, mass, 4.0 * mass]))
 
 
 @pytest.mark.parametrize("name", ["lower_limit", "upper_limit", "stiffness"])

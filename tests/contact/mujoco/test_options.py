@@ -56,6 +56,8 @@ def test_refused_parameters():
     simulator = sim.Simulator(model(), 0.004, contact=sim.ContactOptions(law="mujoco"))
     with pytest.raises(sim.ModelError, match="solref"):
         simulator.set_parameter("solref", [0.02, -1.0])
+    with pytest.raises(sim.ModelError, match="'limit_stiffness' is finite, which .*law='mujoco'.* doesn't have"):
+        simulator.set_parameter("limit_stiffness", 100.0)
     with pytest.raises(sim.ModelError, match="unknown parameter 'regularisation'"):
         simulator.set_parameter("regularisation", 0.01)
     with pytest.raises(sim.ModelError, match="unknown parameter 'solref'"):
@@ -81,3 +83,15 @@ def test_a_body_that_turns_about_its_centre_of_mass(tmp_path, dtype):
     end = simulator.step(simulator.state(model.q0, [0.4]))
     # What rounding leaves of rows that are so much stiffer than the body.
     np.testing.assert_allclose(end.qd.numpy()[0], data.qvel, atol=1e-7 if dtype == "float64" else 5e-3)
+
+
+def test_a_singular_mass_matrix_is_named():
+    """Two hinges of one axis at one place: neither knows its share of a rotation."""
+    builder = sim.ModelBuilder()
+    for number in range(2):
+        name = builder.add_link(f"link{number}", mass=float(number), inertia=number * np.eye(3))
+        parent = "link0" if number else "world"
+        builder.add_joint(f"hinge{number}", "revolute", parent=parent, child=name, axis=(0, 0, 1))
+    for law in ("hard", "mujoco"):
+        with pytest.raises(sim.ModelError, match="joint 'hinge0' has a direction without inertia"):
+            sim.Simulator(builder.finalize(), 0.004, device="cpu", contact=sim.ContactOptions(law=law))
