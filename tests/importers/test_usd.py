@@ -124,6 +124,22 @@ def test_groups_and_filtered_pairs(tmp_path):
     assert touching_pairs(read(stage)) == every - {("a", "b"), ("b", "d"), ("c", "d"), ("a", "d"), ("c", "e")}
 
 
+def test_an_inverted_group_collides_only_with_the_groups_that_it_names(tmp_path):
+    stage = stage_of(tmp_path)
+    for name in "abcd":
+        add_body(stage, name)
+    for name, members in (("red", "a"), ("blue", "b"), ("green", "c")):
+        group = UsdPhysics.CollisionGroup.Define(stage, f"/{name}")
+        group.GetCollidersCollectionAPI().CreateIncludesRel().SetTargets([f"/{member}" for member in members])
+    red = UsdPhysics.CollisionGroup(stage.GetPrimAtPath("/red"))
+    red.CreateInvertFilteredGroupsAttr(True)
+    red.CreateFilteredGroupsRel().SetTargets(["/blue"])
+    assert touching_pairs(read(stage)) == {("a", "b"), ("b", "c"), ("b", "d"), ("c", "d")}
+    for name in ("red", "green"):
+        UsdPhysics.CollisionGroup(stage.GetPrimAtPath(f"/{name}")).CreateMergeGroupNameAttr("one")
+    assert touching_pairs(read(stage)) == {("a", "b"), ("b", "c"), ("b", "d")}
+
+
 def test_meshes_and_materials(tmp_path):
     stage = stage_of(tmp_path)
     add_body(stage, "a")

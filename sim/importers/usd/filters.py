@@ -40,8 +40,11 @@ def read_filters(scene: Scene, colliders: list[UsdPhysics.ShapeDesc]) -> Filters
         )
     masks = dict.fromkeys(kinds, -1)
     table = UsdPhysics.CollisionGroup.ComputeCollisionGroupTable(scene.stage)
+    inverted = _inverted_groups(scene)
     for a, b in ((a, b) for a in kinds for b in kinds):
-        if any(not table.IsCollisionEnabled(i, j) for i in a for j in b):
+        apart = any(not table.IsCollisionEnabled(i, j) for i in a for j in b)
+        # An inverted group collides only with the groups that it names, so not with what is in no group.
+        if apart or (not b and a & inverted) or (not a and b & inverted):
             masks[a] &= ~(1 << kinds[b])
     bits: dict[Sdf.Path, tuple[int, int]] = {}
     if any(mask != -1 for mask in masks.values()):
@@ -49,6 +52,16 @@ def read_filters(scene: Scene, colliders: list[UsdPhysics.ShapeDesc]) -> Filters
             kind = frozenset(found.collisionGroups)
             bits[found.primPath] = (1 << kinds[kind], masks[kind])
     return Filters(*_filtered_pairs(scene, colliders), bits)
+
+
+def _inverted_groups(scene: Scene) -> set[Sdf.Path]:
+    """Groups that collide only with those that they name, and those merged with such a group."""
+    groups = {
+        group.primPath: UsdPhysics.CollisionGroup(scene.prim(group.primPath)) for group in scene.of(Kind.CollisionGroup)
+    }
+    inverted = {path for path, group in groups.items() if group.GetInvertFilteredGroupsAttr().Get()}
+    merged = {groups[path].GetMergeGroupNameAttr().Get() for path in inverted} - {None, ""}
+    return inverted | {path for path, group in groups.items() if group.GetMergeGroupNameAttr().Get() in merged}
 
 
 def _filtered_pairs(

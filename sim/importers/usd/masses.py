@@ -14,6 +14,10 @@ from sim.model.mass_properties import mesh_mass_properties, solid_mass_propertie
 from sim.usd.annotations import agreed, kept
 from warp_kernels import types as codes
 
+# UsdPhysics expresses a reflection as one along all axes, and a body's pose here as one along the first: the frames of
+# a mirrored body differ by half a turn.
+MIRRORED = np.diag([1.0, -1.0, -1.0])
+
 
 def mass_properties(
     scene: Scene, body: Sdf.Path, shapes: Mapping[Sdf.Path, list[Shape]]
@@ -44,8 +48,10 @@ def mass_properties(
     if authored <= 0.0 and not shapes:
         return None
 
+    turn = MIRRORED if np.linalg.det(scene.placed(prim)[1]) < 0.0 else np.eye(3)
+
     def information(collider: Usd.Prim) -> UsdPhysics.RigidBodyAPI.MassInformation:
-        return _information(shapes.get(collider.GetPath(), []), scene.length)
+        return _information(shapes.get(collider.GetPath(), []), scene.length, turn)
 
     mass, moments, com, axes = UsdPhysics.RigidBodyAPI(prim).ComputeMassProperties(information)
     api = UsdPhysics.MassAPI(prim) if prim.HasAPI(UsdPhysics.MassAPI) else None
@@ -68,8 +74,8 @@ def mass_properties(
         inertia = exact.reshape(3, 3)
     return (
         float(agreed(prim, "mass", mass * scene.mass)),
-        agreed(prim, "com", np.array(com, dtype=np.float64) * scene.length),
-        agreed(prim, "inertia", inertia),
+        agreed(prim, "com", turn @ np.array(com, dtype=np.float64) * scene.length),
+        agreed(prim, "inertia", turn @ inertia @ turn),
     )
 
 
@@ -102,13 +108,16 @@ def _symmetric(values: Sequence[float]) -> np.ndarray:
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
-def _information(shapes: list[Shape], length: float) -> UsdPhysics.RigidBodyAPI.MassInformation:
-    """Volume, centre and inertia at unit density of a collider, in the units of the stage and the frame of its body."""
+def _information(shapes: list[Shape], length: float, frame: np.ndarray) -> UsdPhysics.RigidBodyAPI.MassInformation:
+    """Volume, centre and inertia at unit density of a collider, in the units of the stage.
+
+    ``frame`` [3, 3] turns the frame of its body to that of UsdPhysics.
+    """
     volume, moment, second = 0.0, np.zeros(3), np.zeros((3, 3))
     for shape in shapes:
         part, centre, gyration = _solid(shape)
-        turn = Rotation.from_quat(shape.pose[3:]).as_matrix()
-        place = shape.pose[:3] + turn @ centre
+        turn = frame @ Rotation.from_quat(shape.pose[3:]).as_matrix()
+        place = frame @ shape.pose[:3] + turn @ centre
         volume += part
         moment += part * place
         second += part * (turn @ gyration @ turn.T + _about_origin(place))
