@@ -191,3 +191,33 @@ def test_what_has_no_tendons_says_so(tmp_path):
         write_urdf(tmp_path / "scene.urdf", model)
     with pytest.raises(sim.ModelError, match="implicitfast' has no damping of tendons, which tendon 'sum' has"):
         sim.Simulator(model, DT, integrator="implicitfast", contact=CONTACT)
+
+
+@pytest.mark.parametrize("kind", ['range="0 0.2"', 'frictionloss="3"'], ids=["limit", "dry friction"])
+@pytest.mark.parametrize(
+    ("path", "theirs_moves"),
+    [('<site site="a"/><site site="b"/>', True), ('<site site="a"/><site site="c"/>', False)],
+    ids=["on a body", "on welded bodies"],
+)
+@pytest.mark.parametrize("law", ["mujoco", "hard"])
+def test_a_tendon_that_nothing_moves_does_nothing(tmp_path, law, path, theirs_moves, kind):
+    """Its slopes are zero, not rounding; in MuJoCo those of welded bodies are rounding, which throws them away."""
+    body = """<body pos="0 0 1" euler="10 20 30"><freejoint/><geom size=".05"/>
+      <site name="a" pos=".01 .02 .03"/><site name="b" pos=".6 .3 .2"/>
+      <body pos=".1 .2 .3" euler="3 5 6"><geom size=".03" mass=".1"/><site name="c" pos=".1 .1 .1"/></body></body>"""
+    text = f"<mujoco><worldbody>{body}</worldbody><tendon><spatial {kind}>{path}</spatial></tendon></mujoco>"
+    file = tmp_path / "tendon.xml"
+    file.write_text(text)
+    model = sim.load(file, dtype="float64")
+    peer = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(peer)
+    contact = sim.ContactOptions(law=law)
+    simulator = sim.Simulator(model, peer.opt.timestep, device="cpu", contact=contact)
+    trajectory = simulator.rollout(simulator.initial_state(), steps=20)
+    fall = -9.81 * 20 * peer.opt.timestep
+    np.testing.assert_allclose(trajectory.qd.numpy()[-1, 0], [0.0, 0.0, fall, 0.0, 0.0, 0.0], atol=1e-13)
+    for _ in range(20):
+        mujoco.mj_step(peer, data)
+    if theirs_moves:
+        q, qd = trajectory.final_state.numpy()
+        np.testing.assert_allclose(sim.to_mujoco(model, q[0], qd[0])[0], data.qpos, atol=1e-13)

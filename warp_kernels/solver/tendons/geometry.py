@@ -156,12 +156,18 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_slope: wp.array3d(dtype=scalar),
     ):
-        """Over (tendon, dof, world): how its segments change with each degree of freedom. Adds to what is there."""
+        """Over (tendon, dof, world): how its segments change with each degree of freedom. Adds to what is there.
+
+        What moves both ends of a segment leaves its length as it is: the slope is zero then, without rounding.
+        """
         tendon, dof, world = wp.tid()
         for segment in range(segment_start[tendon], segment_start[tendon + 1]):
-            rate = point_rate(segment_ends[2 * segment + 1], dof, world, point_moves, point_place, subspace)
-            rate -= point_rate(segment_ends[2 * segment], dof, world, point_moves, point_place, subspace)
-            tendon_slope[tendon, dof, world] += wp.dot(segment_pull[segment, world], rate)
+            first = segment_ends[2 * segment]
+            last = segment_ends[2 * segment + 1]
+            if point_moves[first, dof] != point_moves[last, dof]:
+                rate = point_rate(last, dof, world, point_moves, point_place, subspace)
+                rate -= point_rate(first, dof, world, point_moves, point_place, subspace)
+                tendon_slope[tendon, dof, world] += wp.dot(segment_pull[segment, world], rate)
 
     return SimpleNamespace(
         module=module,

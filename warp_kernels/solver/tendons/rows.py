@@ -104,9 +104,15 @@ def tendon_row_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_active: wp.array2d(dtype=int),
     ):
-        """Over (constraint, world): 1 where it acts, as a limit where that may be reached within the step."""
+        """Over (constraint, world): 1 where it acts, as a limit where that may be reached within the step.
+
+        What no joint moves doesn't, as in MuJoCo.
+        """
         i, world = wp.tid()
-        active = int(1)
+        active = int(0)
+        for k in range(qd.shape[1]):
+            if tendon_row[i, k, world] != scalar(0.0):
+                active = 1
         if tendon_rows.kind[i] <= UPPER:
             reach = scalar(0.0)
             if options.limit_margin >= scalar(0.0):
