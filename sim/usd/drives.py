@@ -49,16 +49,17 @@ class Actuator:
 
 @dataclass(frozen=True)
 class Drive:
-    """Force stiffness (target - q) - damping qd, at most max_force; in SI units and rad."""
+    """Force stiffness (target - q) + damping (velocity - qd), at most max_force; in SI units and rad."""
 
     stiffness: float
     damping: float
     target: float
     max_force: float
+    velocity: float = 0.0
 
     def agrees(self, other: "Drive") -> bool:
         """Whether both are the same to single precision."""
-        mine, theirs = (np.array([d.stiffness, d.damping, d.target, d.max_force]) for d in (self, other))
+        mine, theirs = (np.array([d.stiffness, d.damping, d.target, d.max_force, d.velocity]) for d in (self, other))
         finite = np.isfinite(mine)
         same = np.isclose(mine[finite], theirs[finite], rtol=1e-5, atol=1e-9).all()
         return bool((finite == np.isfinite(theirs)).all() and same)

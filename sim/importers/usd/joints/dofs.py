@@ -12,7 +12,7 @@ from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.joints import joint_properties
 from sim.importers.usd.stage import Scene
 from sim.usd.annotations import UNLIMITED, agreed, kept, kept_softness
-from sim.usd.drives import Actuator, kept_actuators, stated_drive
+from sim.usd.drives import Actuator, Drive, kept_actuators, stated_drive
 from warp_kernels import types as codes
 
 SCALAR = ("revolute", "prismatic")
@@ -78,8 +78,13 @@ def _drive_as_spring(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, 
     if reader.drives == "springs":
         if np.isfinite(drive.max_force):
             reader.scene.notes.append(f"prim '{joint.path}': the spring that replaces its drive has no force limit")
+        if drive.velocity and drive.damping:
+            reader.scene.notes.append(
+                f"prim '{joint.path}': the damper that replaces its drive has no target velocity; "
+                "read it with drives='actuators'"
+            )
         return {"damping": drive.damping, "stiffness": drive.stiffness, "rest_position": drive.target}
-    return {"damping": drive.damping} if not drive.stiffness and np.isinf(drive.max_force) else {}
+    return {} if _is_servo(drive) else {"damping": drive.damping}
 
 
 def actuators(reader: Reader, prim: Usd.Prim, joint: Joint) -> list[Actuator]:
@@ -90,12 +95,31 @@ def actuators(reader: Reader, prim: Usd.Prim, joint: Joint) -> list[Actuator]:
     if _annotated_springs(prim, joint) is not None:
         return own
     motors = [actuator for actuator in own if actuator.kind == codes.TORQUE]
-    if drive is None or reader.drives == "springs" or not (drive.stiffness or np.isfinite(drive.max_force)):
+    if drive is None or reader.drives == "springs" or not _is_servo(drive):
         return motors
     kind = codes.POSITION if drive.stiffness else codes.VELOCITY
     if kind == codes.VELOCITY and not drive.damping:
         return motors
+    _note_target(reader, joint, drive)
     return [*motors, Actuator(joint.name, kind, 1.0, drive.stiffness, drive.damping, drive.max_force)]
+
+
+def _note_target(reader: Reader, joint: Joint, drive: Drive) -> None:
+    """Note what a servo aims at in the file, which is an input of the model."""
+    target = drive.target if drive.stiffness else drive.velocity
+    if target:
+        unit = "rad" if joint.type == "revolute" else "m"
+        rate = "" if drive.stiffness else "/s"
+        own = f", its degree of freedom {joint.freedom}" if joint.freedom else ""
+        reader.scene.notes.append(
+            f"prim '{joint.path}'{own}: its drive aims at {target:.9g} {unit}{rate}; give that as control, since "
+            "without control it aims at zero"
+        )
+
+
+def _is_servo(drive: Drive) -> bool:
+    """Whether a drive is more than a damper of its joint."""
+    return bool(drive.stiffness or drive.velocity or np.isfinite(drive.max_force))
 
 
 def _annotated_springs(prim: Usd.Prim, joint: Joint) -> dict[str, float] | None:

@@ -165,9 +165,11 @@ def _drive(scene: Scene, joint: Joint, drive: Any, unit: float) -> Drive | None:
             f"prim '{joint.path}': acceleration drives are not supported; the joint is left without a drive"
         )
         return None
-    if drive.targetVelocity and drive.damping:
-        scene.notes.append(f"prim '{joint.path}': the target velocity of its drive is ignored; give it as control")
     # A force of kg m/s^2, or a moment of kg m^2/s^2.
     force = scene.mass * scene.length * (scene.length if joint.type == "revolute" else 1.0)
     limit = float(drive.forceLimit) * force if drive.forceLimit < 3e38 else np.inf
-    return Drive(drive.stiffness * force / unit, drive.damping * force / unit, drive.targetPosition * unit, limit)
+    target, velocity = drive.targetPosition * unit, drive.targetVelocity * unit
+    if drive.stiffness:
+        # A constant velocity of the damper moves the position at which spring and damper rest.
+        target, velocity = target + velocity * drive.damping / drive.stiffness, 0.0
+    return Drive(drive.stiffness * force / unit, drive.damping * force / unit, target, limit, velocity)
