@@ -19,8 +19,9 @@ from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.meshes import MeshLibrary
 from sim.importers.sdf.joints import JointFrame, joint_properties, tree_of
 from sim.importers.sdf.scopes import FlatModel, Library, flat_models, version_of
-from sim.importers.sdf.shapes import shapes
-from sim.importers.sdf.values import flag, number, pose, vector
+from sim.importers.sdf.shapes import ALL_BITS, bitmask, shapes
+from sim.importers.sdf.unread import count_unread
+from sim.importers.sdf.values import below, flag, named, number, pose, vector
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import ModelBuilder
@@ -32,15 +33,8 @@ from sim.model.spec_checks import pose as check_pose
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, Vector
 
 EARTH = (0.0, 0.0, -9.81)
-# What is read, or says nothing about bodies, by the element around it.
-READ = {
-    "model": {"link", "joint", "frame", "model", "include", "static", "pose", "self_collide"},
-    "link": {"inertial", "collision", "visual", "pose", "gravity"},
-    "joint": {"parent", "child", "axis", "pose", "mimic"},
-    "collision": {"geometry", "pose", "surface"},
-    "visual": {"geometry", "pose", "material"},
-    "world": {"model", "include", "gravity", "light", "scene", "gui", "frame"},
-}
+# That of a world which states none, by SDF's specification.
+WORLDS_GRAVITY = (0.0, 0.0, -9.8)
 
 
 def add_sdf(
@@ -71,6 +65,7 @@ def add_sdf(
     - A link without ``<inertial>`` has the mass of 1 kg and the inertia that SDF gives it.
     - Sliding friction is the first one of ``<ode>``; a pair uses the product, so that a ground of 1 leaves it as it is.
     - With ``static_meshes="triangles"`` meshes of static models that aren't convex collide as they are.
+    - Where a file states ``<collide_bitmask>``, group and mask of its geometries are that, else 65535, SDF's default.
     - Links of a model collide with each other only with ``<self_collide>``, and never where a joint joins them.
     - What isn't read (plugins, sensors, physics engines' settings ...) is listed in one warning.
 
@@ -96,24 +91,26 @@ def add_sdf(
         root = parse_xml(file)
         top = _top(root)
         library = Library(file.resolve().parent, package_dirs)
-        models = list(flat_models(top, version_of(root), library))
+        models = flat_models(top, version_of(root), library)
         if not models:
             raise ImportFileError(file, "contains no models; there is nothing to simulate")
         prefix = "" if name is None else f"{name}/"
         reader = _Reader(builder, base, friction, restitution, threshold, triangles, visual, collision, package_dirs)
+        collisions = [each for model in models for link in model.links.values() for each in link.all("collision")]
+        reader.filtered = any(bitmask(each) is not None for each in collisions)
         parts = [reader.add(model, prefix, several=len(models) > 1) for model in models]
         reader.warn(file, root)
     return parts
 
 
 def read_gravity(path: str | os.PathLike[str]) -> np.ndarray:
-    """Gravity of the world of an SDF file [m/s^2]; (0, 0, -9.81) where it states none.
+    """Gravity of an SDF file [m/s^2]: that of its world, (0, 0, -9.8) if it states none; (0, 0, -9.81) without a world.
 
     Raises:
         ImportFileError: if the file can't be read.
     """
     top = _top(parse_xml(Path(path)))
-    return vector(top, "gravity", EARTH) if top.tag == "world" else np.array(EARTH)
+    return vector(top, "gravity", WORLDS_GRAVITY) if top.tag == "world" else np.array(EARTH)
 
 
 def _top(root: Element) -> Element:
@@ -143,6 +140,7 @@ class _Reader:
     notes: list[str] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
     meshes: dict[Path, MeshLibrary] = field(default_factory=dict)
+    filtered: bool = False
 
     def add(self, model: FlatModel, prefix: str, several: bool) -> Part:
         """Add a model as a part."""
@@ -158,7 +156,10 @@ class _Reader:
         self._frames(model, own, names, frames)
         if not flag(model.element, "self_collide"):
             self.builder.exclude_group(list(names.values()))
-        self._count(model.element)
+        for element in model.elements:
+            count_unread(element, self.ignored)
+            if flag(element, "self_collide") != flag(model.element, "self_collide"):
+                self.notes.append(f"model '{named(element)}': whether it collides with itself is as for '{model.name}'")
         return self.builder.add_part(own.rstrip("/") or model.name, list(names.values()), joints)
 
     def _frame(self, model: FlatModel, link: str, joint: JointFrame | None) -> np.ndarray:
@@ -182,7 +183,7 @@ class _Reader:
         if not is_identity(local):
             self.builder.add_frame(f"{name}/origin", name, local[:3], local[3:])
         self._geometries(element, name, local, self.triangles and model.static)
-        self._count(element)
+        count_unread(element, self.ignored)
 
     def _geometries(self, element: Element, name: str, local: np.ndarray, triangles: bool) -> None:
         folder = element.path.resolve().parent
@@ -196,24 +197,30 @@ class _Reader:
                     own = label if len(found) == 1 else f"{label}/{number_}"
                     own = free_name(own, self.builder.geometries)
                     placed = compose(local, shape.pose)
-                    surface: dict[str, float] = {}
+                    surface: dict[str, float | int] = {}
                     if tag == "collision":
                         surface = {"friction": self._friction(item), "restitution": self.restitution}
+                        surface |= self._filter(item)
                     with item.located(f"geometry '{own}'"):
                         self.builder.add_geometry(
                             name, shape.type, name=own, size=shape.size, mesh=shape.mesh, rgba=shape.rgba,
                             position=placed[:3], orientation=placed[3:], collides=tag == "collision",
                             visible=tag == "visual" or not visuals, **surface,  # type: ignore[arg-type]
                         )  # fmt: skip
-                self._count(item)
+                count_unread(item, self.ignored)
 
     def _friction(self, collision: Element) -> float:
-        found: Element | None = collision
-        for tag in ("surface", "friction", "ode"):
-            found = None if found is None else found.optional(tag)
+        found = below(collision, "surface", "friction", "ode")
         if self.friction is not None or found is None:
             return 1.0 if self.friction is None else self.friction
         return number(found, "mu", 1.0)
+
+    def _filter(self, collision: Element) -> dict[str, int]:
+        """Group and mask of a collision, where the file states one for any."""
+        if not self.filtered:
+            return {}
+        bits = bitmask(collision)
+        return {"group": ALL_BITS, "mask": -1} if bits is None else {"group": bits, "mask": bits}
 
     def _joint(
         self,
@@ -237,7 +244,7 @@ class _Reader:
         above = IDENTITY if joint.parent == WORLD else frames[joint.parent]
         where = compose(inverse(above), frames[link])
         properties = joint_properties(model, joint, frames[link], self.base)
-        self._count(joint.element)
+        count_unread(joint.element, self.ignored)
         with joint.element.located(f"joint '{own}{joint.name}'"):
             return self.builder.add_joint(
                 own + joint.name, joint.type, parent=parent, child=names[link], position=where[:3],
@@ -262,7 +269,7 @@ class _Reader:
         for frame, placed in model.frames.items():
             if placed.element.tag != "frame":
                 continue
-            link = _carrier(model, frame)
+            link = model.link_of(frame)
             above = self.base if link is None else frames[link]
             local = compose(inverse(above), model.pose_of(frame, placed.element, self.base))
             if link is None:
@@ -270,41 +277,15 @@ class _Reader:
             with placed.element.located(f"frame '{own}{frame}'"):
                 self.builder.add_frame(own + frame, WORLD if link is None else names[link], local[:3], local[3:])
 
-    def _count(self, element: Element) -> None:
-        self.ignored.update(f"<{child.tag}>" for child in element.children if child.tag not in READ[element.tag])
-
     def warn(self, file: Path, root: Element) -> None:
         """Issue what was noted as one warning."""
         if (top := _top(root)).tag == "world":
-            self._count(top)
+            count_unread(top, self.ignored)
         if self.ignored:
             kinds = ", ".join(f"{tag} ({count})" for tag, count in sorted(self.ignored.items()))
             self.notes.append(f"ignored elements: {kinds}")
         if self.notes:
             warnings.warn(f"{file}: {'; '.join(self.notes)}", SDFWarning, stacklevel=4)
-
-
-def _carrier(model: FlatModel, frame: str) -> str | None:
-    """The link that a frame is attached to; None for the world of a static model."""
-    seen = set()
-    while frame in model.frames and frame not in seen:
-        seen.add(frame)
-        if frame in model.links:
-            return frame
-        element = model.frames[frame].element
-        if element.tag == "joint":
-            prefix = frame[: len(frame) - len(element.attributes["name"])]
-            frame = prefix + element.required("child").content
-        elif element.tag == "frame" and element.attributes.get("attached_to"):
-            frame = frame[: len(frame) - len(element.attributes["name"])] + element.attributes["attached_to"]
-        else:  # of a model: its first link, which SDF calls canonical
-            scope = frame.removesuffix("__model__") if frame.endswith("__model__") else ""
-            if element.tag == "frame":
-                scope = frame[: len(frame) - len(element.attributes["name"])]
-            elif element.tag in ("model", "include") and not frame.endswith("__model__"):
-                scope = f"{frame}::"
-            return next((link for link in model.links if link.startswith(scope)), None)
-    return None
 
 
 def _inertial(link: Element) -> tuple[float, np.ndarray, np.ndarray]:

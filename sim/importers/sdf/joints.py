@@ -64,16 +64,10 @@ def _end(model: FlatModel, element: Element, prefix: str, tag: str) -> str:
     name = element.required(tag).content
     if name == WORLD:
         return WORLD
-    seen: set[str] = set()
-    full = prefix + name
-    while full not in model.links and full in model.frames and full not in seen:
-        seen.add(full)
-        inside = model.frames[full].element
-        if inside.tag == "frame" and inside.attributes.get("attached_to"):
-            full = full[: len(full) - len(inside.attributes["name"])] + inside.attributes["attached_to"]
-    if full not in model.links:
+    link = model.link_of(prefix + name)
+    if link is None:
         raise element.error(f"its {tag} '{name}' is no link of model '{model.name}'")
-    return full
+    return link
 
 
 def joint_properties(model: FlatModel, joint: JointFrame, frame: np.ndarray, base: np.ndarray) -> dict[str, object]:

@@ -1,18 +1,19 @@
 """Models of an SDF file with what is nested in them or included, flat, and the poses of all their frames."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from sim.errors import ImportFileError
-from sim.importers.sdf.values import flag, named, pose, relative_to
+from sim.importers.sdf.values import TRUE, flag, named, pose, relative_to
 from sim.importers.xmltree import Element, parse_xml
-from sim.model.poses import compose
+from sim.model.poses import IDENTITY, compose, inverse
 
 ROOT = "__model__"
+MERGED = "_merged__{}__model__"
 WORLD_FRAME = "world"
 # Models within models, and files that include files.
 DEEPEST = 20
@@ -42,6 +43,8 @@ class FlatModel:
         links: by full name, as "nested::link".
         joints: by full name, with the prefix of the names that they use.
         frames: where all of them are, from the world.
+        attached: the frame that each joint, frame and model is fixed to, up to a link.
+        elements: the model and those nested in it.
     """
 
     element: Element
@@ -51,14 +54,39 @@ class FlatModel:
     links: dict[str, Element] = field(default_factory=dict)
     joints: dict[str, tuple[Element, str]] = field(default_factory=dict)
     frames: dict[str, Placed] = field(default_factory=dict)
+    attached: dict[str, str] = field(default_factory=dict)
+    elements: list[Element] = field(default_factory=list)
     _found: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def link_of(self, frame: str) -> str | None:
+        """The link that a frame is fixed to; None for the world, or where there is no such frame."""
+        seen: set[str] = set()
+        while frame not in self.links and frame not in seen:
+            seen.add(frame)
+            frame = self.attached.get(frame, WORLD_FRAME)
+        return frame if frame in self.links else None
+
+    def place_at(self, model: str, frame: str | None, prefix: str) -> None:
+        """Move a model, given by its frame, so that a frame in it is where the model was; None leaves it there.
+
+        ``prefix`` is that of the names inside the model.
+        """
+        if frame is None:
+            return
+        placed, inside, each, seen = self.frames[model], IDENTITY, prefix + frame, set[str]()
+        while each != model:
+            if each not in self.frames or each in seen:
+                raise placed.element.error(f"its placement_frame '{frame}' is no frame of it")
+            seen.add(each)
+            inside, each = compose(self.frames[each].pose, inside), self.frames[each].parent
+        self.frames[model] = Placed(placed.element, placed.parent, compose(placed.pose, inverse(inside)))
 
     def pose_of(self, frame: str, asker: Element, base: np.ndarray) -> np.ndarray:
         """The pose of a frame in the world [7]; ``base`` is that of the file's world."""
         path: list[str] = []
         while frame != WORLD_FRAME and frame not in self._found:
             if frame not in self.frames:
-                raise asker.error(f"there is no frame '{frame}' in model '{self.name}'")
+                raise asker.error(f"there is no frame '{frame}' in {self.element.tag} '{self.name}'")
             if frame in path:
                 raise self.frames[frame].element.error(f"the pose of '{frame}' depends on itself")
             path.append(frame)
@@ -128,40 +156,78 @@ def models_of(root: Element) -> list[Element]:
     return root.all("model")
 
 
-def flat_models(parent: Element, version: float, library: Library) -> Iterator[FlatModel]:
-    """The models inside a world or at the top of a file, with those that are included."""
-    for child in parent.children:
+def flat_models(top: Element, version: float, library: Library) -> list[FlatModel]:
+    """The models inside a world or at the top of a file, with those that are included.
+
+    Raises:
+        ImportFileError: naming an element that is not supported, or a frame that doesn't exist.
+    """
+    models = []
+    for child in top.children:
         if child.tag == "model":
-            yield _flat(child, child, version, library)
+            models.append(_flat(child, child, version, library))
         elif child.tag == "include":
-            for model, own in _included(child, library, 0):
-                yield _flat(model, child, own, library)
+            models.append(_flat(*_included(child, library, 0), library))
+    _place_in_world(top, models)
+    return models
 
 
-def _included(include: Element, library: Library, depth: int) -> list[tuple[Element, float]]:
+def _included(include: Element, library: Library, depth: int) -> tuple[Element, Element, float]:
+    """The model that an ``<include>`` names, the ``<include>``, and the version of SDF of the model's file."""
     models, version = library.models(include, depth)
     if len(models) != 1:
         raise include.error(f"includes {len(models)} models; it must be one")
-    return [(models[0], version)]
+    return models[0], include, version
+
+
+def _name_of(model: Element, placed: Element) -> str:
+    """What a model is called; ``placed`` is the element that says where it is."""
+    given = placed.optional("name") if placed.tag == "include" else None
+    return named(model) if given is None else given.content
 
 
 def _flat(model: Element, placed: Element, version: float, library: Library) -> FlatModel:
     """A model; ``placed`` is the element that says where it is and what it is called."""
-    given = placed.optional("name") if placed.tag == "include" else None
-    name = named(model) if given is None else given.content
-    flat = FlatModel(model, name, flag(placed, "static", flag(model, "static")), version)
+    if placed.attributes.get("merge", "false").lower() in TRUE:
+        raise placed.error("merges a model with the world; only a model can take up another, so remove merge")
+    flat = FlatModel(model, _name_of(model, placed), flag(placed, "static", flag(model, "static")), version)
     at = placed if placed.optional("pose") is not None else model
     flat.frames[ROOT] = Placed(model, relative_to(at) or WORLD_FRAME, pose(at))
-    _fill(flat, model, "", library, 0)
+    _fill(flat, model, "", ROOT, library, 0)
+    flat.place_at(ROOT, _placement_frame(model, placed), "")
     return flat
 
 
-def _fill(flat: FlatModel, model: Element, prefix: str, library: Library, depth: int) -> None:
-    """Add the links, joints, frames and nested models of a model."""
-    if model.attributes.get("placement_frame"):
-        raise model.error("placement_frame is not supported; give the model a <pose>")
+def _place_in_world(top: Element, models: list[FlatModel]) -> None:
+    """Express the poses of models that are relative to frames of their world, or of other models, in the world."""
+    world = FlatModel(top, top.attributes.get("name", top.tag), True, 0.0)
+    for element in top.all("frame"):
+        parent = relative_to(element) or element.attributes.get("attached_to") or WORLD_FRAME
+        world.frames[named(element)] = Placed(element, parent, pose(element))
+    for model in models:
+        for name, frame in model.frames.items():
+            full, parent = (
+                each if each == WORLD_FRAME or (name == ROOT and each != name) else _outside(model, each)
+                for each in (name, frame.parent)
+            )
+            world.frames[full] = Placed(frame.element, parent, frame.pose)
+    for model in models:
+        root = model.frames[ROOT]
+        if root.parent != WORLD_FRAME:
+            there = compose(world.pose_of(root.parent, root.element, IDENTITY), root.pose)
+            model.frames[ROOT] = Placed(root.element, WORLD_FRAME, there)
+
+
+def _outside(model: FlatModel, frame: str) -> str:
+    """The name in the world of a frame of a model."""
+    return model.name if frame == ROOT else f"{model.name}::{frame}"
+
+
+def _fill(flat: FlatModel, model: Element, prefix: str, root: str, library: Library, depth: int) -> None:
+    """Add the links, joints, frames and nested models of a model, whose own frame is ``prefix + root``."""
     if depth > DEEPEST:
         raise model.error(f"more than {DEEPEST} models are nested in each other")
+    flat.elements.append(model)
 
     def add(name: str, element: Element, parent: str, where: np.ndarray) -> None:
         if name in flat.frames:
@@ -169,27 +235,63 @@ def _fill(flat: FlatModel, model: Element, prefix: str, library: Library, depth:
         flat.frames[name] = Placed(element, parent, where)
 
     def inside(name: str | None, usual: str) -> str:
-        own = usual if name is None else name
+        own = usual if name is None else root if name == ROOT else name
         return own if own == WORLD_FRAME else prefix + own
 
     for element in model.children:
         if element.tag == "link":
             name = prefix + named(element)
-            add(name, element, inside(relative_to(element), ROOT), pose(element))
+            add(name, element, inside(relative_to(element), root), pose(element))
             flat.links[name] = element
         elif element.tag == "joint":
             name = prefix + named(element)
             child = element.required("child").content
             add(name, element, inside(relative_to(element), child), pose(element))
             flat.joints[name] = (element, prefix)
+            flat.attached[name] = inside(child, root)
         elif element.tag == "frame":
-            usual = element.attributes.get("attached_to") or ROOT
-            add(prefix + named(element), element, inside(relative_to(element), usual), pose(element))
+            name = prefix + named(element)
+            usual = element.attributes.get("attached_to") or root
+            add(name, element, inside(relative_to(element), usual), pose(element))
+            flat.attached[name] = inside(usual, root)
         elif element.tag in ("model", "include"):
-            nested = element if element.tag == "model" else _included(element, library, depth)[0][0]
-            given = element.optional("name") if element.tag == "include" else None
-            name = prefix + (named(nested) if given is None else given.content)
-            at = element if element.optional("pose") is not None else nested
-            add(name, element, inside(relative_to(at), ROOT), pose(at))
-            add(f"{name}::{ROOT}", nested, name, np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]))
-            _fill(flat, nested, f"{name}::", library, depth + 1)
+            nested, placed = (element, element) if element.tag == "model" else _included(element, library, depth)[:2]
+            own = _name_of(nested, placed)
+            at = placed if placed.optional("pose") is not None else nested
+            merged = placed.attributes.get("merge", "false").lower() in TRUE
+            name = f"{prefix}{MERGED.format(own)}" if merged else f"{prefix}{own}"
+            add(name, element, inside(relative_to(at), root), pose(at))
+            _refuse_static(flat, nested, placed)
+            if merged:
+                _fill(flat, nested, prefix, MERGED.format(own), library, depth + 1)
+            else:
+                add(f"{name}::{ROOT}", nested, name, IDENTITY)
+                flat.attached[name] = f"{name}::{ROOT}"
+                _fill(flat, nested, f"{name}::", ROOT, library, depth + 1)
+            flat.place_at(name, _placement_frame(nested, placed), prefix if merged else f"{name}::")
+    flat.attached[prefix + root] = _canonical(flat, model, prefix)
+
+
+def _canonical(flat: FlatModel, model: Element, prefix: str) -> str:
+    """The link that stands for a model: the one that it names, its first one, or that of the first one nested in it."""
+    stated = model.attributes.get("canonical_link")
+    if stated:
+        if prefix + stated not in flat.links:
+            raise model.error(f"its canonical_link '{stated}' is no link of it")
+        return prefix + stated
+    own = [prefix + named(link) for link in model.all("link")]
+    return own[0] if own else next((link for link in flat.links if link.startswith(prefix)), WORLD_FRAME)
+
+
+def _placement_frame(model: Element, placed: Element) -> str | None:
+    """The frame of a model that its pose places, if it isn't the model's own."""
+    stated = placed.optional("placement_frame") if placed.tag == "include" else None
+    if stated is not None and placed.optional("pose") is None:
+        raise stated.error("needs a <pose> beside it")
+    return stated.content if stated is not None else model.attributes.get("placement_frame") or None
+
+
+def _refuse_static(flat: FlatModel, nested: Element, placed: Element) -> None:
+    """Refuse a nested model that is static in one that isn't."""
+    if not flat.static and flag(placed, "static", flag(nested, "static")):
+        raise placed.error(f"is static inside model '{flat.name}', which moves; join it to the world instead")

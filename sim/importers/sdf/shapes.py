@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ModelError
 from sim.importers.decomposition import collider_of_file
 from sim.importers.meshes import Colour, MeshLibrary
-from sim.importers.sdf.values import number, numbers, pose, vector
+from sim.importers.sdf.values import below, number, numbers, pose, vector
 from sim.importers.xmltree import Element
 from sim.model.model import Mesh
 from sim.model.poses import compose
@@ -17,6 +17,7 @@ from warp_kernels import types as codes
 
 GREY: Colour = (0.7, 0.7, 0.7, 1.0)
 UNIT = (1.0, 1.0, 1.0)
+ALL_BITS = 65535  # of collide_bitmask
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,19 @@ def shapes(element: Element, meshes: MeshLibrary, threshold: float | None, trian
     else:
         known = ", ".join((*PRIMITIVES, "mesh"))
         raise kind.error(f"<{kind.tag}> is not supported; shapes are {known}")
+
+
+def bitmask(collision: Element) -> int | None:
+    """What a ``<collision>`` collides with, bit by bit; None where it doesn't say."""
+    contact = below(collision, "surface", "contact")
+    if contact is None or contact.optional("collide_bitmask") is None:
+        return None
+    stated = contact.required("collide_bitmask")
+    try:
+        bits = int(stated.content, 0)
+    except ValueError:
+        raise stated.error(f"is '{stated.content[:80]}'; it must be an integer") from None
+    return bits & ALL_BITS
 
 
 def _turn(plane: Element) -> np.ndarray:

@@ -30,6 +30,14 @@ def numbers(element: Element, count: int) -> np.ndarray:
     return values
 
 
+def below(element: Element, *tags: str) -> Element | None:
+    """The element that is reached by these tags, one inside the other; None where there is none."""
+    found: Element | None = element
+    for tag in tags:
+        found = None if found is None else found.optional(tag)
+    return found
+
+
 def vector(parent: Element, tag: str, default: tuple[float, ...]) -> np.ndarray:
     """The numbers of a child; the default where there is none."""
     found = parent.optional(tag)
@@ -84,7 +92,8 @@ def pose(parent: Element) -> np.ndarray:
 def relative_to(parent: Element) -> str | None:
     """The frame that a pose is stated in; None for the usual one."""
     found = parent.optional("pose")
-    return None if found is None else (found.attributes.get("relative_to") or None)
+    # Before version 1.7 the attribute was called frame.
+    return None if found is None else (found.attributes.get("relative_to") or found.attributes.get("frame") or None)
 
 
 def named(element: Element) -> str:

@@ -1,0 +1,67 @@
+"""What an SDF file states and this reader doesn't read."""
+
+from collections import Counter
+
+from sim.importers.sdf.values import FALSE, TRUE
+from sim.importers.xmltree import Element
+
+# What is read, or says nothing about bodies, by the element around it.
+READ = {
+    "model": {"link", "joint", "frame", "model", "include", "static", "pose", "self_collide"},
+    "include": {"uri", "name", "pose", "static", "placement_frame"},
+    "link": {"inertial", "collision", "visual", "pose", "gravity"},
+    "inertial": {"pose", "mass", "inertia"},
+    "inertia": {"ixx", "iyy", "izz", "ixy", "ixz", "iyz"},
+    "joint": {"parent", "child", "axis", "pose"},
+    "axis": {"xyz", "limit", "dynamics", "mimic", "use_parent_model_frame"},
+    "limit": {"lower", "upper", "effort", "velocity"},
+    "dynamics": {"damping", "friction", "spring_stiffness", "spring_reference"},
+    "mimic": {"multiplier", "offset", "reference"},
+    "collision": {"geometry", "pose", "surface"},
+    "surface": {"friction", "contact", "bounce"},
+    "friction": {"ode"},
+    "ode": {"mu"},
+    "contact": {"collide_bitmask"},
+    "bounce": set[str](),
+    "visual": {"geometry", "pose", "material"},
+    "world": {"model", "include", "gravity", "light", "scene", "gui", "frame"},
+}
+# Elements whose content is counted with the element around them.
+INSIDE = {
+    "include", "inertial", "inertia", "axis", "limit", "dynamics", "mimic", "surface", "friction", "ode", "contact",
+    "bounce",
+}  # fmt: skip
+# Values that change nothing.
+PLAIN = {
+    "slip1": 0.0, "slip2": 0.0, "restitution_coefficient": 0.0, "collide_without_contact": 0.0, "stiffness": 1e8,
+    "dissipation": 1.0, "kinematic": 0.0,
+}  # fmt: skip
+
+
+def count_unread(element: Element, counts: Counter[str], path: str = "") -> None:
+    """Count what is inside an element and isn't read, by its tag, or its path from the element."""
+    for child in element.children:
+        if child.tag not in READ[element.tag]:
+            if not _is_plain(child):
+                counts[f"{path}<{child.tag}>"] += 1
+        elif child.tag in INSIDE:
+            count_unread(child, counts, f"{path}<{child.tag}>")
+
+
+def _is_plain(element: Element) -> bool:
+    """Whether an element states what happens without it; a second friction does where it equals the first."""
+    expected = PLAIN.get(element.tag)
+    if element.tag == "mu2" and element.parent is not None:
+        first = element.parent.all("mu")
+        expected = _value(first[0]) if first else 1.0
+    return expected is not None and _value(element) == expected
+
+
+def _value(element: Element) -> float | None:
+    word = element.content.lower()
+    if word in (*TRUE, *FALSE):
+        return float(word in TRUE)
+    try:
+        return float(word)
+    except ValueError:
+        return None
