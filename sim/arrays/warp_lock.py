@@ -7,6 +7,7 @@ Signals wait as long as the main thread holds it, see :mod:`sim.arrays.interrupt
 """
 
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 warp_lock = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    # A fork waits until no other thread is at work: the new process would have what that one had half done, and not the
+    # thread itself.
+    os.register_at_fork(before=warp_lock.acquire, after_in_parent=warp_lock.release, after_in_child=warp_lock.release)
 
 
 @contextmanager

@@ -143,13 +143,12 @@ def study_sweeps(
             simulator.batches.of_steps(control, simulator.model.nu, "control"),
         )
     ]
-    start = [
-        None if array is None else array.numpy()[[world]].astype(np.float64) for array in (state.q, state.qd, state.act)
-    ]
+    q, qd = (array.numpy()[[world]].astype(np.float64) for array in (state.q, state.qd))
+    act = None if state.act is None else state.act.numpy()[[world]].astype(np.float64)
 
     def trial(number: int, warm_start: bool) -> Trajectory:
         alone = _alone(simulator, world, number, warm_start)
-        return alone.rollout(alone.state(*start), inputs[0], steps, control=inputs[1])
+        return alone.rollout(alone.state(q, qd, act), inputs[0], steps, control=inputs[1])
 
     best = trial(reference, False)
     rng = np.random.default_rng(seed)

@@ -36,7 +36,8 @@ CACHED_MODELS = 8
 WORLDS_AT_A_TIME = 512
 # Fewer worlds are worked on one by one: that takes no more time, and less to compile.
 WORTH_LANES = 16
-_cache: dict[tuple[int, str], tuple[DeviceModel, DeviceModel]] = {}  # for many worlds, and for few
+# The parameters' bytes, and arrays for many worlds and for few.
+_cache: dict[tuple[int, str], tuple[list[bytes], DeviceModel, DeviceModel]] = {}
 _loaded: set[tuple[CodeType, Any, int, str]] = set()  # works whose kernels have been loaded, by their code
 
 
@@ -58,13 +59,15 @@ def on_device(model: Model | DeviceModel, *arrays: object, worth_lanes: int = WO
         return model
     device = next((array.device for array in arrays if isinstance(array, wp.array)), None) or find_device(None)
     key = (id(model), str(device))
-    if key not in _cache:
+    # Entries of a model's parameters may be written to between two calls.
+    numbers = [value.tobytes() for value in model.parameters.values()]
+    if key not in _cache or _cache[key][0] != numbers:
         # The entry keeps the model alive, so that its id stays its own.
         many = DeviceModel(model, device)
-        _cache[key] = many, many.with_lanes(1)
+        _cache[key] = numbers, many, many.with_lanes(1)
         if len(_cache) > CACHED_MODELS:
             _cache.pop(next(iter(_cache)))
-    many, few = _cache[key]
+    _, many, few = _cache[key]
     shape = getattr(arrays[0], "shape", None) or (len(arrays[0]) if isinstance(arrays[0], Sized) else 0,)
     return many if shape[0] >= worth_lanes else few
 

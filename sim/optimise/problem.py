@@ -22,6 +22,7 @@ from sim.optimise.tangent import Tangent
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
+from sim.torch.arrays import TORCH_DTYPES, torch_device
 from sim.torch.autograd import rollout, rollout_with_contact_forces, step
 from sim.torch.present_robot import present_robot
 from sim.torch.robot.robot import Robot
@@ -161,12 +162,12 @@ class Problem:
     @property
     def dtype(self) -> torch.dtype:
         """That of all tensors."""
-        return torch.float64 if self.model.dtype == "float64" else torch.float32
+        return TORCH_DTYPES[self.model.dtype]
 
     @property
     def device(self) -> torch.device:
         """Where all tensors are."""
-        return _device(self.simulator)
+        return torch_device(self.simulator.device)
 
     def with_costs(self, costs: Sequence[Cost]) -> "Problem":
         """The same problem with other costs and without constraints, sharing its simulators."""
@@ -311,8 +312,3 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotFiniteWarning)
         yield
-
-
-def _device(simulator: Simulator) -> torch.device:
-    device = simulator.device
-    return torch.device("cpu") if device.is_cpu else torch.device(f"cuda:{device.ordinal}")

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.errors import ModelError
+
 LINES = 20
 BAR = 40
 
@@ -90,7 +92,12 @@ class GradientNorms:
         """The norms of one world as text, from the last state to the first, with bars on a logarithmic scale.
 
         With more states than lines, each line is the state of a stretch in which they are largest.
+
+        Raises:
+            ModelError: for a world that isn't among :attr:`worlds`.
         """
+        if world not in self.worlds:
+            raise ModelError(f"there are no norms of world {world!r}; there are those of {list(self.worlds)}")
         column = self.worlds.index(world)
         q, qd = self.q[:, column], self.qd[:, column]
         last = len(q) - 1

@@ -82,7 +82,7 @@ class Lineariser:
         for shard in self._worlds.shards:
             shard.record_rows(self.copies)
         passes = -(-self.rows // self.copies)
-        self._worlds.each_shard(lambda shard: shard.run_rows(arrays, passes))
+        self._worlds.run_back(lambda shard: shard.run_rows(arrays, passes))
         return Linearisation(A.numpy(), B_tau.numpy(), B_control.numpy(), next_state)
 
     def _matrices(self, rows: int, columns: int) -> wp.array:

@@ -354,6 +354,7 @@ class Trajectory:
             return None
         if readings is None:
             raise ModelError(f"{name} needs {needs}")
+        value = value if isinstance(value, wp.array) else as_numbers(name, value)
         array = self.simulator.batches.array(value, len(readings.shape), name)
         if array.shape != readings.shape:
             raise ModelError(f"{name} has shape {tuple(array.shape)}; expected {tuple(readings.shape)}")

@@ -48,6 +48,8 @@ from warp_kernels.types import LANES
 # On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
 WORLDS_PER_SHARD = 64
 MAX_SHARDS = 64
+# Sets of shards that are kept, for as many layouts of their arrays; the one used longest ago goes first.
+MOST_LAYOUTS = 4
 # Parameters that are looked at on the host, wherever they are given.
 ON_HOST = (*DECISIVE, "limit_stiffness", "regularisation", "solref", "solimp")
 INTEGRATORS = {
@@ -99,7 +101,7 @@ class Worlds(ABC):
         self.kept_stages = INTEGRATORS[integrator].kept_stages
         self.check_finite = check_finite
         self.batches = Batches(model, self.num_worlds, self.device)
-        values = {name: np.asarray(value) for name, value in {**model.parameters, **contact.parameters}.items()}
+        values = {name: np.array(value) for name, value in {**model.parameters, **contact.parameters}.items()}
         self._shared_shapes = {name: value.shape for name, value in values.items()}
         for name, value in (parameters or {}).items():
             values[name] = as_numbers(f"parameter '{name}'", value)
@@ -113,6 +115,8 @@ class Worlds(ABC):
         self._shards_by_layout: dict[tuple, ShardSet] = {}
         self._decisive: tuple[list[Value], tuple] = ([], ())
         self._present = self._chosen()
+        # Of the last rollout and the last way back, whose parameters may have had another layout than the present ones.
+        self._forward = self._backward = self._present.shards
         # Under MuJoCo's law nothing but the armature stands on the mass matrix.
         check_mass_matrix(model, self.parameter_values(), 0.0 if contact.law == "mujoco" else self.dt)
         warn_of_damped_tendons(model, self.parameter_values(), self.dt)
@@ -253,7 +257,7 @@ class Worlds(ABC):
         With the solver "pgs" the largest change of a row's velocity in the last sweep; with "newton" the largest
         velocity that is still missing, which is rounding unless ``iterations`` ended the search.
         """
-        return np.concatenate([shard.step.largest_residual.numpy() for shard in self.shards])
+        return np.concatenate([shard.step.largest_residual.numpy() for shard in self._forward])
 
     @property
     @serialized
@@ -262,7 +266,7 @@ class Worlds(ABC):
 
         With the solver "newton" the linear systems that it solved.
         """
-        return np.concatenate([shard.step.sweep_count.numpy() for shard in self.shards])
+        return np.concatenate([shard.step.sweep_count.numpy() for shard in self._forward])
 
     @property
     @serialized
@@ -273,13 +277,13 @@ class Worlds(ABC):
         to the largest of that step; zero for "unrolled", which solves nothing. With "newton" the norm of what
         a solution leaves of its right-hand side, relative to that.
         """
-        return np.concatenate([shard.step.adjoint_residual.numpy() for shard in self.shards])
+        return np.concatenate([shard.step.adjoint_residual.numpy() for shard in self._backward])
 
     @property
     @serialized
     def contact_overflow(self) -> np.ndarray:
         """Contacts that found no room, summed over the steps of the last rollout [num_worlds]; see max_contacts."""
-        return np.concatenate([shard.step.total_overflow.numpy() for shard in self.shards])
+        return np.concatenate([shard.step.total_overflow.numpy() for shard in self._forward])
 
     @property
     def bad_worlds(self) -> dict[int, int]:
@@ -304,13 +308,19 @@ class Worlds(ABC):
     @serialized
     def last_bad_steps(self) -> np.ndarray:
         """After a way back, each world's last step whose gradient isn't finite, -1 for none [num_worlds]."""
-        return np.concatenate([shard.step.last_bad_step.numpy() for shard in self.shards])
+        return np.concatenate([shard.step.last_bad_step.numpy() for shard in self._backward])
 
     # ---- inside ------------------------------------------------------------------------------------------------
 
-    def each_shard(self, work: Callable[[Shard], None]) -> None:
-        """Run a function on every shard, see :class:`ShardPool`."""
-        self._pool.run(work, self.shards)
+    def run_forward(self, work: Callable[[Shard], None]) -> None:
+        """Run a function that takes steps on every shard, see :class:`ShardPool`; reports of steps are theirs then."""
+        self._forward = self.shards
+        self._pool.run(work, self._forward)
+
+    def run_back(self, work: Callable[[Shard], None]) -> None:
+        """The same of a function that walks back."""
+        self._backward = self.shards
+        self._pool.run(work, self._backward)
 
     def watch(self, names: Iterable[str]) -> frozenset[str]:
         """Check the names of parameters whose gradient is wanted."""
@@ -347,11 +357,15 @@ class Worlds(ABC):
     def _chosen(self) -> ShardSet:
         """The shards for the present values; made where such ones have not been needed before."""
         layout = self._layout()
-        if layout not in self._shards_by_layout:
+        found = self._shards_by_layout.pop(layout, None)
+        if found is None:
             # Other array shapes or other rows: another set of shards, kept for the next time.
             on_host = {name: value for name, value in self._values.items() if isinstance(value, np.ndarray)}
-            self._shards_by_layout[layout] = ShardSet(self._make_shards(), on_host)
-        return self._shards_by_layout[layout]
+            found = ShardSet(self._make_shards(), on_host)
+        self._shards_by_layout[layout] = found
+        if len(self._shards_by_layout) > MOST_LAYOUTS:
+            self._shards_by_layout.pop(next(iter(self._shards_by_layout)))
+        return found
 
     def _use(self, values: Mapping[str, Value]) -> None:
         """Make these the present values; the arrays of the shards follow when they are looked at."""

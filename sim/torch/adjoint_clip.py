@@ -23,7 +23,7 @@ def clip_adjoint(
         act: states of actuators that have one [num_worlds, na]; they come back as a third result.
 
     Raises:
-        ModelError: for a limit that isn't positive.
+        ModelError: for a limit that isn't positive, and for tensors of another number of dimensions.
 
     Example:
         >>> import torch
@@ -36,6 +36,9 @@ def clip_adjoint(
     """
     if not limit > 0.0:
         raise ModelError(f"clip_adjoint: limit is {limit!r}; it must be positive")
+    for name, value in (("q", q), ("qd", qd), ("act", act)):
+        if value is not None and value.dim() != 2:
+            raise ModelError(f"clip_adjoint: {name} has shape {tuple(value.shape)}; expected [num_worlds, n]")
     return _ClipAdjoint.apply(limit, q, qd) if act is None else _ClipAdjoint.apply(limit, q, qd, act)
 
 
@@ -52,6 +55,9 @@ class _ClipAdjoint(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        norm = torch.linalg.vector_norm(torch.cat(grads, dim=1), dim=1, keepdim=True)
-        scale = ctx.limit / norm.clamp(min=ctx.limit)
-        return None, *(grad * scale for grad in grads)
+        # In double precision: squares of single precision soon overflow.
+        norm = torch.linalg.vector_norm(torch.cat(grads, dim=1), dim=1, keepdim=True, dtype=torch.float64)
+        longer = norm > ctx.limit
+        # Two choices: where nothing is divided by, its derivative must not be that of a division by zero.
+        scale = torch.where(longer, ctx.limit / torch.where(longer, norm, 1.0), 1.0)
+        return None, *((grad * scale).to(grad.dtype) for grad in grads)

@@ -10,10 +10,14 @@ from sim.model.checks import is_whole
 from sim.model.parameters import PARAMETERS
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
+from sim.torch.not_compiled import not_compiled
 from sim.torch.recorded_rollout import Settings, record
 from sim.torch.sensors.readings import Sensors
 
+COMPILED = "steps are taken by kernels of Warp, outside of what torch.compile can see"
 
+
+@not_compiled(COMPILED)
 def rollout(
     simulator: Simulator,
     q: torch.Tensor,
@@ -80,6 +84,7 @@ def rollout(
     return states[: 3 if simulator.model.na else 2]
 
 
+@not_compiled(COMPILED)
 def rollout_with_contact_forces(
     simulator: Simulator,
     q: torch.Tensor,
@@ -137,6 +142,7 @@ def rollout_with_contact_forces(
     return *states, force.unflatten(0, (-1, hold)).mean(1) if hold > 1 else force
 
 
+@not_compiled(COMPILED)
 def rollout_with_sensors(
     sensors: Sensors,
     q: torch.Tensor,
@@ -221,6 +227,7 @@ def _prepared(
     return settings, _inputs(settings, q, qd, act, _held(tau, hold), _held(control, hold), parameters)
 
 
+@not_compiled(COMPILED)
 def step(
     simulator: Simulator,
     q: torch.Tensor,
@@ -360,7 +367,8 @@ def _parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor:
     own = simulator.present_values()
     if name not in own:
         raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(own)}")
-    tensor = torch.as_tensor(value)
+    numbers = TORCH_DTYPES[simulator.model.dtype]
+    tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value, dtype=numbers)
     if tensor.dim() == 0 and not PARAMETERS[name].shape and PARAMETERS[name].per != "world":
         tensor = tensor.expand(simulator.model.counts[PARAMETERS[name].per])
     return tensor

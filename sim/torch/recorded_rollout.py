@@ -47,6 +47,8 @@ NO_BATCHED_GRADIENTS = (
 )
 NO_VMAP = "a rollout has no vmap over its inputs; use the simulator's num_worlds as the batch dimension"
 
+_keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
+
 
 @dataclass(eq=False)
 class Settings:
@@ -60,7 +62,8 @@ class Settings:
         leave_out_bad_worlds: whether worlds that went bad get no gradient.
         returned: which of the stored states are returned; None for the last one, without the dimension of steps.
         keeps_solved: whether to keep what a trajectory calls ``solved``, see :meth:`sim.Simulator.run_steps`.
-        recording: the rollout, with all its states and with the values of all parameters.
+        recording: the rollout, with all its states and with the values of all parameters; until the way back has been
+            gone, unless the graph is kept.
     """
 
     simulator: Simulator
@@ -140,6 +143,9 @@ class RecordedRollout(torch.autograd.Function):
         # As an operation of autograd only where somebody may want a derivative of it.
         gradient = RolloutGradient.apply if _is_differentiated() else RolloutGradient.forward
         found = iter(gradient(settings, wanted, *grads, *inputs))
+        if not _keeps_graph():
+            # As PyTorch frees the tensors that it has saved, and before it says so to a second call.
+            del settings.recording
         has_states = bool(settings.simulator.model.na)
         given = (True, True, has_states, tau is not None, control is not None, *needed[5:])
         return None, *(next(found) if there else None for there in given)

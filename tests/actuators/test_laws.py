@@ -190,3 +190,34 @@ def test_a_range_without_zero_holds_without_control():
 def test_ranges_that_are_none(given):
     with pytest.raises(sim.ModelError, match="actuator 'joint': control_range is"):
         hinge("torque", control_range=given)
+
+
+NAN_BODY = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body name="b" pos="0 0 1"><freejoint/>
+  <geom size=".1"/><site name="s"/><body><joint name="h" axis="0 1 0"/><geom size=".05" pos=".2 0 0"/></body></body></worldbody>
+  <tendon><fixed name="t"><joint joint="h" coef="1"/></fixed></tendon><actuator>{actuator}</actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("worlds", [2, 20])
+@pytest.mark.parametrize("law", ["hard", "mujoco"])
+@pytest.mark.parametrize(
+    "actuator",
+    [
+        '<motor joint="h" ctrlrange="-1 1"/>',
+        '<position joint="h" kp="30" kv="1" forcerange="-2 2"/>',
+        '<motor tendon="t" ctrlrange="-1 1"/>',
+        '<motor site="s" gear="0 0 1 0 0 0" ctrlrange="-1 1"/>',
+        '<general joint="h" dyntype="filter" dynprm=".1" ctrlrange="-1 1" actlimited="true" actrange="-1 1"/>',
+        '<adhesion body="b" ctrlrange="0 1"/>',
+    ],
+    ids=["motor", "servo", "tendon", "site", "filter", "adhesion"],
+)
+def test_an_input_that_is_no_number_makes_its_world_bad(tmp_path, actuator, law, worlds):
+    """A clamp would make the lower limit of it."""
+    file = tmp_path / "robot.xml"
+    file.write_text(NAN_BODY.format(actuator=actuator))
+    simulator = sim.Simulator(sim.load(file), 0.002, worlds, "cpu", sim.ContactOptions(law=law))
+    control = np.zeros((3, worlds, 1))
+    control[1, 1] = np.nan
+    with pytest.warns(sim.NotFiniteWarning):
+        simulator.rollout(simulator.initial_state(), control=control)
+    assert simulator.bad_worlds == {1: 2}

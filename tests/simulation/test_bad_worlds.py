@@ -169,3 +169,37 @@ def test_shared_parameters_in_torch(device):
     assert not gradient(False).isfinite().all()
     assert gradient(True).isfinite().all()
     assert (gradient(True) != 0.0).any()
+
+
+def test_reports_are_those_of_the_layout_that_a_call_had():
+    """Frictions of each world in one call, of a simulator whose worlds share theirs: another set of arrays."""
+    simulator = simulators("cpu", check_finite=False)
+    q, qd = (torch.as_tensor(x) for x in simulator.initial_state().numpy())
+    friction = torch.full((WORLDS, simulator.model.num_geometries), 0.5, dtype=torch.float64)
+    found = []
+    for leave_out, worst in ((False, None), (True, None), (True, 2)):
+        tau = torch.as_tensor(np.nan_to_num(spoiled(simulator, 2, 7)))
+        if worst is not None:
+            tau[7, worst, 1] = torch.nan
+        tau.requires_grad_()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            last = sim.torch.rollout(
+                simulator, q, qd, tau, friction=friction, leave_out_bad_worlds=leave_out
+            )[0][-1]  # fmt: skip
+            last.sum().backward()
+        found.append(tau.grad)
+        assert (simulator.sweeps > 0).any()
+    torch.testing.assert_close(found[1], found[0], rtol=0.0, atol=0.0)
+    assert found[0].abs().amax(dim=(0, 2)).min() > 0.0
+    others = [0, 1, 3]
+    torch.testing.assert_close(found[2][:, others], found[0][:, others], rtol=0.0, atol=0.0)
+    assert not found[2][:, 2].any()
+
+
+def test_a_gradient_that_is_finite_raises_nothing_whatever_the_layout():
+    simulator = simulators("cpu", check_finite=True)
+    q, qd = (torch.as_tensor(x) for x in simulator.initial_state().numpy())
+    friction = torch.full((WORLDS, simulator.model.num_geometries), 0.5, dtype=torch.float64, requires_grad=True)
+    sim.torch.rollout(simulator, q, qd, steps=3, friction=friction)[0][-1].sum().backward()
+    assert torch.isfinite(friction.grad).all()

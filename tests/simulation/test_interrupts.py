@@ -98,6 +98,6 @@ def test_an_error_in_one_thread_stops_the_others():
         running.remove(shard)
 
     with pytest.raises(ArithmeticError, match="of this thread"):
-        simulator.each_shard(work)
+        simulator.run_forward(work)
     assert running == [simulator.shards[1]]
     assert (simulator.rollout(state, steps=20).q.numpy() == expected).all()

@@ -5,6 +5,7 @@ import pytest
 
 import sim
 from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
+from sim.simulation.worlds import MOST_LAYOUTS
 from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 
 
@@ -161,6 +162,35 @@ def test_values_that_are_read_are_copies(simulator):
     value[:] = 0.0
     np.testing.assert_array_equal(final(simulator), before)
     assert simulator.parameter("friction").all()
+
+
+def test_a_simulator_keeps_the_numbers_that_it_was_made_with():
+    """What is written to the model later is the model's, and its own functions see it."""
+    model = hopper()
+    simulator = sim.Simulator(model, DT, WORLDS, "cpu")
+    before, mass = final(simulator), sim.mass_matrix(model, model.q0[None]).numpy().copy()
+    model.parameters["mass"][:] *= 2.0
+    model.parameters["inertia"][:] *= 2.0
+    np.testing.assert_allclose(sim.mass_matrix(model, model.q0[None]).numpy(), 2.0 * mass, rtol=1e-12)
+    np.testing.assert_array_equal(simulator.parameter("mass"), hopper().parameters["mass"])
+    np.testing.assert_array_equal(final(simulator), before)
+    simulator.set_parameter("mass", model.parameters["mass"])
+    assert not np.array_equal(final(simulator), before)
+
+
+def test_few_layouts_are_kept():
+    """Each zero pattern of dry friction has arrays of its own."""
+    simulator = sim.Simulator(hopper(), DT, WORLDS, "cpu")
+    nv = simulator.model.nv
+    first = None
+    for number in range(2 * MOST_LAYOUTS):
+        friction = np.zeros(nv)
+        friction[: 1 + number % nv] = 0.1
+        simulator.set_parameter("friction_loss", friction)
+        first = final(simulator) if first is None else first
+        assert len(simulator._shards_by_layout) <= MOST_LAYOUTS
+    simulator.set_parameter("friction_loss", 0.1 * (np.arange(nv) < 1))
+    np.testing.assert_array_equal(final(simulator), first)
 
 
 def test_the_model_is_left_alone(simulator):

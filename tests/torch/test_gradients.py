@@ -258,3 +258,50 @@ def test_saved_tensors_changed_in_place_are_noticed(device):
         q.zero_()
     with pytest.raises(RuntimeError, match="inplace"):
         value.backward()
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+@pytest.mark.parametrize("name", ["rollout", "step"])
+def test_compile_leaves_steps_out_of_its_graphs(name, device):
+    s = simulator(device)
+    x = tensors(s)
+
+    def function(q, qd, tau):
+        given = (tau,) if name == "rollout" else (tau[0],)
+        return loss(*getattr(sim.torch, name)(s, 1.0 * q, qd, *given))
+
+    inputs = (x.q, x.qd, x.tau)
+    expected = torch.autograd.grad(function(*inputs), inputs)
+    torch._dynamo.reset()
+    found = torch.autograd.grad(torch.compile(function, backend="aot_eager")(*inputs), inputs)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="outside of what torch.compile can see"):
+        torch.compile(function, backend="aot_eager", fullgraph=True)(*inputs)
+
+
+def test_states_are_freed_after_the_way_back(device):
+    """As PyTorch does with the tensors that it has saved, unless the graph is kept."""
+    s = simulator(device)
+    x = tensors(s)
+    total = loss(*sim.torch.rollout(s, x.q, x.qd, x.tau))
+    node = next(each for each in nodes(total.grad_fn) if hasattr(each, "settings"))
+    total.backward(retain_graph=True)
+    once = x.q.grad.clone()
+    total.backward()
+    torch.testing.assert_close(x.q.grad, 2.0 * once)
+    assert not hasattr(node.settings, "recording")
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        total.backward()
+
+
+def nodes(last):
+    """All nodes of a graph of autograd."""
+    waiting, seen = [last], []
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.append(node)
+            waiting += [before for before, _ in node.next_functions]
+    return seen

@@ -124,3 +124,20 @@ def test_second_derivatives_through_a_clip():
     # The gradient is q, or q / |q|, whose derivative is (1 - n n^T) / |q|.
     expected = [[1.0, 0.0], [1.0, 0.0], [(1.0 - 0.36) / 5.0, -0.48 / 5.0]]
     torch.testing.assert_close(second, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_an_infinite_limit_clips_nothing_and_large_gradients_are_no_zeros():
+    q = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    same, _ = sim.torch.clip_adjoint(q, torch.zeros(2, 1), math.inf)
+    (1e30 * same).sum().backward()
+    torch.testing.assert_close(q.grad, torch.full((2, 2), 1e30))
+    q.grad = None
+    clipped, _ = sim.torch.clip_adjoint(q, torch.zeros(2, 1), 1.0)
+    (1e30 * clipped).sum().backward()
+    torch.testing.assert_close(q.grad, torch.full((2, 2), math.sqrt(0.5)))
+
+
+def test_clipped_states_have_a_dimension_of_worlds():
+    for shape in ((3,), (4, 2, 3)):
+        with pytest.raises(sim.ModelError, match=r"clip_adjoint: q has shape .*; expected \[num_worlds, n\]"):
+            sim.torch.clip_adjoint(torch.zeros(shape), torch.zeros(2, 3), 1.0)

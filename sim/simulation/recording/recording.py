@@ -147,7 +147,7 @@ class Recording:
         with self._own_parameters():
             self._record(names)
             last, length = (loss.last_q, loss.last_qd), (self.steps, self.interval, self._finds_stages)
-            simulator.each_shard(lambda shard: shard.run_backward(names, arrays, last, *length))
+            simulator.run_back(lambda shard: shard.run_backward(names, arrays, last, *length))
             steps = [shard.step for shard in simulator.shards]
             q_bar = self._carried([step.carried_q for step in steps], Q, loss.every.get(Q_BAR))
             qd_bar = self._carried([step.carried_qd for step in steps], QD, loss.every.get(QD_BAR))

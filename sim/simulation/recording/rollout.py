@@ -56,7 +56,7 @@ def run_rollout(
     inputs = {place: array for place, array in ((TAU, tau), (CONTROL, control)) if array is not None}
     recording = Recording(simulator, kept | inputs, steps, interval, simulator.present_values())
     arrays = recording.arrays()
-    simulator.each_shard(lambda shard: shard.run_forward(arrays, steps, interval))
+    simulator.run_forward(lambda shard: shard.run_forward(arrays, steps, interval))
     _report(simulator, kept[BAD_STATE], steps)
     return recording
 

@@ -34,7 +34,8 @@ class LateReport:
         if self._steps is None:
             wp.copy(self._bad_state, bad_state)
             wp.copy(self._overflow, overflow)
-            self._device.stream.record_event(self._arrived)
+            with wp.ScopedDevice(self._device):  # an event is of the current one's stream
+                wp.record_event(self._arrived)
             self._steps = steps
 
     def arrived(self) -> Problems:

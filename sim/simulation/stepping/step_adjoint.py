@@ -55,13 +55,13 @@ class DifferentiableStep(Step):
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
-        self._adjoint_memory: wp.array | None = None
+        self._goes_back = False
         self.parameter_gradients: dict[str, wp.array] = {}
         self._watched: frozenset[str] | None = None
 
     def prepare_backward(self) -> None:
-        """Allocate what only the way back needs. Does nothing the second time."""
-        if self._adjoint_memory is not None:
+        """Allocate what only the way back needs. Does nothing the second time; anew where memory ran out before."""
+        if self._goes_back:
             return
         t = self.device_model.types
         m, n, scalar = self.model, self.num_worlds, self.scalar
@@ -114,6 +114,7 @@ class DifferentiableStep(Step):
         self.composite = groups.of_groups(m.num_links, groups.types.inertia)
         self._gather()
         self._gather_gradients()
+        self._goes_back = True
 
     @property
     def _impulses_are_read(self) -> bool:
@@ -246,7 +247,7 @@ class DifferentiableStep(Step):
 
     def clear_adjoints(self) -> None:
         """Set to zero the adjoints that kernels add to, but for those of contacts: their number isn't known yet."""
-        assert self._adjoint_memory is not None, "prepare_backward comes first"
+        assert self._goes_back, "prepare_backward comes first"
         clear(self._adjoint_memory)
 
     def store_carried_impulses(self, total: wp.array) -> None:

@@ -225,8 +225,11 @@ class Robot(RobotModule):
             outward unit normal of the surface [..., rays, 3], zero for nothing.
         """
         position, quaternion = self.forward_kinematics(q)
-        if origin.shape[-2:] != direction.shape[-2:]:
-            raise ModelError(f"origin {tuple(origin.shape)} and direction {tuple(direction.shape)} don't fit together")
+        if origin.dim() < 2 or origin.shape[-1] != 3 or origin.shape[-2:] != direction.shape[-2:]:
+            raise ModelError(
+                f"cast_rays: origin {tuple(origin.shape)} and direction {tuple(direction.shape)} don't fit together; "
+                "both must be [..., rays, 3]"
+            )
         rays = origin.shape[-2]
         inputs = {
             "link_pose": torch.cat([position, quaternion], dim=-1),
@@ -459,6 +462,8 @@ class Robot(RobotModule):
         """Wrenches on links, as the argument of that name."""
         if isinstance(wrench, torch.Tensor):
             return {"wrench": wrench}
+        if not wrench:
+            return {}
         names = frame_names(self.model, list(wrench))
         stacked = torch.stack(torch.broadcast_tensors(*wrench.values()), dim=-2)
         key = ("wrench", names, reference)

@@ -24,6 +24,14 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         return parameter[wp.min(world, parameter.shape[0] - 1), item]
 
     @wp.func
+    def within(x: scalar, lower: scalar, upper: scalar):
+        """x, no less and no more than these. What isn't a number stays so: a clamp would make the lower one of it."""
+        result = wp.clamp(x, lower, upper)
+        if wp.isnan(x):
+            result = x
+        return result
+
+    @wp.func
     def recovery(options: Options, world: int):
         """How long removing an error may take."""
         time = options.dt
@@ -72,6 +80,7 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         return distance_bar
 
     return SimpleNamespace(
+        within=within,
         recovery=recovery,
         side_sign=side_sign,
         contact_correction=contact_correction,

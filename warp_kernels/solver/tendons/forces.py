@@ -103,8 +103,7 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
         tendon, world = wp.tid()
         for i in range(actuator_tendon.shape[0]):
             if actuator_tendon[i] == tendon:
-                lower = common.value_of(gains.control_lower, world, i)
-                u = wp.clamp(control[world, i], lower, common.value_of(gains.control_upper, world, i))
+                u = actuators.held_input(control, gains, world, i)
                 g = common.value_of(gains.gear, world, i)
                 centre = common.value_of(gains.force_centre, world, i)
                 most = common.value_of(gains.force_limit, world, i)

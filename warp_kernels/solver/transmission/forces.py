@@ -56,8 +56,7 @@ def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
         """Over (line, world): the force of its actuator times the gear."""
         line, world = wp.tid()
         i = lines.actuator[line]
-        lower = common.value_of(gains.control_lower, world, i)
-        u = wp.clamp(control[world, i], lower, common.value_of(gains.control_upper, world, i))
+        u = actuators.held_input(control, gains, world, i)
         g = common.value_of(gains.gear, world, i)
         centre = common.value_of(gains.force_centre, world, i)
         most = common.value_of(gains.force_limit, world, i)
