@@ -39,7 +39,6 @@ SUBSTEPS = 4  # steps of the actual arm in DT
 STEPS = 25  # predicted steps in training
 NEW_STEPS = 100  # predicted steps in the evaluation
 SHOWN, SHOWN_STEPS = 3, 500  # number of motions shown, and steps of each
-WINDOWS = 128  # windows of observations per iteration
 MOTIONS, SECONDS = 16, 4.0  # number and duration of the observed motions
 NEW_MOTIONS, NEW_WINDOWS = 8, 64  # motions and windows of the evaluation
 WEAKNESS = 50.0  # a joint's effort limit over its dry friction

@@ -10,7 +10,7 @@ import warp as wp
 from sim.cli.files import UsageError
 from sim.errors import ModelError
 
-OK, PROBLEM, USAGE = 0, 1, 2
+PROBLEM, USAGE = 1, 2
 COMMANDS = {
     "info": "links, joints, masses, geometry and warnings of a file",
     "check": "check whether a file can be simulated, and what is wrong with it",

@@ -11,7 +11,7 @@ import torch
 from sim.errors import ModelError
 from sim.identify.base_parameters import base_parameters, random_states
 from sim.identify.logs.log import Log
-from sim.identify.regressor import as_robot, as_tensor, column_names, torque_regressor
+from sim.identify.regressor import as_double, as_tensor, column_names, torque_regressor
 from sim.model.model import Model
 from sim.torch.robot.robot import Robot
 
@@ -121,7 +121,7 @@ def excite(
         >>> bool(np.abs(qdd).max() < 10.0)
         True
     """
-    robot = as_robot(model)
+    robot = as_double(model)
     if robot.nq != robot.nv or not robot.nv:
         raise ModelError("each joint needs one coordinate; quaternions have no Fourier series")
     if harmonics < 3 or not period > 0.0 or starts < 1:

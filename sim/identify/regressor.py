@@ -1,5 +1,6 @@
 """The torque regressor: joint forces as a matrix times the numbers in which they are linear."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -145,6 +146,11 @@ def as_robot(model: Robot | Model) -> Robot:
     if not isinstance(model, Model):
         raise ModelError(f"expected a sim.torch.Robot or a sim.Model, not a {type(model).__name__}")
     return Robot(model)
+
+
+def as_double(model: Robot | Model) -> Robot:
+    """A robot in float64 on the CPU, a copy where one is given."""
+    return copy.deepcopy(as_robot(model)).to("cpu", torch.float64)
 
 
 def as_tensor(robot: Robot, value: Any) -> torch.Tensor:

@@ -21,7 +21,7 @@ Fit = TorqueFit | TrajectoryFit
 ALIKE = 0.95  # correlation above which two values are named together
 MOST_NAMES = 12  # that are listed in one sentence
 UNLIKELY = 1e-3  # probability of the residuals below which the model is called wrong
-BLUE, RED, GREY = "#26639e", "#c0392b", "#9aa3ab"
+BLUE, GREY = "#26639e", "#9aa3ab"
 STYLE = """body { font: 15px/1.5 sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222 }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 td, th { padding: .15em .8em; text-align: right }

@@ -1,5 +1,7 @@
 """Motions that tell much: within limits, at rest at the start, better than random ones."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -69,3 +71,11 @@ def test_errors(given, message):
 def test_quaternions_are_refused():
     with pytest.raises(sim.ModelError, match="quaternions have no Fourier series"):
         excite(box.build().model)
+
+
+def test_a_robot_in_float32_moves_as_one_in_float64():
+    robot = arm()
+    single, double = (excite(each, iterations=0, starts=1) for each in (copy.deepcopy(robot).float(), robot))
+    np.testing.assert_allclose(single.sine, double.sine, rtol=1e-5)
+    better = excite(copy.deepcopy(robot).float(), iterations=5, starts=1)
+    assert better.condition < 0.95 * better.condition_before

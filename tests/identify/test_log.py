@@ -148,6 +148,11 @@ def test_more_errors(moving, tmp_path):
         log.filtered(300.0)
     with pytest.raises(sim.ModelError, match="a window of 0.004 s has 3 of 50 rows"):
         log.differentiated(0.004)
+    with pytest.raises(sim.ModelError, match="mine: a filter of order 4 needs 16 rows, but there are 10; take a"):
+        Log(moving, time[:10], log.q[:10], source="mine").filtered(100.0)
+    assert len(Log(moving, time[:16], log.q[:16]).filtered(100.0)) == 16
+    with pytest.raises(sim.ModelError, match="mine: shifted by 0.2 s, fewer than two rows are left of 0.098 s"):
+        log.shifted("q", 0.2)
     uneven = Log(moving, time**1.5, log.q)
     with pytest.raises(sim.ModelError, match="needs even intervals, but row 1 comes after"):
         uneven.filtered(10.0)
@@ -157,6 +162,20 @@ def test_more_errors(moving, tmp_path):
         read_npz(tmp_path / "none.npz", moving)
     with pytest.raises(sim.ModelError, match="q has 2 columns for 3: joint0, joint1, joint2"):
         read_csv(write_csv(tmp_path / "log.csv", table(moving)), moving, q=["q_joint0", "q_joint1"])
+
+
+def test_files_that_are_not_of_arrays_by_name(moving, tmp_path):
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    with pytest.raises(sim.ImportFileError, match=r"one.npy: can't be read: it holds a single array, as .npy files do"):
+        read_npz(tmp_path / "one.npy", moving)
+    np.savez(tmp_path / "words.npz", time=np.array(["now", "then"]), q=np.zeros((2, 3)))
+    with pytest.raises(sim.ImportFileError, match=r"words.npz: can't be read: could not convert string to float"):
+        read_npz(tmp_path / "words.npz", moving)
+    whole = (tmp_path / "words.npz").read_bytes()
+    for name, content in (("broken.npz", whole[: len(whole) // 2]), ("empty.npz", b"")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(sim.ImportFileError, match=rf"{name}: can't be read"):
+            read_npz(tmp_path / name, moving)
 
 
 def test_derivatives(moving):
@@ -210,6 +229,9 @@ def test_quaternions_stay_of_unit_length_and_keep_their_sign():
     between = Log(scene.model, time[::2], flipped[::2]).resampled(1.0 / scene.dt)
     np.testing.assert_allclose(np.linalg.norm(between.q[:, 3:], axis=1), 1.0)
     assert np.abs(between.q - q).max() < 2e-3
+    q[3, 3:] = 0.0
+    with pytest.raises(sim.ModelError, match=r"log: the quaternion of .* is zero at row 3, 0\.\d+ s; leave"):
+        Log(scene.model, time, q)
     with pytest.raises(sim.ModelError, match="coordinates with quaternions can't be differentiated; measure qd"):
         log.differentiated(0.05)
 

@@ -5,7 +5,16 @@ import pytest
 import torch
 
 import sim
-from sim.identify import InertialPrior, LogNormal, Normal, Unknowns, fit_torques, linear_parameters, torque_regressor
+from sim.identify import (
+    FunctionUnknowns,
+    InertialPrior,
+    LogNormal,
+    Normal,
+    Unknowns,
+    fit_torques,
+    linear_parameters,
+    torque_regressor,
+)
 from tests.identify.arms import arm, different, moving_log, numbers_of_a_body
 
 UNKNOWN = {
@@ -145,6 +154,8 @@ def test_a_bound_is_named():
         ({"mass of link1": InertialPrior()}, "a InertialPrior doesn't fit"),
         ({"com of link1": LogNormal(1.0, 0.1)}, "its coordinates may be negative"),
         ({"damping of joint1": Normal(-1.0, 0.1)}, "it starts from -1, but must lie between 0 and inf"),
+        ({"damping of joint1": 0.5}, "'damping of joint1': its prior is 0.5; give a Normal, a LogNormal"),
+        (["damping of *1", "damping of *"], "'damping of joint1' of 'damping of .' and .* are the same numbers"),
         (["stiffness of joint1"], "joint forces don't determine stiffness by inverse dynamics"),
     ],
 )
@@ -191,3 +202,34 @@ def test_unknowns_reach_all_kinds_of_parameters():
     model.parameters["friction"][1] = 0.9
     with pytest.raises(sim.ModelError, match="not one number; give a prior"):
         Unknowns(model, ["friction of cart"])
+
+
+def test_a_name_comes_before_a_star():
+    """In either order, without its prior being lost, and where the star alone would be refused."""
+    model = arm().model
+    prior = Normal(0.5, 0.1)
+    for wanted in (
+        {"damping of *": None, "damping of joint2": prior},
+        {"damping of joint2": prior, "damping of *": None},
+    ):
+        unknowns = Unknowns(model, wanted)
+        assert sorted(unknowns.names) == sorted(f"damping of {name}" for name in model.joint_names[1:])
+        assert [block.prior for block in unknowns.blocks].count(prior) == 1
+        assert unknowns.start[unknowns.names.index("damping of joint2")] == 0.5
+    losses = {f"friction_loss of {name}": prior for name in model.joint_names[1:]}
+    assert Unknowns(model, {"friction_loss of *": None} | losses).names == tuple(losses)
+    links = Unknowns(model, {"inertial of *": None, "mass of link1": None})
+    assert {"mass of link1", "com_x of link2"} <= set(links.names)
+    assert "com_x of link1" not in links.names
+
+
+def test_unknowns_of_a_function_have_one_prior_each():
+    given = ("a", "b"), ("", ""), torch.ones(2).double(), np.zeros(2), np.full(2, np.inf), lambda x: {"damping": x}
+    far = FunctionUnknowns(*given, priors=(None, Normal(0.0, 0.5))).prior_deviations(torch.ones(3, 2))
+    np.testing.assert_array_equal(far, np.full((3, 1), 2.0))
+    with pytest.raises(sim.ModelError, match="there are 1 priors for 2 names; give one for each name, or None"):
+        FunctionUnknowns(*given, priors=(None,))
+    with pytest.raises(sim.ModelError, match="'b' is a single number, which an InertialPrior doesn't fit"):
+        FunctionUnknowns(*given, priors=(None, InertialPrior()))
+    with pytest.raises(sim.ModelError, match="'a': its prior is 0.5; give a Normal"):
+        FunctionUnknowns(*given, priors=(0.5, None))

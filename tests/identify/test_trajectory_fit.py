@@ -1,5 +1,7 @@
 """Identification by motions: derivatives, single and multiple shooting, contact, what can't be told."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -226,6 +228,33 @@ def test_unknowns_of_a_function_and_guesses():
         )
 
 
+def test_a_model_in_float32_is_fitted_in_float64(pendulum):
+    log = swing(pendulum, 0.5, noise=1e-3)
+    single = Log(replace(pendulum, dtype="float32"), log.time, log.q)
+    for given in (dict(), dict(segment=0.25)):
+        fits = [
+            fit_trajectories(each.model, each, ["damping of joint0"], dt=DT, noise={"q": 1e-3}, **given)
+            for each in (log, single)
+        ]
+        np.testing.assert_array_equal(fits[1].estimate.values, fits[0].estimate.values)
+        assert fits[1].model.dtype == "float64"
+
+
+def test_the_integrator_that_is_given(pendulum):
+    """A log that Runge and Kutta's method made is met by it alone."""
+    law = sim.ContactOptions(law="mujoco")
+    dt = 0.02
+    simulator = sim.Simulator(pendulum, dt, 1, "cpu", law, integrator="rk4")
+    q = simulator.rollout(simulator.state([2.0, 1.0]), steps=20).q.numpy()[:, 0]
+    log = Log(pendulum, dt * np.arange(21), q, qd=np.zeros_like(q))
+    given = dict(dt=dt, noise={"q": 1e-4}, known_start=True, contact=law)
+    right, wrong = (
+        fit_trajectories(pendulum, log, ["damping of joint0"], integrator=each, **given) for each in ("rk4", None)
+    )
+    assert right.estimate["damping of joint0"] == pytest.approx(0.05, abs=1e-9)
+    assert abs(wrong.estimate["damping of joint0"] - 0.05) > 1e-3
+
+
 def one(scene, x):
     return {name: value[0] for name, value in box.parameters(scene, x.exp()[None]).items()}
 
@@ -234,12 +263,14 @@ def one(scene, x):
     ("changes", "message"),
     [
         (dict(noise={}), "noise: give the standard deviation of 'q'"),
+        (dict(noise=0.01), r"noise is 0.01; give a standard deviation by channel, such as \{'q': 0.01\}"),
         (dict(noise={"q": -1.0}), "noise of q is -1.0; expected a positive number, or 2 of them"),
         (dict(noise={"q": np.inf}), "noise of q is inf; expected a positive number"),
         (dict(noise={"q": [0.1, np.inf]}), "what isn't measured, of infinite noise, needs known_start=True"),
         (dict(noise={"tau": 1.0}), "noise: unknown channel 'tau'"),
         (dict(noise={"q": 0.1, "qd": 1.0}), "there is no qd"),
         (dict(dt=0.003), r"row 1 comes 3.333 steps of 0.003 s after the one before; rows must be 3 steps apart"),
+        (dict(integrator="heun"), "integrator is 'heun'; it must be"),
         (dict(segment=0.001), "segment is 0.001 s, which is less than a row"),
         (dict(segment=0.1, known_start=True), "known_start is for whole logs"),
         (dict(contact=sim.ContactOptions(solver="pgs", warm_start=True)), "set warm_start=False"),

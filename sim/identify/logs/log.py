@@ -81,7 +81,7 @@ class Log:
                 raise ModelError(f"{self.source}: {name} has shape {array.shape}; expected {expected}")
             self._require_finite(name, array)
             object.__setattr__(self, name, array)
-        object.__setattr__(self, "q", _unit_quaternions(self.model, self.q))
+        object.__setattr__(self, "q", self._unit_quaternions())
 
     def __len__(self) -> int:
         return len(self.time)
@@ -128,23 +128,33 @@ class Log:
             cutoff: frequency that loses half of its amplitude, in both passes together [Hz].
             order: of the filter in each pass.
             channels: what is filtered.
+
+        Raises:
+            ModelError: for uneven intervals, a cutoff out of range, and fewer rows than the filter needs.
         """
         self._require_even("filtered")
         if not 0.0 < cutoff < 0.5 * self.rate:
             raise ModelError(
                 f"{self.source}: cutoff is {cutoff:g} Hz; it must be positive and below half the rate, {self.rate:g} Hz"
             )
+        padding = 3 * (order + 1)  # rows that are mirrored at either end
+        if len(self) <= padding:
+            raise ModelError(
+                f"{self.source}: a filter of order {order} needs {padding + 1} rows, but there are {len(self)}; take "
+                "a longer log or a lower order"
+            )
         sections = scipy.signal.butter(order, cutoff, fs=self.rate, output="sos")
 
         def change(name: str, value: np.ndarray) -> np.ndarray:
-            return scipy.signal.sosfiltfilt(sections, value, axis=0) if name in channels else value
+            return scipy.signal.sosfiltfilt(sections, value, axis=0, padlen=padding) if name in channels else value
 
         return self._of_channels(change)
 
     def differentiated(self, window: float, order: int = 4) -> "Log":
         """Velocities and accelerations as the derivatives of polynomials through the rows around each (Savitzky-Golay).
 
-        q becomes the polynomials' value. Where qd was measured, it becomes theirs as well, and qdd its derivative.
+        Where qd was measured, q stays: qd becomes its polynomials' value and qdd their derivative. Elsewhere q becomes
+        its polynomials' value, and qd and qdd their derivatives.
 
         Args:
             window: duration of what each polynomial is fitted to [s].
@@ -190,10 +200,19 @@ class Log:
         return self._with_derivatives(derivative)
 
     def shifted(self, channel: str, seconds: float) -> "Log":
-        """A log in which one channel is taken from later rows, to make up for a delay [s]; the ends are cut off."""
+        """A log in which one channel is taken from later rows, to make up for a delay [s]; the ends are cut off.
+
+        Raises:
+            ModelError: for a channel that isn't there, and a delay that leaves fewer than two rows.
+        """
         self.require(channel)
         time = self.time + seconds
         inside = (time >= self.time[0]) & (time <= self.time[-1])
+        if inside.sum() < 2:
+            raise ModelError(
+                f"{self.source}: shifted by {seconds:g} s, fewer than two rows are left of "
+                f"{self.time[-1] - self.time[0]:g} s; take a shorter delay"
+            )
 
         def change(name: str, value: np.ndarray) -> np.ndarray:
             return _interpolated(time[inside], self.time, value) if name == channel else value[inside]
@@ -230,6 +249,26 @@ class Log:
                 f"in place of {steps.mean():.4g} s; call resampled({self.rate:.4g}) first"
             )
 
+    def _unit_quaternions(self) -> np.ndarray:
+        """Coordinates whose quaternions have unit length and never jump to the other sign."""
+        q = self.q.copy()
+        for name in self.model.joint_names:
+            part, dofs = self.model.q_slice(name), self.model.qd_slice(name)
+            if part.stop - part.start == dofs.stop - dofs.start:
+                continue
+            quaternion = q[:, part.stop - 4 : part.stop]
+            length = np.linalg.norm(quaternion, axis=1, keepdims=True)
+            if not length.all():
+                row = int(np.argmin(length))
+                raise ModelError(
+                    f"{self.source}: the quaternion of {name} is zero at row {row}, {self.time[row]:g} s; leave the "
+                    "row out or give its rotation"
+                )
+            quaternion /= length
+            turned = np.einsum("ni,ni->n", quaternion[1:], quaternion[:-1]) < 0.0
+            quaternion *= np.where(np.cumsum([False, *turned]) % 2, -1.0, 1.0)[:, None]
+        return q
+
     def _require_finite(self, name: str, array: np.ndarray) -> None:
         if not np.isfinite(array).all():
             row, column = (int(k) for k in np.argwhere(~np.isfinite(array))[0])
@@ -260,19 +299,3 @@ def channel_names(model: Model, channel: str) -> tuple[str, ...]:
 
 def _interpolated(time: np.ndarray, known: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.stack([np.interp(time, known, column) for column in values.T], axis=1).reshape(len(time), -1)
-
-
-def _unit_quaternions(model: Model, q: np.ndarray) -> np.ndarray:
-    """Coordinates whose quaternions have unit length and never jump to the other sign."""
-    if model.nq == model.nv:
-        return q
-    q = q.copy()
-    for name in model.joint_names:
-        part, dofs = model.q_slice(name), model.qd_slice(name)
-        if part.stop - part.start == dofs.stop - dofs.start:
-            continue
-        quaternion = q[:, part.stop - 4 : part.stop]
-        quaternion /= np.linalg.norm(quaternion, axis=1, keepdims=True)
-        turned = np.einsum("ni,ni->n", quaternion[1:], quaternion[:-1]) < 0.0
-        quaternion *= np.where(np.cumsum([False, *turned]) % 2, -1.0, 1.0)[:, None]
-    return q

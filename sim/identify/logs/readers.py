@@ -2,6 +2,7 @@
 
 import csv
 import os
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -105,9 +106,12 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
     """
     _require_channels(names)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError) as error:
+        with open(path, "rb") as stream:  # which numpy leaves open where the file is broken
+            file = np.load(stream, allow_pickle=False)
+            if isinstance(file, np.ndarray):
+                raise ValueError("it holds a single array, as .npy files do; write it by numpy.savez")
+            arrays = {name: file[name].astype(np.float64) for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ImportFileError(path, f"can't be read: {error}") from None
     wanted = {"time": time, "q": names.get("q") or "q"}
     for channel in CHANNELS[1:]:

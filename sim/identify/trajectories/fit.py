@@ -149,6 +149,7 @@ def fit_trajectories(
     known_start: bool = False,
     guesses: np.ndarray | None = None,
     contact: ContactOptions | None = None,
+    integrator: str | None = None,
     device: str | None = None,
     max_evaluations: int = 50,
 ) -> TrajectoryFit:
@@ -162,7 +163,7 @@ def fit_trajectories(
     that each ends where the next one starts (Bock 1983).
 
     Args:
-        model: the model, whose present parameters are the first guess.
+        model: the model, whose present parameters are the first guess. It is simulated in float64.
         logs: logs at even intervals that are multiples of ``dt``, with ``tau`` or ``control`` where they drive the
             motion: the values of a row act until the next.
         unknowns: names with what is known before, see :class:`sim.identify.Unknowns`, or a
@@ -176,6 +177,7 @@ def fit_trajectories(
             rows are, and the initial state is unknown.
         guesses: free numbers to start from [n, p], the best of which is used; None for the model's own.
         contact: options of the contact solver, without a warm start.
+        integrator: of the simulation, see :class:`sim.Simulator`.
         device: Warp device.
         max_evaluations: most evaluations of the search.
 
@@ -201,6 +203,7 @@ def fit_trajectories(
         >>> round(fit.estimate["damping of hinge"], 2)
         0.3
     """
+    model = replace(model, dtype="float64")
     wanted: UnknownSet = Unknowns(model, unknowns) if isinstance(unknowns, Mapping | Sequence) else unknowns
     if TORQUE_OFFSET in wanted.touched:
         raise ModelError("torque_offset is found by fit_torques alone; take it away from tau with Log.with_offset")
@@ -209,7 +212,7 @@ def fit_trajectories(
     if known_start and segment is not None:
         raise ModelError("known_start is for whole logs; the states at which segments start are unknown")
     segments = cut(model, [logs] if isinstance(logs, Log) else list(logs), dt, noise, segment, known_start)
-    worlds = Worlds(model, dt, segments.hold, wanted.parameters, contact, device)
+    worlds = Worlds(model, dt, segments.hold, wanted.parameters, contact, device, integrator=integrator)
     problem = Shooting(wanted, worlds, segments, known_start)
     first = wanted.start.numpy() if guesses is None else problem.best_of(np.asarray(guesses, dtype=np.float64))
     states = np.zeros(problem.extra)

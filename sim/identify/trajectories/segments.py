@@ -77,6 +77,8 @@ def cut(
     if not logs:
         raise ModelError("no logs")
     hold, interval = _intervals(model, logs, dt)
+    if not isinstance(noise, Mapping):
+        raise ModelError(f"noise is {noise!r}; give a standard deviation by channel, such as {{'q': {noise!r}}}")
     channels = tuple(name for name in MEASURED if name in noise)
     for name in noise:
         if name not in MEASURED:

@@ -17,11 +17,10 @@ import warp as wp
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.simulation.simulator import Simulator
-from sim.torch.arrays import DTYPES
+from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.autograd import rollout, step
 
 TOGETHER = 1024  # intervals that are simulated at once
-TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 # From free numbers [worlds, p] to whole parameters [worlds, n, ...] by name.
 Parameters = Callable[[torch.Tensor], dict[str, torch.Tensor]]
 Start = tuple[torch.Tensor, ...]  # q, qd and, where actuators have states, act
@@ -70,6 +69,7 @@ class Worlds:
         contact: options of the contact solver.
         device: Warp device.
         threads: CPU threads.
+        integrator: of the simulators.
     """
 
     def __init__(
@@ -81,9 +81,11 @@ class Worlds:
         contact: ContactOptions | None = None,
         device: str | None = None,
         threads: int | None = None,
+        integrator: str | None = None,
     ):
         self.model, self.dt, self.hold, self.parameters = model, dt, hold, parameters
         self.contact, self.device, self.threads = contact or ContactOptions(), device, threads
+        self.integrator = integrator
         self._simulators: dict[int, Simulator] = {}
 
     def simulator(self, x: torch.Tensor) -> Simulator:
@@ -93,8 +95,9 @@ class Worlds:
             # Parameters are per world from the start, so that setting them does not change the shape of an array.
             first = {name: value.detach().cpu().numpy() for name, value in self.parameters(x.detach()).items()}
             self._simulators[count] = Simulator(
-                self.model, self.dt, count, self.device, self.contact, first, threads=self.threads
-            )
+                self.model, self.dt, count, self.device, self.contact, first, threads=self.threads,
+                integrator=self.integrator,
+            )  # fmt: skip
         return self._simulators[count]
 
     @property

@@ -12,6 +12,7 @@ from sim.identify.unknown.priors import InertialPrior, LogNormal, Normal, Prior
 from sim.model.model import Model
 from sim.torch.robot.parametrisations import body_of_pseudo_inertia, from_log_cholesky, log_cholesky, pseudo_inertia
 
+BODY = ("mass", "com", "inertia")  # parameters of a link that are one unknown together
 LENGTHS = 3.0  # standard deviation of the logarithm of how far a body's mass is spread, where nothing is known
 
 
@@ -43,6 +44,11 @@ class Block(ABC):
     lower: float
     upper: float
     prior: Prior | None
+
+    @property
+    def numbers(self) -> list[tuple[str, int]]:
+        """Parameter and entry of everything that it is."""
+        return [(place.parameter, entry) for place in self.places for entry in place.entries]
 
     @property
     def scale(self) -> np.ndarray:
@@ -159,8 +165,7 @@ class Bodies(Block):
     @classmethod
     def of(cls, model: Model, name: str, link: int, prior: InertialPrior | None) -> "Bodies":
         """Starting from a link's present values."""
-        names = ("mass", "com", "inertia")
-        drawn = tuple(torch.as_tensor(model.parameters[each][link]).double() for each in names)
+        drawn = tuple(torch.as_tensor(model.parameters[each][link]).double() for each in BODY)
         try:
             free = log_cholesky(pseudo_inertia(*drawn))
         except ModelError as error:
@@ -168,7 +173,7 @@ class Bodies(Block):
         owner = name.partition(" of ")[2]
         labels = [(f"mass of {owner}", "kg"), *((f"com_{axis} of {owner}", "m") for axis in "xyz")]
         labels += [(f"inertia_{axes} of {owner}", "kg m^2") for axes in ("xx", "xy", "yy", "xz", "yz", "zz")]
-        places = tuple(Place(each, (link,)) for each in names)
+        places = tuple(Place(each, (link,)) for each in BODY)
         return cls(name, places, tuple(labels), free[_LOWER], -np.inf, np.inf, prior, drawn)  # type: ignore[arg-type]
 
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:

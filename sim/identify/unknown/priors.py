@@ -122,6 +122,12 @@ class InertialPrior:
 Prior = Normal | LogNormal | InertialPrior
 
 
+def require_prior(name: str, prior: object) -> None:
+    """Raise ModelError for what is no prior of an unknown."""
+    if not isinstance(prior, Prior | None):
+        raise ModelError(f"'{name}': its prior is {prior!r}; give a Normal, a LogNormal, an InertialPrior or None")
+
+
 def _require_positive(prior: object, *names: str) -> None:
     for name in names:
         value = getattr(prior, name)

@@ -1,6 +1,6 @@
 """Unknown quantities of a model, by name: how free numbers of a search become parameters of the model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol
@@ -10,8 +10,8 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.regressor import dof_names
-from sim.identify.unknown.blocks import Block, Bodies, Mass, Numbers, Place, Vector
-from sim.identify.unknown.priors import InertialPrior, Prior
+from sim.identify.unknown.blocks import BODY, Block, Bodies, Mass, Numbers, Place, Vector
+from sim.identify.unknown.priors import InertialPrior, LogNormal, Normal, Prior, require_prior
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
 from warp_kernels.types import EXACT_FILTER, FILTER
@@ -90,11 +90,11 @@ class Unknowns:
         model: the model.
         wanted: for each name, such as "mass of forearm", "damping of elbow", "friction of ground" or "inertial of
             payload", what is known before (None: nothing). After "of" stands a link, joint, geometry or actuator. A
-            link stands for all its colliding geometries, and "*" in a name for anything.
+            link stands for all its colliding geometries, and "*" in a name for anything that isn't named without one.
 
     Raises:
-        ModelError: for a name that the model lacks, a quantity that doesn't exist, a prior that doesn't fit, and a
-            first guess for which there is no derivative.
+        ModelError: for a name that the model lacks, a quantity that doesn't exist, two names of the same numbers, a
+            prior that doesn't fit, and a first guess for which there is no derivative.
 
     Example:
         >>> import numpy as np
@@ -114,16 +114,7 @@ class Unknowns:
         if not given:
             raise ModelError("no unknowns: name at least one, such as 'mass of forearm'")
         self.model = model
-        self.blocks: list[Block] = []
-        seen: dict[tuple[str, int], str] = {}
-        for name, prior in given.items():
-            for block in _blocks(model, name, prior):
-                for place in block.places:
-                    for entry in place.entries:
-                        other = seen.setdefault((place.parameter, entry), block.name)
-                        if other != block.name:
-                            raise ModelError(f"'{block.name}' and '{other}' are the same numbers; leave one out")
-                self.blocks.append(block)
+        self.blocks = _distinct(model, given)
         self.names = tuple(name for block in self.blocks for name, _ in block.labels)
         self.units = tuple(unit for block in self.blocks for _, unit in block.labels)
         self.start = torch.cat([block.start for block in self.blocks])
@@ -162,8 +153,8 @@ def _present(model: Model, name: str) -> np.ndarray:
     return np.zeros(model.nv) if name == TORQUE_OFFSET else model.parameters[name]
 
 
-def _blocks(model: Model, name: str, prior: Prior | None) -> list[Block]:
-    """The unknowns of one name, several where it has a star."""
+def _blocks(model: Model, name: str, prior: Prior | None, taken: Set[tuple[str, int]] = frozenset()) -> list[Block]:
+    """The unknowns of one name, several where it has a star; but none of parameters and entries that are taken."""
     quantity, _, pattern = name.partition(" of ")
     if not pattern:
         raise ModelError(f"unknown '{name}': expected a quantity and what it is of, such as 'mass of forearm'")
@@ -181,7 +172,28 @@ def _blocks(model: Model, name: str, prior: Prior | None) -> list[Block]:
         raise ModelError(f"unknown '{name}': the model has {quantity} of {', '.join(owners) or 'nothing'}")
     if "*" not in pattern:  # a link and its geometry may have one name; the first is enough
         found = found[:1]
-    return [_block(model, quantity, *each, prior) for each in found]
+    return [
+        _block(model, quantity, parameter, owner, entries, prior)
+        for parameter, owner, entries in found
+        if taken.isdisjoint((each, k) for each in (BODY if parameter == "inertial" else (parameter,)) for k in entries)
+    ]
+
+
+def _distinct(model: Model, wanted: Mapping[str, Prior | None]) -> list[Block]:
+    """All unknowns, in the order of their names; a name with a star leaves out what those without one are."""
+    named = {name: _blocks(model, name, prior) for name, prior in wanted.items() if "*" not in name}
+    taken = {number for blocks in named.values() for each in blocks for number in each.numbers}
+    distinct: list[Block] = []
+    seen: dict[tuple[str, int], str] = {}
+    for name, prior in wanted.items():
+        for block in named[name] if name in named else _blocks(model, name, prior, taken):
+            asked = block.name if block.name == name else f"{block.name}' of '{name}"
+            for number in block.numbers:
+                other = seen.setdefault(number, asked)
+                if other != asked:
+                    raise ModelError(f"'{asked}' and '{other}' are the same numbers; leave one out")
+            distinct.append(block)
+    return distinct
 
 
 def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]]:
@@ -212,6 +224,7 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
 
 def _block(model: Model, quantity: str, parameter: str, owner: str, entries: list[int], prior: Prior | None) -> Block:
     name = f"{quantity} of {owner}"
+    require_prior(name, prior)
     if isinstance(prior, InertialPrior) != (quantity == "inertial") and prior is not None:
         raise ModelError(f"'{name}': a {type(prior).__name__} doesn't fit; 'inertial' takes an InertialPrior alone")
     if quantity == "inertial":
@@ -273,6 +286,20 @@ class FunctionUnknowns:
     function: "ParameterFunction"
     priors: tuple[Prior | None, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.priors and len(self.priors) != len(self.names):
+            raise ModelError(
+                f"FunctionUnknowns: there are {len(self.priors)} priors for {len(self.names)} names; give one for each "
+                "name, or None"
+            )
+        for name, prior in zip(self.names, self.priors, strict=False):
+            require_prior(name, prior)
+            if isinstance(prior, InertialPrior):
+                raise ModelError(
+                    f"FunctionUnknowns: '{name}' is a single number, which an InertialPrior doesn't fit; give a Normal "
+                    "or LogNormal"
+                )
+
     @property
     def scale(self) -> np.ndarray:
         """About how large their changes are [p]."""
@@ -294,11 +321,8 @@ class FunctionUnknowns:
 
     def prior_deviations(self, x: torch.Tensor) -> torch.Tensor:
         """See :class:`UnknownSet`."""
-        found = [
-            prior.deviations(x[..., k])
-            for k, prior in enumerate(self.priors)
-            if prior is not None and not isinstance(prior, InertialPrior)
-        ]
+        numbers = ((k, prior) for k, prior in enumerate(self.priors) if isinstance(prior, Normal | LogNormal))
+        found = [prior.deviations(x[..., k]) for k, prior in numbers]
         return torch.stack(found, dim=-1) if found else x[..., :0]
 
 
