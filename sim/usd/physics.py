@@ -73,6 +73,7 @@ def add_couplings(stage: Usd.Stage, model: Model) -> None:
         keep_text(joint_of[name], "follows", model.joint_names[followed])
         keep(joint_of[name], "coupling_ratio", model.parameters["coupling_ratio"][row])
         keep(joint_of[name], "coupling_offset", model.parameters["coupling_offset"][row])
+        keep(joint_of[name], "coupling_q0", equalities.coupling_q0[row])
         keep_softness(joint_of[name], "coupling_softness", equalities.coupling_softness[row])
 
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from pxr import Usd, UsdPhysics
+from pxr import Gf, Usd, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 import sim
@@ -217,3 +217,23 @@ def test_newton_reads_the_same(tmp_path):
             assert_allclose(found[0], mass, rtol=1e-6)
             assert_allclose(found[1], poses[link, :3] + turn @ com, atol=1e-5)
             assert_allclose(found[2], turn @ inertia @ turn.T, rtol=1e-4, atol=1e-5 * np.abs(inertia).max())
+
+
+def test_a_weld_that_holds_bodies_apart_from_where_they_start(tmp_path):
+    """Its anchors needn't meet at the start, and a file that was written here says nothing of that."""
+    builder = sim.ModelBuilder()
+    for name, place in (("a", (0, 0, 0)), ("b", (1, 0, 0))):
+        builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, name=name, position=place)
+    builder.add_weld_constraint("weld", "a", "b", position_a=(0.4, 0.1, 0), position_b=(-0.2, 0, 0),
+                                orientation_b=(0, 0, 0, 1))  # fmt: skip
+    model = builder.finalize("float64")
+    path = write_usd(tmp_path / "a.usda", model, poses_at(model, model.q0), fps=30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = sim.load(path, dtype="float64")
+    assert_allclose(again.parameters["anchor_a"], model.parameters["anchor_a"], atol=0)
+    stage = Usd.Stage.Open(str(path))
+    UsdPhysics.Joint(stage.GetPrimAtPath("/World/Constraints/weld")).GetLocalPos0Attr().Set(Gf.Vec3f(0.5, 0, 0))
+    stage.GetRootLayer().Save()
+    with pytest.warns(sim.USDWarning, match="its frames are 0.3 m and 0 rad apart"):
+        sim.load(path)

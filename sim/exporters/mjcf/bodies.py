@@ -29,11 +29,16 @@ class Bodies:
         model: the model.
         elements: the element of the body that holds each link, -1 for the world.
         heads: for each link that has a body of its own, the links that it holds, from the first to itself.
+        start: coordinates of the file's initial configuration [nq], where MuJoCo's law takes inverse masses: those of
+            the model, with joints that follow others where they would be without.
     """
 
     def __init__(self, worldbody: ET.Element, model: Model, losses: Losses):
         self.model = model
         self._losses = losses
+        self.start = model.q0.copy()
+        if model.mujoco is not None:
+            self.start[model.dof_q[model.equalities.coupling_dof]] = model.equalities.coupling_q0
         self.elements: dict[int, ET.Element] = {-1: worldbody}
         following = _chains(model, losses.path)
         self.heads: dict[int, list[int]] = {}
@@ -151,8 +156,8 @@ class Bodies:
         return compose(placement, motion)
 
     def _coordinates(self, link: int) -> np.ndarray:
-        start = int(self.model.joint_q_start[link])
-        return self.model.q0[start : start + (7 if self.model.joint_type[link] == codes.FREE else 1)]
+        first = int(self.model.joint_q_start[link])
+        return self.start[first : first + (7 if self.model.joint_type[link] == codes.FREE else 1)]
 
     def _add_joint(self, body: ET.Element, link: int, place: np.ndarray) -> None:
         """Add the joint of a link whose frame is at ``place`` in the body."""

@@ -102,7 +102,7 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
     add_equalities(root, bodies)
     add_actuators(root, bodies, losses)
     add_sensors(root, bodies, losses)
-    _add_keyframes(root, model, losses)
+    _add_keyframes(root, model, bodies.start, losses)
     lose_values(model, losses)
     for element in list(root):
         if not len(element) and not element.attrib:
@@ -110,7 +110,8 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
     return root
 
 
-def _add_keyframes(root: ET.Element, model: Model, losses: Losses) -> None:
+def _add_keyframes(root: ET.Element, model: Model, start: np.ndarray, losses: Losses) -> None:
+    """Add the keyframes of all parts, and one for initial coordinates that differ from those of the file [nq]."""
     keyframes = ET.SubElement(root, "keyframe")
     taken: set[str] = set()
     for part in model.parts:
@@ -122,15 +123,18 @@ def _add_keyframes(root: ET.Element, model: Model, losses: Losses) -> None:
             own = name if name not in taken else f"{part.name}/{name}"
             taken.add(own)
             _add_key(keyframes, model, own, q, qd, control, states[model.actuator_state >= 0])
+    followers = [name for name in model.equalities.coupling_names if (start - model.q0)[model.q_slice(name)].any()]
     turned = [
         model.joint_names[link]
         for link in np.flatnonzero(model.joint_type == codes.SPHERICAL)
         if model.q0[model.joint_q_start[link] :][:3].any()
     ]
-    if turned:
+    if turned or followers:
         name = free_name("initial", taken)
         _add_key(keyframes, model, name, model.q0, *(np.zeros(size) for size in (model.nv, model.nu, model.na)))
-        losses.leaves_out("initial orientations of spherical joints", turned, f"keyframe '{name}' holds them")
+        held = f"keyframe '{name}' holds them"
+        losses.leaves_out("initial orientations of spherical joints", turned, held)
+        losses.leaves_out("initial coordinates of joints that follow others", followers, held)
 
 
 def _add_key(

@@ -41,7 +41,7 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
     for row, name in enumerate(equalities.coupling_names):
         other = model.joint_names[int(model.dof_link[equalities.coupling_other[row]])]
         # MuJoCo measures coordinates from the positions in the file.
-        start, followed = (model.q0[model.q_slice(joint)][0] for joint in (name, other))
+        start, followed = (bodies.start[model.q_slice(joint)][0] for joint in (name, other))
         ratio, offset = (float(parameters[f"coupling_{key}"][row]) for key in ("ratio", "offset"))
         polynomial = [offset - start + ratio * followed, ratio, 0.0, 0.0, 0.0]
         coupling = ET.SubElement(equality, "joint", joint1=name, joint2=other, polycoef=numbers(polynomial))

@@ -48,7 +48,7 @@ def add_tendons(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
 def add_tied_lengths(equality: ET.Element, bodies: Bodies) -> None:
     """Add constraints between tendons. MuJoCo counts lengths from those in the file's initial configuration."""
     model, tendons = bodies.model, bodies.model.tendons
-    lengths = tendon_lengths(replace(model, dtype="float64"), model.q0)
+    lengths = tendon_lengths(replace(model, dtype="float64"), bodies.start)
     for row, name in enumerate(tendons.coupling_names):
         tendon, other = int(tendons.coupling_tendon[row]), int(tendons.coupling_other[row])
         polynomial = Polynomial(model.parameters["tendon_polynomial"][row])

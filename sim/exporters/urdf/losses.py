@@ -9,6 +9,7 @@ from sim.errors import ModelError
 from sim.exporters.losses import Losses
 from sim.model.model import Model
 from sim.model.names import some
+from sim.model.softness import DEFAULT_SOFTNESS
 from sim.simulation.stepping.collision import may_touch
 from warp_kernels import types as codes
 
@@ -27,6 +28,16 @@ SURFACE = {
     "torsional_friction": 0.0,
     "rolling_friction": 0.0,
     "contact_stiffness": np.inf,
+}
+
+
+CONTACT = {
+    "softness": DEFAULT_SOFTNESS,
+    "softness_mix": 1.0,
+    "contact_margin": 0.0,
+    "contact_gap": 0.0,
+    "friction_rule": "product",
+    "contact_priority": 0,
 }
 
 
@@ -65,9 +76,15 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
         losses.changes_motion(
             "gravity compensation", _distinct(list(model.link_names), parameters["gravity_compensation"] != 0.0)
         )
+    if "wind" in parameters:
+        dragged = np.isin(np.arange(model.num_links), model.drag_boxes.link)
+        losses.changes_motion("the medium that drags links", _distinct(list(model.link_names), dragged))
+    _lose_law(model, losses, joints)
     losses.changes_motion("closed loops", model.equalities.anchor_names)
     losses.changes_motion("tendons", model.tendons.names)
     losses.leaves_out("actuators", model.actuator_names, "add them with add_actuator when the file is read")
+    losses.leaves_out("sensors", [sensor.name for sensor in model.sensors])
+    losses.leaves_out("that the placement of links is an input", model.kinematic_links, "their joints are fixed")
     if not np.array_equal(parameters["gravity"], EARTH):
         losses.remarks(f"left out: gravity {parameters['gravity'].tolist()}; set it when the file is read")
     losses.leaves_out("initial coordinates", _moved(model), "set q when the file is read")
@@ -75,12 +92,33 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
     losses.leaves_out("keyframes", [name for part in model.parts for name in part.keyframes])
 
 
+def _lose_law(model: Model, losses: Losses, joints: list[str]) -> None:
+    """Note MuJoCo's law where it is the model's, and the softness that it alone has."""
+    if model.mujoco is None:
+        return
+    parameters = model.parameters
+    limited = np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])
+    for what, softness, present in (
+        ("softness of limits", model.limit_softness, limited),
+        ("softness of dry friction", model.friction_softness, parameters["friction_loss"] > 0.0),
+    ):
+        stated = np.array([each != DEFAULT_SOFTNESS for each in softness], dtype=bool)
+        losses.changes_motion(what, _distinct(joints, present & stated))
+    losses.remarks(
+        f"left out: MuJoCo's law and integrator '{model.mujoco.integrator}'; the model that is read has the law 'hard' "
+        "unless the simulator is given sim.mujoco_settings of this one"
+    )
+
+
 def _lose_contacts(model: Model, losses: Losses) -> None:
     robot = [k for k, geometry in enumerate(model.geometries) if geometry.collides and geometry.link >= 0]
+    pairs = [(pair.a, pair.b) for pair in model.pair_frictions] + [(pair.a, pair.b) for pair in model.pair_softness]
+    special = {k for pair in pairs for k in pair}
+    special |= {k for k in robot if any(getattr(model.geometries[k], key) != value for key, value in CONTACT.items())}
     names = [
         model.geometries[k].name
         for k in robot
-        if any(model.parameters[key][k] != value for key, value in SURFACE.items())
+        if any(model.parameters[key][k] != value for key, value in SURFACE.items()) or k in special
     ]
     losses.leaves_out("friction and other surface values", names, "set them when the file is read")
     touching = {

@@ -120,7 +120,9 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
         return add_chain(reader, carrier, placement, motion)
     options: dict[str, Any] = {}
     if carrier.type != "fixed":
-        options["q0"] = _coordinates(reader, carrier, axis, motion)
+        # Where a joint that follows another would be without: its own coordinate follows from the other's.
+        begun = kept(prim, "coupling_q0", 1) if kept_text(prim, "follows") else None
+        options["q0"] = _coordinates(reader, carrier, axis, motion) if begun is None else begun
     if carrier.type == "fixed":
         note_misfit(reader, carrier, motion)
         options["kinematic"] = body in reader.scene.kinematic

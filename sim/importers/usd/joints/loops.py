@@ -34,7 +34,8 @@ def close_loops(reader: Reader, trees: Forest) -> None:
             )  # fmt: skip
         _refuse_series(reader, trees, joint)
         sides = _sides(reader, joint)
-        note_misfit(reader, joint, compose(inverse(_placed(reader, *sides[0])), _placed(reader, *sides[1])))
+        if not _is_as_written(reader, joint, sides):
+            note_misfit(reader, joint, compose(inverse(_placed(reader, *sides[0])), _placed(reader, *sides[1])))
         label = reader.prefix + (kept_text(reader.scene.prim(joint.path), "name") or joint.path.name)
         label = label if label not in reader.builder.anchors else reader.prefix + str(joint.path).lstrip("/")
         if joint.type == "fixed":
@@ -77,6 +78,13 @@ def _sides(reader: Reader, joint: Joint) -> list[Side]:
         (body, agreed_pose(prim, f"anchor_{letter}", reader.in_link(body, frame)))
         for letter, (body, frame) in zip("ab", reversed(sides) if joint.turned else sides, strict=True)
     ]
+
+
+def _is_as_written(reader: Reader, joint: Joint, sides: list[Side]) -> bool:
+    """Whether a constraint was written here, which may hold its bodies elsewhere than they start."""
+    prim = reader.scene.prim(joint.path)
+    exact = [kept(prim, f"anchor_{letter}", 7) for letter in "ab"]
+    return all(one is not None and np.array_equal(one, at) for one, (_, at) in zip(exact, sides, strict=True))
 
 
 def _placed(reader: Reader, body: Sdf.Path | None, anchor: np.ndarray) -> np.ndarray:
