@@ -51,7 +51,7 @@ def geometry_struct(model: Model, hulls: Sequence[np.ndarray], parallel: float, 
         vertex_start=integer_array(starts(hulls), device),
         hull_vertices=row_array(vertices, codes.warp_types(model.scalar).vec3, device),
         hull_radius=row_array(radii, model.scalar, device),
-        field_shape=row_array(_field_shapes(model), wp.vec3i, device),
+        field_shape=row_array(field_shapes(model), wp.vec3i, device),
         parallel=model.scalar(parallel),
     )
 
@@ -75,7 +75,8 @@ def packed_struct(model: Model, shapes: PackedShapes, device: wp.DeviceLike) -> 
     )
 
 
-def _field_shapes(model: Model) -> np.ndarray:
+def field_shapes(model: Model) -> np.ndarray:
+    """Of each geometry the place of its first height among all, and its rows and columns; zeros for others."""
     shapes = np.zeros((model.num_geometries, 3), dtype=np.int32)
     first = 0
     for index, geometry in enumerate(model.geometries):

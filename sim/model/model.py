@@ -433,6 +433,11 @@ class Model:
         """Index of an actuator, its place in ``control``, by name. Raises ModelError if there is none."""
         return _find(_numbered(self.actuator_names), name, "actuator")
 
+    def dofs_of(self, link: int) -> range:
+        """The degrees of freedom of the joint that moves a link, by its index."""
+        end = self.joint_qd_start[link + 1] if link + 1 < self.num_links else self.nv
+        return range(int(self.joint_qd_start[link]), int(end))
+
     def q_slice(self, part: "Part | str") -> slice:
         """The slice of q that belongs to a part, or to one joint by name.
 

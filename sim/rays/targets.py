@@ -8,6 +8,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
+from sim.arrays.shape_arrays import field_shapes
 from sim.arrays.structs import fill
 from sim.errors import ModelError
 from sim.model.model import Geometry, Mesh, Model
@@ -78,7 +79,7 @@ class TargetArrays:
         geometries = [model.geometries[index] for index in selected]
         self.count = len(selected)
         meshes = [geometry.mesh if geometry.type in (codes.CONVEX, codes.MESH) else None for geometry in geometries]
-        shapes = _field_shapes(model)
+        shapes = field_shapes(model)
         for geometry, mesh in zip(geometries, meshes, strict=True):
             features = 0 if mesh is None else len(mesh.faces)
             features = max(features, 0 if geometry.heights is None else KINDS * geometry.heights.size)
@@ -125,16 +126,6 @@ class TargetArrays:
 def _met_as(geometry: Geometry) -> int:
     """The type that rays take a geometry for: to them all meshes are triangles."""
     return codes.CONVEX if geometry.type == codes.MESH else geometry.type
-
-
-def _field_shapes(model: Model) -> list[tuple[int, int, int]]:
-    """Of each geometry the place of its first height among all, and its rows and columns; zeros for others."""
-    first, shapes = 0, []
-    for geometry in model.geometries:
-        rows, columns = (0, 0) if geometry.heights is None else geometry.heights.shape
-        shapes.append((first, rows, columns))
-        first += rows * columns
-    return shapes
 
 
 def _warp_mesh(mesh: Mesh, device: wp.Device) -> wp.Mesh:

@@ -193,7 +193,8 @@ def test_ranges_that_are_none(given):
 
 
 NAN_BODY = """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body name="b" pos="0 0 1"><freejoint/>
-  <geom size=".1"/><site name="s"/><body><joint name="h" axis="0 1 0"/><geom size=".05" pos=".2 0 0"/></body></body></worldbody>
+  <geom size=".1"/><site name="s"/>
+  <body><joint name="h" axis="0 1 0"/><geom size=".05" pos=".2 0 0"/></body></body></worldbody>
   <tendon><fixed name="t"><joint joint="h" coef="1"/></fixed></tendon><actuator>{actuator}</actuator></mujoco>"""
 
 

@@ -7,6 +7,7 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch
+from sim.arrays.shape_arrays import integer_array
 from warp_kernels.activation.checkpoint import activation_checkpoint_kernels
 from warp_kernels.activation.dynamics import activation_kernels
 
@@ -91,4 +92,4 @@ class Activations:
         launch(kernel, dim, *sources, device=self._device, record_tape=tape, **named)
 
     def _integers(self, values: np.ndarray) -> wp.array:
-        return wp.array(values, dtype=wp.int32, device=self._device)
+        return integer_array(values, self._device)

@@ -1,11 +1,13 @@
 """The sensors of contacts of a model, as arrays for :mod:`warp_kernels.sensors.contacts`."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import warp as wp
 
+from sim.arrays.shape_arrays import integer_array
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
@@ -58,10 +60,7 @@ def contact_sensors(
     sensors = list(_sensors(model, chosen))
     frames = [None if sensor.target == WORLD else model.frame(sensor.target) for sensor in sensors]
     sizes = [(*(sensor.zone_size or ()), 1.0, 1.0, 1.0)[:3] for sensor in sensors]
-
-    def whole(values: Any) -> wp.array:
-        return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=device)
-
+    whole = functools.partial(integer_array, device=device)
     sides = [_sides(model, sensor) for sensor in sensors]
     return fill(
         contact_sensor_structs(model.scalar).ContactSensors,

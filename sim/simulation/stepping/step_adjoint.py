@@ -67,9 +67,6 @@ class DifferentiableStep(Step):
         m, n, scalar = self.model, self.num_worlds, self.scalar
         constraints, nv = self.max_constraints, m.nv
 
-        def worlds_last(count: int, dtype: Any) -> wp.array:
-            return wp.zeros((count, n), dtype=dtype, device=self.device)
-
         groups = self.groups
         self.motion_scratch = [groups.of_groups(m.num_links, groups.types.spatial) for _ in range(3)]
         self.motion_weight = wp.zeros((n, nv), dtype=scalar, device=self.device)
@@ -78,27 +75,29 @@ class DifferentiableStep(Step):
         if self.joint_force is not self.tau:
             self.joint_force.grad = self.tau.grad  # what the step's adjoint finds of tau, it finds of all joint forces
         # What reaches the impulses other than by the next velocity.
-        self.further_impulse_bar = self.impulse.grad if self._impulses_are_read else worlds_last(0, t.vec3)
+        self.further_impulse_bar = self.impulse.grad if self._impulses_are_read else self.worlds_last(0, t.vec3)
         for array in (self.q_next, self.qd_next, self.qd_path, self.qd_solved):
             array.requires_grad = True
         self.activations.prepare_backward()
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
-        self.carried_impulse = worlds_last(constraints if self.warm else 0, t.vec3)
+        self.carried_impulse = self.worlds_last(constraints if self.warm else 0, t.vec3)
         self.weight, groups.weight = groups.scalars(nv)
         swept = constraints if self.max_couplings else 0
-        self.impulse_bar, self.start_bar = (worlds_last(swept, t.vec3) for _ in range(2))
-        self.rhs_bar = worlds_last(constraints, t.vec3)
-        self.bound_bar, self.softness_bar = (worlds_last(constraints, scalar) for _ in range(2))
+        self.impulse_bar, self.start_bar = (self.worlds_last(swept, t.vec3) for _ in range(2))
+        self.rhs_bar = self.worlds_last(constraints, t.vec3)
+        self.bound_bar, self.softness_bar = (self.worlds_last(constraints, scalar) for _ in range(2))
         self._allocate_bounce_adjoint()
         smoothed = constraints if self.contact_options.gradient_smoothing > 0.0 else 0
-        self.held_share, self.row_inverse_mass, self.distance_share = (worlds_last(smoothed, scalar) for _ in range(3))
+        self.held_share, self.row_inverse_mass, self.distance_share = (
+            self.worlds_last(smoothed, scalar) for _ in range(3)
+        )
         # Only where the Delassus matrix, or R, has a derivative.
-        self.constraint_response, self.coupled_response = (worlds_last(0, t.vec3) for _ in range(2))
+        self.constraint_response, self.coupled_response = (self.worlds_last(0, t.vec3) for _ in range(2))
         own = int(self.newton and constraints > 0 and not self.by_mujoco)
         self.own_mass_bar, groups.own_mass_bar = groups.scalars(own * int(m.dof_depth.sum()))
         self.own_mass_bar_diagonal, groups.own_mass_bar_diagonal = groups.scalars(own * nv)
-        self.further_value_bar = worlds_last(0, t.vec3)
+        self.further_value_bar = self.worlds_last(0, t.vec3)
         if self.noslip:
             self.noslip.prepare_backward()
             self.constraint_response, self.coupled_response = (self._responses() for _ in range(2))
@@ -107,10 +106,10 @@ class DifferentiableStep(Step):
         elif self.contact_options.adjoint == "unrolled":
             self._allocate_unrolled()
         else:
-            self.value = worlds_last(constraints, t.vec3)
+            self.value = self.worlds_last(constraints, t.vec3)
         self.mass_bar, groups.mass_bar = groups.scalars(int(m.dof_depth.sum()))
         self.mass_bar_diagonal, groups.mass_bar_diagonal = groups.scalars(nv)
-        self.actuator_row_bar = worlds_last(m.nu, t.vec3)
+        self.actuator_row_bar = self.worlds_last(m.nu, t.vec3)
         self.composite = groups.of_groups(m.num_links, groups.types.inertia)
         self._gather()
         self._gather_gradients()
@@ -153,25 +152,18 @@ class DifferentiableStep(Step):
         t, constraints = self.device_model.types, self.max_constraints
         histories = self.sweeps * constraints
 
-        def worlds_last(count: int, dtype: Any) -> wp.array:
-            return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
-
         self.impulse_history, self.value_history, self.value_bar_history = (
-            worlds_last(histories, t.vec3) for _ in range(3)
+            self.worlds_last(histories, t.vec3) for _ in range(3)
         )
         self.first_sweep = wp.zeros(self.num_worlds, dtype=wp.int32, device=self.device)
-        self.own_bar = worlds_last(constraints, t.mat33)
-        self.scale_bar = worlds_last(constraints, t.vec3)
-        self.matrix_bar = worlds_last(self.max_couplings, t.mat33)
+        self.own_bar = self.worlds_last(constraints, t.mat33)
+        self.scale_bar = self.worlds_last(constraints, t.vec3)
+        self.matrix_bar = self.worlds_last(self.max_couplings, t.mat33)
         self.constraint_response, self.coupled_response = (self._responses() for _ in range(2))
 
     def _allocate_own_adjoint(self) -> None:
         """What the way back through R needs, by Newton's method."""
-
-        def worlds_last(count: int, dtype: Any = self.scalar) -> wp.array:
-            return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
-
-        self.own_bar = worlds_last(0 if self.back_together else self.max_constraints, self.device_model.types.vec3)
+        self.own_bar = self.worlds_last(0 if self.back_together else self.max_constraints, self.device_model.types.vec3)
         if self.by_mujoco:
             return  # R is of the initial configuration: it doesn't depend on the rows
         if self.back_together:
@@ -184,12 +176,9 @@ class DifferentiableStep(Step):
         """What the way back through times of impact needs; empty where nothing bounces."""
         constraints, dofs = self.bounces.free.shape[0], self.lag.shape[0]
 
-        def worlds_last(count: int, dtype: Any = self.scalar) -> wp.array:
-            return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
-
         names = ("before", "free", "late")
-        self.bounces_bar = fill(self.structs.Bounces, **{name: worlds_last(constraints) for name in names})
-        self.lag_weight, self.free_weight = (worlds_last(dofs) for _ in range(2))
+        self.bounces_bar = fill(self.structs.Bounces, **{name: self.worlds_last(constraints) for name in names})
+        self.lag_weight, self.free_weight = (self.worlds_last(dofs) for _ in range(2))
 
     def _responses(self) -> wp.array:
         """Room for what each constraint does to the trees that it acts on."""

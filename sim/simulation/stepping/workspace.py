@@ -7,6 +7,7 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch, loops_over_contacts, threads_of_world
+from sim.arrays.shape_arrays import integer_array
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.model.sensors.kinds import SENSOR_KINDS
@@ -138,9 +139,6 @@ class Workspace(SolverChoice):
         m, n, scalar = self.model, self.num_worlds, self.scalar
         constraints, nv = self.max_constraints, m.nv
 
-        def worlds_last(count: int, dtype: Any) -> wp.array:
-            return wp.zeros((count, n), dtype=dtype, device=self.device)
-
         def per_world(dtype: Any) -> wp.array:
             return wp.zeros(n, dtype=dtype, device=self.device)
 
@@ -162,13 +160,13 @@ class Workspace(SolverChoice):
         # MuJoCo's law gyroscopic forces are explicit.
         turning = np.isin(m.joint_type, () if self.by_mujoco else (SPHERICAL, FREE))
         self.turning_link = self._integers(np.flatnonzero(turning))
-        self.spin = worlds_last(self.turning_link.shape[0], t.vec3)
+        self.spin = self.worlds_last(self.turning_link.shape[0], t.vec3)
         boxes = m.drag_boxes
         self.num_drag_boxes = len(boxes.link)
         self.drag_link = self._integers(boxes.link)
         self.drag_size: wp.array = wp.array(boxes.size, dtype=t.vec3, device=self.device)
         self.drag_placement: wp.array = wp.array(boxes.placement, dtype=t.transform, device=self.device)
-        self.drag_velocity = worlds_last(self.num_drag_boxes, t.spatial)
+        self.drag_velocity = self.worlds_last(self.num_drag_boxes, t.spatial)
         wrenches = bool(turning.any() or m.compensated or self.num_drag_boxes)
         lanes = lanes_worth(self.device_model.lanes, self.total_worlds)
         every = self.by_mujoco or m.compensated or self.num_drag_boxes
@@ -178,7 +176,7 @@ class Workspace(SolverChoice):
         # mass matrix's diagonal.
         self.joint_force = wp.zeros_like(self.tau) if m.nu or self.tendons.num_tendons else self.tau
         self.implicit, groups.implicit = groups.scalars(nv if m.nu else 0)
-        self.actuator_row = worlds_last(m.nu, t.vec3)
+        self.actuator_row = self.worlds_last(m.nu, t.vec3)
         self.q.assign(np.tile(m.q0, (n, 1)))
         for name, array in groups.worlds.items():
             setattr(self, name, array)
@@ -191,52 +189,58 @@ class Workspace(SolverChoice):
         singly = self.collision.by_grid or lanes == 1
         bounded = m.num_geometries if self.many_pairs or self.collision.by_grid else 0
         for name in ("geometry_centre", "geometry_ball", "geometry_axis"):
-            setattr(self, name, worlds_last(bounded if singly else 0, t.vec3))
+            setattr(self, name, self.worlds_last(bounded if singly else 0, t.vec3))
             setattr(groups, name, groups.of_groups(0 if singly else bounded, groups.types.vec3))
-        self.slot_pair, self.slot_feature = (worlds_last(self.max_contacts, wp.int32) for _ in range(2))
+        self.slot_pair, self.slot_feature = (self.worlds_last(self.max_contacts, wp.int32) for _ in range(2))
         convex_slots = self.max_contacts if self.collision.has_pairs(CONVEX_SHAPES) else 0
-        self.slot_identity = worlds_last(convex_slots, wp.int32)
-        self.slot_codes_a, self.slot_codes_b = (worlds_last(convex_slots, wp.vec3i) for _ in range(2))
-        self.slot_witness = worlds_last(convex_slots, t.vec3)
+        self.slot_identity = self.worlds_last(convex_slots, wp.int32)
+        self.slot_codes_a, self.slot_codes_b = (self.worlds_last(convex_slots, wp.vec3i) for _ in range(2))
+        self.slot_witness = self.worlds_last(convex_slots, t.vec3)
         # Where and how pairs touch that move. MuJoCo's law looks no further than the beginning of a step.
         turning_slots = self.max_contacts if self.collision.has_turning_pairs and not self.by_mujoco else 0
-        self.slot_time, self.slot_lead = worlds_last(turning_slots, scalar), worlds_last(turning_slots, wp.int32)
-        self.slot_motion_a, self.slot_motion_b = (worlds_last(turning_slots, t.spatial) for _ in range(2))
-        self.contact_count, self.contact_overflow, self.constraint_overflow = (per_world(wp.int32) for _ in range(3))
-        self.contact_point = worlds_last(self.max_contacts, t.vec3)
-        self.contact_apart = worlds_last(turning_slots, t.vec3)
-        self.contact_frame = worlds_last(self.max_contacts, t.mat33)
-        self.contact_distance, self.contact_friction, self.contact_restitution = (
-            worlds_last(self.max_contacts, scalar) for _ in range(3)
+        self.slot_time, self.slot_lead = (
+            self.worlds_last(turning_slots, scalar),
+            self.worlds_last(turning_slots, wp.int32),
         )
-        self.contact_spring = worlds_last(self.max_contacts if self.layout.compliant else 0, t.vec2)
-        self.contact_resistance = worlds_last(self.max_contacts if self.layout.resisting else 0, t.vec2)
+        self.slot_motion_a, self.slot_motion_b = (self.worlds_last(turning_slots, t.spatial) for _ in range(2))
+        self.contact_count, self.contact_overflow, self.constraint_overflow = (per_world(wp.int32) for _ in range(3))
+        self.contact_point = self.worlds_last(self.max_contacts, t.vec3)
+        self.contact_apart = self.worlds_last(turning_slots, t.vec3)
+        self.contact_frame = self.worlds_last(self.max_contacts, t.mat33)
+        self.contact_distance, self.contact_friction, self.contact_restitution = (
+            self.worlds_last(self.max_contacts, scalar) for _ in range(3)
+        )
+        self.contact_spring = self.worlds_last(self.max_contacts if self.layout.compliant else 0, t.vec2)
+        self.contact_resistance = self.worlds_last(self.max_contacts if self.layout.resisting else 0, t.vec2)
         counts = m.counts
-        self.coupling_bias = worlds_last(counts["coupling"], scalar)
+        self.coupling_bias = self.worlds_last(counts["coupling"], scalar)
         self.anchor_point, self.anchor_bias, self.anchor_turn = (
-            worlds_last(counts["anchor"], t.vec3) for _ in range(3)
+            self.worlds_last(counts["anchor"], t.vec3) for _ in range(3)
         )
         soft_anchors = counts["anchor"] if self.by_mujoco else 0
-        self.anchor_apart, self.anchor_frame = worlds_last(soft_anchors, t.vec3), worlds_last(soft_anchors, t.mat33)
-        self.cone_gap = worlds_last(len(self.layout.cones), scalar)
-        self.cone_row = worlds_last(len(self.layout.cones), t.vec3)
+        self.anchor_apart, self.anchor_frame = (
+            self.worlds_last(soft_anchors, t.vec3),
+            self.worlds_last(soft_anchors, t.mat33),
+        )
+        self.cone_gap = self.worlds_last(len(self.layout.cones), scalar)
+        self.cone_row = self.worlds_last(len(self.layout.cones), t.vec3)
         self._allocate_references()
         self.constraints = self._empty_constraints()
         self.row = self._rows_of_worlds(2 * constraints * m.max_depth)
-        self.rhs, self.scale, self.impulse = (worlds_last(constraints, t.vec3) for _ in range(3))
-        self.bound, self.softness = (worlds_last(constraints, scalar) for _ in range(2))
-        self.row_size = worlds_last(constraints if self.newton else 0, t.vec2)
+        self.rhs, self.scale, self.impulse = (self.worlds_last(constraints, t.vec3) for _ in range(3))
+        self.bound, self.softness = (self.worlds_last(constraints, scalar) for _ in range(2))
+        self.row_size = self.worlds_last(constraints if self.newton else 0, t.vec2)
         # Of smoothed gradients, on the way back.
-        self.held_share, self.row_inverse_mass = (worlds_last(0, scalar) for _ in range(2))
+        self.held_share, self.row_inverse_mass = (self.worlds_last(0, scalar) for _ in range(2))
         self._allocate_bounces()
-        self.matrix = worlds_last(self.max_couplings, t.mat33)
+        self.matrix = self.worlds_last(self.max_couplings, t.mat33)
         self.couplings = self._couplings()
-        self.impulse_history, self.value_history = (worlds_last(0, t.vec3) for _ in range(2))
+        self.impulse_history, self.value_history = (self.worlds_last(0, t.vec3) for _ in range(2))
         # What a warm start keeps; empty without one.
         warm = constraints if self.contact_options.warm_start else 0
-        self.start, self.previous_impulse = (worlds_last(warm, t.vec3) for _ in range(2))
-        self.constraint_key, self.previous_key = (worlds_last(warm, wp.vec4i) for _ in range(2))
-        self.start_source = worlds_last(warm, wp.int32)
+        self.start, self.previous_impulse = (self.worlds_last(warm, t.vec3) for _ in range(2))
+        self.constraint_key, self.previous_key = (self.worlds_last(warm, wp.vec4i) for _ in range(2))
+        self.start_source = self.worlds_last(warm, wp.int32)
         self.residual = per_world(scalar)
         self.sweep_count = per_world(wp.int32)
         self.response, groups.response = groups.scalars(nv)
@@ -258,9 +262,6 @@ class Workspace(SolverChoice):
         contacts, nv = (self.max_contacts, self.model.nv) if self.by_mujoco else (0, 0)
         groups = self.groups
 
-        def worlds_last(count: int, dtype: Any) -> wp.array:
-            return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
-
         # Springs, dampers and servos act at the end of a step; under MuJoCo's law at its beginning.
         self.ahead = self.scalar(0.0 if self.by_mujoco else self.dt)
         self.qd_solved = wp.zeros_like(self.qd_next) if self.by_mujoco else self.qd_next
@@ -270,32 +271,31 @@ class Workspace(SolverChoice):
         self.damped_l, groups.damped_l = groups.scalars(int(self.model.dof_depth.sum()) if self.by_mujoco else 0)
         self.damped_d, groups.damped_d = groups.scalars(nv)
         self.damping_scratch, groups.damping_scratch = groups.scalars(nv)
-        self.contact_reference = worlds_last(contacts, t.vec3)
+        self.contact_reference = self.worlds_last(contacts, t.vec3)
         pyramids = self.contact_options.friction == "pyramid"
         resisting = contacts if self.layout.resisting and pyramids else 0
-        self.resistance_reference = worlds_last(2 * resisting, t.vec3)
+        self.resistance_reference = self.worlds_last(2 * resisting, t.vec3)
         self.pyramids_resist = int(resisting > 0)
-        self.limit_reference, self.loss_reference = worlds_last(2 * nv, t.vec3), worlds_last(nv, t.vec3)
+        self.limit_reference, self.loss_reference = self.worlds_last(2 * nv, t.vec3), self.worlds_last(nv, t.vec3)
         anchors, couplings = (self.model.counts[name] if self.by_mujoco else 0 for name in ("anchor", "coupling"))
-        self.anchor_reference = worlds_last(2 * anchors, t.vec3)
+        self.anchor_reference = self.worlds_last(2 * anchors, t.vec3)
         # Motion of links whose coordinates don't accelerate, which turns the rows of point and weld constraints.
         moving = self.model.num_links if anchors else 0
-        self.bias_velocity, self.bias_acceleration = (worlds_last(moving, t.spatial) for _ in range(2))
+        self.bias_velocity, self.bias_acceleration = (self.worlds_last(moving, t.spatial) for _ in range(2))
         self.no_acceleration = wp.zeros_like(self.qd) if anchors else self.device_model.none(self.scalar)
-        self.coupling_reference = worlds_last(couplings, t.vec3)
-        self.cone_reference = worlds_last(len(self.layout.cones) if self.by_mujoco else 0, t.vec3)
+        self.coupling_reference = self.worlds_last(couplings, t.vec3)
+        self.cone_reference = self.worlds_last(len(self.layout.cones) if self.by_mujoco else 0, t.vec3)
 
     def _allocate_bounces(self) -> None:
         """What the times of impacts need; empty where nothing bounces."""
         bouncing = self.layout.bouncing and self.max_contacts > 0
 
-        def worlds_last(count: int) -> wp.array:
-            return wp.zeros((count if bouncing else 0, self.num_worlds), dtype=self.scalar, device=self.device)
-
-        arrays = {name: worlds_last(self.max_constraints) for name in ("before", "free", "late")}
+        arrays = {
+            name: self.worlds_last(self.max_constraints if bouncing else 0) for name in ("before", "free", "late")
+        }
         self.bounces = fill(self.structs.Bounces, **arrays)
-        self.lag = worlds_last(self.model.nv)
-        self.hardening = worlds_last(self.max_constraints if self.newton else 0)
+        self.lag = self.worlds_last(self.model.nv)
+        self.hardening = self.worlds_last(self.max_constraints if self.newton else 0)
         self.qd_path = wp.zeros_like(self.qd_next) if bouncing else self.qd_next
 
     def _rows_of_worlds(self, count: int) -> wp.array:
@@ -455,8 +455,12 @@ class Workspace(SolverChoice):
         c.cursor = integers(constraints)
         return c
 
+    def worlds_last(self, count: int, dtype: Any = None) -> wp.array:
+        """Zeros [count, num_worlds], scalars where nothing else is said."""
+        return wp.zeros((count, self.num_worlds), dtype=dtype or self.scalar, device=self.device)
+
     def _integers(self, values: np.ndarray) -> wp.array:
-        return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=self.device)
+        return integer_array(values, self.device)
 
     def _launch(self, kernel: wp.Kernel, dim: Any, *, tape: bool = False, **named: Any) -> None:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""

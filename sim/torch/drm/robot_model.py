@@ -68,9 +68,8 @@ class DifferentiableRobotModel(torch.nn.Module):
         if model.nq != model.nv:
             raise ModelError(f"{urdf_path}: joints with quaternions are not supported here; use sim.torch.Robot")
         links = [model.link(frame.name) for frame in model.frames]
-        ends = [*model.joint_qd_start[1:], model.nv]
         # Of each of our degrees of freedom, the place in the order of the links of the file.
-        moving = [int(model.joint_qd_start[link]) for link in links if ends[link] > model.joint_qd_start[link]]
+        moving = [dof for link in links for dof in model.dofs_of(link)]
         self._in_order = moving == sorted(moving)
         self.register_buffer("_ours", torch.tensor(moving, device=device).argsort(), persistent=False)
         self.register_buffer("_theirs", torch.tensor(moving, device=device), persistent=False)

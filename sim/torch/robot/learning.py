@@ -57,7 +57,7 @@ def find_link(model: Model, name: str, quantity: str) -> int:
         raise ModelError(f"'{name}' was merged into another link; load the robot with collapse_fixed=False")
     else:
         raise ModelError(f"no link or joint named '{name}'; links are {', '.join(model.link_names)}")
-    if quantity in OF_JOINTS and not len(_dofs(model, link)):
+    if quantity in OF_JOINTS and not len(model.dofs_of(link)):
         raise ModelError(f"joint '{model.joint_names[link]}' is fixed and has no {quantity}")
     return link
 
@@ -66,7 +66,7 @@ def present_value(model: Model, values: Mapping[str, torch.Tensor], link: int, q
     """What a quantity is at the moment: a tensor, or mass, com and inertia for "inertial"."""
     if quantity in OF_JOINTS:
         (name,) = OF_JOINTS[quantity][0]
-        value = values[name][_dofs(model, link)]
+        value = values[name][model.dofs_of(link)]
         return value[0] if len(value) == 1 else value
     if quantity == "inertial":
         return tuple(values[name][link] for name in ("mass", "com", "inertia"))
@@ -100,7 +100,7 @@ def with_learnt(model: Model, learnt: Mapping[tuple[int, str], torch.nn.Module],
             parts = (given, row[3:]) if quantity == "translation" else (row[:3], given)
             rows["joint_placement"][link] = torch.cat(parts)
         elif quantity in OF_JOINTS:
-            dofs = _dofs(model, link)
+            dofs = model.dofs_of(link)
             rows[names[0]].update(zip(dofs, _reshaped(model, link, quantity, given, (len(dofs),)), strict=True))
         else:
             for name, value in zip(names, given if quantity == "inertial" else (given,), strict=True):
@@ -114,11 +114,6 @@ def with_learnt(model: Model, learnt: Mapping[tuple[int, str], torch.nn.Module],
         index = torch.tensor(list(changed), device=base.device)
         result[name] = base.index_copy(0, index, torch.stack(list(changed.values())))
     return result
-
-
-def _dofs(model: Model, link: int) -> range:
-    ends = [*model.joint_qd_start[1:], model.nv]
-    return range(int(model.joint_qd_start[link]), int(ends[link]))
 
 
 def _reshaped(model: Model, link: int, quantity: str, value: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:

@@ -87,9 +87,7 @@ class RobotModule(torch.nn.Module):
     @property
     def joint_names(self) -> tuple[str, ...]:
         """Names of the joints that move, in the order of their coordinates."""
-        ends = [*self.model.joint_qd_start[1:], self.model.nv]
-        starts = self.model.joint_qd_start
-        return tuple(n for n, a, b in zip(self.model.joint_names, starts, ends, strict=True) if b > a)
+        return tuple(name for link, name in enumerate(self.model.joint_names) if self.model.dofs_of(link))
 
     @property
     def frame_names(self) -> tuple[str, ...]:

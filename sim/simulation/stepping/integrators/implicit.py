@@ -17,13 +17,13 @@ class ImplicitStep(ServoDampedStep):
         t, m, scalar = self.device_model.types, self.model, self.scalar
         self._kernels = implicit_kernels(scalar)
 
-        def worlds_last(count: int, dtype: Any = scalar) -> wp.array:
-            return wp.zeros((count, self.num_worlds), dtype=dtype, device=self.device)
-
-        self.carried, self.carried_rate = worlds_last(m.num_links, t.inertia), worlds_last(m.num_links, t.inertia)
-        self.carried_momentum, self.turn = worlds_last(m.num_links, t.spatial), worlds_last(m.nv, t.spatial)
-        self.implicit_lower, self.implicit_upper = (worlds_last(int(m.dof_depth.sum())) for _ in range(2))
-        self.implicit_diagonal, self.implicit_scratch = worlds_last(m.nv), worlds_last(m.nv)
+        self.carried, self.carried_rate = (
+            self.worlds_last(m.num_links, t.inertia),
+            self.worlds_last(m.num_links, t.inertia),
+        )
+        self.carried_momentum, self.turn = self.worlds_last(m.num_links, t.spatial), self.worlds_last(m.nv, t.spatial)
+        self.implicit_lower, self.implicit_upper = (self.worlds_last(int(m.dof_depth.sum())) for _ in range(2))
+        self.implicit_diagonal, self.implicit_scratch = self.worlds_last(m.nv), self.worlds_last(m.nv)
         self.damping_push, self.shifted_qd, self.shifted_weight = (wp.zeros_like(self.damping_loss) for _ in range(3))
         self._no_weight: wp.array = wp.zeros((1, 1), dtype=t.vec3, device=self.device)
         self._no_change = wp.zeros_like(self.damping_loss)

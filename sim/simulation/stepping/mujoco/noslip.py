@@ -27,14 +27,14 @@ class NoSlipStage:
         self.islands = fill(
             Islands,
             count=wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device),
-            **{name: self._worlds_last(constraints, wp.int32) for name in ("order", "turn", "mate")},
-            **{name: self._worlds_last(trees, wp.int32) for name in ("island", "sweeps")},
+            **{name: self._step.worlds_last(constraints, wp.int32) for name in ("order", "turn", "mate")},
+            **{name: self._step.worlds_last(trees, wp.int32) for name in ("island", "sweeps")},
         )
-        self.gain, self.enough = (self._worlds_last(trees, step.scalar) for _ in range(2))
-        self.start = self._worlds_last(constraints, t.vec3)
+        self.gain, self.enough = (self._step.worlds_last(trees, step.scalar) for _ in range(2))
+        self.start = self._step.worlds_last(constraints, t.vec3)
         # What the Delassus matrix of the sweeps has of R.
-        self.softness = self._worlds_last(constraints, step.scalar)
-        self.impulse_history, self.value_history = (self._worlds_last(0, t.vec3) for _ in range(2))
+        self.softness = self._step.worlds_last(constraints, step.scalar)
+        self.impulse_history, self.value_history = (self._step.worlds_last(0, t.vec3) for _ in range(2))
 
     def run(self) -> None:
         """Sweeps from the impulses of the solution."""
@@ -47,21 +47,21 @@ class NoSlipStage:
         step, t = self._step, self._step.device_model.types
         constraints, kernels = step.max_constraints, self._adjoint_kernels
         self.impulse_history, self.value_history = (
-            self._worlds_last(self.noslip_iterations * constraints, t.vec3) for _ in range(2)
+            self._step.worlds_last(self.noslip_iterations * constraints, t.vec3) for _ in range(2)
         )
         self.bars = fill(
             kernels.Bars,
-            value=self._worlds_last(self.noslip_iterations * constraints, t.vec3),
-            bound=self._worlds_last(constraints, step.scalar),
-            pair=self._worlds_last(constraints, t.vec2),
-            **{name: self._worlds_last(constraints, t.vec3) for name in ("start", "rhs")},
-            **{name: self._worlds_last(constraints, t.mat33) for name in ("own", "mixed")},
+            value=self._step.worlds_last(self.noslip_iterations * constraints, t.vec3),
+            bound=self._step.worlds_last(constraints, step.scalar),
+            pair=self._step.worlds_last(constraints, t.vec2),
+            **{name: self._step.worlds_last(constraints, t.vec3) for name in ("start", "rhs")},
+            **{name: self._step.worlds_last(constraints, t.mat33) for name in ("own", "mixed")},
         )
         pyramids = step.contact_options.friction == "pyramid"
-        self.further_value_bar = self._worlds_last(constraints if pyramids else 0, t.vec3)
+        self.further_value_bar = self._step.worlds_last(constraints if pyramids else 0, t.vec3)
         # The velocity after the step depends on the solution by way of the sweeps alone.
         self.no_weight = wp.zeros_like(step.weight)
-        self.matrix_bar = self._worlds_last(step.max_couplings, t.mat33)
+        self.matrix_bar = self._step.worlds_last(step.max_couplings, t.mat33)
 
     def unwind(self) -> dict[str, wp.array]:
         """From the adjoint of the impulses to what the adjoint of the solution begins with, which is returned."""
@@ -105,6 +105,3 @@ class NoSlipStage:
     def _launch_over_constraints(self, kernel: wp.Kernel) -> None:
         threads = self._step.constraint_threads
         self._launch(kernel, (threads, self._step.num_worlds), threads=threads)
-
-    def _worlds_last(self, count: int, dtype: Any) -> wp.array:
-        return wp.zeros((count, self._step.num_worlds), dtype=dtype, device=self._step.device)

@@ -8,6 +8,7 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear, launch
+from sim.arrays.shape_arrays import integer_array
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.stepping.mujoco.law import MujocoLaw
@@ -166,4 +167,4 @@ class TendonStage:
         return self._integers(starts), self._integers(np.array([each for one in lists for each in one]))
 
     def _integers(self, values: np.ndarray) -> wp.array:
-        return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=self._device)
+        return integer_array(values, self._device)

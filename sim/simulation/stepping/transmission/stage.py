@@ -7,6 +7,7 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear, launch
+from sim.arrays.shape_arrays import integer_array
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.stepping.collision import CollisionModel
@@ -84,7 +85,7 @@ class TransmissionStage:
         return wp.zeros((*counts, self._num_worlds), dtype=self._scalar, device=self._device)
 
     def _integers(self, values: np.ndarray) -> wp.array:
-        return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=self._device)
+        return integer_array(values, self._device)
 
 
 def moved_links(model: Model) -> np.ndarray:
