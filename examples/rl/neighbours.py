@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from sim.envs import Task, TaskState, VectorEnv
+from sim.envs import TaskState, VectorEnv
 from sim.errors import ModelError
 from sim.torch import Robot
 
@@ -35,17 +35,12 @@ def beside(env: VectorEnv, worlds: int, differentiable: bool) -> VectorEnv:
     return other
 
 
-def is_final(task: Task, terminated: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor:
-    """After which steps nothing follows [n]: failures, and ends by time where the task says so."""
-    return terminated | truncated if task.time_is_final else terminated
-
-
 def simulate(env: VectorEnv, states: Mapping[str, torch.Tensor], action: torch.Tensor) -> Outcome:
     """Reward, whether nothing follows, and the observation after actions from stored states, one in each world."""
     begun = {name: states[name] for name in ("q", "qd", "steps")}
     env.set_state(env.get_state() | begun | {"ended": torch.zeros_like(states["final"])})
     _, reward, terminated, truncated, info = env.step(action)
-    return reward, is_final(env.task, terminated, truncated), info["final_obs"]
+    return reward, env.task.is_final(terminated, truncated), info["final_obs"]
 
 
 class Simulated:
@@ -95,7 +90,7 @@ class FirstOrder:
         old_q, old_qd, steps = (rows[name].repeat_interleave(count, dim=0) for name in ("q", "qd", "steps"))
         begun = TaskState(old_q, old_qd, steps)
         after = TaskState(self.robot.integrate(q, turn), qd + faster, begun.steps + 1)
-        final = is_final(task, task.terminated(after), after.steps >= task.max_episode_length)
+        final = task.is_final(task.terminated(after), after.steps >= task.max_episode_length)
         return task.reward(begun, action, after), final, task.observe(after)
 
     def linearised(self, before: TaskState, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -34,7 +34,7 @@ from torch import nn
 
 from examples.options import command, make_folder, parse_example
 from examples.resume import Progress
-from examples.rl.neighbours import Batch, FirstOrder, Simulated, beside, derivatives, is_final, simulate
+from examples.rl.neighbours import Batch, FirstOrder, Simulated, beside, derivatives, simulate
 from examples.rl.networks import Policy, layers
 from examples.rl.training import physics, train, training_parser, write_training
 from sim.envs import VectorEnv, make_task
@@ -226,7 +226,7 @@ class Sac:
         self.policy.normaliser.update(observation)
         rows = {"observation": observation, "action": action, "reward": reward, "after": info["final_obs"]}
         rows |= {"q": before.q, "qd": before.qd, "steps": before.steps}
-        rows |= {"final": is_final(env.task, terminated, truncated), **derivatives}
+        rows |= {"final": env.task.is_final(terminated, truncated), **derivatives}
         rows = {name: value.detach() for name, value in rows.items()}
         self.replay.add(rows)
         if self.settings.extras:

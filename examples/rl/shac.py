@@ -70,14 +70,14 @@ class Experience:
         observation: before each step.
         reward: of each step.
         after: what is observed after each step, before any reset.
-        terminated: where an episode failed.
+        final: where nothing follows: an episode failed, or its time is over and that is final.
         ended: where an episode ended.
     """
 
     observation: torch.Tensor
     reward: torch.Tensor
     after: torch.Tensor
-    terminated: torch.Tensor
+    final: torch.Tensor
     ended: torch.Tensor
 
 
@@ -171,24 +171,24 @@ class Shac:
             before = observation
             action = self.policy.sample(before, self.generator)
             observation, reward, terminated, truncated, info = env.step(action)
-            ended = terminated | truncated
+            ended, final = terminated | truncated, env.task.is_final(terminated, truncated)
             objective = objective + weight * reward
             weight = weight * settings.discount
             last = step == settings.horizon - 1
             if last or bool(ended.any()):
-                expected = self.target(normalise(info["final_obs"])).masked_fill(terminated, 0.0)
+                expected = self.target(normalise(info["final_obs"])).masked_fill(final, 0.0)
                 objective = objective + torch.where(ended | last, weight * expected, 0.0)
                 figures = torch.stack([info["episode_return"][ended], info["episode_length"][ended]], dim=1)
                 self.last_episodes = [*self.last_episodes, *figures.tolist()][-env.num_envs :]
             weight = torch.where(ended, 1.0, weight)
-            seen.append((before.detach(), reward.detach(), info["final_obs"].detach(), terminated, ended))
+            seen.append((before.detach(), reward.detach(), info["final_obs"].detach(), final, ended))
         return objective.sum(), Experience(*(torch.stack(parts) for parts in zip(*seen, strict=True)))
 
     def _learn_value(self, seen: Experience) -> None:
         """Fit the critic to the TD(λ) targets of the steps."""
         with torch.no_grad():
             observations = self.policy.normaliser(seen.observation).flatten(0, 1)
-            expected = self.target(self.policy.normaliser(seen.after)).masked_fill(seen.terminated, 0.0)
+            expected = self.target(self.policy.normaliser(seen.after)).masked_fill(seen.final, 0.0)
             targets = lambda_returns(seen.reward, expected, seen.ended, self.settings).flatten()
         size = -(-len(targets) // self.settings.value_batches)
         for _ in range(self.settings.value_epochs):
@@ -209,7 +209,7 @@ def lambda_returns(
 
     Args:
         reward: of each step.
-        expected: value of the state after each step, zero where the episode failed.
+        expected: value of the state after each step, zero where nothing follows.
         ended: where an episode ended: what follows belongs to another one.
         settings: discount and trace.
     """

@@ -155,6 +155,10 @@ class Task(ABC):
         """Which episodes have failed [n], bool. Those whose state isn't finite always have."""
         return torch.zeros(len(state.q), dtype=torch.bool, device=state.q.device)
 
+    def is_final(self, terminated: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor:
+        """After which steps nothing follows [n]: failures, and ends by time where :attr:`time_is_final`."""
+        return terminated | truncated if self.time_is_final else terminated
+
     def randomise(self, n: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
         """Parameters of the simulator for n episodes that begin, ``[n, count, ...]`` by name; always the same names.
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 AUTORESET_MODES = ("same_step", "next_step", "disabled")
+INPUTS = frozenset({"tau", "control"})  # what drives a model
 STATES = ("q", "qd", "act")  # of a TaskState, what the simulator carries on
 Transition = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]
 
@@ -117,14 +118,17 @@ class VectorEnv:
         self.generator = torch.Generator(self.device)
         self._seed(seed)
         self.num_actions = task.num_actions(self.simulator.model)
-        low, high = (
-            torch.as_tensor(bound, dtype=self.dtype, device=self.device).expand(self.num_actions).clone()
-            for bound in (task.action_low, task.action_high)
-        )
-        self.action_low, self.action_high = low, high
+        self.action_low, self.action_high = (self._bound(name) for name in ("action_low", "action_high"))
+        if not bool((self.action_low <= self.action_high).all()):
+            raise ModelError(
+                f"{type(task).__name__}: action_low is {self.action_low.tolist()}, but action_high "
+                f"{self.action_high.tolist()}; no entry may be greater in action_low"
+            )
         # A first look at the task, with random numbers of its own, so that a seed's episodes don't depend on it.
         probe = self._first_states(1, torch.Generator(self.device))
-        self.num_observations = int(task.observe(probe).shape[-1])
+        seen = task.observe(probe)
+        self.num_observations = int(seen.shape[-1])
+        self._returned("observe", seen, (1, self.num_observations))
         self._state: TaskState | None = None
         self._episodes = Episodes(self._flags(False), torch.zeros(num_envs, dtype=self.dtype, device=self.device))
         self._random_parameters: dict[str, torch.Tensor] = {}
@@ -199,11 +203,14 @@ class VectorEnv:
         Args:
             seed: of all random numbers from here on; None goes on with those at hand.
             options: ``{"reset_mask": mask}`` begins only those where the mask [num_envs] is true; the others stay as
-                they are, bit for bit.
+                they are, bit for bit. There are no other options.
 
         Returns:
             observations of all environments [num_envs, num_observations] and an empty dictionary.
         """
+        for name in options or {}:
+            if name != "reset_mask":
+                raise ModelError(f"reset: there is no option '{name}'; there is reset_mask")
         if seed is not None:
             self._seed(seed)
         mask = (options or {}).get("reset_mask")
@@ -219,7 +226,7 @@ class VectorEnv:
         if self._state is None and len(rows) < self.num_envs:
             raise ModelError("reset_mask leaves environments out that have never begun; call reset() without it first")
         self._begin(rows)
-        return self.task.observe(self.state), {}
+        return self._observe().clone(), {}
 
     def step(self, action: torch.Tensor) -> Transition:
         """Apply an action for ``frame_skip`` steps.
@@ -231,8 +238,8 @@ class VectorEnv:
             observation [num_envs, num_observations], reward [num_envs], terminated and truncated [num_envs] and a
             dictionary: ``final_obs``, the observation before any reset; ``final_mask``, where an episode has ended;
             ``not_finite``, where it ended since the state wasn't finite; ``episode_return`` and ``episode_length`` so
-            far. An environment that went bad keeps its last finite state in ``final_obs``, is rewarded with zero, and
-            adds nothing to any gradient.
+            far, zero in a step that only begins an episode. An environment that went bad keeps its last finite state in
+            ``final_obs``, is rewarded with zero, and adds nothing to any gradient.
         """
         with torch.set_grad_enabled(self.differentiable and torch.is_grad_enabled()):
             return self._step(self._checked(action))
@@ -292,31 +299,37 @@ class VectorEnv:
                 'reset(options={"reset_mask": mask})'
             )
         after, bad = self._simulate(before, action)
-        reward = self.task.reward(before, action, after).masked_fill(bad | waiting, 0.0)
-        terminated = (self.task.terminated(after) | bad) & ~waiting
+        every = (self.num_envs,)
+        reward = self._returned("reward", self.task.reward(before, action, after), every)
+        reward = reward.masked_fill(bad | waiting, 0.0)
+        failed = self._returned("terminated", self.task.terminated(after), every, torch.bool)
+        terminated = (failed | bad) & ~waiting
         truncated = (after.steps >= self.task.max_episode_length) & ~waiting
         ended = terminated | truncated
-        returns = self._episodes.returns + reward.detach()
+        returns = (self._episodes.returns + reward.detach()).masked_fill(waiting, 0.0)
         if self.adjoint_clip < math.inf and after.q.requires_grad:
             after = after.with_states(clip_adjoint(after.q, after.qd, self.adjoint_clip, after.act))
-        observation = self.task.observe(after)
+        self._state, self._episodes = after, Episodes(ended, returns)
+        observation = self._observe()
         info = {
             "final_obs": observation,
             "final_mask": ended,
             "not_finite": bad & ~waiting,
             "episode_return": returns,
-            "episode_length": after.steps,
+            "episode_length": after.steps.masked_fill(waiting, 0),
         }
-        self._state, self._episodes = after, Episodes(ended, returns)
         begins = {"same_step": ended, "next_step": waiting, "disabled": torch.zeros_like(ended)}[self.autoreset_mode]
         if bool(begins.any()):
             self._begin(begins.nonzero()[:, 0])
-            observation = self.task.observe(self.state)
-        return observation, reward, terminated, truncated, info
+            observation = self._observe()
+        return observation.clone(), reward, terminated, truncated, info  # apart from final_obs, if it is changed
 
     def _simulate(self, before: TaskState, action: torch.Tensor) -> tuple[TaskState, torch.Tensor]:
         """The state after an action, and which environments went bad: they stay where they were."""
         inputs = self.task.inputs(before, action.clamp(self.action_low, self.action_high))
+        if not isinstance(inputs, Mapping) or not INPUTS.issuperset(inputs):
+            said = ", ".join(map(repr, inputs)) if isinstance(inputs, Mapping) else f"a {type(inputs).__name__}"
+            raise ModelError(f"{type(self.task).__name__}.inputs returned {said}; expected 'tau', 'control' or both")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotFiniteWarning)  # said by terminated and info["not_finite"]
             found = simulate(
@@ -329,10 +342,39 @@ class VectorEnv:
         states = [torch.where(bad[:, None], a, b) for a, b in zip(old, found, strict=True)]
         return before.with_states(states, before.steps + 1), bad
 
+    def _observe(self) -> torch.Tensor:
+        """What is observed of the present state."""
+        return self._returned("observe", self.task.observe(self.state), (self.num_envs, self.num_observations))
+
+    def _returned(
+        self, method: str, value: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None
+    ) -> torch.Tensor:
+        """What a method of the task returned; raises ModelError where it is something else than it must be."""
+        said = f"{type(self.task).__name__}.{method} returned"
+        if not isinstance(value, torch.Tensor):
+            raise ModelError(f"{said} a {type(value).__name__}; expected a torch.Tensor")
+        if value.shape != shape:
+            raise ModelError(f"{said} shape {tuple(value.shape)}; expected {shape}")
+        if dtype is not None and value.dtype != dtype:
+            raise ModelError(f"{said} {value.dtype}; expected {dtype}")
+        return value
+
+    def _bound(self, name: str) -> torch.Tensor:
+        """A bound of actions [num_actions]."""
+        bound = torch.as_tensor(getattr(self.task, name), dtype=self.dtype, device=self.device)
+        if bound.shape not in ((), (self.num_actions,)):
+            raise ModelError(
+                f"{type(self.task).__name__}: {name} has shape {tuple(bound.shape)}; expected one number, or "
+                f"{self.num_actions}"
+            )
+        return bound.expand(self.num_actions).clone()
+
     def _begin(self, rows: torch.Tensor) -> None:
         """Begin the episodes of these environments [k]."""
         count = len(rows)
         parameters = self.task.randomise(count, self.generator)
+        for name, value in parameters.items():
+            self._returned(f"randomise '{name}'", value, (count, *value.shape[1:]))
         first = self._first_states(count, self.generator)
         self._state = first if count == self.num_envs else self.state.with_rows(rows, first)
         self._episodes = Episodes(
@@ -371,8 +413,10 @@ class VectorEnv:
     def _seed(self, seed: int | None) -> None:
         if seed is None:
             self.generator.seed()
+        elif is_whole(seed, -(2**63)) and int(seed) < 2**64:
+            self.generator.manual_seed(int(seed))
         else:
-            self.generator.manual_seed(seed)
+            raise ModelError(f"seed is {seed!r}; it must be a whole number of up to 64 bits")
 
     def _flags(self, value: bool) -> torch.Tensor:
         return torch.full((self.num_envs,), value, dtype=torch.bool, device=self.device)

@@ -90,6 +90,28 @@ def test_gymnasium_finds_nothing_wrong(mode):
         checker.check_env(First(), skip_render_check=True)
 
 
+@pytest.mark.parametrize("mode", ["same_step", "next_step"])
+def test_wrappers_of_gymnasium(mode):
+    """They record the returns and lengths of episodes, and make lists of infos."""
+    pytest.importorskip("gymnasium")
+    from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
+
+    from sim.envs.adapters.gymnasium import GymnasiumVectorEnv
+
+    inner = sim.envs.make("Pendulum-1", 3, device="cpu", seed=0, autoreset_mode=mode)
+    env = DictInfoToList(RecordEpisodeStatistics(GymnasiumVectorEnv(inner)))
+    env.reset(seed=np.int64(1))
+    inner.episode_length_buf = torch.tensor([90, 95, 0])
+    total, found = np.zeros(3), []
+    for _ in range(12):
+        _, reward, _, truncated, infos = env.step(np.ones((3, 1), np.float32))
+        total += reward
+        for number in np.flatnonzero(truncated):
+            found.append((number, infos[number]["episode"]["l"]))
+            assert infos[number]["episode"]["r"] == pytest.approx(total[number], rel=1e-5)
+    assert found == [(1, 5), (0, 10)]
+
+
 def test_stable_baselines3_learns():
     """PPO runs, and its own checks of a VecEnv's episodes hold."""
     pytest.importorskip("stable_baselines3")
@@ -134,11 +156,29 @@ def test_stable_baselines3_is_told_how_episodes_end():
     assert torch.is_grad_enabled()
 
 
-def rsl_rl_env(num_envs, **options):
+@pytest.mark.parametrize(("name", "followed"), [("Pendulum-1", False), ("CartpoleSwingup", True)])
+def test_what_follows_the_end_of_time(name, followed):
+    """Nothing, where a task says that its time is final: learners add no value there."""
+    pytest.importorskip("stable_baselines3")
+    from sim.envs.adapters.stable_baselines3 import StableBaselines3VecEnv
+
+    both = StableBaselines3VecEnv(sim.envs.make(name, 2, device="cpu", seed=0)), rsl_rl_env(2, name)
+    both[0].reset()
+    for each in both:
+        each.env.episode_length_buf = torch.tensor([each.env.max_episode_length - 1, 0])
+    _, _, done, infos = both[0].step(np.zeros((2, 1), np.float32))
+    assert done.tolist() == [True, False]
+    assert infos[0]["TimeLimit.truncated"] is followed
+    _, _, done, extras = both[1].step(torch.zeros(2, 1))
+    assert done.tolist() == [True, False]
+    assert extras["time_outs"].tolist() == [followed, False]
+
+
+def rsl_rl_env(num_envs, name="Hopper", **options):
     pytest.importorskip("rsl_rl")
     from sim.envs.adapters.rsl_rl import RslRlVecEnv
 
-    return RslRlVecEnv(sim.envs.make("Hopper", num_envs, device="cpu", seed=0, **options))
+    return RslRlVecEnv(sim.envs.make(name, num_envs, device="cpu", seed=0, **options))
 
 
 def test_rsl_rl_learns(tmp_path, monkeypatch):

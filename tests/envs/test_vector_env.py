@@ -86,8 +86,8 @@ def test_failures_and_time_limits(mode):
         np.testing.assert_array_equal(truncated.numpy()[acting], ages[acting] == 30)
         ended = (terminated | truncated).numpy()
         np.testing.assert_array_equal(info["final_mask"].numpy(), ended)
-        np.testing.assert_allclose(info["episode_return"].numpy()[acting], totals[acting], rtol=1e-5)
-        np.testing.assert_array_equal(info["episode_length"].numpy()[acting], ages[acting])
+        np.testing.assert_allclose(info["episode_return"], totals, rtol=1e-5)
+        np.testing.assert_array_equal(info["episode_length"], ages)
         if mode == "same_step":
             assert (observation.numpy()[ended, 0] == observation.numpy()[ended, 2]).all()
             ages[ended] = totals[ended] = 0
@@ -97,6 +97,71 @@ def test_failures_and_time_limits(mode):
         failures, limits = failures + terminated.sum().item(), limits + truncated.sum().item()
     assert failures > 3
     assert limits == 0 or mode  # free fall from 2 m ends before the limit
+
+
+def test_what_is_observed_may_be_changed():
+    """By a normaliser, for instance: neither the state nor the last observation of the step is touched."""
+
+    class Seen(Falling):
+        def observe(self, state: TaskState) -> torch.Tensor:
+            return state.q
+
+    env = VectorEnv(Seen(), 6, device="cpu", seed=1)
+    observation, _ = env.reset()
+    for _ in range(3):
+        kept = env.state.q.clone()
+        observation.mul_(7.0).add_(1.0)
+        assert torch.equal(env.state.q, kept)
+        observation, _, _, _, info = env.step(STILL)
+        last = info["final_obs"].clone()
+        observation.zero_()
+        assert torch.equal(info["final_obs"], last)
+
+
+def test_seeds_are_whole_numbers():
+    env = falling()
+    first, _ = env.reset(seed=3)
+    assert torch.equal(env.reset(seed=np.int64(3))[0], first)
+    for seed in (3.0, "3", 2**70):
+        with pytest.raises(sim.ModelError, match="seed is .*; it must be a whole number"):
+            env.reset(seed=seed)
+    with pytest.raises(sim.ModelError, match="seed is nan"):
+        VectorEnv(Falling(), 2, device="cpu", seed=float("nan"))
+
+
+def column(values: torch.Tensor) -> torch.Tensor:
+    return values[:, None]
+
+
+@pytest.mark.parametrize(
+    ("method", "returned", "message"),
+    [
+        ("reward", lambda task, before, action, after: column(after.q[:, 2]), r"shape \(4, 1\); expected \(4,\)"),
+        ("reward", lambda task, before, action, after: 1.0, "a float; expected a torch.Tensor"),
+        ("terminated", lambda task, state: column(state.q[:, 2] < 0.0), r"shape \(4, 1\); expected \(4,\)"),
+        ("terminated", lambda task, state: state.q[:, 2], "torch.float32; expected torch.bool"),
+        ("inputs", lambda task, state, action: {"ctrl": action}, "'ctrl'; expected 'tau', 'control' or both"),
+        ("inputs", lambda task, state, action: None, "a NoneType; expected 'tau', 'control' or both"),
+        ("observe", lambda task, state: state.q[:, 2], r"shape \(1,\); expected \(1, 1\)"),
+        ("randomise", lambda task, n, generator: {"mass": torch.ones(1)}, r"'mass' returned .*\(1,\); expected \(4,\)"),
+    ],
+)
+def test_what_a_task_returns_is_checked(method, returned, message):
+    task = type("Wrong", (Falling,), {method: returned})()
+    with pytest.raises(sim.ModelError, match=rf"Wrong\.{method}.*{message}"):  # noqa: PT012
+        env = VectorEnv(task, 4, device="cpu", seed=1)
+        env.reset()
+        env.step(torch.zeros(4, 1))
+
+
+def test_bounds_of_actions_are_checked():
+    for bounds, message in (
+        ({"action_low": 1.0, "action_high": -1.0}, r"action_low is \[1.0\], but action_high \[-1.0\]"),
+        ({"action_high": (1.0, 1.0)}, r"action_high has shape \(2,\); expected one number, or 1"),
+        ({"action_high": math.nan}, r"action_low is \[-1.0\], but action_high \[nan\]"),
+    ):
+        with pytest.raises(sim.ModelError, match=rf"Wrong: {message}"):
+            VectorEnv(type("Wrong", (Falling,), bounds)(), 4, device="cpu")
 
 
 def test_time_limits_without_failure():
@@ -237,6 +302,8 @@ def test_refused():
         env.step(STILL)
     with pytest.raises(sim.ModelError, match="environments out that have never begun"):
         env.reset(options={"reset_mask": torch.tensor([True] + 5 * [False])})
+    with pytest.raises(sim.ModelError, match="reset: there is no option 'mask'; there is reset_mask"):
+        env.reset(options={"mask": torch.ones(6, dtype=torch.bool)})
     env.reset()
     with pytest.raises(sim.ModelError, match=r"action has shape \(1,\); expected \(6, 1\)"):
         env.step(torch.zeros(1))

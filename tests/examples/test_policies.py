@@ -103,8 +103,8 @@ def test_time_limits_are_bootstrapped_and_failures_are_not():
     with torch.no_grad():
         learner.policy.mean[-1].bias[:] = torch.tensor([2.0, -2.0, 2.0])  # some fall
     objective, seen = learner._play()
-    assert seen.terminated.any()
-    assert (seen.ended & ~seen.terminated).any()
+    assert seen.final.any()
+    assert (seen.ended & ~seen.final).any()
     wanted = 0.0
     for number in range(6):
         weight = 1.0
@@ -112,7 +112,7 @@ def test_time_limits_are_bootstrapped_and_failures_are_not():
             wanted += weight * seen.reward[step, number].item()
             weight *= 0.9
             ended = bool(seen.ended[step, number])
-            if (ended or step == 29) and not seen.terminated[step, number]:
+            if (ended or step == 29) and not seen.final[step, number]:
                 wanted += weight * 7.0
             weight = 1.0 if ended else weight
     assert objective.item() == pytest.approx(wanted, rel=1e-5)
@@ -143,7 +143,7 @@ def test_sac_bootstraps_time_limits_and_not_failures(monkeypatch):
 
 
 def test_nothing_follows_the_end_of_a_pendulums_time(monkeypatch):
-    """It sees the time, and has its reward at the end."""
+    """It sees the time, and has its reward at the end: neither critic adds a value there."""
     env = sim.envs.make("Pendulum-1", 3, device="cpu", substeps=1)
     learner = sac.Sac(env, sac.Settings(steps=110, random_steps=1000))
     learner.iterate()
@@ -152,6 +152,12 @@ def test_nothing_follows_the_end_of_a_pendulums_time(monkeypatch):
     late = rows["steps"] == 99
     assert late.sum() == 3
     torch.testing.assert_close(learner.targets(rows), rows["reward"] + 7.0 * ~late)
+    env = sim.envs.make("Pendulum-1", 3, device="cpu", substeps=1, differentiable=True)
+    learner = shac.Shac(env, shac.Settings(horizon=100, discount=1.0), 1)
+    learner.target = Constant()
+    objective, seen = learner._play()
+    assert torch.equal(seen.final.nonzero()[:, 0], torch.tensor([99, 99, 99]))
+    assert objective.item() == pytest.approx(seen.reward.sum().item(), rel=1e-5)
 
 
 def test_normaliser_has_the_moments_of_all_it_has_seen():

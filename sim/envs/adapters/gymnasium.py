@@ -20,7 +20,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
     """For libraries that learn from gymnasium's vector environments, without gradients.
 
     With the mode "same_step" ``info["final_obs"]`` has the last observations of the episodes that ended in this step,
-    where ``info["_final_obs"]`` is true, as gymnasium has them.
+    where ``info["_final_obs"]`` is true, as gymnasium has them. Its wrapper ``RecordEpisodeStatistics`` adds the
+    returns and lengths of episodes.
 
     Args:
         env: the environment; its ``autoreset_mode`` is kept.
@@ -66,9 +67,6 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         ended = _numpy(found["final_mask"])
         if self.env.autoreset_mode == "same_step" and ended.any():
             info = {"final_obs": _numpy(found["final_obs"]), "_final_obs": ended}
-        if ended.any():
-            info["episode"] = {"r": _numpy(found["episode_return"]), "l": _numpy(found["episode_length"])}
-            info["_episode"] = ended
         return _numpy(observation), _numpy(reward), _numpy(terminated), _numpy(truncated), info
 
     def render(self) -> tuple[np.ndarray, ...]:

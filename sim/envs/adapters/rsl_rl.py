@@ -55,8 +55,11 @@ class RslRlVecEnv(VecEnv):
         return TensorDict({"policy": self._observation.float()}, batch_size=[self.num_envs])
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        """Step; ``extras["time_outs"]`` says which episodes ended by their length alone."""
+        """Step; ``extras["time_outs"]`` says which episodes ended by their length alone.
+
+        It is false where nothing follows the end of their time, see :attr:`sim.envs.Task.time_is_final`.
+        """
         with torch.no_grad():
             self._observation, reward, terminated, truncated, _ = self.env.step(actions)
-        extras = {"time_outs": truncated & ~terminated}
+        extras = {"time_outs": truncated & ~self.env.task.is_final(terminated, truncated)}
         return self.get_observations(), reward.float(), terminated | truncated, extras

@@ -52,13 +52,17 @@ class StableBaselines3VecEnv(VecEnv):
         self._action = torch.as_tensor(np.asarray(actions), dtype=self.env.dtype, device=self.env.device)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        """Step; ``terminal_observation`` and ``TimeLimit.truncated`` say how an episode ended."""
+        """Step; ``terminal_observation`` and ``TimeLimit.truncated`` say how an episode ended.
+
+        The latter is false where nothing follows the end of its time, see :attr:`sim.envs.Task.time_is_final`.
+        """
         with torch.no_grad():
             observation, reward, terminated, truncated, found = self.env.step(self._action)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         ended = (terminated | truncated).cpu().numpy()
         if ended.any():
-            last, limit = _float32(found["final_obs"]), (truncated & ~terminated).cpu().numpy()
+            final = self.env.task.is_final(terminated, truncated)
+            last, limit = _float32(found["final_obs"]), (truncated & ~final).cpu().numpy()
             returns, lengths = found["episode_return"].tolist(), found["episode_length"].tolist()
             for number in np.flatnonzero(ended):
                 infos[number] = {
