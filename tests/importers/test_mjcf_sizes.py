@@ -105,6 +105,39 @@ def test_refused_before_memory_is_taken(tmp_path, case):
         sim.load(path)
 
 
+NAMED_NAN = {
+    "folders": '<mujoco><compiler meshdir="nano" assetdir="nan" texturedir="nanny"/>{world}</mujoco>',
+    "frame": '<mujoco><asset><model name="nan" file="part.xml"/></asset><worldbody><frame name="nan_frame">'
+    '<attach model="nan" body="nan_body" prefix="nan"/></frame></worldbody></mujoco>',
+    "attached frame": '<mujoco><asset><model name="nan" file="part.xml"/></asset><worldbody>'
+    '<attach model="nan" frame="nancy" prefix="nan"/></worldbody></mujoco>',
+    "subtrees": '<mujoco>{world}<sensor><contact name="nan" subtree1="nan_body" subtree2="nan_too"/></sensor></mujoco>',
+    "replicas": '<mujoco><worldbody><replicate count="2" sep="nan"><body name="b"><geom size="1"/></body></replicate>'
+    "</worldbody></mujoco>",
+    "pictures": '<mujoco><asset><texture type="cube" fileup="nan.png" fileright="nan.png"/></asset>{world}</mujoco>',
+}
+NAN_BODIES = (
+    '<worldbody><body name="nan_body"><joint/><geom size="1"/></body><frame name="nancy"><body name="nan_too"><joint/>'
+    '<geom size="1"/></body></frame></worldbody>'
+)
+
+
+@pytest.mark.parametrize("case", NAMED_NAN)
+def test_names_may_begin_with_nan(tmp_path, case):
+    (tmp_path / "part.xml").write_text(f"<mujoco>{NAN_BODIES}</mujoco>")
+    path = tmp_path / "robot.xml"
+    path.write_text(NAMED_NAN[case].format(world=NAN_BODIES))
+    assert sim.load(path).parts
+
+
+@pytest.mark.parametrize("element", ["rgba", "scale"])
+def test_colours_and_sizes_of_what_has_a_name_are_numbers(tmp_path, element):
+    path = tmp_path / "robot.xml"
+    path.write_text(f'<mujoco><visual><{element} camera="nan"/></visual>{WORLD}</mujoco>')
+    with pytest.raises(sim.ImportFileError, match=rf"<{element}> \(line 1\): camera is nan; it must be finite"):
+        sim.load(path)
+
+
 def test_a_texture_is_never_read(tmp_path):
     """One of 1 GB in a file of 1 MB costs nothing, and one that is missing or broken is no error."""
     (tmp_path / "huge.png").write_bytes(png(32000, 32000, bytes(32001)))

@@ -24,14 +24,17 @@ MOST_REPLICAS = 10_000
 # Points along each of the two directions of a builtin mesh.
 FINEST_MESH = 1000
 ARRAYS = ("hfield", "numeric", "mesh")
-# Attributes with names and other words; all others hold numbers, or words of a fixed list.
+# Attributes with names, files and other words; all others hold numbers, or words of a fixed list.
 TEXTS = {
-    "actuator", "body", "body1", "body2", "camera", "cameras", "childclass", "class", "content_type", "cranksite",
-    "file", "flex", "geom", "geom1", "geom2", "hfield", "instance", "joint", "joint1", "joint2", "jointinparent", "key",
-    "light", "material", "mesh", "model", "name", "node", "objname", "plugin", "prefix", "refname", "refsite",
-    "sidesite", "site", "site1", "site2", "slidersite", "source", "target", "tendon", "tendon1", "tendon2", "texture",
-    "value",
+    "actuator", "assetdir", "body", "body1", "body2", "camera", "cameras", "childclass", "class", "content_type",
+    "cranksite", "file", "fileback", "filedown", "filefront", "fileleft", "fileright", "fileup", "flex", "frame",
+    "geom", "geom1", "geom2", "hfield", "instance", "joint", "joint1", "joint2", "jointinparent", "key", "light",
+    "material", "mesh", "meshdir", "model", "name", "node", "objname", "plugin", "prefix", "refname", "refsite", "sep",
+    "sidesite", "site", "site1", "site2", "slidersite", "source", "subtree1", "subtree2", "suffix", "target", "tendon",
+    "tendon1", "tendon2", "texture", "texturedir", "value",
 }  # fmt: skip
+# Elements of <visual> whose attributes are numbers, also those called as something with a name.
+NUMBERED = {"rgba", "scale"}
 USER = {
     "nuser_body": "bodies", "nuser_jnt": "joints", "nuser_geom": "geoms", "nuser_site": "sites",
     "nuser_cam": "cameras", "nuser_tendon": "tendons", "nuser_actuator": "actuators", "nuser_sensor": "sensors",
@@ -104,7 +107,8 @@ def _check_numbers(path: Path, tag: Tag, where: str) -> None:
     for attribute, text in tag.attributes.items():
         words = html.unescape(text).split()
         for place, word in enumerate(words):
-            if attribute not in TEXTS and word.lower().lstrip("+-").startswith("nan"):
+            is_text = attribute in TEXTS and tag.name not in NUMBERED
+            if not is_text and word.lower().lstrip("+-").startswith("nan"):
                 number = f"{attribute} {place}" if len(words) > 1 else attribute
                 raise ImportFileError(path, f"{number} is nan; it must be finite", element)
 
