@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 
 from sim.importers.force_laws import ForceLaw, NoForceLawError, affine_law
+from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader
+from sim.importers.mjcf.transmissions import TRANSMISSIONS, limits_of_sums, transmission_of
 from sim.importers.mjcf.tree import joint_type
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import ACTUATOR_KIND_NAMES
@@ -13,11 +15,8 @@ from sim.model.specs import DYNAMICS_CODES
 from warp_kernels import types as codes
 from warp_kernels.activation.dynamics import SHORTEST
 
-# What actuators act on, by MuJoCo's name.
-TRANSMISSIONS = {
-    "mjTRN_JOINT": "joint", "mjTRN_JOINTINPARENT": "joint", "mjTRN_TENDON": "tendon", "mjTRN_SITE": "frame",
-    "mjTRN_BODY": "adhesion",
-}  # fmt: skip
+# The last group of actuators that MuJoCo can disable.
+LAST_GROUP = 30
 
 
 def add_actuators(reader: Reader) -> dict[str, int]:
@@ -34,8 +33,7 @@ def add_actuators(reader: Reader) -> dict[str, int]:
     if file.model.opt.disableflags & int(file.mujoco.mjtDisableBit.mjDSBL_ACTUATION):
         return {}
     inputs: dict[str, int] = {}
-    count = int(file.array("nactuator", file.model.nu))
-    for actuator in range(count):
+    for actuator in range(int(file.array("nactuator", file.model.nu))):
         try:
             law = _law(reader, actuator)
         except NoForceLawError as reason:
@@ -43,7 +41,20 @@ def add_actuators(reader: Reader) -> dict[str, int]:
             continue
         name = reader.actuators[actuator] = _add(reader, actuator, law)
         inputs[name] = _control(reader, actuator)
+    reader.notes += [*_of_disabled_groups(reader), *limits_of_sums(reader)]
     return inputs
+
+
+def _of_disabled_groups(reader: Reader) -> list[str]:
+    """A note of the actuators that act here, though their groups are disabled; none where there are none."""
+    model = reader.file.model
+    bits, groups = int(model.opt.disableactuator), model.actuator_group
+    acting = [number for number in reader.actuators if 0 <= groups[number] <= LAST_GROUP and bits >> groups[number] & 1]
+    if not acting:
+        return []
+    return [
+        f"actuatorgroupdisable is without effect: its actuators act here ({names_of(reader.file, 'actuator', acting)})"
+    ]
 
 
 def _add_rotors(reader: Reader) -> None:
@@ -54,7 +65,7 @@ def _add_rotors(reader: Reader) -> None:
     curved = np.any(file.array("actuator_dampingpoly", np.zeros((count, 1))), axis=1)
     for actuator in np.flatnonzero((armature != 0.0) | (damping != 0.0) | curved).tolist():
         label = file.label("actuator", actuator)
-        if TRANSMISSIONS.get(_transmission(reader, actuator)) != "joint":
+        if TRANSMISSIONS.get(transmission_of(reader, actuator)) != "joint":
             reader.notes.append(f"left out: armature and damping of {label}, which doesn't act on a joint")
             continue
         if curved[actuator]:
@@ -69,7 +80,9 @@ def _add_rotors(reader: Reader) -> None:
 def _law(reader: Reader, actuator: int) -> ForceLaw:
     """The force law; raises NoForceLawError."""
     model, mujoco = reader.file.model, reader.file.mujoco
-    transmission = _transmission(reader, actuator)
+    if reader.file.array("actuator_plugin", np.full(actuator + 1, -1))[actuator] >= 0:
+        raise NoForceLawError("whose force is a plugin's")
+    transmission = transmission_of(reader, actuator)
     if transmission not in TRANSMISSIONS:
         raise NoForceLawError(
             f"which acts by a {transmission.removeprefix('mjTRN_').lower()}; only joints, tendons, sites and bodies "
@@ -124,7 +137,7 @@ def _add(reader: Reader, actuator: int, law: ForceLaw) -> str:
 
 def _driven(reader: Reader, actuator: int) -> dict[str, Any]:
     """What an actuator acts on, as the builder is told it."""
-    kind = TRANSMISSIONS[_transmission(reader, actuator)]
+    kind = TRANSMISSIONS[transmission_of(reader, actuator)]
     driven, other = (int(each) for each in reader.file.model.actuator_trnid[actuator])
     if kind == "joint":
         return {"joint": reader.joints[driven]}
@@ -134,10 +147,6 @@ def _driven(reader: Reader, actuator: int) -> dict[str, Any]:
         return {"adhesion": reader.links[driven]}
     found = {"frame": reader.sites[driven]}
     return found if other < 0 else {**found, "reference": reader.sites[other]}
-
-
-def _transmission(reader: Reader, actuator: int) -> str:
-    return str(reader.file.mujoco.mjtTrn(int(reader.file.model.actuator_trntype[actuator])).name)
 
 
 def _dynamics(reader: Reader, actuator: int) -> dict[str, Any]:
@@ -159,12 +168,15 @@ def _dynamics(reader: Reader, actuator: int) -> dict[str, Any]:
 
 
 def _force_range(reader: Reader, actuator: int, factor: float, gear: float) -> tuple[float, float]:
-    """Between what the force here is held: the range of the actuator, and that of its joint within it."""
+    """Between what the force here is held: the range of the actuator, and that of its joint within it.
+
+    MuJoCo holds the sum of all forces on a joint within the joint's range, see :func:`limits_of_sums`.
+    """
     model, joint = reader.file.model, int(reader.file.model.actuator_trnid[actuator, 0])
     bounds = np.array([-np.inf, np.inf])
     if model.actuator_forcelimited[actuator]:
         bounds = np.sort(model.actuator_forcerange[actuator] / factor)
-    of_joint = TRANSMISSIONS[_transmission(reader, actuator)] == "joint"
+    of_joint = TRANSMISSIONS[transmission_of(reader, actuator)] == "joint"
     if of_joint and model.jnt_actfrclimited[joint] and gear:
         bounds = np.clip(bounds, *np.sort(model.jnt_actfrcrange[joint] / gear))
     return float(bounds[0]), float(bounds[1])

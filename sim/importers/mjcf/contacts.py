@@ -10,6 +10,7 @@ from itertools import product
 
 import numpy as np
 
+from sim.importers.mjcf.mixing import MixedSoftness
 from sim.importers.mjcf.reader import Reader, softness_of
 from sim.importers.mjcf.touching import Touching
 from sim.simulation.stepping.mujoco.law import pair_softness
@@ -73,6 +74,7 @@ def set_pairs(reader: Reader, surfaces: Surfaces, friction: float | None, names:
     geoms = np.array(list(names), dtype=np.int64)
     links = np.array([reader.places[int(body)][0] for body in reader.file.model.geom_bodyid[geoms]])
     listed = _listed_pairs(reader, friction)
+    mixing = MixedSoftness(reader)
     for number, geom in enumerate(geoms.tolist()):
         later = geoms[number + 1 :]
         touching = surfaces.touching.of(geom)[later]
@@ -81,6 +83,7 @@ def set_pairs(reader: Reader, surfaces: Surfaces, friction: float | None, names:
             for pair in product(names[geom], names[other]):
                 reader.builder.exclude_geometries(*pair)
         _state_frictions(reader, surfaces, geom, later[touching], listed, names)
+        mixing.state(geom, later[touching], names)
     _state_softness(reader, names)
 
 

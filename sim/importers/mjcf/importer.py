@@ -12,17 +12,10 @@ from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.mjcf.actuators import add_actuators
 from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
-from sim.importers.mjcf.file import MJCFFile, read_mjcf
+from sim.importers.mjcf.file import read_mjcf
 from sim.importers.mjcf.medium import add_medium
-from sim.importers.mjcf.notes import (
-    apply_flags,
-    gravity,
-    of_the_soft_law,
-    refuse_bodies,
-    refuse_numbers,
-    refuse_states,
-    warn_of,
-)
+from sim.importers.mjcf.notes import refuse_bodies, refuse_numbers, refuse_states, warn_of
+from sim.importers.mjcf.options import apply_flags, gravity, mujoco_options, notes_on_options, of_the_soft_law
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.sensors.sensors import add_sensors
 from sim.importers.mjcf.shapes import add_geometries
@@ -30,7 +23,8 @@ from sim.importers.mjcf.tendons import add_tendons
 from sim.importers.mjcf.tree import add_tree, joint_type
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.model.builder import ModelBuilder
-from sim.model.model import MUJOCO_INTEGRATORS, Keyframe, MujocoOptions, Part
+from sim.model.model import Keyframe, Part
+from sim.model.names import free_name
 from sim.model.poses import compose
 from sim.model.spec_checks import pose as check_pose
 from sim.model.specs import IDENTITY_QUATERNION, Vector
@@ -60,7 +54,7 @@ def add_mjcf(
     MuJoCo itself resolves defaults, includes, angle units, frames and inertia from geoms. Links are named after the
     bodies; joints, geoms and actuators keep their names. Coordinates and velocities are in the order of the file and,
     but for quaternions, equal to MuJoCo's (:func:`sim.to_mujoco` converts them). The model starts in MuJoCo's
-    ``qpos0``.
+    ``qpos0``, but for joints that follow another by an ``<equality>``: they start where it holds.
 
     - A body with several joints becomes a chain of massless links, ``<body>/<joint>``, that ends in link ``<body>``.
     - A link's frame is at its joint. Where that isn't the origin of the body, the frame ``<body>/origin`` is. Named
@@ -112,6 +106,7 @@ def add_mjcf(
         refuse_bodies(file)
         refuse_numbers(file)
         refuse_states(file)
+        options = mujoco_options(file)
         reader = Reader(file, builder, "" if name is None else f"{name}/", base)
         before = builder.elements()
         reader.notes += apply_flags(file)
@@ -132,11 +127,11 @@ def add_mjcf(
         add_sensors(reader, shapes)
         part = builder.add_part(
             label, links, joints, keyframes=_keyframes(reader, inputs), timestep=float(file.model.opt.timestep),
-            mujoco=_options(file),
+            mujoco=options,
         )  # fmt: skip
         builder.from_mujoco += builder.elements() - before
         builder.soft_notes += of_the_soft_law(file)
-        warn_of(file, reader.notes)
+        warn_of(file, [*notes_on_options(file), *reader.notes])
     return part
 
 
@@ -155,19 +150,21 @@ def _set_gravity(reader: Reader) -> None:
 
 def _keyframes(reader: Reader, inputs: dict[str, int]) -> dict[str, Keyframe]:
     """The keyframes of the file by name, or by number where they have none."""
-    model = reader.file.model
-    return {
-        reader.file.name("key", key) or str(key): Keyframe(
+    model, found = reader.file.model, dict[str, Keyframe]()
+    named = {reader.file.name("key", key) for key in range(model.nkey)}
+    for key in range(model.nkey):
+        states = {
+            name: float(model.key_act[key, model.actuator_actadr[actuator]])
+            for actuator, name in reader.actuators.items()
+            if reader.builder.actuators[name].dynamics
+        }
+        name = reader.file.name("key", key) or free_name(str(key), named | found.keys())
+        found[name] = Keyframe(
             *_state(reader, model.key_qpos[key], model.key_qvel[key]),
             {name: float(model.key_ctrl[key, at]) for name, at in inputs.items()},
-            {
-                name: float(model.key_act[key, model.actuator_actadr[actuator]])
-                for actuator, name in reader.actuators.items()
-                if reader.builder.actuators[name].dynamics
-            },
+            states,
         )
-        for key in range(model.nkey)
-    }
+    return found
 
 
 def _state(reader: Reader, qpos: np.ndarray, qvel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -186,20 +183,3 @@ def _state(reader: Reader, qpos: np.ndarray, qvel: np.ndarray) -> tuple[np.ndarr
         q.append(x)
         qd.append(v)
     return np.concatenate(q), np.concatenate(qd)
-
-
-def _options(file: MJCFFile) -> MujocoOptions:
-    option, enums = file.model.opt, file.mujoco
-    integrator = next(
-        name
-        for name in MUJOCO_INTEGRATORS
-        if option.integrator == getattr(enums.mjtIntegrator, f"mjINT_{name.upper()}")
-    )
-    elliptic = option.cone == enums.mjtCone.mjCONE_ELLIPTIC
-    return MujocoOptions(
-        integrator,
-        "elliptic" if elliptic else "pyramidal",
-        float(option.impratio),
-        max(0, int(option.noslip_iterations)),
-        max(0.0, float(option.noslip_tolerance)),
-    )

@@ -9,37 +9,6 @@ import numpy as np
 from sim.errors import ImportFileError, MJCFWarning
 from sim.importers.mjcf.file import MJCFFile
 
-# Flags that disable a feature, and the arrays that are zero without it.
-ZEROED = {
-    "mjDSBL_CONSTRAINT": (
-        "jnt_limited",
-        "dof_frictionloss",
-        "tendon_limited",
-        "tendon_frictionloss",
-        "geom_contype",
-        "geom_conaffinity",
-        "eq_active0",
-    ),
-    "mjDSBL_EQUALITY": ("eq_active0",),
-    "mjDSBL_FRICTIONLOSS": ("dof_frictionloss", "tendon_frictionloss"),
-    "mjDSBL_LIMIT": ("jnt_limited", "tendon_limited"),
-    "mjDSBL_CONTACT": ("geom_contype", "geom_conaffinity"),
-    "mjDSBL_SPRING": ("jnt_stiffness", "tendon_stiffness", "jnt_stiffnesspoly", "tendon_stiffnesspoly"),
-    "mjDSBL_DAMPER": (
-        "dof_damping",
-        "tendon_damping",
-        "actuator_damping",
-        "dof_dampingpoly",
-        "tendon_dampingpoly",
-        "actuator_dampingpoly",
-    ),
-    "mjDSBL_CLAMPCTRL": ("actuator_ctrllimited",),
-}
-# Flags that don't affect what is read, or affect only MuJoCo's own solver.
-IRRELEVANT = {
-    "mjDSBL_GRAVITY", "mjDSBL_WARMSTART", "mjDSBL_REFSAFE", "mjDSBL_SENSOR", "mjDSBL_MIDPHASE", "mjDSBL_EULERDAMP",
-    "mjDSBL_AUTORESET", "mjDSBL_NATIVECCD", "mjDSBL_ISLAND", "mjDSBL_MULTICCD",
-}  # fmt: skip
 # Numbers that enter computations; their squares must not overflow.
 COMPUTED = {
     "body": ("pos", "quat", "mass", "inertia", "ipos", "iquat"),
@@ -57,11 +26,8 @@ SOFTNESS = {
 }  # fmt: skip
 SOFTNESS_OF_TENDONS = {"lim": "limit", "fri": "friction"}
 LARGEST = 1e30
-# Elements whose softness is read.
-SOFT = ("geom", "jnt", "dof", "eq", "pair")
 # The most elements of one kind that a note names.
 MOST_NAMES = 6
-OF_THE_SOFT_LAW = "used with MuJoCo's law alone, Simulator(model, **sim.mujoco_settings(model))"
 
 
 def refuse_bodies(file: MJCFFile) -> None:
@@ -139,23 +105,6 @@ def _refuse_keyframe(file: MJCFFile, key: int) -> None:
             raise file.error("key", key, f"qpos holds the zero quaternion for {file.label('joint', joint)}")
 
 
-def apply_flags(file: MJCFFile) -> list[str]:
-    """Set to zero what the file's flags disable; returns notes on flags that are not supported."""
-    model, flags = file.model, {name: int(bit) for name, bit in file.mujoco.mjtDisableBit.__members__.items()}
-    set_ = [name for name, bit in flags.items() if name.startswith("mjDSBL_") and model.opt.disableflags & bit]
-    for name in set_:
-        for array in ZEROED.get(name, ()):
-            file.array(array, np.zeros(0))[:] = 0
-    unknown = [name.removeprefix("mjDSBL_").lower() for name in set_ if name not in IRRELEVANT | ZEROED.keys()]
-    return [f"disabled in the file but not here: {', '.join(unknown)}"] if unknown else []
-
-
-def gravity(file: MJCFFile) -> np.ndarray:
-    """Gravity of the file [m/s^2]."""
-    off = file.model.opt.disableflags & int(file.mujoco.mjtDisableBit.mjDSBL_GRAVITY)
-    return np.zeros(3) if off else np.array(file.model.opt.gravity, dtype=np.float64)
-
-
 def warn_of(file: MJCFFile, further: list[str]) -> None:
     """Report what is left out of a file in one warning.
 
@@ -163,16 +112,15 @@ def warn_of(file: MJCFFile, further: list[str]) -> None:
         file: the file.
         further: notes of the parts of the importer.
     """
-    left = [*file.warnings, *_forces(file), *_settings(file), *further]
-    if left:
-        warnings.warn(f"{file.path}: {_listed(left)}", MJCFWarning, stacklevel=4)
+    left = _listed("things are not as in MuJoCo", [*_forces(file), *further])
+    said = [f"MuJoCo warns: {text}" for text in file.warnings]
+    if left or said:
+        warnings.warn(f"{file.path}: " + "\n".join([*left, *said]), MJCFWarning, stacklevel=4)
 
 
-def _listed(notes: list[str]) -> str:
-    """Notes as one text, a line for each where there are several."""
-    if len(notes) < 2:
-        return "".join(notes)
-    return "\n  - ".join([f"{len(notes)} things are not as in MuJoCo:", *notes])
+def _listed(heading: str, notes: list[str]) -> list[str]:
+    """Notes as one text, a line for each where there are several; none where there are none."""
+    return notes if len(notes) < 2 else ["\n  - ".join([f"{len(notes)} {heading}:", *notes])]
 
 
 def _forces(file: MJCFFile) -> list[str]:
@@ -194,61 +142,22 @@ def _forces(file: MJCFFile) -> list[str]:
         ("polynomial damping", "joint", np.unique(joints_of_dofs), "its linear part is kept"),
         ("adhesion and moving surfaces", "geom",
          np.flatnonzero(_rows(file.array("geom_adhesion", [])) | _rows(file.array("geom_surfacevel", []))), ""),
+        ("adhesion of pairs", "pair", np.flatnonzero(_rows(file.array("pair_adhesion", []))), ""),
+        ("that friction loss of free joints goes by the axes of the body", "joint", np.flatnonzero(_rubs(file)),
+         "it goes by those of the world"),
     )  # fmt: skip
     notes = [
-        f"left out: {what} ({_names(file, kind, which)})" + (f"; {more}" if more else "")
+        f"left out: {what} ({names_of(file, kind, which)})" + (f"; {more}" if more else "")
         for what, kind, which, more in found
         if len(which)
     ]
     return notes
 
 
-def _settings(file: MJCFFile) -> list[str]:
-    """One note on settings that differ from their defaults and change MuJoCo's motion."""
-    option = file.model.opt
-    ignored = []
-    if option.disableactuator:
-        ignored.append("actuatorgroupdisable")
-    if option.enableflags & int(file.mujoco.mjtEnableBit.mjENBL_OVERRIDE):
-        ignored.append("o_margin, o_solref, o_solimp, o_friction")
-    for what in ("plugin", "skin"):
-        count = int(file.array(f"n{what}", 0))
-        if count:
-            ignored.append(f"{count} {what}{'s' if count > 1 else ''}")
-    return [f"ignored: {'; '.join(ignored)}"] if ignored else []
-
-
-def of_the_soft_law(file: MJCFFile) -> list[str]:
-    """A note of what the law "hard" doesn't use; empty where there is nothing."""
-    option, integrators = file.model.opt, file.mujoco.mjtIntegrator
-    softness = [
-        what
-        for what, present in (
-            ("solref and solimp", _is_soft(file, SOFT)),
-            ("margin of geoms", np.any(file.model.geom_margin)),
-            (f"impratio {option.impratio:g}", option.impratio != 1.0),
-            (f"noslip_iterations {option.noslip_iterations}", option.noslip_iterations > 0),
-            ("integrator RK4", option.integrator == integrators.mjINT_RK4),
-            ("integrator implicit", option.integrator == integrators.mjINT_IMPLICIT),
-            ("integrator implicitfast", option.integrator == integrators.mjINT_IMPLICITFAST),
-        )
-        if present
-    ]
-    return [f"{file.path}: {OF_THE_SOFT_LAW}: {'; '.join(softness)}"] if softness else []
-
-
-def _is_soft(file: MJCFFile, parts: Iterable[str]) -> bool:
-    """Whether the softness of some element isn't MuJoCo's default."""
-    default = file.mujoco.MjOption()
-    return any(
-        _differs(getattr(file.model, f"{part}_{key}"), getattr(default, f"o_{key}"))
-        for part in parts
-        for key in ("solref", "solimp")
-    )
-
-
-def _differs(values: np.ndarray, default: np.ndarray) -> bool:
-    return bool(np.any(values != default))
+def _rubs(file: MJCFFile) -> np.ndarray:
+    """Which joints are free and have dry friction [njnt]."""
+    free = file.model.jnt_type == int(file.mujoco.mjtJoint.mjJNT_FREE)
+    return np.asarray(free & (file.model.dof_frictionloss[file.model.jnt_dofadr] > 0.0))
 
 
 def _moves_mocap(file: MJCFFile) -> np.ndarray:
@@ -266,7 +175,7 @@ def _rows(values: np.ndarray) -> Any:
     return values.reshape(len(values), -1).any(axis=1) if values.size else np.False_
 
 
-def _names(file: MJCFFile, kind: str, which: Iterable[int]) -> str:
+def names_of(file: MJCFFile, kind: str, which: Iterable[int]) -> str:
     """The first elements with their lines."""
     listed = [file.label(kind, int(index)).removeprefix(f"{kind} ") for index in which]
     more = f" and {len(listed) - MOST_NAMES} more" if len(listed) > MOST_NAMES else ""

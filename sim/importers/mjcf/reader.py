@@ -7,7 +7,6 @@ import numpy as np
 
 from sim.importers.mjcf.file import MJCFFile
 from sim.model.builder import ModelBuilder
-from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose
 from sim.model.softness import SOLREF, Softness
 from sim.model.specs import WORLD
@@ -48,6 +47,7 @@ class Reader:
     sites: dict[int, str] = field(default_factory=dict)
     tendons: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    _own: dict[str, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.links = [WORLD]
@@ -57,7 +57,20 @@ class Reader:
     def name(self, kind: str, index: int, otherwise: str, taken: Container[str]) -> str:
         """The name of an element with the prefix; ``otherwise``, made unique, where the file gives it none."""
         own = self.file.name(kind, index)
-        return self.prefix + own if own else free_name(self.prefix + otherwise, taken)
+        return self.prefix + own if own else self.free(self.prefix + otherwise, taken, kind)
+
+    def free(self, wanted: str, taken: Container[str], *kinds: str) -> str:
+        """A name that isn't taken, and that the file gives no element of these kinds, made unique by underscores."""
+        own = [self._names(kind) for kind in kinds]
+        while wanted in taken or any(wanted in names for names in own):
+            wanted += "_"
+        return wanted
+
+    def _names(self, kind: str) -> set[str]:
+        """The names that the file gives to elements of a kind, with the prefix."""
+        if kind not in self._own:
+            self._own[kind] = {self.prefix + str(each.name) for each in self.file.elements[kind].values() if each.name}
+        return self._own[kind]
 
     def point(self, body: int, position: np.ndarray) -> tuple[str, np.ndarray]:
         """A point of a body: its link and the position in it [3]."""

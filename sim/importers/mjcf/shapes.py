@@ -8,7 +8,9 @@ import numpy as np
 
 from sim.importers.decomposition import convex_pieces, is_convex_solid
 from sim.importers.mjcf.contacts import Surfaces
+from sim.importers.mjcf.meshes import bounded_hull, mesh_of
 from sim.importers.mjcf.reader import Reader, pose, softness_of
+from sim.importers.mjcf.sensors.rays import met_by_rays
 from sim.model.model import Mesh
 from sim.model.poses import compose
 from sim.model.specs import WORLD
@@ -40,7 +42,7 @@ def add_geometries(
     threshold: float | None,
     triangles: bool,
 ) -> dict[int, list[str]]:
-    """Add the geoms of all bodies.
+    """Add the geoms of all bodies, with those that only rangefinders of the file meet.
 
     ``threshold`` is that of :func:`sim.importers.decomposition.convex_pieces`; with ``triangles`` meshes that aren't
     convex and don't move collide as they are.
@@ -52,15 +54,18 @@ def add_geometries(
         ImportFileError: naming the geom.
     """
     model = reader.file.model
+    met = met_by_rays(reader)
     shown = model.geom_group < SHOWN_GROUPS
     bodies_with_looks = set(model.geom_bodyid[shown].tolist())
     names: dict[int, list[str]] = {}
 
     @functools.cache
     def pieces_of(index: int, static: bool) -> list[tuple[int, Mesh]]:
-        mesh = _mesh(reader, index)
+        mesh = mesh_of(reader, index)
         if triangles and static and not is_convex_solid(mesh):
             return [(codes.MESH, mesh)]
+        if threshold is None:
+            mesh = bounded_hull(reader, index, mesh)
         return [(codes.CONVEX, piece) for piece in convex_pieces(mesh, threshold)]
 
     for geom in range(model.ngeom):
@@ -69,7 +74,7 @@ def add_geometries(
             continue
         visible = bool(shown[geom]) or body not in bodies_with_looks
         collides = collision and bool(surfaces.collides[geom])
-        if collides or (visible and visual):
+        if collides or ((visible or met[geom]) and visual):
             names[geom] = _add_geom(reader, geom, surfaces, collides, visible and visual, pieces_of)
     return names
 
@@ -114,24 +119,21 @@ def _add_geom(
             mesh = int(model.geom_dataid[geom])
             options["size"] = looks["size"] = (1.0, 1.0, 1.0)
             pieces = pieces_of(mesh, bool(model.body_weldid[body] == 0)) if collides else []
-            names = [name if len(pieces) == 1 else f"{name}/{number}" for number in range(len(pieces))]
+            names = [
+                name if len(pieces) == 1 else reader.free(f"{name}/{number}", builder.geometries, "geom")
+                for number in range(len(pieces))
+            ]
             for own, (kind_of_piece, piece) in zip(names, pieces, strict=True):
                 builder.add_geometry(link, kind_of_piece, name=own, mesh=piece, visible=False, **options)
-            if visible:
-                shown = f"{name}/visual" if collides else name
-                builder.add_geometry(link, code, name=shown, mesh=_mesh(reader, mesh), collides=False, **looks)
+            if visible or not collides:
+                shown = reader.free(f"{name}/visual", builder.geometries, "geom") if collides else name
+                builder.add_geometry(
+                    link, code, name=shown, mesh=mesh_of(reader, mesh), collides=False, visible=visible, **looks
+                )
             return names
         if code == codes.HEIGHTFIELD:
             options |= _heightfield(reader, int(model.geom_dataid[geom]))
         return [builder.add_geometry(link, code, name=name, collides=collides, visible=visible, **options)]
-
-
-def _mesh(reader: Reader, index: int) -> Mesh:
-    model = reader.file.model
-    vertex, face = int(model.mesh_vertadr[index]), int(model.mesh_faceadr[index])
-    vertices = model.mesh_vert[vertex : vertex + int(model.mesh_vertnum[index])]
-    faces = model.mesh_face[face : face + int(model.mesh_facenum[index])]
-    return Mesh(np.array(vertices, dtype=np.float64), np.array(faces, dtype=np.int32))
 
 
 def _heightfield(reader: Reader, index: int) -> dict[str, Any]:

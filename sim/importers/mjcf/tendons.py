@@ -8,7 +8,6 @@ from scipy.spatial.transform import Rotation
 from sim.importers.mjcf.reader import Reader, pose, softness_of
 from sim.importers.mjcf.tree import joint_type
 from sim.model.conventions import MUJOCO_INFINITY
-from sim.model.names import free_name
 from sim.model.poses import compose
 from sim.model.tendons.specs import TendonWrap
 
@@ -38,7 +37,7 @@ def _add_joint_springs(reader: Reader) -> None:
     for joint in np.flatnonzero(curve.any(axis=1)).tolist():
         if joint_type(reader, joint) not in ("revolute", "prismatic"):
             continue
-        name = free_name(f"{reader.joints[joint]}/spring", reader.builder.tendons.keys())
+        name = reader.free(f"{reader.joints[joint]}/spring", reader.builder.tendons, "tendon")
         with reader.file.located("joint", joint, f"the spring of joint '{reader.joints[joint]}'"):
             reader.builder.add_fixed_tendon(
                 name, {reader.joints[joint]: 1.0}, rest_length=float(model.qpos_spring[model.jnt_qposadr[joint]]),

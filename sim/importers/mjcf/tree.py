@@ -5,7 +5,6 @@ from scipy.spatial.transform import Rotation
 
 from sim.importers.mjcf.reader import Reader, pose, softness_of, translation
 from sim.model.joint_types import JOINT_TYPES
-from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose
 
 # By the names of mjtJoint.
@@ -40,7 +39,8 @@ def joint_type(reader: Reader, joint: int) -> str:
 def _add_body(reader: Reader, body: int) -> None:
     model, builder = reader.file.model, reader.builder
     parent = int(model.body_parentid[body])
-    name = reader.name("body", body, f"body_{body}", builder.links.keys() | builder.frames.keys())
+    own = reader.file.name("body", body)
+    name = reader.prefix + own if own else _free_frame(reader, f"{reader.prefix}body_{body}")
     placement = compose(reader.frames[parent], pose(model.body_pos[body], model.body_quat[body]))
     first, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
     carrier, at = reader.links[parent], np.zeros(3)
@@ -50,13 +50,13 @@ def _add_body(reader: Reader, body: int) -> None:
         label = reader.name("joint", joint, f"{name.removeprefix(reader.prefix)}_joint{number}", builder.joints)
         reader.joints.append(label)
         last = joint == first + count - 1
-        link = name if last else free_name(f"{name}/{label.removeprefix(reader.prefix)}", builder.links)
+        link = name if last else _free_frame(reader, f"{name}/{label.removeprefix(reader.prefix)}")
         _add_link(reader, body, link, anchor if last else None)
         _add_joint(reader, joint, label, carrier, link, compose(placement, translation(anchor - at)))
         carrier, at, placement = link, anchor, IDENTITY
     if count == 0:
         _add_link(reader, body, name, np.zeros(3))
-        label = free_name(f"{name}_fixed", builder.joints)
+        label = reader.free(f"{name}_fixed", builder.joints, "joint")
         builder.add_joint(
             label, "fixed", parent=carrier, child=name, position=placement[:3], orientation=placement[3:],
             kinematic=bool(model.body_mocapid[body] >= 0),
@@ -64,7 +64,7 @@ def _add_body(reader: Reader, body: int) -> None:
     reader.links.append(name)
     reader.frames.append(translation(-at))
     if at.any():
-        builder.add_frame(f"{name}/origin", name, -at)
+        builder.add_frame(_free_frame(reader, f"{name}/origin"), name, -at)
     if model.body_mocapid[body] >= 0:
         reader.places.append((name, IDENTITY))
     elif model.body_weldid[body] == 0:
@@ -72,6 +72,11 @@ def _add_body(reader: Reader, body: int) -> None:
         reader.places.append((world, compose(around, pose(model.body_pos[body], model.body_quat[body]))))
     else:
         reader.places.append((name, reader.frames[body]))
+
+
+def _free_frame(reader: Reader, wanted: str) -> str:
+    """A name for a link or frame."""
+    return reader.free(wanted, reader.builder.links.keys() | reader.builder.frames.keys(), "body", "site")
 
 
 def _add_link(reader: Reader, body: int, name: str, origin: np.ndarray | None) -> None:
@@ -131,7 +136,7 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
 
 
 def _effort(reader: Reader, joint: int) -> float:
-    """Largest total force of all actuators of a joint; those of the file have the range itself."""
+    """Largest force either way of an actuator that is added to a joint; those of the file have the range itself."""
     model = reader.file.model
     if not model.jnt_actfrclimited[joint]:
         return np.inf
@@ -147,7 +152,7 @@ def _add_sites(reader: Reader) -> None:
         body = int(model.site_bodyid[site])
         name = reader.prefix + reader.file.name("site", site)
         if name in builder.links or name in builder.frames:
-            name += "/site"
+            name = _free_frame(reader, f"{name}/site")
         placement = compose(reader.frames[body], pose(model.site_pos[site], model.site_quat[site]))
         with reader.file.located("site", site, f"frame '{name}'"):
             reader.sites[site] = builder.add_frame(name, reader.links[body], placement[:3], placement[3:])

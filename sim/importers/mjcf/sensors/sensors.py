@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.sensors.geometries import contact_sensor, near_geometries, zone
+from sim.importers.mjcf.sensors.rays import notes_on_rays
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose
 from sim.model.sensors.kinds import (
@@ -44,6 +46,7 @@ def add_sensors(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> None:
         ImportFileError: naming the sensor.
     """
     left: dict[str, list[str]] = {}
+    reader.notes += [*notes_on_rays(reader, shapes), *_notes_on_delays(reader)]
     for number in range(reader.file.model.nsensor):
         kind = KINDS.get(_type(reader, number))
         name = reader.name("sensor", number, f"{kind}_{number}", reader.builder.sensors)
@@ -52,9 +55,22 @@ def add_sensors(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> None:
             if record is not None:
                 place_sensor(reader.builder, record)
                 continue
-        left.setdefault(_type(reader, number), []).append(reader.file.label("sensor", number))
-    for type, labels in left.items():
-        reader.notes.append(f"left out: {', '.join(labels)}: there are no sensors of type {type} for what they look at")
+        what = "of cameras that follow or turn to a body" if _is_led(reader, number) else "for what they look at"
+        left.setdefault(f"{_type(reader, number)} {what}", []).append(reader.file.label("sensor", number))
+    for what, labels in left.items():
+        reader.notes.append(f"left out: {', '.join(labels)}: there are no sensors of type {what}")
+
+
+def _notes_on_delays(reader: Reader) -> list[str]:
+    """A note on the sensors that read late, or only now and then; none where there are none."""
+    file = reader.file
+    count = file.model.nsensor
+    late = file.array("sensor_delay", np.zeros(count)) > 0.0
+    rare = file.array("sensor_interval", np.zeros((count, 2))).reshape(count, 2)[:, 0] > 0.0
+    which = np.flatnonzero(late | rare)
+    if not len(which):
+        return []
+    return [f"left out: delay and interval of sensors ({names_of(file, 'sensor', which)}); they read the present"]
 
 
 def _record(reader: Reader, number: int, kind: str, name: str, shapes: Mapping[int, Sequence[str]]) -> Sensor | None:
@@ -66,8 +82,10 @@ def _record(reader: Reader, number: int, kind: str, name: str, shapes: Mapping[i
     if SENSOR_KINDS[kind].of == GEOMETRIES:
         sides = near_geometries(reader, number, shapes)
         return None if sides is None else Sensor(name, kind, WORLD, reach=cutoff, **sides)
+    if not _has_counterpart(reader, number, kind):
+        return None
     target = _target(reader, number, SENSOR_KINDS[kind].of)
-    if target is None or not _has_counterpart(reader, number, kind):
+    if target is None:
         return None
     bound = cutoff or np.inf
     record = Sensor(name, kind, target, _reference(reader, number), -bound, bound)
@@ -103,7 +121,20 @@ def _rangefinder(reader: Reader, number: int, record: Sensor) -> Sensor:
     return replace(record, image=image, pixels=(width, height))
 
 
+def _is_led(reader: Reader, number: int) -> bool:
+    """Whether a sensor looks at, or from, a camera that isn't fixed to its body."""
+    model, kinds = reader.file.model, reader.file.mujoco.mjtObj
+    ends = (
+        (model.sensor_objtype[number], model.sensor_objid[number]),
+        (model.sensor_reftype[number], model.sensor_refid[number]),
+    )
+    fixed = int(reader.file.mujoco.mjtCamLight.mjCAMLIGHT_FIXED)
+    return any(type == kinds.mjOBJ_CAMERA and model.cam_mode[index] != fixed for type, index in ends)
+
+
 def _has_counterpart(reader: Reader, number: int, kind: str) -> bool:
+    if _is_led(reader, number):
+        return False
     if kind == "rangefinder":
         return not _is_orthographic(reader, number)
     if kind in ("force", "torque"):  # of a part of the world there are none

@@ -1,0 +1,167 @@
+"""Options and flags of an MJCF file, and notes on those without effect here."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from sim.errors import ImportFileError
+from sim.importers.mjcf.file import MJCFFile
+from sim.importers.mjcf.notes import names_of
+from sim.model.model import MUJOCO_INTEGRATORS, MujocoOptions
+
+# Flags that disable a feature, and the arrays that are zero without it.
+ZEROED = {
+    "mjDSBL_CONSTRAINT": (
+        "jnt_limited",
+        "dof_frictionloss",
+        "tendon_limited",
+        "tendon_frictionloss",
+        "geom_contype",
+        "geom_conaffinity",
+        "eq_active0",
+    ),
+    "mjDSBL_EQUALITY": ("eq_active0",),
+    "mjDSBL_FRICTIONLOSS": ("dof_frictionloss", "tendon_frictionloss"),
+    "mjDSBL_LIMIT": ("jnt_limited", "tendon_limited"),
+    "mjDSBL_CONTACT": ("geom_contype", "geom_conaffinity"),
+    "mjDSBL_SPRING": ("jnt_stiffness", "tendon_stiffness", "jnt_stiffnesspoly", "tendon_stiffnesspoly"),
+    "mjDSBL_DAMPER": (
+        "dof_damping",
+        "tendon_damping",
+        "actuator_damping",
+        "dof_dampingpoly",
+        "tendon_dampingpoly",
+        "actuator_dampingpoly",
+    ),
+    "mjDSBL_CLAMPCTRL": ("actuator_ctrllimited",),
+}
+# Flags that don't affect what is read, affect only MuJoCo's own solver, or are seen to elsewhere.
+IRRELEVANT = {
+    "mjDSBL_ACTUATION", "mjDSBL_AUTORESET", "mjDSBL_EULERDAMP", "mjDSBL_GRAVITY", "mjDSBL_ISLAND", "mjDSBL_MIDPHASE",
+    "mjDSBL_MULTICCD", "mjDSBL_NATIVECCD", "mjDSBL_REFSAFE", "mjDSBL_SENSOR", "mjDSBL_WARMSTART",
+}  # fmt: skip
+# Flags that enable what MuJoCo computes in another way; the others don't change the motion, or come with an integrator
+# that is refused.
+CHANGING = {
+    "mjENBL_OVERRIDE": "o_margin, o_solref, o_solimp, o_friction", "mjENBL_DIAGEXACT": "diagexact",
+    "mjENBL_SPECULATIVE": "speculative", "mjENBL_SLEEP": "sleep",
+}  # fmt: skip
+# Elements whose softness is read.
+SOFT = ("geom", "jnt", "dof", "eq", "pair")
+OF_THE_SOFT_LAW = "used with MuJoCo's law alone, Simulator(model, **sim.mujoco_settings(model))"
+
+
+def mujoco_options(file: MJCFFile) -> MujocoOptions:
+    """What the law "mujoco" takes from the file's options.
+
+    Raises:
+        ImportFileError: for an integrator that isn't supported.
+    """
+    option, enums = file.model.opt, file.mujoco
+    integrator = enums.mjtIntegrator(int(option.integrator)).name.removeprefix("mjINT_").lower()
+    if integrator not in MUJOCO_INTEGRATORS:
+        message = f"integrator '{integrator}' is not supported; choose one of {', '.join(MUJOCO_INTEGRATORS)}"
+        raise ImportFileError(file.path, message, "<option>")
+    elliptic = option.cone == enums.mjtCone.mjCONE_ELLIPTIC
+    return MujocoOptions(
+        integrator,
+        "elliptic" if elliptic else "pyramidal",
+        float(option.impratio),
+        max(0, int(option.noslip_iterations)),
+        max(0.0, float(option.noslip_tolerance)),
+    )
+
+
+def gravity(file: MJCFFile) -> np.ndarray:
+    """Gravity of the file [m/s^2]."""
+    off = file.model.opt.disableflags & int(file.mujoco.mjtDisableBit.mjDSBL_GRAVITY)
+    return np.zeros(3) if off else np.array(file.model.opt.gravity, dtype=np.float64)
+
+
+def apply_flags(file: MJCFFile) -> list[str]:
+    """Set to zero what the file's flags disable; returns notes on flags that are not supported."""
+    model, flags = file.model, {name: int(bit) for name, bit in file.mujoco.mjtDisableBit.__members__.items()}
+    set_ = [name for name, bit in flags.items() if name.startswith("mjDSBL_") and model.opt.disableflags & bit]
+    for name in set_:
+        for array in ZEROED.get(name, ()):
+            file.array(array, np.zeros(0))[:] = 0
+    unknown = [name.removeprefix("mjDSBL_").lower() for name in set_ if name not in IRRELEVANT | ZEROED.keys()]
+    return [f"disabled in the file but not here: {', '.join(unknown)}"] if unknown else []
+
+
+def notes_on_options(file: MJCFFile) -> list[str]:
+    """Notes on options that differ from their defaults and change MuJoCo's motion, but not the motion here."""
+    enums, option = file.mujoco, file.model.opt
+    bits = {name: int(bit) for name, bit in enums.mjtEnableBit.__members__.items()}
+    ignored = [what for name, what in CHANGING.items() if option.enableflags & bits.get(name, 0)]
+    for what in ("plugin", "skin"):
+        count = int(file.array(f"n{what}", 0))
+        if count:
+            ignored.append(f"{count} {what}{'s' if count > 1 else ''}")
+    notes = [f"ignored: {'; '.join(ignored)}"] if ignored else []
+    if option.disableflags & int(enums.mjtDisableBit.mjDSBL_EULERDAMP) and _damps(file):
+        notes.append('eulerdamp is disabled in the file but not here: the integrator "euler" damps joints implicitly')
+    if option.disableflags & int(enums.mjtDisableBit.mjDSBL_REFSAFE) and (quick := _quick(file)):
+        notes.append(
+            "refsafe is disabled in the file but not here: time constants of solref are at least two time steps "
+            f"({quick})"
+        )
+    return notes
+
+
+def _damps(file: MJCFFile) -> bool:
+    """Whether the integrator is Euler's, and something damps joints."""
+    euler = file.model.opt.integrator == file.mujoco.mjtIntegrator.mjINT_EULER
+    return bool(euler and (file.model.dof_damping.any() or file.array("actuator_damping").any()))
+
+
+def _quick(file: MJCFFile) -> str:
+    """The elements whose time constant of solref is below two time steps, with their lines."""
+    model = file.model
+    parts = (
+        ("geom", model.geom_solref, model.geom_contype | model.geom_conaffinity),
+        ("joint", model.jnt_solref, model.jnt_limited),
+        ("joint", model.dof_solref[model.jnt_dofadr], model.dof_frictionloss[model.jnt_dofadr]),
+        ("tendon", model.tendon_solref_lim, model.tendon_limited),
+        ("tendon", model.tendon_solref_fri, model.tendon_frictionloss),
+        ("equality", model.eq_solref, model.eq_active0),
+        ("pair", model.pair_solref, np.ones(model.npair)),
+    )
+    named = []
+    for kind, solref, acting in parts:
+        rows = np.flatnonzero((solref[:, 0] > 0.0) & (solref[:, 0] < 2.0 * model.opt.timestep) & (acting > 0))
+        named += [f"{kind} {names_of(file, kind, rows)}"] if len(rows) else []
+    return ", ".join(named)
+
+
+def of_the_soft_law(file: MJCFFile) -> list[str]:
+    """A note of what the law "hard" doesn't use; empty where there is nothing."""
+    option, integrators = file.model.opt, file.mujoco.mjtIntegrator
+    softness = [
+        what
+        for what, present in (
+            ("solref and solimp", _is_soft(file, SOFT)),
+            ("margin of geoms", np.any(file.model.geom_margin)),
+            (f"impratio {option.impratio:g}", option.impratio != 1.0),
+            (f"noslip_iterations {option.noslip_iterations}", option.noslip_iterations > 0),
+            ("integrator RK4", option.integrator == integrators.mjINT_RK4),
+            ("integrator implicit", option.integrator == integrators.mjINT_IMPLICIT),
+            ("integrator implicitfast", option.integrator == integrators.mjINT_IMPLICITFAST),
+        )
+        if present
+    ]
+    return [f"{file.path}: {OF_THE_SOFT_LAW}: {'; '.join(softness)}"] if softness else []
+
+
+def _is_soft(file: MJCFFile, parts: Iterable[str]) -> bool:
+    """Whether the softness of some element isn't MuJoCo's default."""
+    default = file.mujoco.MjOption()
+    return any(
+        _differs(getattr(file.model, f"{part}_{key}"), getattr(default, f"o_{key}"))
+        for part in parts
+        for key in ("solref", "solimp")
+    )
+
+
+def _differs(values: np.ndarray, default: np.ndarray) -> bool:
+    return bool(np.any(values != default))
