@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 import sim
 from sim.exporters import write_mjcf
 from sim.usd import write_usd
-from tests.exporters.models import quietly, strictly, warned
+from tests.exporters.models import quietly, strictly
 
 ROD = '<geom type="capsule" fromto="0 0 0 0.4 0 0.1" size="0.03" contype="0" conaffinity="0"/>'
 FOLLOWER = f"""<mujoco><worldbody><body><joint name="a" axis="0 1 0" ref="0.2"/>{ROD}
@@ -44,7 +44,7 @@ def test_joints_that_follow_others_are_weighed_as_before(tmp_path, form):
         poses = sim.forward_kinematics(model, model.q0[None])
         again = strictly(sim.load, write_usd(tmp_path / "again.usda", model, poses, fps=30), dtype="float64")
     else:
-        again = quietly(sim.load, quietly(write_mjcf, tmp_path / "again.xml", model), dtype="float64")
+        again = quietly(sim.load, strictly(write_mjcf, tmp_path / "again.xml", model), dtype="float64")
     assert_allclose(again.q0, model.q0, atol=1e-14)
     assert_allclose(again.equalities.coupling_q0, model.equalities.coupling_q0, atol=1e-15)
     assert_allclose(stepped(again), stepped(model), rtol=1e-10)
@@ -52,9 +52,7 @@ def test_joints_that_follow_others_are_weighed_as_before(tmp_path, form):
 
 def test_mujoco_weighs_joints_that_follow_others_as_before(tmp_path):
     model = load(tmp_path, FOLLOWER)
-    assert "initial coordinates of joints that follow others ('b'); keyframe 'initial' holds them" in warned(
-        write_mjcf, tmp_path / "again.xml", model
-    )
+    strictly(write_mjcf, tmp_path / "again.xml", model)
     given, again = (mujoco.MjModel.from_xml_path(str(tmp_path / f"{name}.xml")) for name in ("given", "again"))
     assert_allclose(again.dof_invweight0, given.dof_invweight0, rtol=1e-8)
     assert_allclose(again.qpos0, given.qpos0, atol=1e-14)
@@ -68,14 +66,11 @@ def test_mujoco_weighs_joints_that_follow_others_as_before(tmp_path):
     assert_allclose(ends[1], ends[0], rtol=1e-6)
 
 
-def test_what_was_welded_is_named_and_kept_with_its_links(tmp_path):
-    """MuJoCo weighs geoms at the centre of mass of their body, which a file has no more once bodies are merged."""
+def test_links_that_stay_keep_the_weights_of_what_is_on_them(tmp_path):
+    """MuJoCo weighs geoms at the centre of mass of their body, which a file doesn't have once bodies are merged."""
     text = TABLE.format(LEGS)
-    said = warned(write_mjcf, tmp_path / "merged.xml", load(tmp_path, text))
-    assert "left out: the own weights of what was on welded links, under MuJoCo's law (" in said
-    assert "'leg0'" in said
     whole = load(tmp_path, text, collapse_fixed=False)
-    assert "own weights" not in warned(write_mjcf, tmp_path / "whole.xml", whole)
+    quietly(write_mjcf, tmp_path / "whole.xml", whole)
     given, kept = (mujoco.MjModel.from_xml_path(str(tmp_path / f"{name}.xml")) for name in ("given", "whole"))
     assert_allclose(kept.body_invweight0, given.body_invweight0, rtol=1e-8)
     again = quietly(sim.load, tmp_path / "whole.xml", dtype="float64")

@@ -132,9 +132,7 @@ def _add_keyframes(root: ET.Element, model: Model, start: np.ndarray, losses: Lo
     if turned or followers:
         name = free_name("initial", taken)
         _add_key(keyframes, model, name, model.q0, *(np.zeros(size) for size in (model.nv, model.nu, model.na)))
-        held = f"keyframe '{name}' holds them"
-        losses.leaves_out("initial orientations of spherical joints", turned, held)
-        losses.leaves_out("initial coordinates of joints that follow others", followers, held)
+        losses.leaves_out("initial orientations of spherical joints", turned, f"keyframe '{name}' holds them")
 
 
 def _add_key(

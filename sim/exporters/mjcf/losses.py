@@ -25,36 +25,9 @@ def lose_values(model: Model, losses: Losses) -> None:
     losses.changes_motion("compliant contact", _where(names, np.isfinite(parameters["contact_stiffness"][colliding])))
     losses.changes_motion("restitution", _bouncing(model, colliding))
     losses.changes_motion("values that differ between the axes of a joint", _uneven(model))
-    losses.leaves_out(
-        "the own weights of what was on welded links, under MuJoCo's law", _reweighed(model),
-        "load or finalize with collapse_fixed=False, so that these links stay bodies",
-    )  # fmt: skip
     losses.leaves_out("largest velocities", _where(joints, np.isfinite(model.velocity_limit)), "they are not enforced")
     if len(model.parts) > 1:
         losses.leaves_out("parts", [part.name for part in model.parts], "a file read again is one part")
-
-
-def _reweighed(model: Model) -> list[str]:
-    """Geometries and constraints of moving links that MuJoCo's law weighs elsewhere than at the link's centre of mass.
-
-    They were on links that are merged into what carries them. MuJoCo weighs them at the centre of mass of their body.
-    """
-    if model.mujoco is None:
-        return []
-    equalities = model.equalities
-    weighed = [(each.name, each.link, each.weighed_at) for each in model.geometries if each.collides]
-    for side, links in enumerate((equalities.anchor_link_a, equalities.anchor_link_b)):
-        places = equalities.anchor_weighed_at[:, side]
-        weighed += list(zip(equalities.anchor_names, links.tolist(), places.tolist(), strict=True))
-    return list(
-        dict.fromkeys(
-            name
-            for name, link, place in weighed
-            if link >= 0
-            and model.link_tail_dof[link] >= 0
-            and not np.allclose(place, model.parameters["com"][link], rtol=0.0, atol=1e-9)
-        )
-    )
 
 
 def _bouncing(model: Model, colliding: list[int]) -> list[str]:
