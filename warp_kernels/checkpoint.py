@@ -13,6 +13,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.checkpoint_rows import trajectory_row_functions
 from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import NO_KEY, kernel_module, warp_types
 
@@ -37,52 +38,6 @@ TABLE_SIZE = STAGES + 3
 STEP, INTERVAL, STEPS = range(3)
 
 
-# A row of a trajectory's array, which is that of a world in one step, and one of an array of this shard [world, n]; rows are contiguous.
-# Warp's own access to an array looks at the sign of every index, which takes longer than the copy.
-_ROWS = """
-    using number = wp::{scalar};
-    const int count = values.shape[1];
-    number* here = reinterpret_cast<number*>(reinterpret_cast<char*>(values.data) + world * wp::int64(values.strides[0]));
-    number* there = reinterpret_cast<number*>(address) + (wp::int64(row) * total_worlds + first_world + world) * count;
-    {body}
-"""
-# Unrolled, such loops take a third of the time to compile a step, and are no faster.
-_KEPT = """
-#ifndef __CUDA_ARCH__
-    #pragma clang loop unroll(disable)
-#endif
-"""
-_WHERE_GIVEN = "if (address == 0) return;"
-_LOAD = f"{_KEPT} for (int i = 0; i < count; ++i) here[i] = address ? there[i] : number(0);"
-_STORE = f"{_WHERE_GIVEN}{_KEPT} for (int i = 0; i < count; ++i) there[i] = here[i];"
-_ADD = f"{_WHERE_GIVEN}{_KEPT} for (int i = 0; i < count; ++i) here[i] += there[i];"
-_COPY = """
-    using number = wp::{scalar};
-    const number* from = reinterpret_cast<const number*>(reinterpret_cast<const char*>(source.data) + world * wp::int64(source.strides[0]));
-    number* to = reinterpret_cast<number*>(reinterpret_cast<char*>(target.data) + world * wp::int64(target.strides[0]));
-    {kept}
-    for (int i = 0; i < source.shape[1]; ++i) to[i] = from[i];
-"""
-# A number that isn't finite, less itself, is not a number.
-_FINITE = """
-    using number = wp::{scalar};
-    const number* row = reinterpret_cast<const number*>(reinterpret_cast<const char*>(values.data) + world * wp::int64(values.strides[0]));
-    bool finite = true;
-    {kept}
-    for (int i = 0; i < values.shape[1]; ++i) finite &= row[i] - row[i] == number(0);
-    return finite;
-"""
-
-
-@wp.func
-def row_address(address: wp.uint64, row: int, total_worlds: int, size: int):
-    """Where a row of a trajectory's array begins; ``size`` is that of a world in it, in bytes.
-
-    An array of all rows would have a stride of 32 bits from row to row, which 2 GiB are too many for.
-    """
-    return address + wp.uint64(row) * wp.uint64(total_worlds) * wp.uint64(size)
-
-
 @functools.cache
 def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision, one thread per world or per constraint and world, none with an adjoint.
@@ -90,32 +45,9 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     ``first_world`` is the place of this shard's first world among the ``total_worlds`` of the trajectory's arrays.
     """
     vec3 = warp_types(scalar).vec3
-    number = wp.types.type_size_in_bytes(scalar)
+    rows = trajectory_row_functions(scalar)
     names = ("checkpoint", "checkpoint_impulses", "checkpoint_stages")
     module, impulse_module, stage_module = (kernel_module(name, scalar) for name in names)
-
-    @wp.func
-    def read(address: wp.uint64, row: int, total_worlds: int, size: int, world: int, i: int):
-        start = row_address(address, row, total_worlds, size * wp.static(number))
-        return wp.array(ptr=start, shape=(total_worlds, size), dtype=scalar)[world, i]
-
-    @wp.func
-    def write(address: wp.uint64, row: int, total_worlds: int, size: int, world: int, i: int, value: scalar):
-        start = row_address(address, row, total_worlds, size * wp.static(number))
-        target = wp.array(ptr=start, shape=(total_worlds, size), dtype=scalar)
-        target[world, i] = value
-
-    @wp.func
-    def vector_row(address: wp.uint64, row: int, total_worlds: int, count: int):
-        """A row of a trajectory's vectors [total_worlds, count]."""
-        start = row_address(address, row, total_worlds, count * wp.static(3 * number))
-        return wp.array(ptr=start, shape=(total_worlds, count), dtype=vec3)
-
-    @wp.func
-    def key_row(address: wp.uint64, row: int, total_worlds: int, count: int):
-        """The same of keys."""
-        start = row_address(address, row, total_worlds, count * wp.static(wp.types.type_size_in_bytes(wp.vec4i)))
-        return wp.array(ptr=start, shape=(total_worlds, count), dtype=wp.vec4i)
 
     @wp.func
     def is_stored(step: int, cursor: wp.array(dtype=int)):
@@ -154,31 +86,9 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             return False
         return wp.array(ptr=address, shape=(total_worlds,), dtype=int)[world] >= 0
 
-    rows = wp.array2d(dtype=scalar)
-
-    @wp.func_native(_ROWS.format(scalar=scalar.__name__, body=_LOAD))
-    def load_row(address: wp.uint64, row: int, total_worlds: int, first_world: int, world: int, values: rows):
-        """Read a world's values, zeros where there is no array."""
-
-    @wp.func_native(_ROWS.format(scalar=scalar.__name__, body=_ADD))
-    def add_row(address: wp.uint64, row: int, total_worlds: int, first_world: int, world: int, values: rows):
-        """Add what a trajectory has to a world's values, nothing where there is no array."""
-
-    @wp.func_native(_ROWS.format(scalar=scalar.__name__, body=_STORE))
-    def store_row(address: wp.uint64, row: int, total_worlds: int, first_world: int, world: int, values: rows):
-        """Write a world's values where there is an array for them."""
-
-    @wp.func_native(_COPY.format(scalar=scalar.__name__, kept=_KEPT))
-    def copy_row(source: rows, world: int, target: rows):
-        """Copy a world's values."""
-
-    @wp.func_native(_FINITE.format(scalar=scalar.__name__, kept=_KEPT))
-    def is_finite_row(values: rows, world: int) -> bool:
-        """Whether all values of a world are finite."""
-
     @wp.func
     def is_finite(q: wp.array2d(dtype=scalar), qd: wp.array2d(dtype=scalar), world: int):
-        return is_finite_row(q, world) and is_finite_row(qd, world)
+        return rows.is_finite_row(q, world) and rows.is_finite_row(qd, world)
 
     @wp.kernel(module=module, enable_backward=False)
     def load_state(
@@ -210,10 +120,10 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         row = state_row(step, cursor)
         q_address = state_address(wp.static(Q), step, table, cursor)
         qd_address = state_address(wp.static(QD), step, table, cursor)
-        load_row(q_address, row, total_worlds, first_world, world, q)
-        load_row(qd_address, row, total_worlds, first_world, world, qd)
-        load_row(table[wp.static(TAU)], step, total_worlds, first_world, world, tau)
-        load_row(table[wp.static(CONTROL)], step, total_worlds, first_world, world, control)
+        rows.load_row(q_address, row, total_worlds, first_world, world, q)
+        rows.load_row(qd_address, row, total_worlds, first_world, world, qd)
+        rows.load_row(table[wp.static(TAU)], step, total_worlds, first_world, world, tau)
+        rows.load_row(table[wp.static(CONTROL)], step, total_worlds, first_world, world, control)
 
     @wp.kernel(module=module, enable_backward=False)
     def store_state(
@@ -240,8 +150,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         row = state_row(step, cursor)
         q_address = state_address(wp.static(Q), step, table, cursor)
         qd_address = state_address(wp.static(QD), step, table, cursor)
-        store_row(q_address, row, total_worlds, first_world, world, q_next)
-        store_row(qd_address, row, total_worlds, first_world, world, qd_next)
+        rows.store_row(q_address, row, total_worlds, first_world, world, q_next)
+        rows.store_row(qd_address, row, total_worlds, first_world, world, qd_next)
         largest_residual[world] = wp.max(largest_residual[world], residual[world])
         total_overflow[world] += contact_overflow[world] + constraint_overflow[world]
         if table[wp.static(BAD_STATE)] != wp.uint64(0):
@@ -270,8 +180,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         row = state_row(step, cursor)
         at = first_world + world
         room = previous_impulse.shape[0]
-        values = vector_row(state_address(wp.static(IMPULSE), step, table, cursor), row, total_worlds, room)
-        keys = key_row(state_address(wp.static(KEY), step, table, cursor), row, total_worlds, room)
+        values = rows.vector_row(state_address(wp.static(IMPULSE), step, table, cursor), row, total_worlds, room)
+        keys = rows.key_row(state_address(wp.static(KEY), step, table, cursor), row, total_worlds, room)
         if is_left_out(at, total_worlds, table):
             previous_impulse[constraint, world] = vec3()
             previous_key[constraint, world] = wp.vec4i(wp.static(NO_KEY), 0, 0, 0)
@@ -297,8 +207,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         row = state_row(step, cursor)
         at = first_world + world
         room = impulse.shape[0]
-        values = vector_row(state_address(wp.static(IMPULSE), step, table, cursor), row, total_worlds, room)
-        keys = key_row(state_address(wp.static(KEY), step, table, cursor), row, total_worlds, room)
+        values = rows.vector_row(state_address(wp.static(IMPULSE), step, table, cursor), row, total_worlds, room)
+        keys = rows.key_row(state_address(wp.static(KEY), step, table, cursor), row, total_worlds, room)
         value = vec3()
         if constraint < constraints.count[world]:
             value = impulse[constraint, world]
@@ -324,7 +234,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         left_out = is_left_out(first_world + world, total_worlds, table)
         if not left_out and table[wp.static(IMPULSE_BAR)] != wp.uint64(0) and is_stored(step, cursor):
             row = state_row(step, cursor)
-            direct = vector_row(table[wp.static(IMPULSE_BAR)], row, total_worlds, carried_impulse.shape[0])
+            direct = rows.vector_row(table[wp.static(IMPULSE_BAR)], row, total_worlds, carried_impulse.shape[0])
             value += direct[first_world + world, constraint]
         impulse_bar[constraint, world] += value
 
@@ -365,15 +275,15 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             return
         step = cursor[wp.static(STEP)] + 1
         row = state_row(step, cursor)
-        copy_row(carried_q, world, q_next_bar)
-        copy_row(carried_qd, world, qd_next_bar)
+        rows.copy_row(carried_q, world, q_next_bar)
+        rows.copy_row(carried_qd, world, qd_next_bar)
         if is_stored(step, cursor):
-            add_row(table[wp.static(Q_BAR)], row, total_worlds, first_world, world, q_next_bar)
-            add_row(table[wp.static(QD_BAR)], row, total_worlds, first_world, world, qd_next_bar)
+            rows.add_row(table[wp.static(Q_BAR)], row, total_worlds, first_world, world, q_next_bar)
+            rows.add_row(table[wp.static(QD_BAR)], row, total_worlds, first_world, world, qd_next_bar)
         norms = table[wp.static(NORMS)]
         if norms != wp.uint64(0):
-            write(norms, step, total_worlds, 2, first_world + world, 0, row_norm(q_next_bar, world))
-            write(norms, step, total_worlds, 2, first_world + world, 1, row_norm(qd_next_bar, world))
+            rows.write(norms, step, total_worlds, 2, first_world + world, 0, row_norm(q_next_bar, world))
+            rows.write(norms, step, total_worlds, 2, first_world + world, 1, row_norm(qd_next_bar, world))
 
     @wp.kernel(module=module, enable_backward=False)
     def store_adjoint(
@@ -396,11 +306,15 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         """last_bad_step: the first step, seen from the end, whose gradient isn't finite; -1 as long as there is none."""
         world = wp.tid()
         step = cursor[wp.static(STEP)]
-        copy_row(q_bar, world, carried_q)
-        copy_row(qd_bar, world, carried_qd)
-        store_row(table[wp.static(TAU_BAR)], step, total_worlds, first_world, world, tau_bar)
-        store_row(table[wp.static(CONTROL_BAR)], step, total_worlds, first_world, world, control_bar)
-        finite = is_finite(q_bar, qd_bar, world) and is_finite_row(tau_bar, world) and is_finite_row(control_bar, world)
+        rows.copy_row(q_bar, world, carried_q)
+        rows.copy_row(qd_bar, world, carried_qd)
+        rows.store_row(table[wp.static(TAU_BAR)], step, total_worlds, first_world, world, tau_bar)
+        rows.store_row(table[wp.static(CONTROL_BAR)], step, total_worlds, first_world, world, control_bar)
+        finite = (
+            is_finite(q_bar, qd_bar, world)
+            and rows.is_finite_row(tau_bar, world)
+            and rows.is_finite_row(control_bar, world)
+        )
         if not finite and last_bad_step[world] < 0:
             last_bad_step[world] = step
 
@@ -426,7 +340,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         """Over worlds: keep the velocities that a stage of the step at the cursor has found, if there is room for them."""
         world = wp.tid()
         row = stage_row(number, cursor)
-        store_row(table[wp.static(STAGES)], row, total_worlds, first_world, world, qd_solved)
+        rows.store_row(table[wp.static(STAGES)], row, total_worlds, first_world, world, qd_solved)
 
     @wp.kernel(module=stage_module, enable_backward=False)
     def load_stage(
@@ -446,7 +360,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         if is_left_out(first_world + world, total_worlds, table):
             address = wp.uint64(0)
         row = stage_row(number, cursor)
-        load_row(address, row, total_worlds, first_world, world, qd_solved)
+        rows.load_row(address, row, total_worlds, first_world, world, qd_solved)
 
     @wp.kernel(module=stage_module, enable_backward=False)
     def store_solved(
@@ -461,7 +375,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         """Over worlds: keep the velocities that the law has found in the step at the cursor, if there is room for them."""
         world = wp.tid()
         step = cursor[wp.static(STEP)]
-        store_row(table[wp.static(SOLVED)], step, total_worlds, first_world, world, qd_solved)
+        rows.store_row(table[wp.static(SOLVED)], step, total_worlds, first_world, world, qd_solved)
 
     @wp.kernel(module=stage_module, enable_backward=False)
     def add_solved_adjoint(
@@ -478,7 +392,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         if not is_left_out(first_world + world, total_worlds, table):
             step = cursor[wp.static(STEP)]
-            add_row(table[wp.static(SOLVED_BAR)], step, total_worlds, first_world, world, qd_solved_bar)
+            rows.add_row(table[wp.static(SOLVED_BAR)], step, total_worlds, first_world, world, qd_solved_bar)
 
     @wp.kernel(module=module, enable_backward=False)
     def accumulate(
@@ -493,13 +407,10 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         module=module,
-        read=read,
-        write=write,
         is_stored=is_stored,
         state_row=state_row,
         state_address=state_address,
         is_left_out=is_left_out,
-        vector_row=vector_row,
         store_stage=store_stage,
         load_stage=load_stage,
         store_solved=store_solved,

@@ -7,13 +7,14 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.checkpoint import ACT, ACT_BAR, BAD_STATE, STEP, checkpoint_kernels
+from warp_kernels.checkpoint_rows import trajectory_row_functions
 from warp_kernels.types import kernel_module
 
 
 @functools.cache
 def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision, one thread per world, none with an adjoint."""
-    kept = checkpoint_kernels(scalar)
+    kept, rows = checkpoint_kernels(scalar), trajectory_row_functions(scalar)
     module = kernel_module("activation_checkpoint", scalar)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -37,7 +38,7 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             if kept.is_left_out(at, total_worlds, table):
                 act[world, i] = scalar(0.0)
             else:
-                act[world, i] = kept.read(address, row, total_worlds, act.shape[1], at, i)
+                act[world, i] = rows.read(address, row, total_worlds, act.shape[1], at, i)
 
     @wp.kernel(module=module, enable_backward=False)
     def store_activations(
@@ -57,7 +58,7 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         address = kept.state_address(wp.static(ACT), step, table, cursor)
         finite = int(1)
         for i in range(act_next.shape[1]):
-            kept.write(address, row, total_worlds, act_next.shape[1], at, i, act_next[world, i])
+            rows.write(address, row, total_worlds, act_next.shape[1], at, i, act_next[world, i])
             if not wp.isfinite(act_next[world, i]):
                 finite = int(0)
         if finite == 0 and table[wp.static(BAD_STATE)] != wp.uint64(0):
@@ -86,7 +87,7 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(carried_act.shape[1]):
             value = carried_act[world, i]
             if direct:
-                value += kept.read(table[wp.static(ACT_BAR)], row, total_worlds, carried_act.shape[1], at, i)
+                value += rows.read(table[wp.static(ACT_BAR)], row, total_worlds, carried_act.shape[1], at, i)
             if kept.is_left_out(at, total_worlds, table):
                 value = scalar(0.0)
             act_next_bar[world, i] = value

@@ -11,6 +11,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.checkpoint import CONTACT_FORCE, CONTACT_FORCE_BAR, STEP, checkpoint_kernels
+from warp_kernels.checkpoint_rows import trajectory_row_functions
 from warp_kernels.sensors.parts import part_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
@@ -25,7 +26,7 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
     places. The output is ``[steps, total_worlds, num_sensors]`` in the trajectory's memory.
     """
     vec3 = warp_types(scalar).vec3
-    kept = checkpoint_kernels(scalar)
+    kept, rows = checkpoint_kernels(scalar), trajectory_row_functions(scalar)
     side_sign = row_functions(scalar).side_sign
     force_part = part_functions(scalar).force_part
     Contacts = solver_structs(scalar).Contacts
@@ -68,7 +69,7 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
             return
         step = cursor[wp.static(STEP)]
         at = first_world + world
-        force = kept.vector_row(address, step, total_worlds, num_sensors)
+        force = rows.vector_row(address, step, total_worlds, num_sensors)
         for i in range(num_sensors):
             force[at, i] = vec3()
         for constraint in range(constraints.count[world]):
@@ -108,7 +109,7 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
         if address == wp.uint64(0) or kept.is_left_out(at, total_worlds, table):
             return
         step = cursor[wp.static(STEP)]
-        force_bar = kept.vector_row(address, step, total_worlds, num_sensors)
+        force_bar = rows.vector_row(address, step, total_worlds, num_sensors)
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
             if kind == CONTACT or kind >= SPIN:

@@ -11,6 +11,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.checkpoint import CONTACT_FORCE, CONTACT_FORCE_BAR, STEP, checkpoint_kernels
+from warp_kernels.checkpoint_rows import trajectory_row_functions
 from warp_kernels.sensors.parts import part_functions
 from warp_kernels.sensors.zones import zone_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
@@ -63,7 +64,7 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     ContactSensors = contact_sensor_structs(scalar).ContactSensors
-    kept = checkpoint_kernels(scalar)
+    kept, rows = checkpoint_kernels(scalar), trajectory_row_functions(scalar)
     zones = zone_functions(scalar)
     holds, seen_from = zones.holds, zones.seen_from
     parts = part_functions(scalar)
@@ -145,7 +146,7 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
             return
         step = cursor[wp.static(STEP)]
         at = first_world + world
-        reading = kept.vector_row(address, step, total_worlds, num_sensors)
+        reading = rows.vector_row(address, step, total_worlds, num_sensors)
         for i in range(contact_sensors.place.shape[0]):
             found = int(0)
             for constraint in range(constraints.count[world]):
@@ -219,7 +220,7 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
         if address == wp.uint64(0) or kept.is_left_out(at, total_worlds, table):
             return
         step = cursor[wp.static(STEP)]
-        bar = kept.vector_row(address, step, total_worlds, num_sensors)
+        bar = rows.vector_row(address, step, total_worlds, num_sensors)
         for i in range(contact_sensors.place.shape[0]):
             found = int(0)
             for constraint in range(constraints.count[world]):

@@ -11,6 +11,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.checkpoint import CONTACT_FORCE, CONTACT_FORCE_BAR, STEP, checkpoint_kernels
+from warp_kernels.checkpoint_rows import trajectory_row_functions
 from warp_kernels.sensors.zones import zone_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, TendonRows, solver_structs
@@ -58,7 +59,7 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     ForceSensors = force_sensor_structs(scalar).ForceSensors
-    kept = checkpoint_kernels(scalar)
+    kept, rows = checkpoint_kernels(scalar), trajectory_row_functions(scalar)
     side_sign = row_functions(scalar).side_sign
     structs = solver_structs(scalar)
     Contacts, Motions = structs.Contacts, structs.Motions
@@ -140,7 +141,7 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
             return
         step = cursor[wp.static(STEP)]
         at = first_world + world
-        force = kept.vector_row(address, step, total_worlds, num_sensors)
+        force = rows.vector_row(address, step, total_worlds, num_sensors)
         for i in range(force_sensors.kind.shape[0]):
             if force_sensors.kind[i] >= FORCE:
                 continue
@@ -185,7 +186,7 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
         if address == wp.uint64(0) or kept.is_left_out(at, total_worlds, table):
             return
         step = cursor[wp.static(STEP)]
-        force_bar = kept.vector_row(address, step, total_worlds, num_sensors)
+        force_bar = rows.vector_row(address, step, total_worlds, num_sensors)
         for i in range(force_sensors.kind.shape[0]):
             bar = force_bar[at, force_sensors.place[i]][0] / dt
             for constraint in range(constraints.count[world]):

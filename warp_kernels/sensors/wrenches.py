@@ -11,6 +11,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.checkpoint import CONTACT_FORCE, CONTACT_FORCE_BAR, STEP, checkpoint_kernels
+from warp_kernels.checkpoint_rows import trajectory_row_functions
 from warp_kernels.sensors.forces import FORCE, TORQUE, force_sensor_structs
 from warp_kernels.sensors.parts import part_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
@@ -25,7 +26,7 @@ def wrench_sensor_kernels(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec3, transform = t.vec3, t.transform
     ForceSensors = force_sensor_structs(scalar).ForceSensors
-    kept = checkpoint_kernels(scalar)
+    kept, rows = checkpoint_kernels(scalar), trajectory_row_functions(scalar)
     side_sign = row_functions(scalar).side_sign
     point_on_side = contact_row_functions(scalar).point_on_side
     structs = solver_structs(scalar)
@@ -101,7 +102,7 @@ def wrench_sensor_kernels(scalar: Any) -> SimpleNamespace:
             return
         step = cursor[wp.static(STEP)]
         at = first_world + world
-        force = kept.vector_row(address, step, total_worlds, num_sensors)
+        force = rows.vector_row(address, step, total_worlds, num_sensors)
         for i in range(force_sensors.kind.shape[0]):
             of = force_sensors.kind[i]
             if of < FORCE:
@@ -170,7 +171,7 @@ def wrench_sensor_kernels(scalar: Any) -> SimpleNamespace:
         if address == wp.uint64(0) or kept.is_left_out(at, total_worlds, table):
             return
         step = cursor[wp.static(STEP)]
-        force_bar = kept.vector_row(address, step, total_worlds, num_sensors)
+        force_bar = rows.vector_row(address, step, total_worlds, num_sensors)
         for i in range(force_sensors.kind.shape[0]):
             of = force_sensors.kind[i]
             if of < FORCE:

@@ -289,13 +289,11 @@ class Workspace(SolverChoice):
     def _allocate_bounces(self) -> None:
         """What the times of impacts need; empty where nothing bounces."""
         bouncing = self.layout.bouncing and self.max_contacts > 0
-
-        arrays = {
-            name: self.worlds_last(self.max_constraints if bouncing else 0) for name in ("before", "free", "late")
-        }
+        constraints = self.max_constraints if bouncing else 0
+        arrays = {name: self.worlds_last(constraints) for name in ("before", "free", "late")}
         self.bounces = fill(self.structs.Bounces, **arrays)
-        self.lag = self.worlds_last(self.model.nv)
-        self.hardening = self.worlds_last(self.max_constraints if self.newton else 0)
+        self.lag = self.worlds_last(self.model.nv if bouncing else 0)
+        self.hardening = self.worlds_last(constraints if self.newton else 0)
         self.qd_path = wp.zeros_like(self.qd_next) if bouncing else self.qd_next
 
     def _rows_of_worlds(self, count: int) -> wp.array:
