@@ -24,7 +24,7 @@ class Contacts:
         point: midway between the two surfaces, in the world frame [n, 3], m.
         normal: unit vectors [n, 3].
         distance: between the surfaces, negative where they overlap [n], m. Of a pair that touches within the step, the
-            distance that its normal velocity at the touch closes until then.
+            gap that the normal velocity at the moment of touch closes by that moment.
         force: on b, friction included, averaged over the step [n, 3], N.
         torque: on b about the point, of torsional and rolling friction [n, 3], N m.
 

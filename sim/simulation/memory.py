@@ -9,9 +9,9 @@ import warp as wp
 from sim.arrays.host_memory import Rows
 from sim.errors import ModelError
 
-MANY = 100_000  # worlds from which on their memory is looked at first
+MANY = 100_000  # from this many worlds on their memory is looked at first
 FEW_BYTES = 2**24  # states that take less are not looked at
-SAMPLE = 64  # worlds from whose arrays that of many is told
+SAMPLE = 64  # worlds whose arrays are measured, to tell what many take
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 

@@ -184,7 +184,7 @@ class Simulator(Worlds):
             ((1, 14, 14), (1, 14, 7))
         """
         if self.integrator == "rk4":
-            raise ModelError("linearise: there is none for integrator='rk4'; use integrator='euler'")
+            raise ModelError("linearise isn't available with integrator='rk4'; use integrator='euler'")
         if self.contact.warm_start:
             raise ModelError("linearise: with warm_start the impulses are part of the state; leave warm_start out")
         with paused_tape():
@@ -213,8 +213,8 @@ class Simulator(Worlds):
             tau: joint forces of every step [steps, num_worlds, nv] (or [steps, nv] for all worlds); None for none.
             steps: number of steps; needed where neither tau nor control is given.
             control: inputs of the actuators [steps, num_worlds, nu] (or [steps, nu]); None for zeros.
-            checkpoint_interval: k, to keep only the states before every k-th step and the last one, for k - 1 further
-                steps of each k on the way back. Gradients are the same bit for bit.
+            checkpoint_interval: k, to store only the state before every k-th step and the last; the way back then
+                repeats k - 1 of every k steps. Gradients are the same bit for bit.
 
         Returns:
             the trajectory, with steps + 1 states, or those of its ``stored_steps``. On an active :class:`wp.Tape` the

@@ -252,7 +252,7 @@ class Worlds(ABC):
     @property
     @serialized
     def residual(self) -> np.ndarray:
-        """How far from its solution a step of the last rollout has stayed at most [num_worlds], m/s or rad/s.
+        """The largest distance from its solution at which a step of the last rollout ended [num_worlds], m/s or rad/s.
 
         With the solver "pgs" the largest change of a row's velocity in the last sweep; with "newton" the largest
         velocity that is still missing, which is rounding unless ``iterations`` ended the search.

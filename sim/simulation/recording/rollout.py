@@ -50,7 +50,7 @@ def run_rollout(
     if keeps_solved:
         if not simulator.shards[0].step.accelerating:
             raise ModelError(
-                "rollout: what the law finds is kept for sensors of accelerations under MuJoCo's law alone"
+                "rollout: keeps_solved needs ContactOptions(law='mujoco') and a model with sensors of accelerations"
             )
         kept[SOLVED] = rows_like(qd, steps)
     inputs = {place: array for place, array in ((TAU, tau), (CONTROL, control)) if array is not None}

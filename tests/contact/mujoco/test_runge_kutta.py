@@ -167,7 +167,7 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(sim.ModelError, match="integrator='rk4' is for MuJoCo's law of contact"):
         sim.Simulator(pair.model, DT, contact=sim.ContactOptions(law="hard"), integrator="rk4")
     ours = simulator(pair)
-    with pytest.raises(sim.ModelError, match="linearise: there is none for integrator='rk4'"):
+    with pytest.raises(sim.ModelError, match="linearise isn't available with integrator='rk4'"):
         ours.linearise(ours.state(pair.q, pair.qd))
 
 
