@@ -1,13 +1,13 @@
 """The rollout and the step for PyTorch; see :mod:`sim.torch.recorded_rollout` for their gradients."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from sim.errors import ModelError
 from sim.model.checks import is_whole
-from sim.model.parameters import PARAMETERS
+from sim.model.parameters import PARAMETERS, as_numbers
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
 from sim.torch.not_compiled import not_compiled
@@ -216,6 +216,8 @@ def _prepared(
             f"hold is {hold} and checkpoint_interval {checkpoint_interval!r}; with hold all states of the steps are "
             "kept: leave checkpoint_interval out"
         )
+    if tau is not None and control is not None and steps is None and len(tau) != len(control):
+        raise ModelError(f"rollout: tau has {len(tau)} steps, but control {len(control)}")
     for name, value, size in (("tau", tau, simulator.model.nv), ("control", control, simulator.model.nu)):
         if value is not None:
             steps = _require_inputs(simulator, name, value, size, steps, hold)
@@ -368,7 +370,12 @@ def _parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor:
     if name not in own:
         raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(own)}")
     numbers = TORCH_DTYPES[simulator.model.dtype]
-    tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value, dtype=numbers)
+    if isinstance(value, torch.Tensor):
+        tensor = value.to(numbers) if value.dtype in (torch.bfloat16, torch.float16) else value
+    elif isinstance(value, Sequence) and any(isinstance(each, torch.Tensor) for each in value):
+        raise ModelError(f"parameter '{name}' is a {type(value).__name__} of tensors; join them by torch.stack")
+    else:
+        tensor = torch.as_tensor(as_numbers(f"parameter '{name}'", value), dtype=numbers)
     if tensor.dim() == 0 and not PARAMETERS[name].shape and PARAMETERS[name].per != "world":
         tensor = tensor.expand(simulator.model.counts[PARAMETERS[name].per])
     return tensor

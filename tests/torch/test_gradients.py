@@ -305,3 +305,22 @@ def nodes(last):
             seen.append(node)
             waiting += [before for before, _ in node.next_functions]
     return seen
+
+
+def test_what_is_no_tensor_of_a_parameter_is_named(device):
+    s = simulator(device)
+    x = tensors(s)
+    friction = torch.tensor(0.5, requires_grad=True)
+    for given, message in (
+        ([friction] * s.model.num_geometries, "parameter 'friction' is a list of tensors; join them by torch.stack"),
+        ("rough", "parameter 'friction' is not an array of numbers"),
+        (None, "parameter 'friction' has a value that is not finite"),
+    ):
+        with pytest.raises(sim.ModelError, match=message):
+            sim.torch.rollout(s, x.q, x.qd, x.tau, friction=given)
+    control = torch.zeros(len(x.tau) + 1, *x.tau.shape[1:-1], s.model.nu)
+    with pytest.raises(sim.ModelError, match=rf"rollout: tau has {len(x.tau)} steps, but control {len(control)}"):
+        sim.torch.rollout(s, x.q, x.qd, x.tau, control)
+    half = torch.full((s.model.num_geometries,), 0.5, dtype=torch.bfloat16, device=device)
+    found = sim.torch.rollout(s, x.q, x.qd, x.tau, friction=half)[0]
+    torch.testing.assert_close(found, sim.torch.rollout(s, x.q, x.qd, x.tau, friction=0.5)[0])
