@@ -59,7 +59,11 @@ def example_parser(description: str | None, *, out: str, iterations: int) -> arg
 
 
 def parse_example(
-    parser: argparse.ArgumentParser, *, counts: Sequence[str] = (), finite: Sequence[str] = ()
+    parser: argparse.ArgumentParser,
+    *,
+    counts: Sequence[str] = (),
+    finite: Sequence[str] = (),
+    positive: Sequence[str] = (),
 ) -> argparse.Namespace:
     """Read and check the command line, before any work is done.
 
@@ -67,6 +71,7 @@ def parse_example(
         parser: see :func:`example_parser`.
         counts: additional options that must not be negative.
         finite: additional options that must be finite numbers.
+        positive: options that must be positive.
     """
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
@@ -74,6 +79,10 @@ def parse_example(
         value = getattr(options, name)
         if value is not None and not np.isfinite(value).all():
             parser.error(f"--{name.replace('_', '-')} {value}: the numbers must be finite")
+    for name in positive:
+        value = getattr(options, name)
+        if value is not None and not value > 0:
+            parser.error(f"--{name.replace('_', '-')} {value}: the number must be positive")
     for name in ("seed", "iterations", *counts):
         if getattr(options, name) < 0:
             parser.error(f"--{name.replace('_', '-')} must not be negative")

@@ -139,7 +139,8 @@ def main() -> None:
     parser.add_argument("--noise", type=float, default=0.0, help="of the first state of a pendulum [rad, rad/s] (0)")
     parser.add_argument("--substeps", type=int, default=8, help="steps of the simulation for each action (8)")
     parser.add_argument("--adjoint-clip", type=float, default=math.inf, help="see examples.rl.shac (no limit)")
-    options = parse_example(parser, counts=("envs",))
+    positive = ("iterations", "minutes", "envs", "rate", "deviation", "substeps", "adjoint_clip")
+    options = parse_example(parser, counts=("noise",), finite=("rate", "deviation", "noise"), positive=positive)
     make_folder(options.out)
     options.device = processes.join(options.device)
     file = options.out / "interrupted.npz" if processes.number() == 0 else None

@@ -346,7 +346,8 @@ def main() -> None:
     discount = f"of a later reward (1 for pendulums, whose episodes end by their time; otherwise {DISCOUNT})"
     parser.add_argument("--discount", type=float, default=None, help=discount)
     parser.add_argument("--substeps", type=int, default=8, help="of a pendulum, for each action (8)")
-    options = parse_example(parser, counts=("envs", "updates", "extras"), finite=("discount",))
+    positive = ("iterations", "minutes", "envs", "substeps", "spread")
+    options = parse_example(parser, counts=("updates", "extras"), finite=("discount", "spread"), positive=positive)
     make_folder(options.out)
     pendulum = {"substeps": options.substeps} if options.task.startswith("Pendulum") else {}
     task = {**pendulum, **physics(options)}

@@ -282,7 +282,7 @@ def main() -> None:
         shown = f"{text} ({defaults[name]:g}; for robots that walk {WALKING.get(name, defaults[name]):g})"
         kind = int if name in ("envs", "horizon") else float
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=None, help=shown)
-    options = parse_example(parser)
+    options = parse_example(parser, finite=("policy_rate", "deviation"), positive=("iterations", "minutes", *about))
     make_folder(options.out)
     options.device = processes.join(options.device)
     file = options.out / "interrupted.npz" if processes.number() == 0 else None

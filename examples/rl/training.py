@@ -22,6 +22,7 @@ from examples.outputs import BLUE, FPS, plot, write_arrays
 from examples.resume import Progress
 from examples.rl.networks import Policy
 from sim.envs import TASKS, VectorEnv, make_task
+from sim.errors import ModelError
 from sim.render import Renderer, fit_camera, write_gif
 
 SAVE_EVERY = 10.0  # seconds between two saved states of a training
@@ -271,11 +272,20 @@ def travelled(poses: np.ndarray, frames: int) -> np.ndarray:
 
 
 def load_policy(path: Path) -> tuple[Policy, str, dict[str, Any]]:
-    """A policy that a training has written, its task and the task's options."""
-    kept = torch.load(path, weights_only=True)
-    state = kept["state"]
-    weights = [value for name, value in state.items() if name.startswith("mean.") and value.dim() == 2]
-    sizes = [weights[0].shape[1], *(weight.shape[0] for weight in weights)]
-    policy = Policy(sizes[0], state["low"], state["high"], sizes[1:-1])
-    policy.load_state_dict(state)
-    return policy, kept["task"], kept["options"]
+    """A policy that a training has written, its task and the task's options.
+
+    Raises:
+        ModelError: for a file of something else.
+    """
+    try:
+        kept = torch.load(path, weights_only=True)
+        state, task, task_options = kept["state"], kept["task"], kept["options"]
+        weights = [value for name, value in state.items() if name.startswith("mean.") and value.dim() == 2]
+        sizes = [weights[0].shape[1], *(weight.shape[0] for weight in weights)]
+        policy = Policy(sizes[0], state["low"], state["high"], sizes[1:-1])
+        policy.load_state_dict(state)
+    except OSError:
+        raise
+    except Exception as error:  # PyTorch's reader raises errors of many types for other files
+        raise ModelError(f"{path}: it isn't a policy.pt that a training has written ({type(error).__name__})") from None
+    return policy, task, task_options

@@ -370,6 +370,38 @@ def test_a_policy_is_played_in_mujoco(tmp_path, monkeypatch, capsys):
     (tmp_path / "policy.pt").write_bytes(stored({**kept, "task": "Pendulum-1"}))
     with pytest.raises(SystemExit, match="'Pendulum-1' is no task of gymnasium"):
         transfer.main()
+    for content in (b"", b"no policy", stored({"task": "Hopper"}), stored({**kept, "state": {}}), stored([1.0])):
+        (tmp_path / "policy.pt").write_bytes(content)
+        with pytest.raises(SystemExit, match=r"policy.pt: it isn't a policy.pt that a training has written"):
+            transfer.main()
+    (tmp_path / "policy.pt").unlink()
+    with pytest.raises(SystemExit, match="No such file"):
+        transfer.main()
+
+
+@pytest.mark.parametrize(
+    ("module", "options"),
+    [
+        (shac, ["iterations 0", "minutes 0", "minutes nan", "envs 0", "horizon 0", "deviation 0", "adjoint-clip nan"]),
+        (apg, ["iterations 0", "minutes -1", "envs 0", "rate 0", "deviation 0", "substeps 0", "adjoint-clip 0"]),
+        (sac, ["iterations 0", "minutes nan", "envs 0", "substeps 0", "spread 0"]),
+    ],
+)
+def test_numbers_that_cannot_work_end_at_once(module, options, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    cases = [(option, "the number must be positive") for option in options]
+    if module is not sac:
+        cases += [("deviation inf", "the numbers must be finite")]
+    for option, message in cases:
+        monkeypatch.setattr(sys, "argv", ["train", *f"--{option}".split()])
+        with pytest.raises(SystemExit) as exit_:
+            module.main()
+        assert exit_.value.code == 2
+        name, value = option.split()
+        said = capsys.readouterr().err
+        assert f"--{name} {float(value):g}:" in said.replace(".0:", ":")
+        assert message in said
+    assert not any(tmp_path.iterdir())
 
 
 def test_figures_go_to_tensorboard_where_it_is_installed(tmp_path):
