@@ -38,27 +38,33 @@ def require_memory(worlds: int, device: wp.Device, make: Callable[[int], object]
         )
 
 
-def require_trajectory_memory(steps: int, interval: int, first: Sequence[Rows]) -> None:
+def require_trajectory_memory(steps: int, interval: int, first: Sequence[Rows], every: int = 0) -> None:
     """Refuse a rollout whose states don't fit into the memory of their device.
 
     Args:
         steps: how many there are to be.
         interval: every how many steps a state is stored.
-        first: what the first state consists of; each of them is stored for every state.
+        first: what the first state consists of; each of them is stored for every state, and between two that are stored
+            on the way back.
+        every: bytes that every step keeps, whatever the interval.
 
     Raises:
         ModelError: with the bytes that the states would take, those that there are, and what helps.
     """
     each = sum(array.size * wp.types.type_size_in_bytes(array.dtype) for array in first)
-    wanted = (-(-steps // interval) + 1) * each
+    kept = steps * every
+    wanted = (-(-steps // interval) + min(interval, steps)) * each + kept
     if wanted < FEW_BYTES:
         return
     device = wp.get_device(first[0].device)
     there = device_memory(device)
     if wanted > there:
+        fewer = ""
+        if interval == 1 and kept < there:
+            fewer = f"store fewer with a checkpoint_interval of at least {-(-steps * each // (there - kept))}, or "
         raise ModelError(
             f"rollout: the states of {steps} steps would take {wanted} bytes of memory, but {device} has {there}; "
-            f"store fewer with a checkpoint_interval of at least {-(-steps * each // there)}, or take fewer steps"
+            f"{fewer}take fewer steps"
         )
 
 

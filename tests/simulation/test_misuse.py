@@ -140,6 +140,16 @@ def test_more_steps_than_memory_are_refused_before_any_is_taken(simulator):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "kB"
 
 
+def test_readings_of_sensors_count_too():
+    """An interval doesn't make them fewer."""
+    model = boxes()
+    simulator = sim.Simulator(model, 1e-3, 1000, "cpu", contact_sensors=range(model.num_geometries))
+    state = simulator.initial_state()
+    steps = memory.host_memory() // (1000 * 3 * model.num_geometries * 4)
+    with pytest.raises(sim.ModelError, match=r"bytes of memory, but cpu has \d+; take fewer steps"):
+        simulator.rollout(state, steps=steps + 1, checkpoint_interval=10_000)
+
+
 def test_a_robot_takes_the_devices_of_warp_and_of_torch():
     for device in ("cpu", torch.device("cpu"), wp.get_device("cpu")):
         assert sim.torch.Robot(boxes(), device=device).mass.device == torch.device("cpu")

@@ -37,7 +37,9 @@ def run_rollout(
         _warn(simulator.late_report.arrived())
     rows = -(-steps // interval) + 1
     stages = simulator.kept_stages if interval == 1 else 0
-    require_trajectory_memory(steps, interval, [*first.values(), *[first[QD]] * (stages + keeps_solved)])
+    require_trajectory_memory(
+        steps, interval, [*first.values(), *[first[QD]] * stages], _bytes_of_a_step(simulator, keeps_solved)
+    )
     kept: Kept = {place: begun_with(array, rows) for place, array in first.items()}
     q, qd = kept[Q], kept[QD]
     simulator.spoil_worlds(q)
@@ -59,6 +61,13 @@ def run_rollout(
     simulator.run_forward(lambda shard: shard.run_forward(arrays, steps, interval))
     _report(simulator, kept[BAD_STATE], steps)
     return recording
+
+
+def _bytes_of_a_step(simulator: Worlds, keeps_solved: bool) -> int:
+    """What every step keeps beside states: readings of sensors, and the velocities that the law finds."""
+    numbers = 3 * simulator.shards[0].step.num_sensors if simulator.contact_sensors else 0
+    numbers += simulator.model.nv * keeps_solved
+    return simulator.num_worlds * numbers * wp.types.type_size_in_bytes(simulator.model.scalar)
 
 
 def _reports(simulator: Worlds, steps: int) -> Kept:
