@@ -1,5 +1,7 @@
 """Models written as MJCF: MuJoCo's reading of the file, and ours, are the model."""
 
+import warnings
+
 import mujoco
 import numpy as np
 import pytest
@@ -106,7 +108,9 @@ def test_random_trees_come_back(tmp_path_factory, links, collapse_fixed):
     model = build(links, "float64", collapse_fixed)
     path = quietly(write_mjcf, tmp_path_factory.mktemp("tree") / "tree.xml", model)
     assert_mujoco_agrees(model, path)
-    again = strictly(sim.load, path, dtype="float64", collapse_fixed=collapse_fixed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* left out: that friction loss of free joints goes by the axes")
+        again = strictly(sim.load, path, dtype="float64", collapse_fixed=collapse_fixed)
     assert again.link_names == model.link_names
     assert_same_joints(model, again)
     assert_same_dynamics(model, again, *states(model))

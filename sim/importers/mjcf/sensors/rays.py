@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sim.importers.decomposition import is_convex_solid
-from sim.importers.mjcf.meshes import mesh_of
+from sim.importers.mjcf.geoms.meshes import mesh_of
 from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader
 from warp_kernels import types as codes

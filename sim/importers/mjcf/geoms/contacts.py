@@ -10,9 +10,9 @@ from itertools import product
 
 import numpy as np
 
-from sim.importers.mjcf.mixing import MixedSoftness
+from sim.importers.mjcf.geoms.mixing import MixedSoftness
+from sim.importers.mjcf.geoms.touching import Touching
 from sim.importers.mjcf.reader import Reader, softness_of
-from sim.importers.mjcf.touching import Touching
 from sim.simulation.stepping.mujoco.law import pair_softness
 
 # The least ``condim`` of contacts with sliding, torsional and rolling friction.

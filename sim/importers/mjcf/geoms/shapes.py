@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from sim.importers.decomposition import convex_pieces, is_convex_solid
-from sim.importers.mjcf.contacts import Surfaces
-from sim.importers.mjcf.meshes import bounded_hull, mesh_of
+from sim.importers.mjcf.geoms.contacts import Surfaces
+from sim.importers.mjcf.geoms.meshes import bounded_hull, mesh_of
 from sim.importers.mjcf.reader import Reader, pose, softness_of
 from sim.importers.mjcf.sensors.rays import met_by_rays
 from sim.model.model import Mesh

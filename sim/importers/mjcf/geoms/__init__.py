@@ -1,0 +1,1 @@
+"""Geoms of an MJCF file."""
