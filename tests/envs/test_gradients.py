@@ -102,6 +102,25 @@ def test_detached():
     assert (given.grad[1] != 0.0).all()
 
 
+def test_updates_in_a_row():
+    """After detach() the observation is taken anew; the old one has a history."""
+    env = begun("CartpoleSwingup")
+    policy = torch.nn.Linear(env.num_observations, env.num_actions, dtype=env.dtype)
+    observation, _ = env.reset()
+    for _ in range(3):
+        env.detach()
+        observation = env.task.observe(env.state)
+        total = 0.0
+        for _ in range(2):
+            observation, reward, *_ = env.step(policy(observation))
+            total = total + reward.sum()
+        total.backward()
+    env.detach()
+    _, reward, *_ = env.step(policy(observation))
+    with pytest.raises(RuntimeError, match="a second time"):
+        reward.sum().backward()
+
+
 def test_none_without_differentiable():
     env = sim.envs.make("CartpoleSwingup", 2, device="cpu", seed=0)
     env.reset()

@@ -191,6 +191,38 @@ def test_what_is_left_to_the_pose_of_a_panda():
         np.testing.assert_allclose(seen[:, 17:], [[0.0, math.sin(0.3), 0.0]] * 3, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["Ant", "Humanoid", "Hopper"])
+def test_rewards_beside_gymnasiums_own_steps(name):
+    """They differ by where gymnasium sees bodies, which is within MuJoCo's last step; coordinates are at its end."""
+    mujoco = pytest.importorskip("mujoco")
+    gymnasium = pytest.importorskip("gymnasium")
+    mass_center = pytest.importorskip("gymnasium.envs.mujoco.humanoid_v5").mass_center
+    env = sim.envs.make(name, 1, device="cpu", seed=0, dtype="float64", law="mujoco", integrator="rk4")
+    env.reset()
+    options = {} if name == "Hopper" else {"contact_cost_weight": 0.0}
+    theirs = gymnasium.make(f"{name}-v5", **options).unwrapped
+    theirs.model.opt.tolerance = 0.0
+    theirs.set_state(*(x[0].numpy() for x in sim.to_mujoco(env.simulator.model, env.state.q, env.state.qd)))
+
+    def behind():
+        at_end = mujoco.MjData(theirs.model)
+        at_end.qpos[:], at_end.qvel[:] = theirs.data.qpos, theirs.data.qvel
+        mujoco.mj_forward(theirs.model, at_end)
+        seen = mass_center if name == "Humanoid" else lambda model, data: data.body("torso").xpos
+        return float((seen(theirs.model, at_end) - seen(theirs.model, theirs.data))[0])
+
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(6):
+        share = torch.rand(1, env.num_actions, generator=generator)
+        action = env.action_low + (env.action_high - env.action_low) * share
+        before = behind()
+        _, reward, *_ = env.step(action)
+        expected = theirs.step(action[0].numpy())[1]
+        late = 0.0 if name == "Hopper" else env.task.forward_weight * (behind() - before) / env.step_dt
+        assert reward.item() == pytest.approx(expected + late, abs=1e-6)
+        assert abs(late) < 0.06
+
+
 @pytest.mark.parametrize(("name", "integrator"), [("Ant", "rk4"), ("Ant", "euler"), ("HalfCheetah", "euler")])
 def test_robots_step_as_in_mujoco_under_its_law(name, integrator):
     """An environment step beside MuJoCo's: the observation after it."""

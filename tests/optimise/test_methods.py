@@ -221,3 +221,36 @@ def test_goals_end_the_search():
     judged = so.gradient(problem, guess, goal=2.5, score=lambda motion: (motion.q[-1, :, 0] - np.pi).abs())
     assert abs(judged.q[-1, 0] - np.pi) < 2.5
     assert judged.history[-1] == pytest.approx(abs(judged.q[-1, 0] - np.pi), rel=1e-9)
+
+
+def not_a_number(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
+    return (q[-1, :, 0] * 0.0 - 1.0).sqrt()
+
+
+def without_history(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
+    return q[-1, :, 0].detach() ** 2
+
+
+def without_slope(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
+    return (controls[0, :, 0] * 0.0).sqrt()
+
+
+@pytest.mark.parametrize("method", [so.gradient, so.lbfgs, so.ilqr, so.cmaes])
+def test_costs_that_are_not_numbers_are_named(method):
+    problem = so.Problem(sliders(), 3, [so.Effort(0.1), not_a_number])
+    name = method.__name__
+    with pytest.raises(sim.ModelError, match=f"{name}: cost 'not_a_number' isn't finite for the first guess, though"):
+        method(problem, iterations=2)
+
+
+@pytest.mark.parametrize("method", [so.gradient, so.lbfgs])
+def test_costs_without_gradient_are_named(method):
+    problem = so.Problem(sliders(), 3, [without_history])
+    with pytest.raises(sim.ModelError, match=f"{method.__name__}: no gradient reaches the cost 'without_history'"):
+        method(problem, iterations=2)
+
+
+def test_derivatives_that_are_not_numbers_are_no_divergence():
+    problem = so.Problem(sliders(), 3, [so.Effort(0.1), without_slope])
+    with pytest.raises(sim.ModelError, match="motion and costs of the first guess are finite, but not their deriv"):
+        so.gradient(problem, iterations=2)

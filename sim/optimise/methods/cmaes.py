@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_counts
+from sim.optimise.methods.search import finished, first_guesses, nothing_finite, progress_bar, require_counts
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 from sim.optimise.watching import Iteration, Watch
@@ -106,5 +106,6 @@ def cmaes(
         except KeyboardInterrupt:
             message = "interrupted"
     if not np.isfinite(cost):
-        raise ModelError("cmaes: the simulation diverges for every candidate; give another guess or a smaller spread")
+        said = "the simulation diverges for every candidate; give another guess or a smaller spread"
+        raise nothing_finite(problem, "cmaes", first, said)
     return finished(problem, "cmaes", best, np.array([cost]), history, rollouts, message, converged, begun)

@@ -21,7 +21,14 @@ import torch
 
 from sim.errors import ModelError
 from sim.optimise.costs import Cost, LeastSquares
-from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_counts
+from sim.optimise.methods.search import (
+    finished,
+    first_guesses,
+    no_gradient,
+    nothing_finite,
+    progress_bar,
+    require_counts,
+)
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
@@ -124,7 +131,7 @@ def gradient(
         resume: what ``save`` was called with last.
 
     Raises:
-        ModelError: for arguments out of range.
+        ModelError: for arguments out of range, and where no first guess has a finite cost with a gradient.
 
     Example:
         >>> import numpy as np
@@ -177,7 +184,8 @@ def gradient(
                 raise
             message = "interrupted"
     if not np.isfinite(search.best_score).any():
-        raise ModelError("gradient: the simulation diverges from every first guess; give another guess")
+        said = "the simulation diverges from every first guess; give another guess"
+        raise nothing_finite(problem, "gradient", guesses[0], said)
     best = int(np.argmin(search.best_score))
     alone = search.joined * joining  # iterations that the searches did without which joined
     rollouts = (len(search.history) * len(search.x) - alone) * engine.worlds_of_a_start
@@ -228,6 +236,8 @@ class _Engine:
         ).requires_grad_()
         motion = problem.motion(x)
         values = self._rows(motion)  # [worlds, rows]: of each world only one of them is differentiated
+        if not values.requires_grad:
+            raise no_gradient(problem, "gradient")
         with torch.no_grad():
             score = self.score(motion.detached()).reshape(starts, self.rows)[:, 0].cpu().numpy().astype(np.float64)
         own = values.reshape(starts, self.rows, self.rows).diagonal(dim1=1, dim2=2)

@@ -14,7 +14,7 @@ from sim.errors import ModelError
 from sim.optimise.methods.box_qp import solve_box_qp
 from sim.optimise.methods.dynamics import Dynamics, Law, Start, States
 from sim.optimise.methods.quadratic import Quadratic, Quadratics
-from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_counts
+from sim.optimise.methods.search import finished, first_guesses, nothing_finite, progress_bar, require_counts
 from sim.optimise.parametrisations import PerStage
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
@@ -88,7 +88,8 @@ def ilqr(
     start = (problem.q0, problem.qd0, problem.act0)
     search.begin(controls, start)
     if not np.isfinite(search.cost).any():
-        raise ModelError("ilqr: the simulation diverges from every first guess; give another guess")
+        said = "the simulation diverges from every first guess; give another guess"
+        raise nothing_finite(problem, "ilqr", guesses[0], said)
     history, message, converged = [float(search.cost.min())], "iterations used up", False
     with progress_bar("ilqr", iterations, 0, progress) as bar:
         try:

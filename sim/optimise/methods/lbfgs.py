@@ -6,8 +6,14 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from sim.errors import ModelError
-from sim.optimise.methods.search import finished, first_guesses, progress_bar, require_counts
+from sim.optimise.methods.search import (
+    finished,
+    first_guesses,
+    no_gradient,
+    nothing_finite,
+    progress_bar,
+    require_counts,
+)
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 from sim.optimise.watching import Iteration, Watch
@@ -45,7 +51,7 @@ def lbfgs(
         watch: called with every iteration, such as the method ``watch`` of a :class:`sim.viewer.Viewer`.
 
     Raises:
-        ModelError: for arguments out of range, and where the simulation diverges from every first guess.
+        ModelError: for arguments out of range, and where no first guess has a finite cost with a gradient.
 
     Example:
         >>> import numpy as np
@@ -74,7 +80,12 @@ def lbfgs(
         def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
             nonlocal best, rollouts
             unknowns = np.clip(x * scale, low, high)
-            found = problem.evaluate(unknowns[None])
+            try:
+                found = problem.evaluate(unknowns[None])
+            except RuntimeError as error:
+                if "does not require grad" not in str(error):
+                    raise
+                raise no_gradient(problem, "lbfgs") from None
             rollouts += 1
             cost = float(found.cost[0])
             if cost < scores[start]:
@@ -115,5 +126,6 @@ def lbfgs(
                 raise
             message = "interrupted"
     if not np.isfinite(scores).any():
-        raise ModelError("lbfgs: the simulation diverges from every first guess; give another guess")
+        said = "the simulation diverges from every first guess; give another guess"
+        raise nothing_finite(problem, "lbfgs", guesses[0], said)
     return finished(problem, "lbfgs", best, scores, history, rollouts, message, converged, begun)

@@ -11,6 +11,8 @@ from tqdm import tqdm
 
 from sim.errors import ModelError
 from sim.model.checks import is_whole
+from sim.optimise.costs import Cost
+from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 
@@ -53,6 +55,34 @@ def require_counts(**counts: int) -> None:
             raise ModelError(f"{name} is {count!r}; it must be a whole number, not negative")
 
 
+def nothing_finite(problem: Problem, method: str, unknowns: np.ndarray, otherwise: str) -> ModelError:
+    """The error of a search that finds no finite cost.
+
+    Args:
+        problem: the problem.
+        method: its name.
+        unknowns: of a first guess [n].
+        otherwise: what is said where its motion isn't finite.
+    """
+    with torch.no_grad():
+        motion = _motion(problem, unknowns)
+        if not bool(motion.q.isfinite().all() & motion.qd.isfinite().all()):
+            return ModelError(f"{method}: {otherwise}")
+        wrong = [_name(cost) for cost in problem.costs if not bool(cost.value(motion).isfinite().all())]
+    if wrong:
+        return ModelError(f"{method}: cost '{wrong[0]}' isn't finite for the first guess, though its motion is")
+    return ModelError(f"{method}: motion and costs of the first guess are finite, but not their derivatives or score")
+
+
+def no_gradient(problem: Problem, method: str) -> ModelError:
+    """The error of a search by gradients, none of which reaches the costs."""
+    names = ", ".join(f"'{_name(cost)}'" for cost in problem.costs)
+    return ModelError(
+        f"{method}: no gradient reaches the cost {names}; compute it from q, qd and controls in PyTorch, without "
+        "detach() or numpy, or use cmaes"
+    )
+
+
 @contextmanager
 def progress_bar(method: str, iterations: int, done: int, shown: bool) -> Iterator[tqdm]:
     """A progress bar of iterations, complete at its end."""
@@ -68,7 +98,7 @@ def finished(
 ) -> Result:  # fmt: skip
     """The result of the best unknowns [n], simulated once more."""
     with torch.no_grad():
-        motion = problem.motion(torch.as_tensor(unknowns[None], dtype=problem.dtype, device=problem.device))
+        motion = _motion(problem, unknowns)
         cost, violation = float(problem.cost(motion)[0]), float(problem.violation(motion)[0])
     controls = motion.controls[:, 0].cpu().numpy().astype(np.float64)
     q, qd, act = problem.states_of(controls)
@@ -76,3 +106,12 @@ def finished(
         method, cost, controls, q, qd, unknowns, history, rollouts, message, converged, scores, violation, gains,
         time.perf_counter() - begun, act if problem.model.na else None,
     )  # fmt: skip
+
+
+def _motion(problem: Problem, unknowns: np.ndarray) -> Motion:
+    """The motion of unknowns [n], in one world."""
+    return problem.motion(torch.as_tensor(unknowns[None], dtype=problem.dtype, device=problem.device))
+
+
+def _name(cost: Cost) -> str:
+    return getattr(cost, "name", type(cost).__name__)
