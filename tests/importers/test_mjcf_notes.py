@@ -40,7 +40,6 @@ OF_SUMS = (
     "('h' (line 3)); each actuator of such a joint alone is held within them"
 )
 EULER = 'eulerdamp is disabled in the file but not here: the integrator "euler" damps joints implicitly'
-SAFE = "refsafe is disabled in the file but not here: time constants of solref are at least two time steps ({})"
 CORNER = (
     'vertex="0 0 0 1 0 0 1 .2 0 .2 .2 0 .2 1 0 0 1 0 0 0 .1 1 0 .1 1 .2 .1 .2 .2 .1 .2 1 .1 0 1 .1" '
     'face="0 2 1 0 3 2 0 4 3 0 5 4 6 7 8 6 8 9 6 9 10 6 10 11 0 1 7 0 7 6 1 2 8 1 8 7 2 3 9 2 9 8 3 4 10 3 10 9 4 5 11 '
@@ -54,10 +53,6 @@ NOTES = {
     "a site's motor": (LIMITED | {"after": '<actuator><motor site="t" gear="0 0 1 0 0 0"/></actuator>'}, OF_SUMS),
     "adhesion": (LIMITED | {"after": '<actuator><adhesion body="b" ctrlrange="0 1"/></actuator>'}, OF_SUMS),
     "eulerdamp": (flag('eulerdamp="disable"') | {"joint": 'damping="2"'}, EULER),
-    "refsafe of geoms and limits": (
-        flag('refsafe="disable"') | {"geom": 'solref=".004 1"', "joint": 'range="-10 10" solreflimit=".009 1"'},
-        SAFE.format("geom 'g' (line 4), joint 'h' (line 3)"),
-    ),
     "diagexact and speculative": (
         {"flag": '<flag diagexact="enable" speculative="enable"/>'}, "ignored: diagexact; speculative",
     ),
@@ -135,7 +130,6 @@ ALIKE = {
     "no actuation": (
         flag('actuation="disable"') | {"after": '<actuator><motor joint="h" armature=".1"/></actuator>'}, None,
     ),
-    "slow contacts without refsafe": (flag('refsafe="disable"') | {"geom": 'solref=".02 1"'}, None),
     "a group that no actuator has": (
         {"option": 'actuatorgroupdisable="1"', "after": '<actuator><motor joint="h"/></actuator>'}, [1.0],
     ),

@@ -51,6 +51,34 @@ def test_nothing_is_stated_within_the_bounds(tmp_path):
     assert not load_noting(path)[0].pair_softness
 
 
+QUICK = """<mujoco><option timestep=".004"><flag refsafe="{safe}"/></option><worldbody>
+<geom name="floor" type="plane" size="1 1 1" {floor}/><body pos="0 0 .0999"><freejoint/><geom size=".1" {ball}/></body>
+<body pos="1 0 1"><joint name="h" axis="0 1 0" range="-1 1" frictionloss=".3" solreflimit=".006 1"
+solreffriction=".005 1"/><geom size=".1" pos=".3 0 0"/></body>
+<body pos="2 0 1"><joint name="k" axis="0 1 0"/><geom size=".1" pos=".3 0 0"/></body>
+<body pos="3 0 1"><joint name="l" axis="0 1 0"/><geom size=".1" pos=".3 0 0"/></body></worldbody>
+<tendon><fixed name="t" limited="true" range="-.1 .1" frictionloss=".2" solreflimit=".0068 1"
+solreffriction=".0067 1.2"><joint joint="l" coef="1"/></fixed></tendon>
+<equality><joint joint1="k" joint2="h" solref=".0066 1"/></equality></mujoco>"""
+RATES = {
+    "of both": ('solref=".0064 1"', 'solref=".0064 1"'),
+    "mixed": ('solref=".0062 1"', 'solref=".007 1.4" solmix="2"'),
+    "with a slow one": ('solref=".005 1"', 'solref=".02 1"'),
+    "with stiffness": ('solref=".005 1"', 'solref="-400 -20"'),
+    "priority": ('solref=".006 1" priority="1"', ""),
+}
+
+
+@pytest.mark.parametrize(("floor", "ball"), RATES.values(), ids=RATES)
+@pytest.mark.parametrize("safe", ["enable", "disable"])
+def test_time_constants_below_two_steps(tmp_path, safe, floor, ball):
+    path = tmp_path / "quick.xml"
+    path.write_text(QUICK.format(safe=safe, floor=floor, ball=ball))
+    assert load_noting(path)[1] == ""
+    ends = [0.0, 0.0, 0.0999, 1.0, 0.0, 0.0, 0.0, 1.0001, 0.01, 0.1001]
+    assert difference(path, ends, [0.0, 0.0, -0.01, 0.0, 0.0, 0.0, 0.02, 0.0, 0.01], steps=20) < 1e-10
+
+
 HULL = """<mujoco><option timestep=".004"/><asset><mesh name="m" builtin="sphere" params="3" scale=".2 .15 .1" {most}/>
 </asset><worldbody><geom type="plane" size="5 5 1"/><body name="b" pos="0 0 .5"><freejoint/>
 <geom type="mesh" mesh="m"/></body></worldbody></mujoco>"""

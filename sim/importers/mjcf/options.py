@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.errors import ImportFileError
 from sim.importers.mjcf.file import MJCFFile
-from sim.importers.mjcf.notes import names_of
+from sim.importers.mjcf.geoms.softness import unbounded
 from sim.model.model import MUJOCO_INTEGRATORS, MujocoOptions
 
 # Flags that disable a feature, and the arrays that are zero without it.
@@ -79,12 +79,14 @@ def gravity(file: MJCFFile) -> np.ndarray:
 
 
 def apply_flags(file: MJCFFile) -> list[str]:
-    """Set to zero what the file's flags disable; returns notes on flags that are not supported."""
+    """Change arrays as the file's flags ask, those of geoms' softness aside; returns notes on flags without effect."""
     model, flags = file.model, {name: int(bit) for name, bit in file.mujoco.mjtDisableBit.__members__.items()}
     set_ = [name for name, bit in flags.items() if name.startswith("mjDSBL_") and model.opt.disableflags & bit]
     for name in set_:
         for array in ZEROED.get(name, ()):
             file.array(array, np.zeros(0))[:] = 0
+    for array in ("jnt_solref", "dof_solref", "eq_solref", "pair_solref", "tendon_solref_lim", "tendon_solref_fri"):
+        getattr(model, array)[:] = unbounded(file, getattr(model, array))
     unknown = [name.removeprefix("mjDSBL_").lower() for name in set_ if name not in IRRELEVANT | ZEROED.keys()]
     return [f"disabled in the file but not here: {', '.join(unknown)}"] if unknown else []
 
@@ -101,11 +103,6 @@ def notes_on_options(file: MJCFFile) -> list[str]:
     notes = [f"ignored: {'; '.join(ignored)}"] if ignored else []
     if option.disableflags & int(enums.mjtDisableBit.mjDSBL_EULERDAMP) and _damps(file):
         notes.append('eulerdamp is disabled in the file but not here: the integrator "euler" damps joints implicitly')
-    if option.disableflags & int(enums.mjtDisableBit.mjDSBL_REFSAFE) and (quick := _quick(file)):
-        notes.append(
-            "refsafe is disabled in the file but not here: time constants of solref are at least two time steps "
-            f"({quick})"
-        )
     return notes
 
 
@@ -113,25 +110,6 @@ def _damps(file: MJCFFile) -> bool:
     """Whether the integrator is Euler's, and something damps joints."""
     euler = file.model.opt.integrator == file.mujoco.mjtIntegrator.mjINT_EULER
     return bool(euler and (file.model.dof_damping.any() or file.array("actuator_damping").any()))
-
-
-def _quick(file: MJCFFile) -> str:
-    """The elements whose time constant of solref is below two time steps, with their lines."""
-    model = file.model
-    parts = (
-        ("geom", model.geom_solref, model.geom_contype | model.geom_conaffinity),
-        ("joint", model.jnt_solref, model.jnt_limited),
-        ("joint", model.dof_solref[model.jnt_dofadr], model.dof_frictionloss[model.jnt_dofadr]),
-        ("tendon", model.tendon_solref_lim, model.tendon_limited),
-        ("tendon", model.tendon_solref_fri, model.tendon_frictionloss),
-        ("equality", model.eq_solref, model.eq_active0),
-        ("pair", model.pair_solref, np.ones(model.npair)),
-    )
-    named = []
-    for kind, solref, acting in parts:
-        rows = np.flatnonzero((solref[:, 0] > 0.0) & (solref[:, 0] < 2.0 * model.opt.timestep) & (acting > 0))
-        named += [f"{kind} {names_of(file, kind, rows)}"] if len(rows) else []
-    return ", ".join(named)
 
 
 def of_the_soft_law(file: MJCFFile) -> list[str]:

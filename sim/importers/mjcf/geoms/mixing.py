@@ -1,13 +1,15 @@
 """The softness of two geoms of an MJCF file together, where their numbers are beyond MuJoCo's bounds.
 
 MuJoCo mixes the numbers of the file and bounds the result. Geometries here have numbers within the bounds, which are
-then mixed. Where that gives something else, the softness of the pair is stated.
+then mixed. Where that gives something else, the softness of the pair is stated. So it is where the file disables
+"refsafe", one of the bounds.
 """
 
 from itertools import product
 
 import numpy as np
 
+from sim.importers.mjcf.geoms.softness import unbounded
 from sim.importers.mjcf.reader import Reader, softness_of
 from sim.simulation.stepping.mujoco.law import SMALLEST, pair_softness
 
@@ -21,13 +23,10 @@ class MixedSoftness:
         self._listed = {frozenset(pair) for pair in zip(*ends, strict=True)}
         solref, solimp = self._model.geom_solref, self._model.geom_solimp
         bounded = [softness_of(*numbers) for numbers in zip(solref, solimp, strict=True)]
-        self._beyond = np.array(
-            [
-                not (np.array_equal(each.solref, one) and np.array_equal(each.solimp, other))
-                for each, one, other in zip(bounded, solref, solimp, strict=True)
-            ],
-            dtype=bool,
-        )
+        solrefs = np.reshape([each.solref for each in bounded], solref.shape)
+        solimps = np.reshape([each.solimp for each in bounded], solimp.shape)
+        freed = unbounded(reader.file, solref)
+        self._beyond = np.asarray((solrefs != freed).any(axis=1) | (solimps != solimp).any(axis=1))
 
     def state(self, geom: int, others: np.ndarray, names: dict[int, list[str]]) -> None:
         """State the softness of a geom with others where theirs, mixed, is another than the file's.
@@ -44,7 +43,8 @@ class MixedSoftness:
             if frozenset((geom, other)) in self._listed:
                 continue
             a, b = (geometries[names[each][0]].geometry for each in (geom, other))
-            softness = softness_of(*self._mixed(geom, other))
+            solref, solimp = self._mixed(geom, other)
+            softness = softness_of(unbounded(self._reader.file, solref[None])[0], solimp)
             if softness == pair_softness(a, b):
                 continue
             margin, gap = a.contact_margin + b.contact_margin, a.contact_gap + b.contact_gap
