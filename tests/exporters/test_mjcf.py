@@ -1,7 +1,5 @@
 """Models written as MJCF: MuJoCo's reading of the file, and ours, are the model."""
 
-import warnings
-
 import mujoco
 import numpy as np
 import pytest
@@ -106,11 +104,11 @@ def test_robots_come_back(path, collapse_fixed, tmp_path):
 def test_random_trees_come_back(tmp_path_factory, links, collapse_fixed):
     """All joint types, in any order, with springs, dampers and rotors; several trees."""
     model = build(links, "float64", collapse_fixed)
+    for link in np.flatnonzero(model.joint_type == codes.FREE):
+        model.parameters["friction_loss"][model.dofs_of(link)] = 0.0
     path = quietly(write_mjcf, tmp_path_factory.mktemp("tree") / "tree.xml", model)
     assert_mujoco_agrees(model, path)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* left out: that friction loss of free joints goes by the axes")
-        again = strictly(sim.load, path, dtype="float64", collapse_fixed=collapse_fixed)
+    again = strictly(sim.load, path, dtype="float64", collapse_fixed=collapse_fixed)
     assert again.link_names == model.link_names
     assert_same_joints(model, again)
     assert_same_dynamics(model, again, *states(model))
@@ -372,3 +370,11 @@ def test_targets_are_checked_and_replaced(tmp_path):
     (tmp_path / "b_xml_meshes").unlink()
     # Names that differ in capitals alone have files of their own.
     assert sorted(path.name for path in (tmp_path / "a_xml_meshes").iterdir()) == ["a_wedge.obj", "a_wedge_2.obj"]
+
+
+def test_dry_friction_of_a_free_joint_has_other_axes(tmp_path):
+    builder = sim.ModelBuilder()
+    builder.add_link("stone", mass=1.0, inertia=np.eye(3))
+    builder.add_joint("flight", "free", child="stone", friction_loss=0.3)
+    with pytest.raises(sim.ModelError, match=r"dry friction of free joints.*about the axes of the body \('flight'\)"):
+        write_mjcf(tmp_path / "a.xml", builder.finalize())

@@ -20,6 +20,7 @@ def lose_values(model: Model, losses: Losses) -> None:
         ("limit_stiffness", "compliant limits", joints, np.inf),
     ):
         losses.changes_motion(what, _where(owners, parameters[key] != none))
+    losses.changes_motion("dry friction of free joints, which there is about the axes of the body", _rubbing(model))
     colliding = [k for k, geometry in enumerate(model.geometries) if geometry.collides]
     names = [model.geometries[k].name for k in colliding]
     losses.changes_motion("compliant contact", _where(names, np.isfinite(parameters["contact_stiffness"][colliding])))
@@ -28,6 +29,16 @@ def lose_values(model: Model, losses: Losses) -> None:
     losses.leaves_out("largest velocities", _where(joints, np.isfinite(model.velocity_limit)), "they are not enforced")
     if len(model.parts) > 1:
         losses.leaves_out("parts", [part.name for part in model.parts], "a file read again is one part")
+
+
+def _rubbing(model: Model) -> list[str]:
+    """Free joints with dry friction about the world's axes."""
+    dofs = [dof for link in np.flatnonzero(model.joint_type == codes.FREE) for dof in model.dofs_of(link)[:3]]
+    return list(
+        dict.fromkeys(
+            model.joint_names[model.dof_link[dof]] for dof in dofs if model.parameters["friction_loss"][dof] > 0.0
+        )
+    )
 
 
 def _bouncing(model: Model, colliding: list[int]) -> list[str]:
