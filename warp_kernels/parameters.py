@@ -55,14 +55,17 @@ def parameter_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         gradient: wp.array2d(dtype=transform),
     ):
-        """From gradients in unit poses, tangent to the sphere, those in the poses that they were made of.
+        """From gradients in unit poses those in the poses that they were made of: tangent to the sphere.
 
         In a quaternion of zeros, which stands for no turn, it is zero.
         """
         row, item = wp.tid()
-        unit = gradient[row, item]
-        turn_bar = a.over_length(wp.transform_get_rotation(given[row, item])) * wp.transform_get_rotation(unit)
-        gradient[row, item] = transform(wp.transform_get_translation(unit), turn_bar)
+        pose_bar = gradient[row, item]
+        share = a.over_length(wp.transform_get_rotation(given[row, item]))
+        turn = share * wp.transform_get_rotation(given[row, item])
+        turn_bar = wp.transform_get_rotation(pose_bar)
+        turn_bar = share * (turn_bar - wp.dot(turn_bar, turn) * turn)
+        gradient[row, item] = transform(wp.transform_get_translation(pose_bar), turn_bar)
 
     return SimpleNamespace(
         module=module,

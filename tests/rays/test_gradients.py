@@ -45,10 +45,6 @@ def test_distance_and_normal_in_everything(tmp_path):
             way = torch.as_tensor(rng.normal(size=value.shape))
             if name == "geometry_size":
                 way = way * value  # zeros of a size that a shape doesn't have stay
-            if name == "geometry_placement":
-                # Placements of the robot are those of unit quaternions.
-                turn = value[..., 3:]
-                way[..., 3:] -= (way[..., 3:] * turn).sum(dim=-1, keepdim=True) * turn
             both_sides = [cast({**leaves, name: value + side * STEP * way}) for side in (1.0, -1.0)]
             assert all((hits[1] == first[1])[solid].all() for hits in both_sides)
             ahead, behind = (weighted(hits, weight, solid) for hits in both_sides)
