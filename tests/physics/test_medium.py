@@ -129,3 +129,24 @@ def test_forces_of_joints_are_not_told_apart_in_a_medium(tmp_path):
     simulator = sim.Simulator(load(tmp_path), 0.005, device="cpu")
     with pytest.raises(sim.ModelError, match="JointForces: the model has a medium"):
         sim.torch.JointForces(simulator)
+
+
+def test_what_is_fixed_to_the_world_is_not_dragged():
+    """Merged into the world or not: only the arm beside it moves, as it does without the post."""
+    found = []
+    for collapse_fixed, with_post in ((True, True), (False, True), (True, False)):
+        builder = sim.ModelBuilder()
+        builder.set_medium(density=10.0)
+        if with_post:
+            builder.add_link("post", mass=1.0, inertia=(0.1, 0.1, 0.1))
+            builder.add_joint("base", "fixed", child="post")
+            builder.add_drag_box("post", size=(0.1, 0.2, 0.15))
+        builder.add_link("arm", mass=1.0, inertia=(0.1, 0.1, 0.1))
+        builder.add_joint("hinge", "revolute", child="arm", axis=(0, 1, 0))
+        builder.add_drag_box("arm", size=(0.1, 0.2, 0.15))
+        model = builder.finalize("float64", collapse_fixed=collapse_fixed)
+        assert len(model.drag_boxes.link) == 1
+        simulator = sim.Simulator(model, 0.01, device="cpu")
+        found.append(simulator.rollout(simulator.state([0.1], [5.0]), steps=10).qd.numpy()[:, 0, 0])
+    assert found[0][-1] < 4.99
+    np.testing.assert_allclose(found[:2], [found[2]] * 2, rtol=1e-13)

@@ -167,7 +167,11 @@ def _model(
 def _drag_boxes(world: WorldSpec, home: Homes, link_tail_dof: np.ndarray) -> DragBoxes:
     """The boxes of links that move, placed in the links of the model."""
     boxes = [(*home[box.link], box) for box in world.drag_boxes]
-    moving = [(link, compose(base, box.placement), box.size) for link, base, box in boxes if link_tail_dof[link] >= 0]
+    moving = [
+        (link, compose(base, box.placement), box.size)
+        for link, base, box in boxes
+        if link >= 0 and link_tail_dof[link] >= 0
+    ]
     if world.medium is None or not moving:
         return DragBoxes()
     links, placements, sizes = zip(*moving, strict=True)
