@@ -148,3 +148,24 @@ def test_the_robot_casts_the_same_rays(tmp_path):
         robot.cast_rays(torch.as_tensor(q), torch.as_tensor(origin), torch.as_tensor(direction[:, :2]))
     with pytest.raises(sim.ModelError, match="no parameter 'radius'"):
         robot.cast_rays(*map(torch.as_tensor, (q, origin, direction)), radius=torch.zeros(1))
+
+
+def test_a_range_in_a_tensor_is_read_at_each_call(tmp_path):
+    model, _ = both(tmp_path)
+    inputs = [torch.as_tensor(x) for x in random_rays(model, worlds=3, rays=50)]
+    robot = sim.torch.Robot(model)
+    farthest = torch.tensor(0.5, dtype=torch.float64)
+    for value in (0.5, 0.5, 0.5, 0.5, 3.0):
+        farthest.fill_(value)
+        found = [robot.cast_rays(*inputs, max_distance=x)[0] for x in (farthest, np.array(value), value)]
+        assert torch.equal(found[0], found[2])
+        assert torch.equal(found[1], found[2])
+    farthest.requires_grad_()
+    with pytest.raises(sim.ModelError, match="max_distance requires a gradient"):
+        robot.cast_rays(*inputs, max_distance=farthest)
+    pair = [("box", "floor")]
+    with pytest.raises(sim.ModelError, match="max_distance requires a gradient"):
+        robot.geometry_distances(inputs[0], pair, max_distance=farthest)
+    near, far = (robot.geometry_distances(inputs[0], pair, max_distance=np.array(x)).distance for x in (1e-3, 9.0))
+    assert (near <= 1e-3).all()
+    assert torch.equal(far, robot.geometry_distances(inputs[0], pair, max_distance=9.0).distance)

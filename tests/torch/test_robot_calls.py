@@ -1,5 +1,6 @@
 """Calls of a kind that came before take a short way: what it must not leave out, one test each."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -253,3 +254,43 @@ def test_a_model_without_links_is_refused():
     builder.add_ground()
     with pytest.raises(sim.ModelError, match="the model has no link"):
         sim.torch.Robot(builder.finalize())
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, np.array])
+def test_a_constant_in_a_tensor_or_array_is_read_at_each_call(kind, device):
+    robot = zoo_robot(device)
+    q, qd, _, _ = state(robot, (2,))
+    dt = kind([0.1])
+    for value in (0.1, 0.1, 0.1, 0.1, 0.5):
+        dt[0] = value
+        # Of float32 for torch, whose nearest number is another.
+        assert torch.equal(robot.integrate(q, qd, dt), robot.integrate(q, qd, float(dt[0])))
+        assert torch.equal(robot.integrate(q, qd, dt.reshape(())), robot.integrate(q, qd, float(dt[0])))
+
+
+@pytest.mark.parametrize(
+    ("dt", "message"),
+    [
+        (torch.tensor(0.1, requires_grad=True), "dt requires a gradient, but a call takes it as a constant"),
+        (torch.tensor([0.1, 0.2]), r"dt has shape \(2,\); expected one number"),
+        (np.zeros((0, 1)), r"dt has shape \(0, 1\); expected one number"),
+        ("0.1", "dt is '0.1'; expected one number"),
+        (None, "dt is None; expected one number"),
+        (float("nan"), "dt is nan; expected one number"),
+    ],
+)
+def test_a_constant_is_one_number(dt, message):
+    robot = zoo_robot("cpu")
+    q, qd, _, _ = state(robot, (2,))
+    with pytest.raises(sim.ModelError, match=message):
+        robot.integrate(q, qd, dt)
+    if isinstance(dt, torch.Tensor) and dt.requires_grad:
+        with torch.no_grad():
+            assert robot.integrate(q, qd, dt).isfinite().all()
+
+
+def test_a_constant_can_not_be_batched_by_vmap():
+    robot = zoo_robot("cpu")
+    q, qd, _, _ = state(robot, (2,))
+    with pytest.raises(sim.ModelError, match="dt is batched by torch.func.vmap; it must be one number for all"):
+        torch.func.vmap(lambda dt: robot.integrate(q, qd, dt))(torch.tensor([0.1, 0.2]))

@@ -1,12 +1,15 @@
 """Arguments of a robot's methods: what they must look like, and the batch that they make together."""
 
+import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 
 import numpy as np
 import torch
 
 from sim.errors import ModelError
 from sim.model.model import Model
+from sim.torch.not_compiled import not_compiled
 
 
 class Arguments:
@@ -80,6 +83,26 @@ class Arguments:
                     f"parameter '{name}' is {value.dtype} on {value.device}, but 'mass' is {like.dtype} on "
                     f"{like.device}"
                 )
+
+
+@not_compiled("the number in a tensor is outside of what torch.compile can see")
+def one_number(name: str, value: object) -> float:
+    """A constant of a call as a Python float, from a number or from a tensor or array that holds a single one.
+
+    Raises:
+        ModelError: for anything else, for NaN and for a tensor that requires a gradient.
+    """
+    if isinstance(value, torch.Tensor):
+        if value.requires_grad and torch.is_grad_enabled():
+            raise ModelError(f"{name} requires a gradient, but a call takes it as a constant; use {name}.detach()")
+        if torch._C._functorch.is_functorch_wrapped_tensor(value):
+            raise ModelError(f"{name} is batched by torch.func.vmap; it must be one number for all")
+    if isinstance(value, torch.Tensor | np.ndarray) and math.prod(value.shape) == 1:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value):
+        found = f"has shape {tuple(value.shape)}" if isinstance(value, torch.Tensor | np.ndarray) else f"is {value!r}"
+        raise ModelError(f"{name} {found}; expected one number")
+    return float(value)
 
 
 def check_shared(model: Model, values: Mapping[str, torch.Tensor]) -> None:

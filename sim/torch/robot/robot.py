@@ -41,6 +41,7 @@ from sim.model.model import Model
 from sim.rays.cast import RAY_PARAMETERS, ray_operation
 from sim.rays.targets import RayTargets
 from sim.torch.not_compiled import not_compiled
+from sim.torch.robot.arguments import one_number
 from sim.torch.robot.autograd import evaluate
 from sim.torch.robot.calls import RobotCalls
 from sim.torch.robot.geometry_values import geometry_values
@@ -230,14 +231,11 @@ class Robot(RobotModule):
                 f"cast_rays: origin {tuple(origin.shape)} and direction {tuple(direction.shape)} don't fit together; "
                 "both must be [..., rays, 3]"
             )
-        rays = origin.shape[-2]
-        inputs = {
-            "link_pose": torch.cat([position, quaternion], dim=-1),
-            "origin": origin,
-            "direction": direction,
-        }
-        make = lambda: ray_operation(self.model, rays, targets, max_distance)  # noqa: E731
-        key = ("rays", rays, targets, max_distance)
+        rays, farthest = origin.shape[-2], one_number("max_distance", max_distance)
+        poses = torch.cat([position, quaternion], dim=-1)
+        inputs = {"link_pose": poses, "origin": origin, "direction": direction}
+        make = lambda: ray_operation(self.model, rays, targets, farthest)  # noqa: E731
+        key = ("rays", rays, targets, farthest)
         values = geometry_values(self.model, "cast_rays", RAY_PARAMETERS, parameters, self._like)
         distance, normal, geometry, _ = self._call_with(values, key, make, False, (1, 3, 1, 2), **inputs)
         return distance[..., 0], geometry[..., 0].to(torch.int64), normal
@@ -262,9 +260,9 @@ class Robot(RobotModule):
         Returns:
             distance [..., pairs], points and normal [..., pairs, 3].
         """
-        numbered = numbered_pairs(self.model, pairs)
-        make = lambda: distance_operation(self.model, numbered, max_distance)  # noqa: E731
-        key = ("distances", numbered, max_distance)
+        numbered, farthest = numbered_pairs(self.model, pairs), one_number("max_distance", max_distance)
+        make = lambda: distance_operation(self.model, numbered, farthest)  # noqa: E731
+        key = ("distances", numbered, farthest)
         values = geometry_values(self.model, "geometry_distances", DISTANCE_PARAMETERS, parameters, self._like)
         split = (1, 3, 3, 3, DISTANCE_NUMBERS - RESULTS)
         poses = torch.cat(self.forward_kinematics(q), dim=-1)
@@ -272,8 +270,9 @@ class Robot(RobotModule):
         return GeometryDistances(distance[..., 0], point_a, point_b, normal)
 
     def integrate(self, q: torch.Tensor, qd: torch.Tensor, dt: float = 1.0) -> torch.Tensor:
-        """Coordinates [..., nq] after moving with constant velocity for the time dt [s], a constant."""
-        return self._call(("integrate", dt), lambda: integrate_operation(self.model, dt), q=q, qd=qd)[0]
+        """Coordinates [..., nq] after moving with constant velocity for the time dt [s], one number without gradient."""
+        time = one_number("dt", dt)
+        return self._call(("integrate", time), lambda: integrate_operation(self.model, time), q=q, qd=qd)[0]
 
     def difference(self, q0: torch.Tensor, q1: torch.Tensor) -> torch.Tensor:
         """The velocity [..., nv] that takes q0 to q1 in one second; the inverse of :meth:`integrate`."""
