@@ -12,7 +12,7 @@ import sim
 import sim.torch
 from examples import processes
 from scenes import box
-from sim.identify.trajectories.sensitivity import Inputs, Worlds
+from sim.identify.trajectories.sensitivity import Inputs, Simulators
 
 NOISE = 0.01  # relative to the distance travelled and the angle turned in the whole motion
 EVERY = 25  # steps from one observation to the next
@@ -125,7 +125,7 @@ class Sensitivity:
 
     def __init__(self, scene: box.BoxScene, every: int, device: str | None):
         self.scene, self.every = scene, every
-        self.worlds = Worlds(
+        self.worlds = Simulators(
             scene.model, scene.dt, every, lambda x: box.parameters(scene, x.exp()), device=device,
             threads=processes.threads(),
         )  # fmt: skip

@@ -11,7 +11,7 @@ import sim.optimise as so
 from sim.envs import Task, TaskState, VectorEnv
 from sim.identify import Log, fit_trajectories
 from sim.identify.trajectories.segments import cut
-from sim.identify.trajectories.sensitivity import Worlds
+from sim.identify.trajectories.sensitivity import Simulators
 from sim.identify.trajectories.shooting import Shooting
 from sim.identify.unknown.unknowns import Unknowns
 from tests.optimise.problems import riccati
@@ -242,7 +242,7 @@ def test_derivatives_of_a_fit(arm, known_start):
     log = recorded(arm, keep=False)
     unknowns = Unknowns(arm, [f"time_constant of {arm.actuator_names[2]}", "mass of *"])
     segments = cut(arm, [log, log], DT, {"q": 0.01}, None if known_start else 0.5, known_start)
-    problem = Shooting(unknowns, Worlds(arm, DT, segments.hold, unknowns.parameters), segments, known_start)
+    problem = Shooting(unknowns, Simulators(arm, DT, segments.hold, unknowns.parameters), segments, known_start)
     assert problem.extra == (0 if known_start else 8 * 6)
     rng = np.random.default_rng(0)
     start = unknowns.start.numpy()

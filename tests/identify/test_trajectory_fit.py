@@ -10,7 +10,7 @@ import sim
 from scenes import box, racecar
 from sim.identify import FunctionUnknowns, InertialPrior, Log, LogNormal, Normal, fit_trajectories, report
 from sim.identify.trajectories.segments import cut
-from sim.identify.trajectories.sensitivity import Worlds
+from sim.identify.trajectories.sensitivity import Simulators
 from sim.identify.trajectories.shooting import Shooting
 from sim.identify.unknown.unknowns import Unknowns
 
@@ -68,7 +68,7 @@ def test_derivatives(pendulum, known_start):
     priors = {"inertial of link1": InertialPrior(), "mass of link0": LogNormal(1.0, 0.2), "damping of joint1": None}
     unknowns = Unknowns(pendulum, priors)
     segments = cut(pendulum, logs, DT, {"q": [0.01, 0.02]}, None if known_start else 0.08, known_start)
-    problem = Shooting(unknowns, Worlds(pendulum, DT, segments.hold, unknowns.parameters), segments, known_start)
+    problem = Shooting(unknowns, Simulators(pendulum, DT, segments.hold, unknowns.parameters), segments, known_start)
     rng = np.random.default_rng(0)
     x = np.append(unknowns.start.numpy() + 0.05 * rng.standard_normal(12), 0.3 * rng.standard_normal(problem.extra))
     assert problem.extra == (0 if known_start else 4 * 11)
@@ -86,7 +86,7 @@ def test_derivatives_of_a_free_body_in_contact():
     log = Log(model, log.time, turned, log.qd + 0.01, tau=log.tau)
     unknowns = Unknowns(model, ["mass of box", "friction of box"])
     segments = cut(model, [log], DT, {"q": 0.01, "qd": 0.1}, 0.04, False)
-    problem = Shooting(unknowns, Worlds(model, DT, segments.hold, unknowns.parameters), segments, False)
+    problem = Shooting(unknowns, Simulators(model, DT, segments.hold, unknowns.parameters), segments, False)
     rng = np.random.default_rng(0)
     x = np.append(unknowns.start.numpy(), 0.01 * rng.standard_normal(problem.extra))
     # The box stays on all its corners: a tilt would lift some of them.

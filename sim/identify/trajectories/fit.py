@@ -12,7 +12,7 @@ from sim.identify.estimate import Estimate, describe, solve
 from sim.identify.logs.log import Log
 from sim.identify.posterior import sample
 from sim.identify.trajectories.segments import Segments, cut
-from sim.identify.trajectories.sensitivity import Motion, Worlds
+from sim.identify.trajectories.sensitivity import Motion, Simulators
 from sim.identify.trajectories.shooting import Shooting
 from sim.identify.unknown.priors import Prior
 from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns, UnknownSet
@@ -212,7 +212,7 @@ def fit_trajectories(
     if known_start and segment is not None:
         raise ModelError("known_start is for whole logs; the states at which segments start are unknown")
     segments = cut(model, [logs] if isinstance(logs, Log) else list(logs), dt, noise, segment, known_start)
-    worlds = Worlds(model, dt, segments.hold, wanted.parameters, contact, device, integrator=integrator)
+    worlds = Simulators(model, dt, segments.hold, wanted.parameters, contact, device, integrator=integrator)
     problem = Shooting(wanted, worlds, segments, known_start)
     first = wanted.start.numpy() if guesses is None else problem.best_of(np.asarray(guesses, dtype=np.float64))
     states = np.zeros(problem.extra)

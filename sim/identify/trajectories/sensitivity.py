@@ -58,7 +58,7 @@ class Inputs:
         return Inputs(*(None if each is None else change(each) for each in (self.tau, self.control)))
 
 
-class Worlds:
+class Simulators:
     """Simulators of a model whose unknown parameters differ between worlds, one for each number of worlds.
 
     Args:

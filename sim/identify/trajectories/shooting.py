@@ -6,7 +6,7 @@ import torch
 from sim.errors import ModelError
 from sim.identify.estimate import Residuals, prior_deviations, prior_slopes
 from sim.identify.trajectories.segments import Segments
-from sim.identify.trajectories.sensitivity import Motion, Start, Worlds
+from sim.identify.trajectories.sensitivity import Motion, Start, Simulators
 from sim.identify.unknown.unknowns import UnknownSet
 from sim.torch.robot.robot import Robot
 
@@ -31,7 +31,7 @@ class Shooting(Residuals):
         robot: the model's kinematics.
     """
 
-    def __init__(self, unknowns: UnknownSet, worlds: Worlds, segments: Segments, known_start: bool):
+    def __init__(self, unknowns: UnknownSet, worlds: Simulators, segments: Segments, known_start: bool):
         self.unknowns, self.worlds, self.segments = unknowns, worlds, segments
         self.size = len(unknowns.start)
         self.width = 2 * worlds.model.nv + worlds.model.na

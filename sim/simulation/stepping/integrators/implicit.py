@@ -6,7 +6,7 @@ import warp as wp
 
 from sim.simulation.stepping.integrators.implicit_fast import ServoDampedStep
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
-from warp_kernels.solver.mujoco.integrators.implicit import implicit_kernels
+from warp_kernels.solver.mujoco.integrators.implicit import implicit_integrator_kernels
 
 
 class ImplicitStep(ServoDampedStep):
@@ -15,7 +15,7 @@ class ImplicitStep(ServoDampedStep):
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         t, m, scalar = self.device_model.types, self.model, self.scalar
-        self._kernels = implicit_kernels(scalar)
+        self._kernels = implicit_integrator_kernels(scalar)
 
         self.carried, self.carried_rate = (
             self.worlds_last(m.num_links, t.inertia),

@@ -70,7 +70,7 @@ def implicit_functions(scalar: Any) -> SimpleNamespace:
 
 
 @functools.cache
-def implicit_kernels(scalar: Any) -> SimpleNamespace:
+def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision over (tree, world), (world) and (dof, world)."""
     t = warp_types(scalar)
     sp, common, factor, f = (
