@@ -101,7 +101,8 @@ class UsdRecorder:
         force_scale: length of a contact's force [m/N]; None for half a metre for the weight of the model.
 
     Raises:
-        ModelError: as :func:`write_usd`; :meth:`append` for poses of another shape or not finite.
+        ModelError: as :func:`write_usd`; :meth:`append` for poses of another shape or not finite, and after
+            :meth:`close`.
 
     Example:
         >>> import tempfile
@@ -137,7 +138,7 @@ class UsdRecorder:
             self._folder.close()
             raise
         self._contacts: ContactWriter | None = None
-        self._unwritten = 0
+        self._unwritten, self._closed = 0, False
 
     def append(self, poses: npt.ArrayLike, contacts: Contacts | None = None) -> None:
         """Add a frame.
@@ -147,6 +148,8 @@ class UsdRecorder:
             contacts: contacts of :meth:`sim.Simulator.contacts`: points and forces are drawn in a layer of their
                 own, ``<name>_contacts``, which a viewer can mute.
         """
+        if self._closed:
+            raise ModelError(f"{self._target}: the recorder is closed; record further frames with another one")
         array = np.asarray(poses)
         worlds = array[None] if array.ndim == 2 and self._num_worlds == 1 else array
         if worlds.shape != (self._num_worlds, self._model.num_links, 7):
@@ -168,7 +171,13 @@ class UsdRecorder:
             self._unwritten = 0
 
     def close(self) -> None:
-        """Complete the stage and move the file into place; without a frame none is written."""
+        """Complete the stage and move the file into place; without a frame none is written.
+
+        A second call does nothing.
+        """
+        if self._closed:
+            return
+        self._closed = True
         try:
             if self._writer.frames:
                 with system_errors(self._target):

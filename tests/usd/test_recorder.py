@@ -72,6 +72,22 @@ def test_what_came_before_an_error_is_kept(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["motion.usda"]
 
 
+@pytest.mark.parametrize("frames", [0, 1])
+def test_a_closed_recorder_takes_no_more_frames(tmp_path, frames):
+    """A second close, such as that at the end of a with block, leaves the file as it is."""
+    model = all_joints_model()
+    poses = link_poses(model, wave(model, 2))
+    with UsdRecorder(tmp_path / "motion.usda", model, fps=24) as recorder:
+        for frame in poses[:frames]:
+            recorder.append(frame)
+        recorder.close()
+        written = [path.read_bytes() for path in tmp_path.iterdir()]
+        with pytest.raises(sim.ModelError, match=r"motion\.usda: the recorder is closed"):
+            recorder.append(poses[1])
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == written
+    assert len(written) == frames
+
+
 def test_a_link_that_waits_moves_only_then(tmp_path):
     builder = sim.ModelBuilder()
     builder.add_sphere(radius=0.1, mass=1.0, name="ball")
