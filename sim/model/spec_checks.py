@@ -21,16 +21,23 @@ from sim.model.specs import (
 )
 from warp_kernels import types as codes
 
+LEAST_INTEGER = -(2**31)
 # Contacts number the parts of bodies and of the surface in 32 bits.
 MOST_HEIGHTS = 10_000_000
-LEAST_PRIORITY = -(2**31)
+
+
+def check_text(name: str, one: str) -> None:
+    """Raise ModelError for a name, of one such thing, that is empty or isn't text."""
+    if not isinstance(name, str):
+        raise ModelError(f"{one} has the name {name!r}; names are text, such as '{name}'")
+    if not name:
+        raise ModelError(f"{one} needs a name that is not empty")
 
 
 def check_name(name: str, taken: Container[str], what: str) -> None:
-    """Raise ModelError for an empty name, or one that another thing of this kind has."""
+    """Raise ModelError for a name that is empty, isn't text, or that another thing of this kind has."""
     one = f"an {what}" if what == "actuator" else f"a {what}"
-    if not name:
-        raise ModelError(f"{one} needs a name that is not empty")
+    check_text(name, one)
     if name in taken:
         raise ModelError(
             f"{what} '{name}': {one} of this name exists already; give each its own, or a robot its own name="
@@ -54,7 +61,10 @@ def check_link(spec: LinkSpec, *, allow_unphysical: bool) -> None:
 def check_joint(spec: JointSpec, type: str) -> None:
     """Refuse crossed limits, negative properties, and those that a joint of this type doesn't have."""
     where = f"joint '{spec.name}'"
-    if np.isnan(spec.lower) or np.isnan(spec.upper) or spec.lower > spec.upper:
+    for label in ("lower", "upper"):
+        if np.isnan(getattr(spec, label)):
+            raise ModelError(f"{where}: {label} is nan; it must be a number, or infinite for no limit")
+    if spec.lower > spec.upper:
         raise ModelError(f"{where}: the lower limit {spec.lower} is above the upper limit {spec.upper}")
     if spec.kinematic and spec.type != codes.FIXED:
         raise ModelError(
@@ -88,7 +98,7 @@ def check_joint(spec: JointSpec, type: str) -> None:
 
 
 def check_geometry(spec: GeometrySpec) -> None:
-    """Refuse sizes that are not positive, negative friction, restitution outside 0 to 1, and unknown rules."""
+    """Refuse sizes that are not positive, negative friction, restitution outside 0 to 1, unknown rules and groups."""
     where, size = f"geometry '{spec.geometry.name}'", spec.geometry.size
     if spec.geometry.type == codes.CONVEX and spec.geometry.mesh is None:
         raise ModelError(f"{where}: a convex mesh needs mesh=")
@@ -104,8 +114,10 @@ def check_geometry(spec: GeometrySpec) -> None:
         raise ModelError(f"{where}: friction_rule is {spec.geometry.friction_rule!r}; it must be {known}")
     for label in ("softness_mix", "contact_margin", "contact_gap"):
         finite_and_not_negative(where, label, getattr(spec.geometry, label))
-    if not is_whole(spec.geometry.contact_priority, LEAST_PRIORITY):
-        raise ModelError(f"{where}: contact_priority is {spec.geometry.contact_priority!r}; it must be a whole number")
+    for label in ("contact_priority", "group", "mask"):
+        value = getattr(spec.geometry, label)
+        if not is_whole(value, LEAST_INTEGER):
+            raise ModelError(f"{where}: {label} is {value!r}; it must be a whole number")
     if not spec.contact_stiffness > 0.0:
         raise ModelError(
             f"{where}: contact_stiffness is {spec.contact_stiffness}; it must be positive, infinite for hard contact"
@@ -196,7 +208,11 @@ def height_grid(where: str, heights: npt.ArrayLike | None) -> np.ndarray:
     """A copy of the heights of a heightfield as a float64 array [rows, columns]."""
     if heights is None:
         raise ModelError(f"{where}: a heightfield needs heights=")
-    grid = finite(f"{where}: heights", heights, np.shape(heights))
+    try:
+        shape = np.shape(heights)
+    except ValueError:
+        raise ModelError(f"{where}: the rows of heights differ in length; give each as many numbers") from None
+    grid = finite(f"{where}: heights", heights, shape)
     if grid.ndim != 2 or min(grid.shape) < 2:
         raise ModelError(
             f"{where}: heights have shape {grid.shape}; expected [rows, columns] with at least two of each"

@@ -56,6 +56,8 @@ class TestLinks:
             builder.add_link("l0")
         with pytest.raises(sim.ModelError, match="a link needs a name"):
             builder.add_link("")
+        with pytest.raises(sim.ModelError, match="a link has the name 3; names are text, such as '3'"):
+            builder.add_link(3)
         with pytest.raises(sim.ModelError, match="link 'world': this name is reserved for the world"):
             builder.add_link("world")
         with pytest.raises(sim.ModelError, match="link 'tip': a frame of this name exists"):
@@ -97,7 +99,8 @@ class TestJoints:
             ({"axis": (0.0, 0.0, 0.0)}, "joint 'j': the axis is zero"),
             ({"axis": (0.0, np.nan, 0.0)}, "joint 'j': axis: .* is not finite"),
             ({"lower": 1.0, "upper": -1.0}, "joint 'j': the lower limit 1.0 is above the upper limit -1.0"),
-            ({"lower": np.nan}, "joint 'j': the lower limit nan is above"),
+            ({"lower": np.nan}, "joint 'j': lower is nan; it must be a number, or infinite for no limit"),
+            ({"upper": np.nan}, "joint 'j': upper is nan; it must be a number"),
             ({"damping": -1.0}, "joint 'j': damping is -1.0"),
             ({"armature": np.nan}, "joint 'j': armature is nan"),
             ({"stiffness": np.inf}, "joint 'j': stiffness is inf"),
@@ -185,6 +188,8 @@ class TestFrames:
                 builder.add_frame(name, "l0")
         with pytest.raises(sim.ModelError, match="a frame needs a name"):
             builder.add_frame("", "l0")
+        with pytest.raises(sim.ModelError, match="a frame has the name 3; names are text"):
+            builder.add_frame(3, "l0")
 
     def test_unknown_link(self):
         builder = chain("free")

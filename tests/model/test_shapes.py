@@ -31,6 +31,8 @@ class TestGeometry:
             ({"restitution": 1.1}, "geometry 'g': restitution is 1.1; it must lie between 0 and 1"),
             ({"restitution": np.nan}, "geometry 'g': restitution is nan"),
             ({"rgba": (1.0, 0.0, 0.0)}, r"geometry 'g': rgba: shape \(3,\), expected \(4,\)"),
+            ({"group": 1.5}, "geometry 'g': group is 1.5; it must be a whole number"),
+            ({"mask": 1.9}, "geometry 'g': mask is 1.9; it must be a whole number"),
             ({"position": (0.0,)}, "geometry 'g': position: shape"),
         ],
     )
@@ -61,6 +63,16 @@ class TestBodies:
         builder.add_sphere(radius=1.0, mass=1.0, name="sphere_1")
         names = [builder.add_sphere(radius=1.0, mass=1.0).name for _ in range(3)]
         assert len({*names, "sphere_1"}) == 4
+
+    @pytest.mark.parametrize("name", [0, 3])
+    def test_names_are_text(self, name):
+        builder = sim.ModelBuilder()
+        with pytest.raises(sim.ModelError, match=f"a link has the name {name}; names are text"):
+            builder.add_sphere(name=name, radius=1.0, mass=1.0)
+        with pytest.raises(sim.ModelError, match=f"a geometry has the name {name}; names are text"):
+            builder.add_ground(name=name)
+        assert not builder.links
+        assert not builder.joints
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -135,6 +147,7 @@ class TestBodies:
             ([[1.0, np.nan], [0.0, 0.0]], {"spacing": 0.1}, "heights: .* is not finite"),
             ([["a", "b"], ["c", "d"]], {"spacing": 0.1}, "heights: .* is not an array of numbers"),
             (None, {"spacing": 0.1}, "a heightfield needs heights="),
+            ([[1.0, 2.0], [3.0]], {"spacing": 0.1}, "the rows of heights differ in length"),
             (np.zeros((2, 2)), {}, "give either spacing or half_extents"),
             (np.zeros((2, 2)), {"spacing": 0.1, "half_extents": (1.0, 1.0)}, "give either spacing or half_extents"),
             (np.zeros((2, 2)), {"spacing": 0.0}, "size .* must be positive in its first 3"),

@@ -384,7 +384,7 @@ class Bodies(LinksAndJoints, Shapes):
         **surface: Any,
     ) -> Part:
         """A free solid body of one geometry; ``surface`` are further arguments of :meth:`add_geometry`."""
-        name = name or self._free_name(kind)
+        name = self._free_name(kind) if name in (None, "") else name
         size = finite(f"{kind} '{name}': size", size, (3,))
         volume, inertia = solid_mass_properties(GEOMETRY_CODES[kind], size)
         mass = solid_mass(f"{kind} '{name}'", volume, mass, density)

@@ -9,7 +9,16 @@ from sim.errors import ModelError
 from sim.model.joint_types import joint_type
 from sim.model.model import Keyframe, MujocoOptions, Part
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.spec_checks import check_joint, check_link, check_name, finite, initial_coordinates, pose, unit
+from sim.model.spec_checks import (
+    check_joint,
+    check_link,
+    check_name,
+    check_text,
+    finite,
+    initial_coordinates,
+    pose,
+    unit,
+)
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, JointSpec, LinkSpec, Vector, WorldSpec
 from warp_kernels import types as codes
 
@@ -182,8 +191,7 @@ class LinksAndJoints(WorldSpec):
         self, name: str, link: str, position: Vector = (0.0, 0.0, 0.0), orientation: Vector = IDENTITY_QUATERNION
     ) -> str:
         """Name a frame fixed to a link. Every link already is a frame of its own name."""
-        if not name:
-            raise ModelError("a frame needs a name that is not empty")
+        check_text(name, "a frame")
         if name in self.frames or name in self.links:
             raise ModelError(f"frame '{name}': a frame or link of this name exists already")
         self.frames[name] = (link, pose(f"frame '{name}'", position, orientation))

@@ -92,7 +92,7 @@ class Shapes(WorldSpec):
 
         Raises:
             ModelError: for a duplicate name, sizes that are not positive, heights that are not a grid, negative
-                friction, restitution outside 0 to 1, or an unknown friction rule.
+                friction, restitution outside 0 to 1, an unknown friction rule, or groups that aren't whole.
         """
         if name is None:
             name = f"{link}/geometry_{self.shapes_of[link]}"
