@@ -93,6 +93,8 @@ class DeviceModel:
             ``com``, ``geometry_size`` and ``gravity`` (n = 1), mat33 for ``inertia``, transform for the placements,
             scalars otherwise.
 
+    A pickle or deep copy has the model and the values of the parameters, but not their gradients.
+
     Raises:
         ModelError: for an unknown parameter, a wrong shape, a value that is not finite, a zero quaternion.
 
@@ -274,15 +276,34 @@ class DeviceModel:
         if name in POSES:
             unit = array.numpy().reshape(gradient.shape)[..., 3:]
             q = gradient[..., 3:]
-            given = self._given[name]
-            given = given if isinstance(given, np.ndarray) else given.numpy().reshape(gradient.shape)
-            q = (q - unit * (unit * q).sum(axis=-1, keepdims=True)) / _lengths(given)
+            q = (q - unit * (unit * q).sum(axis=-1, keepdims=True)) / _lengths(self._entries(name))
             gradient = np.concatenate([gradient[..., :3], q], axis=-1).astype(gradient.dtype)
         if name == "inertia":
             gradient = (gradient + np.swapaxes(gradient, -1, -2)) / 2.0
+        return self._as_given(name, gradient)
+
+    def _entries(self, name: str) -> np.ndarray:
+        """The values of a parameter [P, n, ...], those of poses as they were before quaternions were normalised."""
+        given = self._given.get(name, self.parameters[name])
+        if isinstance(given, np.ndarray):
+            return given
+        return given.numpy().reshape(*self.parameters[name].shape, *PARAMETERS[name].shape)
+
+    def _as_given(self, name: str, entries: np.ndarray) -> np.ndarray:
+        """Numbers [P, n, ...] of a parameter in the shape in which its value was given."""
         if PARAMETERS[name].per == "world":
-            gradient = gradient[:, 0]
-        return gradient if self._per_world[name] else gradient[0, ...]
+            entries = entries[:, 0]
+        return entries if self._per_world[name] else entries[0, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = {name: self._as_given(name, self._entries(name)) for name in self.parameters}
+        return type(self), (self.model, str(self.device), self.num_worlds, values, self.requires_grad)
+
+    def __copy__(self) -> "DeviceModel":
+        """A copy with the same arrays, where that by :meth:`__reduce__` would have its own."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
 
     def parameter_bars(self, *names: str) -> list[wp.array]:
         """Gradients of parameters for a hand-written adjoint, with an array of no rows where none is wanted."""
