@@ -13,6 +13,7 @@ from sim.diagnostics.gradient_entries import Entry, entries
 from sim.diagnostics.gradient_report import CheckedEntry, GradientReport
 from sim.diagnostics.jumps import Jump, find_jumps
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.model.parameters import as_numbers, number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.gradients import Gradients
@@ -66,7 +67,7 @@ def check_gradients(
         seed: seed of the random projection and of the choice of entries.
 
     Raises:
-        ModelError: for wrong shapes, names or worlds.
+        ModelError: for wrong shapes, names or worlds, and where nothing is left to check.
         FloatingPointError: if the rollout itself is not finite.
 
     Example:
@@ -78,6 +79,8 @@ def check_gradients(
         >>> len(report.wrong)
         0
     """
+    if not is_whole(most, 1):
+        raise ModelError(f"most is {most!r}; it must be a whole number from 1 on")
     names = _names(simulator, wrt, {"tau": tau, "control": control})
     chosen_worlds = _worlds(simulator, worlds)
     trajectory = _doubled(simulator, state, tau, control, steps, chosen_worlds)
@@ -148,6 +151,8 @@ def _names(simulator: Simulator, wrt: Iterable[str] | None, inputs: dict[str, An
         states = ["q", "qd", "act"] if simulator.model.na else ["q", "qd"]
         return [*states, *(name for name, given in inputs.items() if given is not None)]
     names = [wrt] if isinstance(wrt, str) else list(dict.fromkeys(wrt))
+    if not names:
+        raise ModelError("wrt is empty; name at least one argument, or leave it out for the state")
     for name in names:
         known = [*INPUTS, *simulator.parameter_values()]
         if name not in known:
@@ -160,13 +165,15 @@ def _names(simulator: Simulator, wrt: Iterable[str] | None, inputs: dict[str, An
 
 
 def _worlds(simulator: Simulator, worlds: Iterable[int]) -> list[int]:
-    chosen = [int(world) for world in worlds]
+    if not isinstance(worlds, Iterable):
+        raise ModelError(f"worlds is {worlds!r}; give the numbers of the worlds as a list, such as [0]")
+    chosen = list(worlds)
     for world in chosen:
-        if not 0 <= world < simulator.num_worlds:
-            raise ModelError(f"worlds: there is no world {world}; there are {simulator.num_worlds}")
+        if not (is_whole(world, 0) and world < simulator.num_worlds):
+            raise ModelError(f"worlds: there is no world {world!r}; they go from 0 to {simulator.num_worlds - 1}")
     if not chosen:
         raise ModelError("worlds is empty; give at least one")
-    return chosen
+    return [int(world) for world in chosen]
 
 
 def _weights(

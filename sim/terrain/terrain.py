@@ -131,7 +131,7 @@ def generate(
             or kinds are added after it.
 
     Raises:
-        ModelError: for no kinds, numbers out of their range, and what a kind refuses.
+        ModelError: for no kinds, what is none, numbers out of their range, and what a kind refuses.
 
     Example:
         >>> import sim
@@ -159,8 +159,15 @@ def generate(
 
 def _check(kinds: Sequence[Kind], levels: int, size: float, spacing: float, border: float, seed: int) -> None:
     """Refuse numbers of which no terrain can be made."""
+    if hasattr(kinds, "tile"):
+        raise ModelError("generate: kinds must be a list; put brackets around the single kind")
     if len(kinds) == 0:
         raise ModelError("generate: kinds is empty; give at least one, such as sim.terrain.Stairs()")
+    for kind in kinds:
+        if isinstance(kind, type):
+            raise ModelError(f"generate: kinds names the class {kind.__name__}; make a kind of it: {kind.__name__}()")
+        if not hasattr(kind, "tile"):
+            raise ModelError(f"generate: kinds holds {kind!r}, which has no method tile, see sim.terrain.Kind")
     if not is_whole(levels, 1):
         raise ModelError(f"generate: levels is {levels!r}; it must be a whole number from 1 on")
     if not is_whole(seed, 0):

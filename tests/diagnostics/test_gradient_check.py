@@ -295,7 +295,11 @@ def test_what_is_refused():
     for message, arguments in (
         ("there is no 'slip'", {"wrt": ["slip"]}),
         ("there is no world 3", {"worlds": [3]}),
+        ("there is no world 0.5; they go from 0 to 2", {"worlds": [0.5]}),
         ("worlds is empty", {"worlds": []}),
+        (r"worlds is 0; give the numbers of the worlds as a list, such as \[0\]", {"worlds": 0}),
+        ("wrt is empty", {"wrt": []}),
+        ("most is 0; it must be a whole number from 1 on", {"most": 0}),
         ("q_grad has shape", {"q_grad": np.zeros((1, 2))}),
     ):
         with pytest.raises(sim.ModelError, match=message):

@@ -159,6 +159,9 @@ def test_a_kind_of_ones_own() -> None:
     ("kinds", "options", "message"),
     [
         ([], {}, "kinds is empty"),
+        ([Rough(), Stairs], {}, r"kinds names the class Stairs; make a kind of it: Stairs\(\)"),
+        ([0.5], {}, "kinds holds 0.5, which has no method tile"),
+        (Rough(), {}, "kinds must be a list"),
         ([Rough()], {"levels": 0}, "levels is 0"),
         ([Rough()], {"seed": -1}, "seed is -1"),
         ([Rough()], {"size": 6.05}, "multiple of the spacing"),
