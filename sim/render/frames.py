@@ -8,9 +8,10 @@ import numpy.typing as npt
 from sim.arrays.device_model import find_device
 from sim.cores import usable_cores
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.model.model import Model
 from sim.render.renderer import AmbientOcclusion, Renderer, draw_together
-from sim.render.view import Camera, Marker, Trail, check_world_poses, fit_worlds_camera
+from sim.render.view import Camera, Marker, Trail, check_size, check_world_poses, fit_worlds_camera
 
 AT_A_TIME = 4  # most frames that a CPU draws at a time
 TOGETHER = 12  # frames that are drawn before the first of them is handed out
@@ -44,12 +45,13 @@ def render_frames(
         trails: paths of points, one point per frame of ``poses``.
         device: Warp device; default: Warp's default device.
         supersamples: number of rays through a pixel on an edge; a square number.
-        frames: the frames to draw; default: all.
+        frames: numbers of the frames to draw, negative ones from the end; default: all.
         spacing: distance between neighbouring worlds [m]; None for slightly more than the extent of one.
         occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
 
     Raises:
-        ModelError: for poses with a wrong shape or non-finite values, or a trail with a wrong length.
+        ModelError: for poses with a wrong shape or non-finite values, a trail with a wrong length, frames that there
+            aren't, or a size that is not whole and positive.
 
     Example:
         >>> import sim
@@ -107,6 +109,7 @@ def iterate_frames(
         >>> [picture.shape for picture in pictures]
         [(48, 64, 3)]
     """
+    check_size(width, height)
     checked = check_world_poses(model, poses)
     offsets = grid_offsets(checked.shape[1], fitting_spacing(checked) if spacing is None else spacing)
     for trail in trails:
@@ -116,7 +119,7 @@ def iterate_frames(
             )
     if camera is None:
         camera = fit_worlds_camera(model, checked, offsets, markers=markers, aspect=width / height)
-    chosen = range(len(checked)) if frames is None else frames
+    chosen = _chosen(frames, len(checked))
     renderers = [
         Renderer(
             model,
@@ -130,10 +133,22 @@ def iterate_frames(
             offsets=offsets,
             occlusion=occlusion,
         )
-        for _ in range(min(AT_A_TIME, len(usable_cores()), max(len(chosen), 1)) if find_device(device).is_cpu else 1)
+        for _ in range(min(AT_A_TIME, len(usable_cores()), len(chosen)) if find_device(device).is_cpu else 1)
     ]
     for first in range(0, len(chosen), TOGETHER):
         yield from draw_together(renderers, checked, chosen[first : first + TOGETHER])
+
+
+def _chosen(frames: Sequence[int] | None, count: int) -> Sequence[int]:
+    """Numbers from 0 on of the frames to draw, of so many."""
+    if frames is None:
+        return range(count)
+    if len(frames) == 0:
+        raise ModelError("frames is empty; name at least one, or leave it out to draw all")
+    for frame in frames:
+        if not (is_whole(frame, -count) and frame < count):
+            raise ModelError(f"frames: there is no frame {frame!r}; they go from 0 to {count - 1}")
+    return [int(frame) % count for frame in frames]
 
 
 def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:

@@ -16,6 +16,7 @@ from sim.arrays.launch import launch
 from sim.arrays.warp_lock import serialized
 from sim.cores import usable_cores
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from sim.render.rows import record_rows, run_rows
@@ -27,6 +28,7 @@ from sim.render.view import (
     Marker,
     Trail,
     check_poses,
+    check_size,
     instance_poses,
     linear_light,
     visible_planes,
@@ -115,7 +117,7 @@ class Renderer:
         occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
 
     Raises:
-        ModelError: for a size that is not positive, or supersamples that are not a square number.
+        ModelError: for a size that is not whole and positive, or supersamples that are not a square number.
 
     Example:
         >>> import sim
@@ -144,9 +146,8 @@ class Renderer:
         offsets: npt.ArrayLike = ((0.0, 0.0, 0.0),),
         occlusion: AmbientOcclusion | None = None,
     ):
-        if width < 1 or height < 1:
-            raise ModelError(f"picture of {width} x {height} pixels: both numbers must be positive")
-        if round(supersamples**0.5) ** 2 != supersamples or supersamples < 1:
+        check_size(width, height)
+        if not is_whole(supersamples, 1) or round(supersamples**0.5) ** 2 != supersamples:
             raise ModelError(f"supersamples is {supersamples}; it must be a square number such as 4, 9 or 16")
         self.model, self.width, self.height = model, width, height
         self.trails = tuple(trails)

@@ -18,7 +18,7 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
     Args:
         path: the file, ending in .mp4.
         frames: pictures uint8 [height, width, 3], as an array or an iterator such as
-            :func:`sim.render.iterate_frames`. Odd sizes lose their last row or column.
+            :func:`sim.render.iterate_frames`. H.264 has even sizes: the last row or column of an odd one is repeated.
         fps: frames per second.
         quality: 0 (worst) to 10 (best).
 
@@ -50,12 +50,13 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
     first = next(pictures, None)
     if first is None:
         raise ModelError("there are no frames to write")
-    height, width = (size - size % 2 for size in check_pictures(first, 3).shape[:2])
+    height, width = check_pictures(first, 3).shape[:2]
+    border = (0, height % 2), (0, width % 2), (0, 0)
 
     def write(name: str) -> None:
         video = imageio_ffmpeg.write_frames(
             name,
-            (width, height),
+            (width + width % 2, height + height % 2),
             fps=fps,
             quality=quality,
             macro_block_size=2,
@@ -68,7 +69,7 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
                 checked = check_pictures(picture, 3)
                 if checked.shape != first.shape:
                     raise ModelError(f"a picture has {checked.shape[:2]} pixels, but the first has {first.shape[:2]}")
-                video.send(np.ascontiguousarray(checked[:height, :width]))
+                video.send(np.ascontiguousarray(np.pad(checked, border, mode="edge")))
                 count += 1
         finally:
             video.close()

@@ -9,12 +9,14 @@ import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.model.model import Geometry, Model
 from sim.model.poses import compose
 from sim.render.tendons import tendon_points
 from warp_kernels import types as codes
 
 Color = tuple[float, float, float]
+VERTICAL = 1e-6  # cosine of the elevation below which a camera counts as looking straight up or down
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,11 @@ class Camera:
     Attributes:
         position: position of the eye, world frame [m].
         target: point at the centre of the picture [m].
-        fov: vertical field of view [degrees].
+        fov: vertical field of view, between 0 and 180 [degrees].
         up: direction that points up in the picture.
+
+    Raises:
+        ModelError: for another field of view.
 
     Example:
         >>> import sim
@@ -42,6 +47,10 @@ class Camera:
     fov: float = 35.0
     up: Sequence[float] = (0.0, 0.0, 1.0)
 
+    def __post_init__(self) -> None:
+        if not 0.0 < self.fov < 180.0:
+            raise ModelError(f"camera: fov is {self.fov}; it must lie between 0 and 180 degrees")
+
     @property
     def distance(self) -> float:
         """Distance from the eye to the target [m]."""
@@ -56,9 +65,8 @@ class Camera:
         backward = np.subtract(self.position, self.target).astype(np.float64)
         right = np.cross(np.asarray(self.up, dtype=np.float64), backward)
         if not (np.isfinite(right).all() and np.linalg.norm(right) > 1e-9):
-            raise ModelError(
-                f"camera: position {self.position}, target {self.target} and up {self.up} do not fix its orientation"
-            )
+            position, target, up = (np.asarray(each).tolist() for each in (self.position, self.target, self.up))
+            raise ModelError(f"camera: position {position}, target {target} and up {up} do not fix its orientation")
         backward /= np.linalg.norm(backward)
         right /= np.linalg.norm(right)
         return np.stack([right, np.cross(backward, right), backward])
@@ -162,9 +170,16 @@ def check_world_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
     array = np.asarray(poses, dtype=np.float64)
     if array.ndim != 4:
         return check_poses(model, array)[:, None]
-    if array.shape[2:] != (model.num_links, 7) or 0 in array.shape:
+    if array.shape[2:] != (model.num_links, 7) or 0 in array.shape[:2]:
         raise ModelError(f"poses have shape {array.shape}; expected [frames, num_worlds, {model.num_links}, 7]")
-    return check_poses(model, array.reshape(-1, model.num_links, 7)).reshape(array.shape)
+    flat = array.reshape(array.shape[0] * array.shape[1], model.num_links, 7)
+    return check_poses(model, flat).reshape(array.shape)
+
+
+def check_size(width: int, height: int) -> None:
+    """Refuse a size of a picture that isn't whole and positive."""
+    if not (is_whole(width, 1) and is_whole(height, 1)):
+        raise ModelError(f"picture of {width} x {height} pixels: both must be whole numbers from 1 on")
 
 
 def visible_solids(model: Model) -> list[int]:
@@ -271,10 +286,15 @@ def fit_camera(
         poses: link poses [frames, num_links, 7], world frame.
         markers: markers that must be visible too.
         azimuth: azimuth of the camera, about z from the x axis [degrees].
-        elevation: elevation of the camera above the horizon [degrees].
+        elevation: elevation of the camera above the horizon [degrees]. At 90 and -90 it looks straight down and up,
+            and the picture is turned as it is just before that.
         fov: vertical field of view [degrees].
         aspect: width / height of the picture.
         margin: factor of the margin around the motion; 1 is none.
+
+    Raises:
+        ModelError: for angles that aren't finite, a field of view that is not between 0 and 180 degrees, and poses as
+            :func:`check_poses`.
 
     Example:
         >>> import sim
@@ -285,12 +305,17 @@ def fit_camera(
         >>> bool(camera.position[1] > 0.5), bool(abs(camera.position[2] - camera.target[2]) < 1e-9)  # level
         (True, True)
     """
+    for label, angle in (("azimuth", azimuth), ("elevation", elevation)):
+        if not np.isfinite(angle):
+            raise ModelError(f"camera: {label} is {angle}; it must be finite")
     points = _extent(model, check_poses(model, poses), markers)
     if not len(points):  # an empty scene
         points = np.zeros((1, 3))
     a, e = np.radians(azimuth), np.radians(elevation)
     backward = np.array([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)])
-    axes = Camera(tuple(backward), (0.0, 0.0, 0.0)).axes()
+    vertical = abs(np.cos(e)) < VERTICAL
+    up_axis = (-float(np.sin(e) * np.cos(a)), -float(np.sin(e) * np.sin(a)), 0.0) if vertical else (0.0, 0.0, 1.0)
+    axes = Camera(tuple(backward), (0.0, 0.0, 0.0), fov, up_axis).axes()
     right, up, back = (points @ axes.T).T
     tangent = np.tan(np.radians(fov) / 2.0) / margin
     # Along each axis of the picture, the sides of the view are two lines. The eye is where the outermost lines cross.
@@ -300,7 +325,7 @@ def fit_camera(
         eye = max(eye, (high - low) / (2.0 * slope))
     centre = np.array([_middle(right, eye - back), _middle(up, eye - back), 0.5 * (back.min() + back.max())])
     position = np.array([*centre[:2], eye])
-    return Camera(tuple(position @ axes), tuple(centre @ axes), fov)
+    return Camera(tuple((position @ axes).tolist()), tuple((centre @ axes).tolist()), fov, up_axis)
 
 
 def fit_worlds_camera(

@@ -239,17 +239,20 @@ def test_a_video_plays(tmp_path):
         warnings.simplefilter("ignore", ResourceWarning)
         reader = imageio_ffmpeg.read_frames(str(path))
         about = next(reader)
-        frames = np.stack([np.frombuffer(data, np.uint8).reshape(120, 160, 3) for data in reader])
+        frames = np.stack([np.frombuffer(data, np.uint8).reshape(120, 162, 3) for data in reader])
         del reader
         gc.collect()
-    assert (about["size"], about["fps"], about["codec"]) == ((160, 120), 30.0, "h264")
+    assert (about["size"], about["fps"], about["codec"]) == ((162, 120), 30.0, "h264")
     assert len(frames) == 6
-    assert np.abs(frames.astype(float) - pictures[:, :, :160]).mean() < 6.0
+    # The last column of an odd width stands there twice.
+    assert np.abs(frames[:, :, :161].astype(float) - pictures).mean() < 6.0
+    assert np.abs(frames[:, :, 161].astype(float) - pictures[:, :, 160]).mean() < 6.0
     with pytest.raises(sim.ModelError, match="no frames"):
         write_mp4(tmp_path / "none.mp4", [], fps=30)
     with pytest.raises(sim.ModelError, match="the first"):
         write_mp4(tmp_path / "none.mp4", [pictures[0], pictures[0, 10:]], fps=30)
     assert list(tmp_path.iterdir()) == [path]
+    assert write_mp4(tmp_path / "dot.mp4", pictures[:2, :1, :1], fps=30).stat().st_size > 0
 
 
 def test_markers_and_trails_are_drawn_and_trails_grow():
@@ -279,10 +282,30 @@ def test_a_world_without_anything_is_sky():
     assert (np.ptp(picture, axis=1) <= 3).all()
 
 
+def test_frames_count_from_the_end_too():
+    model, poses = scene()
+    motion = np.repeat(poses, 3, axis=0)
+    motion[:, 0, 0] = [0.0, 0.2, 0.4]
+    trail = Trail("path", motion[:, 0, :3] + (0.0, 0.0, 1.0), radius=0.05)
+    last, same = render_frames(model, motion, CAMERA, 16, 12, trails=[trail], frames=[2, -1])
+    np.testing.assert_array_equal(last, same)
+
+
 def test_bad_arguments_are_refused():
     model, poses = scene()
     with pytest.raises(sim.ModelError, match="0 x 5"):
         render_frames(model, poses, CAMERA, 0, 5)
+    with pytest.raises(sim.ModelError, match="4.5 x 5 pixels: both must be whole numbers"):
+        render_frames(model, poses, CAMERA, 4.5, 5)
+    with pytest.raises(sim.ModelError, match="4 x 0"):
+        render_frames(model, poses, None, 4, 0)
+    for frames, message in (
+        ([], "frames is empty"),
+        ([0, 5], "no frame 5; they go from 0 to 0"),
+        ([0.5], "no frame 0.5"),
+    ):
+        with pytest.raises(sim.ModelError, match=message):
+            render_frames(model, poses, CAMERA, 4, 4, frames=frames)
     with pytest.raises(sim.ModelError, match="square"):
         render_frames(model, poses, CAMERA, 4, 4, supersamples=3)
     with pytest.raises(sim.ModelError, match="trail 'path'"):

@@ -39,7 +39,28 @@ def test_the_whole_motion_fits_and_touches_two_opposite_sides(azimuth, aspect):
     assert np.ptp(pixels, axis=0).max() > 0.95
 
 
+@pytest.mark.parametrize("elevation", [90.0, -90.0])
+def test_a_camera_straight_above_or_below_sees_what_one_beside_it_does(elevation):
+    model = ball_model()
+    poses = np.tile([0.0, 0, 0, 0, 0, 0, 1], (2, 1, 1))
+    poses[:, 0, :2] = [(-1.0, 0.2), (1.0, -0.3)]
+    straight, beside = (fit_camera(model, poses, azimuth=35.0, elevation=(1.0 - d) * elevation) for d in (0.0, 1e-5))
+    np.testing.assert_allclose(straight.axes(), beside.axes(), atol=1e-4)
+    np.testing.assert_allclose(
+        straight.project(poses[:, 0, :3], 64, 48), beside.project(poses[:, 0, :3], 64, 48), atol=0.1
+    )
+
+
 def test_bad_cameras_and_poses_are_refused():
+    for fov in (0.0, 180.0, np.nan):
+        with pytest.raises(sim.ModelError, match=f"fov is {fov}; it must lie between 0 and 180 degrees"):
+            Camera((0, 0, 3), (1, 0, 0), fov=fov)
+        with pytest.raises(sim.ModelError, match="fov is"):
+            fit_camera(ball_model(), np.array([[[0.0, 0, 0, 0, 0, 0, 1]]]), fov=fov)
+    with pytest.raises(sim.ModelError, match="elevation is nan; it must be finite"):
+        fit_camera(ball_model(), np.array([[[0.0, 0, 0, 0, 0, 0, 1]]]), elevation=np.nan)
+    with pytest.raises(sim.ModelError, match=r"position \[0.0, 0.0, 3.0\], target"):
+        Camera(np.array([0.0, 0.0, 3.0]), (0, 0, 0)).axes()
     with pytest.raises(sim.ModelError, match="up"):
         Camera((0, 0, 3), (0, 0, 0)).axes()
     with pytest.raises(sim.ModelError, match=r"\(2, 7\)"):
