@@ -38,7 +38,7 @@ def run(given: argparse.Namespace) -> int:
     model, notes = read(given, "float64")
     candidate_pairs(model)  # raises for shapes that may touch and can't
     notes += remarks(model)
-    if given.overlaps and not model.massless_links:
+    if given.overlaps and model.nv and not model.massless_links:
         notes += overlaps(model)
     say(notes)
     problem = bool(model.massless_links) or (given.strict and bool(notes))
@@ -48,7 +48,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def overlaps(model: Model) -> list[str]:
-    """Which colliding geometries overlap at the start, in a model that can be simulated."""
+    """Which colliding geometries overlap at the start, in a model that moves and can be simulated."""
     simulator = Simulator(model, 1.0 / 240.0, device="cpu")
     found = simulator.contacts(simulator.initial_state())
     deepest: dict[tuple[int, int], float] = {}

@@ -50,6 +50,8 @@ def number_of_steps(given: argparse.Namespace, dt: float) -> int:
     """The number of steps, from --steps or --seconds."""
     if (given.steps is None) == (given.seconds is None):
         raise UsageError("give either --steps or --seconds")
+    if given.seconds is not None and not np.isfinite(given.seconds):
+        raise UsageError(f"--seconds {given.seconds} must be finite")
     steps = given.steps if given.steps is not None else round(given.seconds / dt)
     if steps < 1:
         raise UsageError(f"that is {steps} steps; at least one is needed")
@@ -58,14 +60,23 @@ def number_of_steps(given: argparse.Namespace, dt: float) -> int:
 
 def begin(model: Model, given: argparse.Namespace, dt: float) -> tuple[Simulator, State, np.ndarray | None]:
     """The simulator, its initial state, and the constant inputs of the actuators [nu] (None: all zero)."""
-    if given.worlds < 1:
-        raise UsageError(f"--worlds {given.worlds} must be at least 1")
+    _check_worlds(given)
     q, qd, control = start(model, given.keyframe)
     act = start_act(model, given.keyframe)
     velocities = np.tile(qd, (given.worlds, 1))
     velocities += given.noise * np.random.default_rng(given.seed).normal(size=velocities.shape)
     simulator = simulator_of(model, given, dt)
     return simulator, simulator.state(np.tile(q, (given.worlds, 1)), velocities, act), control
+
+
+def _check_worlds(given: argparse.Namespace) -> None:
+    """Refuse numbers of which no worlds can be made."""
+    if given.worlds < 1:
+        raise UsageError(f"--worlds {given.worlds} must be at least 1")
+    if not (np.isfinite(given.noise) and given.noise >= 0.0):
+        raise UsageError(f"--noise {given.noise} must be finite and not negative")
+    if given.seed < 0:
+        raise UsageError(f"--seed {given.seed} must not be negative")
 
 
 def simulator_of(model: Model, given: argparse.Namespace, dt: float) -> Simulator:

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from sim.cli.files import UsageError, add_file, check_output, read_file, say
 from sim.cli.motion import add_motion, number_of_steps, simulate, start, time_step
-from sim.cli.pictures import every, world_poses
+from sim.cli.pictures import every, frames_per_second, world_poses
 from sim.cli.stored import READABLE_USD, draw_motion, frame_rate, frame_times, open_motion
 from sim.model.model import Model
 from sim.render import AmbientOcclusion, fit_camera, iterate_frames, write_gif, write_mp4, write_png
@@ -33,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="file to write: .png, .gif, or .mp4 (extra [video])")
     parser.add_argument(
         "--fps", type=float,
-        help="frames per second, at most 50 for a .gif (default 25; for a stored motion one per time code)",
+        help="frames per second, at most 50 for a .gif and one per simulated step (default 25; for a stored motion one "
+        "per time code)",
     )  # fmt: skip
     parser.add_argument("--start", type=float, help="where to begin in a stored motion, after its first time code [s]")
     parser.add_argument("--end", type=float, help="where to end in a stored motion, after its first time code [s]")
@@ -57,6 +58,8 @@ def run(given: argparse.Namespace) -> int:
     if suffix == ".png" and (given.steps, given.seconds, given.worlds) != (None, None, 1):
         raise UsageError("a .png shows the start of one world; write a .gif or .mp4 for --steps, --seconds, --worlds")
     simulated = (given.steps, given.seconds, given.keyframe) != (None, None, None) or given.worlds != 1
+    if suffix == ".gif" and given.fps is not None and given.fps > MOST_FRAMES[suffix]:
+        raise UsageError(f"--fps {given.fps:g} is too much for a .gif, which shows at most {MOST_FRAMES[suffix]:g}")
     if given.file.suffix.lower() in READABLE_USD and not simulated:
         _play(given, suffix)
     else:
@@ -93,7 +96,8 @@ def _simulate(given: argparse.Namespace, suffix: str) -> None:
     if suffix == ".png":
         write_png(given.out, next(_frames(given, model, start(model, given.keyframe)[0][None, None])))
         return
-    dt, fps = time_step(model, given), FPS if given.fps is None else given.fps
+    dt = time_step(model, given)
+    fps = frames_per_second(given.fps, FPS, dt)
     q, _ = simulate(model, given, dt, number_of_steps(given, dt))
     shown = q[every(len(q), dt, fps)]
     _write(given.out, suffix, _frames(given, model, shown), len(shown), fps)

@@ -9,15 +9,17 @@ import numpy as np
 from sim.cli.convert import USD
 from sim.cli.files import add_file, check_output, read_file, say
 from sim.cli.motion import add_motion, number_of_steps, simulate, start, time_step
-from sim.cli.pictures import every, world_poses
+from sim.cli.pictures import every, frames_per_second, world_poses
 from sim.output import write_file
+
+FPS = 30.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_file(parser)
     add_motion(parser)
-    parser.add_argument("--fps", type=float, default=30.0, help="frames per second of a USD file (default 30)")
+    parser.add_argument("--fps", type=float, help="frames per second of a USD file, at most one per step (default 30)")
     parser.add_argument(
         "--out", type=Path, required=True,
         help="file to write: .npz with q [steps + 1, worlds, nq], qd, dt, control [nu] and joint_names; or "
@@ -31,6 +33,7 @@ def run(given: argparse.Namespace) -> int:
     model, notes = read_file(given, "float32", pictures=suffix != ".npz")
     say(notes)
     dt = time_step(model, given)
+    fps = frames_per_second(given.fps, FPS, dt)
     q, qd = simulate(model, given, dt, number_of_steps(given, dt))
     if suffix == ".npz":
         control = start(model, given.keyframe)[2]
@@ -40,7 +43,7 @@ def run(given: argparse.Namespace) -> int:
     else:
         from sim.usd import write_usd  # here, since USD's libraries take long to load
 
-        poses = world_poses(model, q[every(len(q), dt, given.fps)])
-        write_usd(given.out, model, poses[:, 0] if given.worlds == 1 else poses, fps=given.fps)
+        poses = world_poses(model, q[every(len(q), dt, fps)])
+        write_usd(given.out, model, poses[:, 0] if given.worlds == 1 else poses, fps=fps)
     print(given.out)
     return 0
