@@ -5,11 +5,24 @@ import math
 import numpy.typing as npt
 import torch
 
+from sim.errors import ModelError
 from sim.rays.patterns import pixel_pattern
 from sim.rays.targets import RayTargets
 from sim.torch.robot.robot import Robot
 
 EVERYTHING = RayTargets()
+
+
+def pattern(name: str, value: npt.ArrayLike, size: int, like: torch.Tensor) -> torch.Tensor:
+    """Points or directions as a tensor [..., rays, size] of the dtype and device of another.
+
+    Raises:
+        ModelError: for another shape.
+    """
+    result = torch.as_tensor(value, dtype=like.dtype, device=like.device)
+    if result.dim() < 2 or result.shape[-1] != size:
+        raise ModelError(f"{name} have shape {tuple(result.shape)}; expected (..., rays, {size})")
+    return result
 
 
 def height_scan(
@@ -49,7 +62,7 @@ def height_scan(
     """
     pose = robot.forward_kinematics_matrix(q, frame)
     heading = torch.atan2(pose[..., 1, 0], pose[..., 0, 0])[..., None]
-    x, y = torch.as_tensor(points, dtype=pose.dtype, device=pose.device).unbind(dim=-1)
+    x, y = pattern("height_scan: points", points, 2, pose).unbind(dim=-1)
     across = heading.cos() * x - heading.sin() * y, heading.sin() * x + heading.cos() * y
     origin = pose[..., None, :3, 3] + torch.stack([*across, torch.full_like(across[0], above)], dim=-1)
     down = torch.zeros_like(origin)
@@ -93,7 +106,7 @@ def lidar(
         (tensor([1., 1., 1., 1.]), tensor([0, 0, 0, 0]))
     """
     pose = robot.forward_kinematics_matrix(q, frame)
-    local = torch.as_tensor(directions, dtype=pose.dtype, device=pose.device)
+    local = pattern("lidar: directions", directions, 3, pose)
     along = local @ pose[..., :3, :3].mT
     origin = pose[..., None, :3, 3].expand_as(along)
     distance, geometry, _ = robot.cast_rays(q, origin, along, targets, max_distance=max_distance, **parameters)

@@ -116,3 +116,18 @@ def test_patterns_refuse_what_has_no_rays():
         sim.rays.fan_pattern(0)
     with pytest.raises(sim.ModelError, match="field of view 180"):
         sim.rays.pixel_pattern(4, 4, 180.0)
+
+
+@pytest.mark.parametrize(
+    ("read", "pattern", "message"),
+    [
+        ("lidar", np.zeros((5, 2)), r"lidar: directions have shape \(5, 2\); expected \(..., rays, 3\)"),
+        ("lidar", np.zeros(3), r"lidar: directions have shape \(3,\); expected \(..., rays, 3\)"),
+        ("height_scan", np.zeros((5, 3)), r"height_scan: points have shape \(5, 3\); expected \(..., rays, 2\)"),
+        ("height_scan", np.zeros(2), r"height_scan: points have shape \(2,\); expected \(..., rays, 2\)"),
+    ],
+)
+def test_patterns_of_another_shape_are_refused(read, pattern, message):
+    robot = sim.torch.Robot(slope())
+    with pytest.raises(sim.ModelError, match=message):
+        getattr(sim.torch, read)(robot, robot.initial_coordinates(), "ball", pattern)
