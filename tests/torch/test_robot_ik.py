@@ -159,6 +159,14 @@ def test_rotation_between_quaternions():
         (("arm", torch.zeros(2)), {}, r"position has shape \(2,\); expected \(..., 3\)"),
         (("arm", None), {}, r"position has shape NoneType; expected \(..., 3\)"),
         (("arm", torch.zeros(3)), {"restarts": 0}, "restarts is 0; it must be at least 1"),
+        (("arm", torch.zeros(3)), {"restarts": 2.5}, "restarts is 2.5; it must be at least 1, .* a whole number"),
+        (("arm", torch.zeros(3)), {"iterations": 2.5}, "iterations is 2.5; it must be a whole number, zero or more"),
+        (("arm", torch.zeros(3)), {"position_tolerance": -1e-4}, "position_tolerance is -0.0001; it must not be neg"),
+        (("arm", torch.zeros(3)), {"rotation_tolerance": -1.0}, "rotation_tolerance is -1.0; it must not be neg"),
+        (("arm", torch.zeros(3)), {"rotation_tolerance": float("nan")}, "rotation_tolerance is nan; expected one num"),
+        (("arm", torch.zeros(3).double()), {}, "position is torch.float64 on cpu, but the robot is torch.float32"),
+        (("arm", torch.zeros(3), torch.ones(4).double()), {}, "quaternion is torch.float64 on cpu, but the robot is"),
+        (("arm", torch.zeros(3)), {"start": torch.zeros(1).double()}, "start is torch.float64 on cpu, but the robot"),
         (("arm", torch.zeros(3), torch.zeros(3)), {}, r"quaternion has shape \(3,\); expected \(..., 4\)"),
         (("arm", torch.zeros(3)), {"start": torch.zeros(2)}, r"start has shape \(2,\); expected \(..., 1\)"),
         (
@@ -174,3 +182,43 @@ def test_misuse(arguments, options, message):
     builder.add_joint("hinge", "revolute", child="arm", lower=-1.0, upper=0.5)
     with pytest.raises(sim.ModelError, match=message):
         sim.torch.Robot(builder.finalize()).inverse_kinematics(*arguments, **options)
+
+
+def test_a_tolerance_of_zero_gives_the_best_try(device):
+    """From 30 starts, most of which end elsewhere; the same ones with any tolerance that isn't reached."""
+    robot = load("ur5", device)
+    tip = robot.link_names[-1]
+    position, quaternion = robot.forward_kinematics(random_coordinates(robot, 8), tip)
+    options = {"start": torch.zeros(robot.nq, dtype=torch.float64, device=device), "iterations": 40, "restarts": 30}
+    small = {"position_tolerance": 1e-30, "rotation_tolerance": 1e-30}
+    for zeros in (("position_tolerance",), ("rotation_tolerance",), tuple(small)):
+        found = robot.inverse_kinematics(tip, position, quaternion, **options, **{**small, **dict.fromkeys(zeros, 0.0)})
+        assert (found.position_error < 1e-6).all()
+        assert (found.rotation_error < 1e-6).all()
+    there = robot.initial_coordinates()
+    exact = robot.forward_kinematics(there, tip)[0]
+    assert robot.inverse_kinematics(tip, exact, position_tolerance=0.0, rotation_tolerance=0.0).success
+
+
+def test_transforms_of_torch_func(device):
+    """jacrev gives what autograd gives; vmap is refused by name, and a batch does the same."""
+    robot = load("ur5", device)
+    tip = robot.link_names[-1]
+    start = random_coordinates(robot, 2)
+    position, _ = robot.forward_kinematics(start, tip)
+    solve = lambda target: robot.inverse_kinematics(tip, target, start=start[0]).q  # noqa: E731
+    found = torch.func.jacrev(solve)(position[0])
+    torch.testing.assert_close(found, torch.autograd.functional.jacobian(solve, position[0]))
+    with pytest.raises(sim.ModelError, match="doesn't work inside of torch.func.vmap; give it the targets as a batch"):
+        torch.func.vmap(solve)(position)
+
+
+def test_placements_for_each_row_need_a_single_try(device):
+    robot = load("ur5", device)
+    tip = robot.link_names[-1]
+    start = random_coordinates(robot, 2)
+    robot.joint_placement = robot.joint_placement * torch.tensor([1.0, 1.01], device=device)[:, None, None]
+    position, _ = robot.forward_kinematics(start, tip)
+    assert robot.inverse_kinematics(tip, position, start=start, restarts=1).success.all()
+    with pytest.raises(sim.ModelError, match="'joint_placement' .* restarted inverse kinematics needs one value"):
+        robot.inverse_kinematics(tip, position)

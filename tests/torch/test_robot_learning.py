@@ -327,3 +327,13 @@ def test_one_quantity_is_learnt_once(robot):
     robot.make_learnable("turn", "translation")
     with pytest.raises(sim.ModelError, match="mass of 'slide' is not learnt"):
         robot.learnable("slide", "mass")
+
+
+@pytest.mark.parametrize("quantity", ["mass", "inertial", "translation", "damping"])
+def test_a_parameter_for_each_row_is_not_learnt_in_part(quantity, robot):
+    for name in ("mass", "joint_placement", "damping"):
+        value = getattr(robot, name)
+        setattr(robot, name, value.expand(2, *value.shape).clone())
+    with pytest.raises(sim.ModelError, match=f"learning {quantity} of 'turn' needs one value for all rows"):
+        robot.learn_quantity("turn", quantity)
+    assert not len(robot.learnt)

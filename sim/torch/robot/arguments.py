@@ -56,11 +56,7 @@ class Arguments:
         if split < 0 or not _fits(value.shape[split:], inner):
             expected = ", ".join(["...", *("*" if size is None else str(size) for size in inner)])
             raise ModelError(f"{name} has shape {tuple(value.shape)}; expected ({expected})")
-        if value.dtype != like.dtype or value.device != like.device:
-            raise ModelError(
-                f"{name} is {value.dtype} on {value.device}, but the robot is {like.dtype} on {like.device}; move one "
-                "of them with .to()"
-            )
+        check_like(name, value, like)
         return value.shape[:split]
 
     def check_parameters(
@@ -85,6 +81,15 @@ class Arguments:
                 )
 
 
+def check_like(name: str, value: torch.Tensor, like: torch.Tensor) -> None:
+    """Raise ModelError if an argument isn't of the robot's dtype and on its device, those of ``like``."""
+    if value.dtype != like.dtype or value.device != like.device:
+        raise ModelError(
+            f"{name} is {value.dtype} on {value.device}, but the robot is {like.dtype} on {like.device}; move one of "
+            "them with .to()"
+        )
+
+
 @not_compiled("the number in a tensor is outside of what torch.compile can see")
 def one_number(name: str, value: object) -> float:
     """A constant of a call as a Python float, from a number or from a tensor or array that holds a single one.
@@ -105,14 +110,14 @@ def one_number(name: str, value: object) -> float:
     return float(value)
 
 
-def check_shared(model: Model, values: Mapping[str, torch.Tensor]) -> None:
-    """Raise ModelError if a parameter, by its name, doesn't have the model's shape."""
+def check_shared(model: Model, values: Mapping[str, torch.Tensor], user: str) -> None:
+    """Raise ModelError if a parameter, by its name, doesn't have the model's shape, which its ``user`` needs."""
     for name, value in values.items():
         single = model.parameters[name].shape
         if value.shape != single:
             raise ModelError(
-                f"parameter '{name}' has shape {tuple(value.shape)}; a file holds one value for all rows, of shape "
-                f"{single}: put one in its place, such as robot.{name} = robot.{name}[0]"
+                f"parameter '{name}' has shape {tuple(value.shape)}; {user} needs one value for all rows, of "
+                f"shape {single}: put one in its place, such as robot.{name} = robot.{name}[0]"
             )
 
 

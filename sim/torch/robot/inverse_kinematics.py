@@ -7,8 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch._C._functorch import TransformType
 
 from sim.errors import ModelError
+from sim.model.checks import is_whole
+from sim.torch.robot.arguments import check_like, one_number
+from sim.torch.robot.joint_ranges import JointRanges
 
 CHECK_EVERY = 10
 # Damping at first, and its factor after a step that made things better or worse.
@@ -42,17 +46,14 @@ class FrameKinematics:
         jacobian: from coordinates [rows, nq] to the frame's Jacobians along world axes [rows, 6, nv], angular first.
         integrate: coordinates [rows, nq] after a motion [rows, nv].
         initial: coordinates from which tries begin where no others are given [nq].
-        lower_limit, upper_limit: of each degree of freedom [nv].
-        dof_q: place in q of each degree of freedom [nv], negative for those of joints with a quaternion.
+        ranges: how far the joints can go.
     """
 
     pose: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
     jacobian: Callable[[torch.Tensor], torch.Tensor]
     integrate: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     initial: torch.Tensor
-    lower_limit: torch.Tensor
-    upper_limit: torch.Tensor
-    dof_q: torch.Tensor
+    ranges: JointRanges
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,9 @@ def inverse_kinematics(
         seed: of the random starts.
 
     Raises:
-        ModelError: for wrong shapes and without a try.
+        ModelError: for wrong arguments, without a try, and inside of ``torch.func.vmap``.
     """
-    if restarts < 1:
-        raise ModelError(f"restarts is {restarts}; it must be at least 1, the try from the start itself")
+    goal = checked_goal(restarts, iterations, goal)
     target, first, batch = flat_target(frame, position, quaternion, start)
     rows, nq = first.shape
     with torch.no_grad():
@@ -126,10 +126,13 @@ def inverse_kinematics(
             target.position.repeat_interleave(restarts, 0),
             None if target.quaternion is None else target.quaternion.repeat_interleave(restarts, 0),
         )
-        begin = starts(frame, first, restarts, seed)
+        begin = frame.ranges.random(first, restarts, seed)
         q = solve(tries, begin.reshape(rows * restarts, nq), iterations, goal)
         distance, angle = errors(tries.error(q), tries)
-        best = torch.maximum(distance / goal[0], angle / goal[1]).reshape(rows, restarts).argmin(1)
+        # A tolerance of zero is replaced by one that can be divided by.
+        least = torch.finfo(q.dtype).eps
+        best = torch.maximum(distance / max(goal[0], least), angle / max(goal[1], least))
+        best = best.reshape(rows, restarts).argmin(1)
         q = q.reshape(rows, restarts, nq)[torch.arange(rows, device=q.device), best]
     error = target.error(q)
     if error.requires_grad:
@@ -139,18 +142,36 @@ def inverse_kinematics(
         q.reshape(*batch, nq),
         distance.reshape(batch),
         angle.reshape(batch),
-        ((distance < goal[0]) & (angle < goal[1])).reshape(batch),
+        ((distance <= goal[0]) & (angle <= goal[1])).reshape(batch),
     )
 
 
 def with_gradients(q: torch.Tensor, target: Target, error: torch.Tensor) -> torch.Tensor:
     """Solutions [rows, nq] that are differentiable in all that their error [rows, 6 or 3] depends on."""
     with torch.no_grad():
-        jacobian = target.jacobian(q) * (~at_limit(target.frame, q))[:, None, :]
+        jacobian = target.frame.ranges.free_motion(q, target.jacobian(q))
         inverse = torch.linalg.pinv(jacobian, rtol=1e-6)
     # The implicit function theorem: a Newton step that is zero, and whose derivative is that of the solution.
     step = (inverse @ error[..., None])[..., 0]
     return target.frame.integrate(q, step - step.detach())
+
+
+def checked_goal(restarts: int, iterations: int, goal: tuple[float, float]) -> tuple[float, float]:
+    """The tolerances as Python floats. Raises ModelError for options that inverse kinematics can't work with."""
+    if any(level.key() == TransformType.Vmap for level in torch._C._functorch.get_interpreter_stack() or ()):
+        raise ModelError("inverse_kinematics doesn't work inside of torch.func.vmap; give it the targets as a batch")
+    if not is_whole(restarts, 1):
+        raise ModelError(
+            f"restarts is {restarts!r}; it must be at least 1, the try from the start itself, and a whole number"
+        )
+    if not is_whole(iterations, 0):
+        raise ModelError(f"iterations is {iterations!r}; it must be a whole number, zero or more")
+    names = ("position_tolerance", "rotation_tolerance")
+    position, rotation = (one_number(name, value) for name, value in zip(names, goal, strict=True))
+    for name, value in zip(names, (position, rotation), strict=True):
+        if value < 0.0:
+            raise ModelError(f"{name} is {value}; it must not be negative")
+    return position, rotation
 
 
 def flat_target(
@@ -159,11 +180,11 @@ def flat_target(
     """Targets [..., 3] and [..., 4] and coordinates [..., nq] to start from as rows, and the shape of their batch.
 
     Raises:
-        ModelError: for wrong shapes.
+        ModelError: for a wrong shape, dtype or device.
     """
     wanted = {"position": (position, 3), "quaternion": (quaternion, 4), "start": (start, len(frame.initial))}
     shapes = {
-        name: checked_shape(name, value, size)
+        name: checked_shape(name, value, size, frame.initial)
         for name, (value, size) in wanted.items()
         if value is not None or name == "position"
     }
@@ -180,38 +201,27 @@ def flat_target(
     return Target(frame, rows(position), unit), rows(frame.initial if start is None else start.detach()), batch
 
 
-def checked_shape(name: str, value: object, size: int) -> torch.Size:
-    """The shape of a tensor [..., size]. Raises ModelError for anything else."""
+def checked_shape(name: str, value: object, size: int, like: torch.Tensor) -> torch.Size:
+    """The shape of a tensor [..., size] of the dtype and device of another. Raises ModelError for anything else."""
     if not isinstance(value, torch.Tensor) or value.dim() < 1 or value.shape[-1] != size:
         found = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
         raise ModelError(f"{name} has shape {found}; expected (..., {size})")
+    check_like(name, value, like)
     return value.shape
-
-
-def starts(frame: FrameKinematics, first: torch.Tensor, restarts: int, seed: int) -> torch.Tensor:
-    """Coordinates to begin with [rows, restarts, nq]: those given first [rows, nq], the others random in the limits."""
-    dofs, places = single_axes(frame)
-    low, high = (x[dofs].clamp(-torch.pi, torch.pi) for x in (frame.lower_limit, frame.upper_limit))
-    generator = torch.Generator().manual_seed(seed)
-    chance = torch.rand(len(first), restarts, len(dofs), generator=generator, dtype=first.dtype).to(first.device)
-    result = first[:, None].repeat(1, restarts, 1)
-    result[:, 1:, places] = (low + chance * (high - low))[:, 1:]
-    return result
 
 
 def solve(target: Target, start: torch.Tensor, iterations: int, goal: tuple[float, float]) -> torch.Tensor:
     """Improve coordinates [rows, nq] by damped least squares, without gradients; stops once all rows are there."""
     frame = target.frame
-    q = within_limits(frame, start)
+    q = frame.ranges.within(start)
     damping = torch.full_like(q[:, :1], DAMPING)
     error = target.error(q)
     for iteration in range(iterations):
         if iteration % CHECK_EVERY == 0 and bool(reached(error, target, goal).all()):
             break
-        jacobian = target.jacobian(q)
-        jacobian = jacobian * free_to_move(frame, q, jacobian, error)[:, None, :]
+        jacobian = frame.ranges.free_motion(q, target.jacobian(q), error)
         step = damped_step(jacobian, error, damping)
-        moved = within_limits(frame, frame.integrate(q, step))
+        moved = frame.ranges.within(frame.integrate(q, step))
         there = target.error(moved)
         # A step that isn't finite makes nothing better, and the next one is damped more.
         better = (there.square().sum(-1) < error.square().sum(-1))[:, None]
@@ -227,42 +237,10 @@ def damped_step(jacobian: torch.Tensor, error: torch.Tensor, damping: torch.Tens
     return (jacobian.transpose(-1, -2) @ torch.linalg.solve_ex(square, error[..., None])[0])[..., 0]
 
 
-def single_axes(frame: FrameKinematics) -> tuple[torch.Tensor, torch.Tensor]:
-    """Degrees of freedom of revolute and prismatic joints, and their places in q."""
-    dofs = torch.nonzero(frame.dof_q >= 0)[:, 0]
-    return dofs, frame.dof_q[dofs]
-
-
-def within_limits(frame: FrameKinematics, q: torch.Tensor) -> torch.Tensor:
-    """Coordinates with those of single axes brought inside their limits."""
-    dofs, places = single_axes(frame)
-    result = q.clone()
-    result[..., places] = q[..., places].clamp(frame.lower_limit[dofs], frame.upper_limit[dofs])
-    return result
-
-
-def free_to_move(frame: FrameKinematics, q: torch.Tensor, jacobian: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
-    """Whether each degree of freedom isn't at a limit that the error pushes against [rows, nv]."""
-    dofs, places = single_axes(frame)
-    push = (jacobian * error[..., None]).sum(-2)
-    there = torch.zeros_like(push)
-    there[..., dofs] = q[..., places]
-    return ~(((there <= frame.lower_limit) & (push < 0)) | ((there >= frame.upper_limit) & (push > 0)))
-
-
-def at_limit(frame: FrameKinematics, q: torch.Tensor) -> torch.Tensor:
-    """Whether each degree of freedom is at a limit [rows, nv]."""
-    dofs, places = single_axes(frame)
-    result = torch.zeros(*q.shape[:-1], len(frame.dof_q), dtype=torch.bool, device=q.device)
-    there = q[..., places]
-    result[..., dofs] = (there <= frame.lower_limit[dofs]) | (there >= frame.upper_limit[dofs])
-    return result
-
-
 def reached(error: torch.Tensor, target: Target, goal: tuple[float, float]) -> torch.Tensor:
     """Whether each row is within the tolerances of position and rotation."""
     position, rotation = errors(error, target)
-    return (position < goal[0]) & (rotation < goal[1])
+    return (position <= goal[0]) & (rotation <= goal[1])
 
 
 def errors(error: torch.Tensor, target: Target) -> tuple[torch.Tensor, torch.Tensor]:

@@ -133,24 +133,25 @@ class RobotModule(torch.nn.Module):
             the module, which is now a part of the robot: its parameters are the robot's.
 
         Raises:
-            ModelError: for an unknown name or quantity, a value that the parametrisation can't have, a wrong shape.
+            ModelError: for an unknown name or quantity, a value that the parametrisation can't have, a wrong shape, and
+                for a parameter with a value for each row.
         """
         quantity = QUANTITY_ALIASES.get(quantity, quantity)
         link = find_link(self.model, name, quantity)
+        names = QUANTITIES[quantity][0]
+        check_shared(self.model, {key: getattr(self, key) for key in names}, f"learning {quantity} of '{name}'")
         module = QUANTITIES[quantity][1]() if module is None else module
         for other in QUANTITIES:
             shared = set(QUANTITIES[other][0]) & set(QUANTITIES[quantity][0]) - {"joint_placement"}
             if other != quantity and shared and f"{other}_{link}" in self.learnt:
                 raise ModelError(f"{quantity} of '{name}': its {other} is learnt already; learn one of them")
         if isinstance(module, Parametrisation):
-            names = QUANTITIES[quantity][0]
             value = present_value(self.model, dict(zip(names, self._values(names), strict=True)), link, quantity)
             try:
                 with torch.no_grad():
                     module.start(value)
             except ModelError as error:
                 raise ModelError(f"{quantity} of '{name}': {error}") from None
-        names = QUANTITIES[quantity][0]
         with_learnt(self.model, {(link, quantity): module}, {key: getattr(self, key) for key in names})
         self.learnt[f"{quantity}_{link}"] = module
         return module
@@ -186,7 +187,7 @@ class RobotModule(torch.nn.Module):
             raise ModelError("the robot was made from a model and not from a file, so there is no URDF to write into")
         with torch.no_grad():
             tensors = {name: self.value(name) for name in dynamics_parameters(self.model)}
-        check_shared(self.model, tensors)
+        check_shared(self.model, tensors, "a file")
         values = {name: tensor.detach().double().cpu().numpy() for name, tensor in tensors.items()}
         # Rounding to float32, now or earlier, doesn't count as a change.
         first = {name: self.model.parameters[name] for name in values}

@@ -41,11 +41,12 @@ from sim.model.model import Model
 from sim.rays.cast import RAY_PARAMETERS, ray_operation
 from sim.rays.targets import RayTargets
 from sim.torch.not_compiled import not_compiled
-from sim.torch.robot.arguments import one_number
+from sim.torch.robot.arguments import check_shared, one_number
 from sim.torch.robot.autograd import evaluate
 from sim.torch.robot.calls import RobotCalls
 from sim.torch.robot.geometry_values import geometry_values
 from sim.torch.robot.inverse_kinematics import FrameKinematics, Solution, inverse_kinematics
+from sim.torch.robot.joint_ranges import joint_ranges
 from sim.torch.robot.module import RobotModule
 from warp_kernels.distances.structs import DISTANCE_NUMBERS, RESULTS
 
@@ -62,7 +63,8 @@ class Robot(RobotModule):
     copy of what its gradient needs, so that editing an argument afterwards changes nothing.
 
     Gradients are of first order, in all tensors and in the parameters; a second derivative raises. ``torch.func.vmap``,
-    ``grad``, ``vjp`` and ``jacrev`` work, forward mode raises. ``torch.compile`` leaves a call out of its graphs.
+    ``grad``, ``vjp`` and ``jacrev`` work, forward mode raises. Only inverse kinematics has no
+    ``vmap``: it takes its targets as a batch. ``torch.compile`` leaves a call out of its graphs.
 
     The parameters (``mass``, ``com``, ``inertia``, ``joint_placement``, ``damping``, ``armature``, ``stiffness``,
     ``rest_position``, ``friction_loss``, ``gravity``; see :data:`sim.model.parameters.PARAMETERS`) are buffers,
@@ -225,14 +227,13 @@ class Robot(RobotModule):
             distance [..., rays], infinite for nothing; index of the geometry [..., rays], int64, -1 for nothing;
             outward unit normal of the surface [..., rays, 3], zero for nothing.
         """
-        position, quaternion = self.forward_kinematics(q)
         if origin.dim() < 2 or origin.shape[-1] != 3 or origin.shape[-2:] != direction.shape[-2:]:
             raise ModelError(
                 f"cast_rays: origin {tuple(origin.shape)} and direction {tuple(direction.shape)} don't fit together; "
                 "both must be [..., rays, 3]"
             )
         rays, farthest = origin.shape[-2], one_number("max_distance", max_distance)
-        poses = torch.cat([position, quaternion], dim=-1)
+        poses = torch.cat(self.forward_kinematics(q), dim=-1)
         inputs = {"link_pose": poses, "origin": origin, "direction": direction}
         make = lambda: ray_operation(self.model, rays, targets, farthest)  # noqa: E731
         key = ("rays", rays, targets, farthest)
@@ -270,7 +271,7 @@ class Robot(RobotModule):
         return GeometryDistances(distance[..., 0], point_a, point_b, normal)
 
     def integrate(self, q: torch.Tensor, qd: torch.Tensor, dt: float = 1.0) -> torch.Tensor:
-        """Coordinates [..., nq] after moving with constant velocity for the time dt [s], one number without gradient."""
+        """Coordinates [..., nq] after moving with constant velocity for the time dt [s], which has no gradient."""
         time = one_number("dt", dt)
         return self._call(("integrate", time), lambda: integrate_operation(self.model, time), q=q, qd=qd)[0]
 
@@ -303,9 +304,10 @@ class Robot(RobotModule):
             quaternion: targets xyzw [..., 4]; None for any orientation.
             start: where the first try begins [..., nq], broadcast against the targets; default the robot's initial
                 coordinates.
-            restarts: number of tries for each target, all but the first from random coordinates.
+            restarts: number of tries for each target, all but the first from random coordinates, with free joints where
+                they start. More than one need placements of joints that all rows share.
             iterations: most steps of each try.
-            position_tolerance: distance at which a try is good enough [m].
+            position_tolerance: distance at which a try is good enough [m]; at zero no step is spared.
             rotation_tolerance: angle at which it is [rad].
             seed: of the random starts; the same one gives the same result.
 
@@ -318,10 +320,10 @@ class Robot(RobotModule):
             lambda q: self.jacobian(q, frame),
             self.integrate,
             self.initial_coordinates(),
-            self.lower_limit,
-            self.upper_limit,
-            torch.tensor(self.model.dof_q, dtype=torch.long, device=self.lower_limit.device),
+            joint_ranges(self.model, self.lower_limit, self.upper_limit),
         )
+        if restarts != 1:
+            check_shared(self.model, {"joint_placement": self.value("joint_placement")}, "restarted inverse kinematics")
         goal = (position_tolerance, rotation_tolerance)
         return inverse_kinematics(kinematics, position, quaternion, start, restarts, iterations, goal, seed)
 
@@ -409,8 +411,7 @@ class Robot(RobotModule):
 
     def centre_of_mass_jacobian(self, q: torch.Tensor) -> torch.Tensor:
         """Jacobian of the centre of mass [..., 3, nv]."""
-        make = lambda: centre_of_mass_jacobian_operation(self.model)  # noqa: E731
-        return self._dynamics("centre of mass jacobian", make, q=q)
+        return self._dynamics("centre of mass jacobian", lambda: centre_of_mass_jacobian_operation(self.model), q=q)
 
     def centroidal_momentum(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
         """Momentum about the centre of mass along world axes, angular first [..., 6]."""
@@ -439,8 +440,7 @@ class Robot(RobotModule):
         **inputs: torch.Tensor,
     ) -> torch.Tensor:
         """An operation on frames ``make(model, names, reference)``, without their dimension for a single one."""
-        names, single = self._names(frame)
-        further = () if reference is None else (reference,)
+        (names, single), further = self._names(frame), () if reference is None else (reference,)
         key = (name, names, single, reference)
         return self._call(key, lambda: make(self.model, frame_names(self.model, names), *further), single, **inputs)[0]
 

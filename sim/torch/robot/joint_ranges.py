@@ -1,0 +1,193 @@
+"""How far the joints of a robot can go: coordinates within the limits, at them, and random ones.
+
+The limits of spherical joints are those of :mod:`warp_kernels.solver.rows.cones`: with the unit quaternion (v, w),
+w not negative, and the joint's axis a, the swing is 2 atan2(|v - (v . a) a|, |(w, v . a)|), the twist
+2 atan2(v . a, w) and the whole rotation 2 atan2(|v|, w).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sim.model.joint_types import JOINT_TYPES
+from sim.model.model import Model
+from sim.torch.quaternions import quaternion_conjugate, quaternion_product
+from warp_kernels.types import SPHERICAL
+
+# An angle this many units of rounding below its limit is at it.
+ROUNDING = 64.0
+LIMITS = ("swing_limit", "twist_limit", "rotation_limit")
+
+
+@dataclass(frozen=True)
+class JointRanges:
+    """Limits of joints. "Axes" are revolute and prismatic joints, "balls" spherical ones with a limit.
+
+    Attributes:
+        lower, upper: limits of each degree of freedom [nv].
+        axis_dof, axis_q: degrees of freedom of axes, and their places in q [axes].
+        turn_q: places in q of each quaternion, those of free joints too [quaternions, 4].
+        ball_q, ball_dof: places of balls in q [balls, 4] and in qd [balls, 3].
+        ball_axis: unit axes [balls, 3].
+        ball_limit: largest swing, twist and whole rotation [balls, 3], infinite where there is none.
+    """
+
+    lower: torch.Tensor
+    upper: torch.Tensor
+    axis_dof: torch.Tensor
+    axis_q: torch.Tensor
+    turn_q: torch.Tensor
+    ball_q: torch.Tensor
+    ball_dof: torch.Tensor
+    ball_axis: torch.Tensor
+    ball_limit: torch.Tensor
+
+    def within(self, q: torch.Tensor) -> torch.Tensor:
+        """Coordinates [rows, nq] with those of axes and balls brought inside their limits."""
+        result = q.clone()
+        result[:, self.axis_q] = q[:, self.axis_q].clamp(self.lower[self.axis_dof], self.upper[self.axis_dof])
+        if len(self.ball_q):
+            result[:, self.ball_q] = limited_rotation(q[:, self.ball_q], self.ball_axis, self.ball_limit)
+        return result
+
+    def free_motion(self, q: torch.Tensor, jacobian: torch.Tensor, error: torch.Tensor | None = None) -> torch.Tensor:
+        """A Jacobian [rows, n, nv] without the motions that lead past a limit.
+
+        Args:
+            q: coordinates within the limits [rows, nq].
+            jacobian: of what is to reach a target.
+            error: what it lacks [rows, n]; a limit counts only if this pushes against it. None: every limit counts.
+        """
+        push = None if error is None else (jacobian * error[..., None]).sum(-2)
+        result = jacobian.clone()
+        result[..., self.axis_dof] *= ~self._axes_at_limit(q, push)[:, None]
+        if len(self.ball_q):
+            free = self._free_turns(q, push)
+            turns = jacobian[..., self.ball_dof].movedim(-2, 1)  # [rows, balls, n, 3]
+            result[..., self.ball_dof] = (turns @ free).movedim(1, -2)
+        return result
+
+    def random(self, first: torch.Tensor, restarts: int, seed: int) -> torch.Tensor:
+        """Coordinates [rows, restarts, nq]: those given first [rows, nq], the others random.
+
+        Axes are within their limits, and within half a turn or π metres where these are farther. Quaternions are
+        uniform over all rotations, and free joints stay where they are.
+        """
+        low, high = (x[self.axis_dof].clamp(-torch.pi, torch.pi) for x in (self.lower, self.upper))
+        generator = torch.Generator().manual_seed(seed)
+        rows, dtype = len(first), first.dtype
+        chance = torch.rand(rows, restarts, len(self.axis_q), generator=generator, dtype=dtype).to(first.device)
+        normal = torch.randn(rows, restarts, *self.turn_q.shape, generator=generator, dtype=dtype).to(first.device)
+        result = first[:, None].repeat(1, restarts, 1)
+        result[:, 1:, self.axis_q] = (low + chance * (high - low))[:, 1:]
+        result[:, 1:, self.turn_q] = torch.nn.functional.normalize(normal[:, 1:], dim=-1)
+        return result
+
+    def _axes_at_limit(self, q: torch.Tensor, push: torch.Tensor | None) -> torch.Tensor:
+        """Whether each axis is at a limit that it is pushed against [rows, axes]."""
+        there = q[:, self.axis_q]
+        lowest, highest = there <= self.lower[self.axis_dof], there >= self.upper[self.axis_dof]
+        if push is None:
+            return lowest | highest
+        along = push[:, self.axis_dof]
+        return (lowest & (along < 0)) | (highest & (along > 0))
+
+    def _free_turns(self, q: torch.Tensor, push: torch.Tensor | None) -> torch.Tensor:
+        """Projections of angular velocities onto those that no limit holds [rows, balls, 3, 3]."""
+        rotation = q[:, self.ball_q]
+        rates = angle_rates(rotation, self.ball_axis)
+        near = ROUNDING * torch.finfo(q.dtype).eps
+        held = rotation_angles(rotation, self.ball_axis) >= self.ball_limit - near
+        if push is not None:
+            held &= (rates @ push[:, self.ball_dof][..., None])[..., 0] > 0
+        rates = rates * held[..., None]
+        identity = torch.eye(3, dtype=q.dtype, device=q.device)
+        return identity - torch.linalg.pinv(rates, rtol=1e-6) @ rates
+
+
+def joint_ranges(model: Model, lower: torch.Tensor, upper: torch.Tensor) -> JointRanges:
+    """Limits of a model's joints, with those of degrees of freedom [nv] given."""
+    dof_q = np.asarray(model.dof_q)
+    axes = np.flatnonzero(dof_q >= 0)
+    quaternions = {link: JOINT_TYPES[code].quaternion for link, code in enumerate(model.joint_type)}
+    turns = [model.joint_q_start[link] + place for link, place in quaternions.items() if place is not None]
+    limits = np.stack([model.parameters[name] for name in LIMITS], axis=-1).reshape(-1, len(LIMITS))
+    balls = np.flatnonzero(np.isfinite(limits).any(axis=1) & (model.joint_type == SPHERICAL))
+
+    def numbers(value: np.ndarray) -> torch.Tensor:
+        return torch.as_tensor(value, dtype=lower.dtype, device=lower.device)
+
+    def places(first: np.ndarray, count: int) -> torch.Tensor:
+        values = np.asarray(first, dtype=np.int64).reshape(-1, 1) + np.arange(count)
+        return torch.as_tensor(values, device=lower.device)
+
+    return JointRanges(
+        lower,
+        upper,
+        places(axes, 1)[:, 0],
+        places(dof_q[axes], 1)[:, 0],
+        places(np.array(turns), 4),
+        places(model.joint_q_start[balls], 4),
+        places(model.joint_qd_start[balls], 3),
+        numbers(model.joint_axis[balls]),
+        numbers(limits[balls]),
+    )
+
+
+def rotation_angles(rotation: torch.Tensor, axis: torch.Tensor) -> torch.Tensor:
+    """Swing, twist without its sign, and whole angle of quaternions xyzw [..., 4] about axes [..., 3]: [..., 3]."""
+    v, w = positive(rotation)
+    along = (v * axis).sum(-1, keepdim=True)
+    swing = torch.atan2((v - along * axis).norm(dim=-1, keepdim=True), torch.hypot(w, along))
+    return 2.0 * torch.cat([swing, torch.atan2(along.abs(), w), torch.atan2(v.norm(dim=-1, keepdim=True), w)], dim=-1)
+
+
+def angle_rates(rotation: torch.Tensor, axis: torch.Tensor) -> torch.Tensor:
+    """Unit angular velocities of the child, along its axes, that increase each of the angles most [..., 3, 3].
+
+    They are zero where there is no such direction.
+    """
+    v, w = positive(rotation)
+    axis = axis.expand_as(v)
+    along = (v * axis).sum(-1, keepdim=True)
+    across = v - along * axis
+    # From the child's side, the swing about an axis that the twist has turned back.
+    swing = w * across + torch.linalg.cross(across, axis) * along
+    twist = along.sign() * (w * (w * axis + torch.linalg.cross(axis, v)) + along * v)
+    return torch.nn.functional.normalize(torch.stack([swing, twist, v], dim=-2), dim=-1)
+
+
+def limited_rotation(rotation: torch.Tensor, axis: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
+    """Quaternions [..., 4] whose swing, twist and whole angle are at most the limits [..., 3].
+
+    Swing and twist are shortened each on its own, then the whole rotation about its axis, which lessens both.
+    """
+    v, w = positive(torch.nn.functional.normalize(rotation, dim=-1))
+    along = (v * axis).sum(-1, keepdim=True)
+    half = torch.atan2(along, w)
+    swing = quaternion_product(torch.cat([v, w], dim=-1), quaternion_conjugate(turned_about(axis, half)))
+    most = limit[..., 1:2] / 2.0
+    twist = turned_about(axis, half.minimum(most).maximum(-most))
+    result = shortened(quaternion_product(shortened(swing, limit[..., :1]), twist), limit[..., 2:])
+    beyond = (rotation_angles(rotation, axis) > limit).any(-1, keepdim=True)
+    return result.where(beyond, rotation)
+
+
+def shortened(rotation: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
+    """Unit quaternions [..., 4] about the same axes, by angles of at most the limits [..., 1]."""
+    v, w = positive(rotation)
+    length = v.norm(dim=-1, keepdim=True)
+    half = torch.atan2(length, w).minimum(limit / 2.0)
+    return torch.cat([torch.nn.functional.normalize(v, dim=-1) * half.sin(), half.cos()], dim=-1)
+
+
+def turned_about(axis: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
+    """Unit quaternions of rotations about axes [..., 3] by twice the angles [..., 1]."""
+    return torch.cat([axis * half.sin(), half.cos()], dim=-1)
+
+
+def positive(rotation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Vector [..., 3] and scalar [..., 1] of the same rotation, the scalar not negative."""
+    rotation = torch.where(rotation[..., 3:] < 0, -rotation, rotation)
+    return rotation[..., :3], rotation[..., 3:]
