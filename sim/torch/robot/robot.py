@@ -307,7 +307,7 @@ class Robot(RobotModule):
             restarts: number of tries for each target, all but the first from random coordinates, with free joints where
                 they start. More than one need placements of joints that all rows share.
             iterations: most steps of each try.
-            position_tolerance: distance at which a try is good enough [m]; at zero no step is spared.
+            position_tolerance: distance at which a try is good enough [m]; with zero, all iterations are made.
             rotation_tolerance: angle at which it is [rad].
             seed: of the random starts; the same one gives the same result.
 
