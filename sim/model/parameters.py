@@ -46,7 +46,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "armature": ParameterSpec("dof", (), "kg m^2 or kg", "rotor inertia added to the joint-space diagonal"),
     "stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "joint spring, integrated implicitly"),
     "rest_position": ParameterSpec("dof", (), "rad or m", "joint position at which the spring is at rest"),
-    "friction_loss": ParameterSpec("dof", (), "N m or N", "dry friction of the joint; zero: no row, no gradient"),
+    "friction_loss": ParameterSpec(
+        "dof", (), "N m or N", "dry friction of the joint; zero in all worlds: no row, no gradient"
+    ),
     "lower_limit": ParameterSpec("dof", (), "rad or m", "lower joint limit"),
     "upper_limit": ParameterSpec("dof", (), "rad or m", "upper joint limit"),
     "swing_limit": ParameterSpec("link", (), "rad", "largest swing of a spherical joint's axis; infinite: none"),
@@ -103,7 +105,9 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "tendon_armature": ParameterSpec("tendon", (), "kg", "inertia of a tendon's length; zero: no gradient"),
     "tendon_rest_lower": ParameterSpec("tendon", (), "m", "length below which its spring pushes"),
     "tendon_rest_upper": ParameterSpec("tendon", (), "m", "length above which its spring pulls"),
-    "tendon_friction_loss": ParameterSpec("tendon", (), "N", "dry friction of a tendon; zero: no row, no gradient"),
+    "tendon_friction_loss": ParameterSpec(
+        "tendon", (), "N", "dry friction of a tendon; zero in all worlds: no row, no gradient"
+    ),
     "tendon_lower_limit": ParameterSpec("tendon", (), "m", "least length of a tendon"),
     "tendon_upper_limit": ParameterSpec("tendon", (), "m", "greatest length of a tendon"),
     "tendon_limit_margin": ParameterSpec("tendon", (), "m", "distance before a limit at which it becomes active"),

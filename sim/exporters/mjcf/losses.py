@@ -33,12 +33,11 @@ def lose_values(model: Model, losses: Losses) -> None:
 
 def _rubbing(model: Model) -> list[str]:
     """Free joints with dry friction about the world's axes."""
-    dofs = [dof for link in np.flatnonzero(model.joint_type == codes.FREE) for dof in model.dofs_of(link)[:3]]
-    return list(
-        dict.fromkeys(
-            model.joint_names[model.dof_link[dof]] for dof in dofs if model.parameters["friction_loss"][dof] > 0.0
-        )
-    )
+    return [
+        model.joint_names[link]
+        for link in np.flatnonzero(model.joint_type == codes.FREE).tolist()
+        if model.parameters["friction_loss"][model.dofs_of(link)[3:]].any()
+    ]
 
 
 def _bouncing(model: Model, colliding: list[int]) -> list[str]:
