@@ -1,6 +1,6 @@
 """Checks of what a :class:`sim.ModelBuilder` is given; a :class:`sim.ModelError` names what is wrong."""
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -202,6 +202,17 @@ def solid_mass(where: str, volume: float, mass: float | None, density: float | N
             raise ModelError(f"{where}: {label} is {value}; a free body needs a positive one")
     # A size that isn't positive is refused with the geometry.
     return float(mass) if mass is not None else float(density or 0.0) * abs(volume)
+
+
+def colour(where: str, rgba: Sequence[float]) -> tuple[float, float, float, float]:
+    """Red, green, blue and opacity of a geometry; ModelError for numbers that don't lie between 0 and 1."""
+    values = finite(f"{where}: rgba", rgba, (4,))
+    if values.min() < 0.0 or values.max() > 1.0:
+        raise ModelError(
+            f"{where}: rgba is {values.tolist()}; numbers must lie between 0 and 1 (of 0 to 255 divide by 255)"
+        )
+    red, green, blue, opacity = values.tolist()
+    return red, green, blue, opacity
 
 
 def height_grid(where: str, heights: npt.ArrayLike | None) -> np.ndarray:

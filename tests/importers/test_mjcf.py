@@ -371,3 +371,10 @@ def test_what_is_skipped_is_reported(read, case):
     assert len(texts) == len(said)
     assert all(text.startswith(f"{path}: ") for text in texts)
     assert any(re.search(message, text) for text in texts), texts
+
+
+def test_colours_above_one_are_cut(tmp_path):
+    path = tmp_path / "r.xml"
+    path.write_text("""<mujoco><asset><material name="m" rgba="0 2 -1 1"/></asset><worldbody>
+<geom size="1" rgba="255 0 0 1"/><geom size="1" material="m"/></worldbody></mujoco>""")
+    assert [geometry.rgba for geometry in sim.load(path).geometries] == [(1.0, 0.0, 0.0, 1.0), (0.0, 1.0, 0.0, 1.0)]

@@ -21,7 +21,7 @@ CLOTH = '<flexcomp name="f" type="grid" dim="2" count="3 3 1" spacing=".1 .1 .1"
 BODY = '<body name="b"><joint name="j"/><geom name="g" size="1"/></body>'
 WRONG = {
     "empty": ("", "the file is empty"),
-    "text": ("solid cube", "is not an MJCF: its root element is <>, expected <mujoco>"),
+    "text": ("solid cube", "is not XML: it has no root element, such as <mujoco>"),
     "other root": ("<sdf/>", "is not an MJCF: its root element is <sdf>"),
     "urdf": ("<!-- <mujoco> --><robot name='r'><link name='a'/></robot>", "it is a URDF, use add_urdf"),
     "broken": ("<mujoco>\n<worldbody></mujoco>", "XML_ERROR_MISMATCHED_ELEMENT.*Line number=2"),

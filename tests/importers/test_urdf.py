@@ -437,3 +437,12 @@ def test_crossed_limits_are_none(write):
     assert model.parameters["upper_limit"].tolist() == [np.inf]
     text = path.read_text().replace("izz='1'", "izz='1' ixy='0' ixz='0' iyz='0'")  # which MuJoCo asks for
     assert mujoco.MjModel.from_xml_string(text).jnt_limited.tolist() == [False]
+
+
+def test_colours_above_one_are_cut(tmp_path):
+    """As of files that count to 255."""
+    path = tmp_path / "r.urdf"
+    path.write_text("""<robot name="r"><link name="a"><visual><geometry><sphere radius="1"/></geometry>
+<material name="m"><color rgba="255 255 0 1"/></material></visual></link></robot>""")
+    (geometry,) = sim.load(path).geometries
+    assert geometry.rgba == (1.0, 1.0, 0.0, 1.0)

@@ -31,6 +31,11 @@ class TestGeometry:
             ({"restitution": 1.1}, "geometry 'g': restitution is 1.1; it must lie between 0 and 1"),
             ({"restitution": np.nan}, "geometry 'g': restitution is nan"),
             ({"rgba": (1.0, 0.0, 0.0)}, r"geometry 'g': rgba: shape \(3,\), expected \(4,\)"),
+            (
+                {"rgba": (255, 0, 0, 1)},
+                r"geometry 'g': rgba is \[255.0, 0.0, 0.0, 1.0\]; numbers must lie between 0 and 1",
+            ),
+            ({"rgba": (0.0, -0.1, 0.0, 1.0)}, "geometry 'g': rgba is .*; numbers must lie between 0 and 1"),
             ({"group": 1.5}, "geometry 'g': group is 1.5; it must be a whole number"),
             ({"mask": 1.9}, "geometry 'g': mask is 1.9; it must be a whole number"),
             ({"position": (0.0,)}, "geometry 'g': position: shape"),

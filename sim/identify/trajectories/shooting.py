@@ -6,7 +6,7 @@ import torch
 from sim.errors import ModelError
 from sim.identify.estimate import Residuals, prior_deviations, prior_slopes
 from sim.identify.trajectories.segments import Segments
-from sim.identify.trajectories.sensitivity import Motion, Start, Simulators
+from sim.identify.trajectories.sensitivity import Motion, Simulators, Start
 from sim.identify.unknown.unknowns import UnknownSet
 from sim.torch.robot.robot import Robot
 

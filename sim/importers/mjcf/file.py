@@ -83,6 +83,8 @@ def read_mjcf(path: Path) -> MJCFFile:
         ModelError: without MuJoCo.
     """
     tag = root_tag(path)
+    if not tag:
+        raise ImportFileError(path, "is not XML: it has no root element, such as <mujoco>")
     if tag != "mujoco":
         hint = "; it is a URDF, use add_urdf" if tag == "robot" else ""
         raise ImportFileError(path, f"is not an MJCF: its root element is <{tag}>, expected <mujoco>{hint}")

@@ -161,5 +161,5 @@ def _own_colour(material: Element) -> Colour | None:
     found = material.optional("color")
     if found is None:
         return None
-    r, g, b, a = found.vector("rgba", 4).tolist()
+    r, g, b, a = np.clip(found.vector("rgba", 4), 0.0, 1.0).tolist()
     return r, g, b, a

@@ -17,7 +17,7 @@ def colour(prim: Usd.Prim) -> tuple[float, float, float, float]:
     if values is None:
         return GREY
     red, green, blue = (float(value) for value in screen_colour(values[0]))
-    return red, green, blue, values[1]
+    return red, green, blue, min(max(values[1], 0.0), 1.0)
 
 
 def screen_colour(linear: np.ndarray) -> np.ndarray:

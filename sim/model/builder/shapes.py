@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sim.errors import ModelError
 from sim.model.model import Geometry, Mesh
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.spec_checks import check_geometry, check_name, finite, finite_and_not_negative, height_grid, pose
+from sim.model.spec_checks import check_geometry, check_name, colour, finite, finite_and_not_negative, height_grid, pose
 from sim.model.specs import (
     GEOMETRY_CODES,
     IDENTITY_QUATERNION,
@@ -81,7 +81,7 @@ class Shapes(WorldSpec):
             softness_mix: the weight of its softness beside that of another geometry; MuJoCo's ``solmix``.
             contact_margin: distance at which contacts begin to act [m]; a pair uses the sum of the two.
             contact_gap: how far beyond that they count for actuators that pull at contacts [m]; likewise.
-            rgba: colour.
+            rgba: red, green, blue and opacity, 0 to 1.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
             group: bits of the groups it belongs to.
@@ -92,7 +92,7 @@ class Shapes(WorldSpec):
 
         Raises:
             ModelError: for a duplicate name, sizes that are not positive, heights that are not a grid, negative
-                friction, restitution outside 0 to 1, an unknown friction rule, or groups that aren't whole.
+                friction, restitution or colours outside 0 to 1, an unknown friction rule, or groups that aren't whole.
         """
         if name is None:
             name = f"{link}/geometry_{self.shapes_of[link]}"
@@ -104,7 +104,6 @@ class Shapes(WorldSpec):
             raise ModelError(f"{where}: unknown geometry type {type!r}; known are {', '.join(GEOMETRY_CODES)}")
         grid = height_grid(where, heights) if code == codes.HEIGHTFIELD else None
         mesh = static_mesh(where, mesh) if code == codes.MESH else mesh
-        colour = tuple(finite(f"{where}: rgba", rgba, (4,)).tolist())
         geometry = Geometry(
             name=name,
             link=-1,  # finalize() numbers the links
@@ -113,7 +112,7 @@ class Shapes(WorldSpec):
             size=extents,
             mesh=mesh,
             heights=grid,
-            rgba=colour,
+            rgba=colour(where, rgba),
             collides=collides,
             visible=visible,
             group=group,

@@ -149,8 +149,8 @@ def _heightfield(reader: Reader, index: int) -> dict[str, Any]:
 def _colour(reader: Reader, geom: int) -> tuple[float, ...]:
     """The geom's own colour, or that of its material where its own is the default."""
     model = reader.file.model
-    own = tuple(float(channel) for channel in model.geom_rgba[geom])
+    own = tuple(np.clip(model.geom_rgba[geom], 0.0, 1.0).tolist())
     material = int(model.geom_matid[geom])
     if material >= 0 and own == NO_COLOUR:
-        return tuple(float(channel) for channel in model.mat_rgba[material])
+        return tuple(np.clip(model.mat_rgba[material], 0.0, 1.0).tolist())
     return own
