@@ -87,7 +87,7 @@ def test_other_bytes_are_refused(data):
 
 
 def test_the_same_model_and_warnings(process, zoo):
-    zoo.write_text(ZOO.replace("<worldbody>", '<option actuatorgroupdisable="3" impratio="2"/><worldbody>', 1))
+    zoo.write_text(ZOO.replace("<worldbody>", '<option actuatorgroupdisable="0" impratio="2"/><worldbody>', 1))
     with pytest.warns(sim.errors.MJCFWarning) as expected:
         model = sim.load(zoo, gravity=(0.0, 0.0, -1.0), restitution=0.5)
     assert len(expected) > 1

@@ -166,7 +166,7 @@ def test_what_is_refused(tmp_path):
     _, model, q, qd = scene(tmp_path, "Euler")
     simulator = sim.Simulator(model, 0.004, device="cpu", contact=sim.ContactOptions(law="hard"))
     state = simulator.state(q, qd)
-    with pytest.raises(sim.ModelError, match="kept for sensors of accelerations under MuJoCo's law alone"):
+    with pytest.raises(sim.ModelError, match="keeps_solved needs ContactOptions.* and a model with sensors of acceler"):
         simulator.run_steps({Q: state.q, QD: state.qd}, None, None, 2, 1, keeps_solved=True)
     measured = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu", contact_sensors=MEASURED)
     trajectory = measured.rollout(measured.state(q, qd), steps=2)

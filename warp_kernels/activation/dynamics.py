@@ -48,7 +48,7 @@ def activation_kernels(scalar: Any) -> SimpleNamespace:
         """act_rate: [world, state]; control: what goes into the law of an actuator without a state [world, actuator]."""
         i, world = wp.tid()
         lower = common.value_of(actuator_control_lower, world, i)
-        u = common.within(given_control[world, i], lower, common.value_of(actuator_control_upper, world, i))
+        u = common.held_within(given_control[world, i], lower, common.value_of(actuator_control_upper, world, i))
         at = actuator_state[i]
         if at < 0:
             control[world, i] = u
@@ -86,7 +86,7 @@ def activation_kernels(scalar: Any) -> SimpleNamespace:
             time = constant * (one - wp.exp(-dt / constant))
         lower = common.value_of(actuator_act_lower, world, i)
         after = act[world, at] + time * act_rate[world, at]
-        after = common.within(after, lower, common.value_of(actuator_act_upper, world, i))
+        after = common.held_within(after, lower, common.value_of(actuator_act_upper, world, i))
         act_next[world, at] = after
         if actuator_early[i] == 1:
             control[world, i] = after

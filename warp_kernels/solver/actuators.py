@@ -41,7 +41,7 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
     def held_input(control: wp.array2d(dtype=scalar), gains: Gains, world: int, i: int):
         """The input within its range."""
         lower = common.value_of(gains.control_lower, world, i)
-        return common.within(control[world, i], lower, common.value_of(gains.control_upper, world, i))
+        return common.held_within(control[world, i], lower, common.value_of(gains.control_upper, world, i))
 
     @wp.func
     def add_input_bar(
@@ -122,7 +122,7 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
         k = law[2] + dt * law[1]
         force = law[0] - gear * k * v
         if dt * k <= scalar(0.0):
-            force = common.within(force, centre - limit, centre + limit)
+            force = common.held_within(force, centre - limit, centre + limit)
             k = scalar(0.0)
         return vec2(gear * force, dt * gear * gear * k)
 

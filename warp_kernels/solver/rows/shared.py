@@ -24,7 +24,7 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         return parameter[wp.min(world, parameter.shape[0] - 1), item]
 
     @wp.func
-    def within(x: scalar, lower: scalar, upper: scalar):
+    def held_within(x: scalar, lower: scalar, upper: scalar):
         """x, no less and no more than these. What isn't a number stays so: a clamp would make the lower one of it."""
         result = wp.clamp(x, lower, upper)
         if wp.isnan(x):
@@ -80,7 +80,7 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         return distance_bar
 
     return SimpleNamespace(
-        within=within,
+        held_within=held_within,
         recovery=recovery,
         side_sign=side_sign,
         contact_correction=contact_correction,
