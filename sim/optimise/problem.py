@@ -24,7 +24,7 @@ from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
 from sim.torch.arrays import TORCH_DTYPES, torch_device
 from sim.torch.autograd import rollout, rollout_with_contact_forces, step
-from sim.torch.present_robot import present_robot
+from sim.torch.present_robot import PresentRobot
 from sim.torch.robot.robot import Robot
 
 
@@ -136,7 +136,7 @@ class Problem:
         self.parametrisation = controls
         self.space = control_space(simulator, self.stages, joints, limits, scale)
         self.size = controls.size(self.space)
-        self.robot, self.tangent = Robot(self.model), Tangent(self.model)
+        self._present, self.tangent = PresentRobot(simulator), Tangent(self.model)
         self.costs = [as_cost(each) for each in costs]
         if not self.costs:
             raise ModelError("Problem: costs is empty; without a cost there is nothing to optimise")
@@ -168,6 +168,11 @@ class Problem:
     def device(self) -> torch.device:
         """Where all tensors are."""
         return torch_device(self.simulator.device)
+
+    @property
+    def robot(self) -> Robot:
+        """Kinematics and dynamics, with the parameters that the last motion had."""
+        return self._present.robot
 
     def with_costs(self, costs: Sequence[Cost]) -> "Problem":
         """The same problem with other costs and without constraints, sharing its simulators."""
@@ -254,7 +259,7 @@ class Problem:
         contact_force: torch.Tensor | None = None,
     ) -> Motion:
         """What costs are given to look at, see :class:`Motion`."""
-        robot = present_robot(self.simulator, self.robot, q)
+        robot = self._present(q)
         return Motion(q, qd, act, controls, contact_force, robot, self.tangent, self.simulator.parameter_values())
 
     def cost(self, motion: Motion) -> torch.Tensor:

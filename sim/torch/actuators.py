@@ -6,8 +6,7 @@ import torch
 from sim.errors import ModelError
 from sim.model.model import Model
 from sim.simulation.simulator import Simulator
-from sim.torch.present_robot import present_parameter, present_robot
-from sim.torch.robot.robot import Robot
+from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.tendon_paths import TendonPaths
 from warp_kernels.types import EXACT_FILTER, INTEGRATOR, POSITION, TORQUE, VELOCITY
 
@@ -61,7 +60,7 @@ def actuator_forces(
         )
     tendons = None
     if (simulator.model.actuator_tendon >= 0).any():
-        robot = present_robot(simulator, Robot(simulator.model), q)
+        robot = PresentRobot(simulator)(q)
         tendons = TendonPaths(simulator, robot)(q[:-1])
     return forces_of_actuators(simulator, q, qd, control, act, tendons)
 

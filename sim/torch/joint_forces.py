@@ -7,7 +7,7 @@ import torch
 from sim.errors import ModelError
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, on_joints
-from sim.torch.present_robot import present_parameter, present_robot
+from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_paths import TendonPaths, point_jacobian
 
@@ -95,7 +95,7 @@ class JointForces(torch.nn.Module):
                 "JointForces: the model has tendons with armature, whose inertia isn't told apart from constraints; "
                 "give the joints armature in its place"
             )
-        self._simulator, self._robot = simulator, Robot(simulator.model)
+        self._simulator, self._present = simulator, PresentRobot(simulator)
 
     def forward(
         self,
@@ -125,7 +125,7 @@ class JointForces(torch.nn.Module):
                 f"JointForces: q has {len(q)} states, qd {len(qd)}, and inputs {lengths or 'none'}; it takes every "
                 "state, one more than inputs, and at least two"
             )
-        robot = present_robot(self._simulator, self._robot, q)
+        robot = self._present(q)
         applied = torch.zeros_like(qd[1:]) if tau is None else tau
         inputs = qd.new_zeros(*qd[1:].shape[:2], model.nu) if control is None else control
         before = q[:-1].flatten(0, 1)

@@ -1,6 +1,7 @@
 """The parameters that a simulator has at present, as tensors and in a robot."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 
@@ -25,18 +26,36 @@ def parameters_of_rows(simulator: Simulator, names: Iterable[str], q: torch.Tens
     return found
 
 
-def present_robot(simulator: Simulator, robot: Robot, q: torch.Tensor) -> Robot:
-    """Give the robot the simulator's parameters; rows of a flat batch then are steps times worlds.
+class PresentRobot:
+    """A robot with the parameters that a simulator has at present; nothing of it is learnt.
 
     Args:
-        simulator: the parameters are its own, of its worlds where they differ.
-        robot: of the same model; nothing of it is learnt.
-        q: coordinates [steps + 1, num_worlds, nq] of a rollout, the last of which is left out.
+        simulator: the simulator.
+
+    Attributes:
+        robot: with the parameters of the last call.
     """
-    robot.to(q.device)
-    for name in dynamics_parameters(simulator.model):
-        shared, value = simulator.model.parameters[name], torch.as_tensor(simulator.parameter(name))
-        if value.dim() > shared.ndim:
-            value = value.expand(q.shape[1], *value.shape[1:]).repeat(len(q) - 1, *[1] * shared.ndim)
-        setattr(robot, name, value.to(device=q.device, dtype=getattr(robot, name).dtype))
-    return robot
+
+    def __init__(self, simulator: Simulator):
+        self._simulator, self.robot = simulator, Robot(simulator.model)
+        self._held: tuple[Mapping[str, Any], torch.device, torch.Size] | None = None
+
+    def __call__(self, q: torch.Tensor) -> Robot:
+        """The robot for coordinates [steps + 1, num_worlds, nq] of a rollout, the last of which is left out.
+
+        Where worlds differ, rows of a flat batch are steps times worlds.
+        """
+        held = self._simulator.present_values(), q.device, q.shape
+        # Parameters that are set anew would have what the robot has captured recorded again.
+        if self._held is None or self._held[0] is not held[0] or self._held[1:] != held[1:]:
+            self._take(q)
+            self._held = held
+        return self.robot
+
+    def _take(self, q: torch.Tensor) -> None:
+        simulator, robot = self._simulator, self.robot.to(q.device)
+        for name in dynamics_parameters(simulator.model):
+            shared, value = simulator.model.parameters[name], torch.as_tensor(simulator.parameter(name))
+            if value.dim() > shared.ndim:
+                value = value.expand(q.shape[1], *value.shape[1:]).repeat(len(q) - 1, *[1] * shared.ndim)
+            setattr(robot, name, value.to(device=q.device, dtype=getattr(robot, name).dtype))

@@ -179,17 +179,25 @@ def test_parameters_are_those_that_the_simulator_has(robot):
     q = np.tile(model.q0, (4, 2, 1)) + 0.1 * rng.normal(size=(4, 2, model.nq))
     qd, control = rng.normal(size=(4, 2, model.nv)), rng.uniform(-1.0, 1.0, (3, 2, model.nu))
 
-    def read(simulator, worlds):
+    def read(simulator, worlds, sensors=None):
         given = (torch.as_tensor(each[:, worlds]) for each in (q, qd, control))
-        return sim.torch.Sensors(simulator)(*given).detach().numpy()
+        return (sensors or sim.torch.Sensors(simulator))(*given).detach().numpy()
 
     parameters = {name: np.stack([each[name] for each in own]) for name in own[0]}
-    found = read(sim.Simulator(model, 0.002, 2, "cpu", parameters=parameters), [0, 1])
+    both = sim.Simulator(model, 0.002, 2, "cpu", parameters=parameters)
+    sensors = sim.torch.Sensors(both)
+    found = read(both, [0, 1], sensors)
     for world, values in enumerate(own):
         made = dataclasses.replace(model, parameters={**model.parameters, **values})
         expected = read(sim.Simulator(made, 0.002, 1, "cpu"), [world])
         np.testing.assert_allclose(found[:, [world]], expected, rtol=1e-11, atol=1e-11)
     assert np.abs(found[:, 0] - read(sim.Simulator(model, 0.002, 1, "cpu"), [0])[:, 0]).max() > 0.1
+    np.testing.assert_array_equal(read(both, [0, 1], sensors), found)
+    for name in parameters:
+        both.set_parameter(name, model.parameters[name])
+    for world in range(2):
+        expected = read(sim.Simulator(model, 0.002, 1, "cpu"), [world])
+        np.testing.assert_allclose(read(both, [0, 1], sensors)[:, [world]], expected, rtol=1e-11, atol=1e-11)
 
 
 def test_some_sensors_in_an_order(robot):

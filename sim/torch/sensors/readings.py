@@ -12,7 +12,7 @@ from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints, require_joints_and_tendons
-from sim.torch.present_robot import present_parameter, present_robot
+from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
 from sim.torch.sensors.contacts import contact_readings
@@ -82,7 +82,7 @@ class Sensors(torch.nn.Module):
         end = 0
         for sensor in self._sensors:
             self.slices[sensor.name] = slice(end, end := end + sensor.numbers)
-        self._robot = Robot(simulator.model)
+        self._present = PresentRobot(simulator)
 
     @property
     def needs_acceleration(self) -> bool:
@@ -123,7 +123,7 @@ class Sensors(torch.nn.Module):
                 f"Sensors: q has {len(q)} states and qd {len(qd)}; they take the same number, at least two"
             )
         given = (q, qd, control, contact_force, acceleration, act)
-        motion = _Motion(self.simulator, present_robot(self.simulator, self._robot, q), self._sensors, *given)
+        motion = _Motion(self.simulator, self._present(q), self._sensors, *given)
         readings = [motion.read(sensor).clamp(sensor.lower, sensor.upper) for sensor in self._sensors]
         return torch.cat(readings, dim=-1) if readings else q.new_zeros(len(q) - 1, q.shape[1], 0)
 
