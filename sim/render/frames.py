@@ -140,7 +140,7 @@ def iterate_frames(
 
 
 def _chosen(frames: Sequence[int] | None, count: int) -> Sequence[int]:
-    """Numbers from 0 on of the frames to draw, of so many."""
+    """The frames to draw, numbered from 0."""
     if frames is None:
         return range(count)
     if len(frames) == 0:

@@ -60,8 +60,9 @@ def require_trajectory_memory(steps: int, interval: int, first: Sequence[Rows], 
     there = device_memory(device)
     if wanted > there:
         fewer = ""
-        if interval == 1 and kept < there:
-            fewer = f"store fewer with a checkpoint_interval of at least {-(-steps * each // (there - kept))}, or "
+        least = -(-steps * each // (there - kept)) if kept < there else 0
+        if least > interval:
+            fewer = f"store fewer with a checkpoint_interval of at least {least}, or "
         raise ModelError(
             f"rollout: the states of {steps} steps would take {wanted} bytes of memory, but {device} has {there}; "
             f"{fewer}take fewer steps"

@@ -134,21 +134,20 @@ class Worlds(ABC):
         """Whether contacts may bounce: then coordinates move along another velocity than the next one."""
         return self.shards[0].step.bouncing
 
-    def alike(self, num_worlds: int, **changes: Any) -> Self:
+    def alike(self, num_worlds: int, parameters: Mapping[str, npt.ArrayLike] | None = None, **changes: Any) -> Self:
         """Worlds of their own that step as these do.
 
         Args:
             num_worlds: how many.
-            changes: arguments of the constructor that differ; among them those parameters that are given per world, if
-                there are to be more or fewer worlds.
+            parameters: of the new ones, of which those per world are for as many worlds; None for the present values.
+            changes: other arguments of the constructor that differ.
         """
         same: dict[str, Any] = {
             "model": self.model, "dt": self.dt, "device": self.device, "contact": self.contact, "threads": self.threads,
             "contact_sensors": self.contact_sensors, "integrator": self.integrator,
         }  # fmt: skip
-        if "parameters" not in changes:
-            same["parameters"] = self.parameter_values()
-        return type(self)(num_worlds=num_worlds, **{**same, **changes})
+        parameters = self.parameter_values() if parameters is None else parameters
+        return type(self)(num_worlds=num_worlds, parameters=parameters, **{**same, **changes})
 
     @abstractmethod
     def state(self, q: ArrayLike, qd: ArrayLike | None = None, act: ArrayLike | None = None) -> State:
@@ -457,14 +456,15 @@ class Worlds(ABC):
             present = np.repeat(present[None], self.num_worlds, axis=0)
         try:
             chosen = np.arange(self.num_worlds)[np.asarray(worlds) if np.size(worlds) else []]
-            present[chosen] = value
-            if value.ndim and value.shape not in (present.shape[1:], (len(chosen), *present.shape[1:])):
-                raise ValueError("numbers that NumPy would repeat over the links, joints or axes")
         except (IndexError, ValueError):
+            chosen = None
+        # Other shapes NumPy may repeat over links, joints or axes.
+        if chosen is None or value.shape not in ((), present.shape[1:], (len(chosen), *present.shape[1:])):
             raise ModelError(
                 f"parameter '{name}': worlds of shape {np.shape(worlds)} and a value of shape {value.shape} don't fit "
                 f"{self.num_worlds} worlds, whose values together have shape {present.shape}"
-            ) from None
+            )
+        present[chosen] = value
         return present
 
     def _per_world(self, name: str) -> bool:

@@ -16,6 +16,8 @@ from sim.errors import ModelError
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 SCALARS = {torch.float32: wp.float32, torch.float64: wp.float64}
 TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
+# Whether a backward pass keeps what it needs for another one (retain_graph).
+keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
 
 def as_array(tensor: torch.Tensor, dtype: Any, grad: wp.array | None = None) -> wp.array:

@@ -18,7 +18,7 @@ from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.warp_lock import serialized
 from sim.simulation.recording.recording import Kept, LossGradient, Recording
 from sim.simulation.simulator import Simulator
-from sim.torch.arrays import TORCH_DTYPES, as_rows, as_tensor, on_torch_stream, torch_device
+from sim.torch.arrays import TORCH_DTYPES, as_rows, as_tensor, keeps_graph, on_torch_stream, torch_device
 from warp_kernels.checkpoint import (
     ACT,
     ACT_BAR,
@@ -46,8 +46,6 @@ NO_BATCHED_GRADIENTS = (
     "torch.autograd.functional.jacobian(..., vectorize=True); use torch.func.jacrev, or a loop"
 )
 NO_VMAP = "a rollout has no vmap over its inputs; use the simulator's num_worlds as the batch dimension"
-
-_keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
 
 @dataclass(eq=False)
@@ -143,7 +141,7 @@ class RecordedRollout(torch.autograd.Function):
         # As an operation of autograd only where somebody may want a derivative of it.
         gradient = RolloutGradient.apply if _is_differentiated() else RolloutGradient.forward
         found = iter(gradient(settings, wanted, *grads, *inputs))
-        if not _keeps_graph():
+        if not keeps_graph():
             # As PyTorch frees the tensors that it has saved, and before it says so to a second call.
             del settings.recording
         has_states = bool(settings.simulator.model.na)

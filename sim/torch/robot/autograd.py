@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 
 from sim.dynamics.differentiable_op import DifferentiableOp
 from sim.model.parameters import number_of_dims
+from sim.torch.arrays import keeps_graph
 from sim.torch.runtime.call_signature import CallSignature, separate_parts, whole_gradient
 from sim.torch.runtime.engine import Engine
 from sim.torch.runtime.packing import unpack
@@ -27,10 +28,6 @@ NO_BATCHED_GRADIENTS = (
     "a robot's functions can't take a batch of gradients from torch.autograd.grad(..., is_grads_batched=True) or "
     "torch.autograd.functional.jacobian(..., vectorize=True); use torch.func.jacrev, or vmap of torch.func.vjp"
 )
-
-
-# Whether a backward pass keeps what it needs for another one (retain_graph).
-_keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
 
 def evaluate(engine: Engine, signature: CallSignature, tensors: list[torch.Tensor]) -> Sequence[torch.Tensor]:
@@ -89,7 +86,7 @@ class Recorded(torch.autograd.Function):
             found = iter(_differentiable_gradients(ctx, packed, wanted, grads))
         else:
             found = iter(ctx.engine.gradients(ctx.signature, packed, wanted, grads))
-        if not _keeps_graph():
+        if not keeps_graph():
             ctx.leaves = ()
         return None, None, None, *[next(found) if want else None for want in wanted]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.importers.mjcf.geoms.softness import unbounded
 from sim.importers.mjcf.reader import Reader, softness_of
-from sim.simulation.stepping.mujoco.law import SMALLEST, pair_softness
+from sim.simulation.stepping.mujoco.law import mixed_softness, pair_softness
 
 
 class MixedSoftness:
@@ -58,8 +58,6 @@ class MixedSoftness:
         if priority[0] != priority[1]:
             first = pair[int(priority[1] > priority[0])]
             return model.geom_solref[first], model.geom_solimp[first]
-        small = weights < SMALLEST
-        shares = np.array([0.5, 0.5]) if small.all() else np.where(small, 0.0, weights) / weights[~small].sum()
-        solref = model.geom_solref[pair]
-        direct = solref[:, 0].min() <= 0.0
-        return solref.min(axis=0) if direct else shares @ solref, shares @ model.geom_solimp[pair]
+        numbers = mixed_softness(model.geom_solref[pair].tolist(), model.geom_solimp[pair].tolist(), weights.tolist())
+        solref, solimp = map(np.array, numbers)
+        return solref, solimp

@@ -1,6 +1,6 @@
 """What MuJoCo's law takes from a model: inverse weights, and the softness of contacts, limits and dry friction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -106,18 +106,25 @@ def pair_softness(a: Geometry, b: Geometry) -> Softness:
     """MuJoCo's softness of the contacts of two geometries: that of the one with priority, or both mixed."""
     if a.contact_priority != b.contact_priority:
         return max(a, b, key=lambda one: one.contact_priority).softness
-    weights = np.array([a.softness_mix, b.softness_mix])
-    small = weights < SMALLEST
-    share = 0.5 if small.all() else float(small[1]) if small.any() else weights[0] / weights.sum()
+    (one, weight), (other, other_weight) = ((each.softness, each.softness_mix) for each in (a, b))
+    numbers = mixed_softness((one.solref, other.solref), (one.solimp, other.solimp), (weight, other_weight))
+    return Softness(*numbers)
 
-    def mixed(one: Iterable[float], other: Iterable[float]) -> tuple[float, ...]:
+
+def mixed_softness(
+    solref: Sequence[Sequence[float]], solimp: Sequence[Sequence[float]], weights: Sequence[float]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """solref and solimp of two geometries, one after the other, mixed by their weights as MuJoCo does; not bounded."""
+    small = np.array(weights) < SMALLEST
+    share = 0.5 if small.all() else float(small[1]) if small.any() else weights[0] / (weights[0] + weights[1])
+
+    def mixed(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:
         return tuple(share * x + (1.0 - share) * y for x, y in zip(one, other, strict=True))
 
-    solref = mixed(a.softness.solref, b.softness.solref)
-    if min(a.softness.solref[0], b.softness.solref[0]) <= 0.0:
+    if min(solref[0][0], solref[1][0]) <= 0.0:
         # Stiffness and damping: the larger of each, which are given with a minus.
-        solref = tuple(np.minimum(a.softness.solref, b.softness.solref).tolist())
-    return Softness(solref, mixed(a.softness.solimp, b.softness.solimp))
+        return tuple(np.minimum(solref[0], solref[1]).tolist()), mixed(*solimp)
+    return mixed(*solref), mixed(*solimp)
 
 
 def require_mujoco_law(layout: ConstraintLayout) -> None:
