@@ -23,6 +23,7 @@ from sim.model.model import Model
 from sim.model.parameters import as_numbers, check_parameter, number_of_dims
 from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
+from sim.simulation.fixed_arguments import FIXED, FixedArguments
 from sim.simulation.memory import require_memory
 from sim.simulation.options import ContactOptions
 from sim.simulation.parameter_checks import require_useful
@@ -60,7 +61,7 @@ INTEGRATORS = {
 }
 
 
-class Worlds(ABC):
+class Worlds(FixedArguments, ABC):
     """The worlds that a :class:`sim.Simulator` steps; see there for the arguments."""
 
     @serialized
@@ -142,10 +143,7 @@ class Worlds(ABC):
             parameters: of the new ones, of which those per world are for as many worlds; None for the present values.
             changes: other arguments of the constructor that differ.
         """
-        same: dict[str, Any] = {
-            "model": self.model, "dt": self.dt, "device": self.device, "contact": self.contact, "threads": self.threads,
-            "contact_sensors": self.contact_sensors, "integrator": self.integrator,
-        }  # fmt: skip
+        same = {name: getattr(self, name) for name in FIXED - {"num_worlds"}}
         parameters = self.parameter_values() if parameters is None else parameters
         return type(self)(num_worlds=num_worlds, parameters=parameters, **{**same, **changes})
 

@@ -42,6 +42,22 @@ def test_a_whole_number_of_numpy_is_one(simulator):
     assert simulator.rollout(simulator.initial_state(), steps=np.int64(2)).steps == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("dt", r"simulator.alike\(simulator.num_worlds, dt=...\)"),
+        ("num_worlds", r"simulator.alike\(num_worlds\)"),
+        ("model", r"sim.Simulator\(model, dt, num_worlds\)"),
+        ("gravity", r"simulator.set_parameter\('gravity', value\)"),
+    ],
+)
+def test_what_a_simulator_was_made_with_is_not_set_as_an_attribute(simulator, name, call):
+    with pytest.raises(sim.ModelError, match=f"Simulator: {name} .*{call}"):
+        setattr(simulator, name, 3)
+    assert simulator.dt == 2e-3
+    assert simulator.num_worlds == 3
+
+
 @pytest.mark.parametrize("method", ["rollout", "step", "contacts"])
 def test_a_state_of_another_type(simulator, method):
     state = simulator.initial_state()
