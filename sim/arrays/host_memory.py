@@ -58,8 +58,28 @@ def new_rows(shape: Sequence[int], dtype: Any, device: wp.Device | None) -> Rows
     """An array of a scalar type, still to be written: a Warp array unless the device is a CPU."""
     if device is None or not device.is_cpu:
         return wp.empty(tuple(shape), dtype=dtype, device=device)
-    memory = np.empty(shape, dtype=wp.dtype_to_numpy(dtype))
-    return HostArray(memory.ctypes.data, memory.shape, dtype, memory)
+    return _on_host(np.empty(shape, dtype=wp.dtype_to_numpy(dtype)), dtype)
+
+
+def rows_of(value: np.ndarray, dtype: Any, device: wp.Device) -> Rows:
+    """A copy of an array of numbers on a device, of a scalar type of Warp's: a Warp array unless it is a CPU."""
+    if not device.is_cpu:
+        return wp.array(value, dtype=dtype, device=device)
+    return _on_host(np.array(value, dtype=wp.dtype_to_numpy(dtype), order="C"), dtype)
+
+
+def _on_host(memory: np.ndarray, dtype: Any) -> HostArray:
+    # memory.ctypes.data takes twice as long.
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory.data)) if memory.size else 0
+    return HostArray(address, memory.shape, dtype, memory)
+
+
+def row_of(rows: Rows, row: int) -> Rows:
+    """A row of a contiguous array, in the same memory."""
+    if not isinstance(rows, HostArray):
+        return rows[row]
+    width = rows.size // rows.shape[0]
+    return HostArray(rows.ptr + row * width * _bytes_of(rows.dtype), rows.shape[1:], rows.dtype, rows.memory[row])
 
 
 def as_warp(rows: Rows) -> wp.array:
@@ -95,8 +115,8 @@ def _is_on_host(rows: Rows) -> bool:
 _bytes_of = functools.cache(wp.types.type_size_in_bytes)
 
 
-class HostWriter:
-    """Writes the whole of a small array from the host.
+class HostNumbers:
+    """A small array that the host writes as a whole and reads.
 
     Args:
         array: of a scalar type, contiguous.
@@ -115,3 +135,7 @@ class HostWriter:
             self.array.fill_(values)
         else:
             self.array.assign(np.asarray(values, dtype=wp.dtype_to_numpy(self.array.dtype)))
+
+    def numpy(self) -> np.ndarray:
+        """The numbers; on a CPU in the same memory."""
+        return self.array.numpy() if self._view is None else self._view

@@ -39,6 +39,7 @@ def warp_runtime() -> Any:
     return wp._src.context.runtime  # Warp has no public name for it
 
 
+@functools.cache  # a call of wp.init in vain takes longer than many a kernel
 def start_warp() -> None:
     """Start Warp, unless that was done: without its greeting, and on a machine without CUDA without the warning.
 

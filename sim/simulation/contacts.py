@@ -72,23 +72,24 @@ def read_contacts(steps: list[Step]) -> Contacts:
 
 
 def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
-    constraint, world = _constraints(step, CONTACT)
+    solved = _Solved(step)
+    constraint, world = solved.constraints(CONTACT)
     # By worlds, and in the order of the constraints in each.
     order = np.lexsort((constraint, world))
     constraint, world = constraint[order], world[order]
-    slot = step.constraints.item.numpy()[constraint, world]
+    slot = solved.item[constraint, world]
     pair = step.slot_pair.numpy()[slot, world]
     reference = step.origin.numpy()[step.constraints.reference.numpy()[constraint, world], world]
     torque = np.zeros((step.max_contacts, step.num_worlds, 3))
-    spin = _constraints(step, TORSION)
-    torque[step.constraints.item.numpy()[spin], spin[1]] = _average(step, *spin)
+    spin = solved.constraints(TORSION)
+    torque[solved.item[spin], spin[1]] = solved.average(*spin)
     force = np.zeros_like(torque)
-    force[slot, world] = _average(step, constraint, world)
+    force[slot, world] = solved.average(constraint, world)
     for kind, axes in ((SPIN, (0, 0)), (ROLL, (1, 2))):
-        found = _constraints(step, kind)
-        at = step.constraints.item.numpy()[found[0], found[1]], found[1]
-        impulse = step.impulse.numpy()[found].astype(np.float64)
-        frame = step.contact_frame.numpy()[at].astype(np.float64) / float(step.dt)
+        found = solved.constraints(kind)
+        at = solved.item[found], found[1]
+        impulse = solved.impulse[found].astype(np.float64)
+        frame = solved.frame[at].astype(np.float64) / float(step.dt)
         force[at] += impulse[:, :1] * frame[:, 0]
         for part, axis in enumerate(axes, start=1):
             torque[at] += impulse[:, part : part + 1] * frame[:, axis]
@@ -97,21 +98,36 @@ def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
         step.collision.pair_a.numpy()[pair],
         step.collision.pair_b.numpy()[pair],
         step.contact_point.numpy()[slot, world].astype(np.float64) + reference,
-        step.contact_frame.numpy()[slot, world, 0].astype(np.float64),
+        solved.frame[slot, world, 0].astype(np.float64),
         step.contact_distance.numpy()[slot, world].astype(np.float64),
         force[slot, world],
         torque[slot, world],
     )
 
 
-def _constraints(step: Step, kind: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers and worlds of the constraints of one kind."""
-    kinds = step.constraints.kind.numpy()
-    constraint, world = np.nonzero((kinds == kind) & (np.arange(len(kinds))[:, None] < step.constraints.count.numpy()))
-    return constraint, world
+class _Solved:
+    """What a step has found, on the host, of which several kinds of constraints are read.
 
+    Attributes:
+        item: which contact each constraint belongs to, for instance [constraints, num_worlds].
+        impulse: of the constraints [constraints, num_worlds, 3].
+        frame: of the contacts, in rows [contacts, num_worlds, 3, 3].
+    """
 
-def _average(step: Step, constraint: np.ndarray, world: np.ndarray) -> np.ndarray:
-    """Impulses of constraints with a contact's frame over the time step, along world axes [n, 3]."""
-    frame = step.contact_frame.numpy()[step.constraints.item.numpy()[constraint, world], world].astype(np.float64)
-    return np.einsum("nij,ni->nj", frame, step.impulse.numpy()[constraint, world].astype(np.float64)) / float(step.dt)
+    def __init__(self, step: Step):
+        self.item, self.impulse, self.frame = (
+            array.numpy() for array in (step.constraints.item, step.impulse, step.contact_frame)
+        )
+        kinds = step.constraints.kind.numpy()
+        self._kinds = np.where(np.arange(len(kinds))[:, None] < step.constraints.count.numpy(), kinds, -1)
+        self._dt = float(step.dt)
+
+    def constraints(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and worlds of the constraints of one kind."""
+        constraint, world = np.nonzero(self._kinds == kind)
+        return constraint, world
+
+    def average(self, constraint: np.ndarray, world: np.ndarray) -> np.ndarray:
+        """Impulses of constraints with a contact's frame over the time step, along world axes [n, 3]."""
+        frame = self.frame[self.item[constraint, world], world].astype(np.float64)
+        return np.einsum("nij,ni->nj", frame, self.impulse[constraint, world].astype(np.float64)) / self._dt

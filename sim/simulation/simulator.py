@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import warp as wp
 
-from sim.arrays.host_memory import Rows
+from sim.arrays.host_memory import Rows, as_warp, row_of
+from sim.arrays.launch import active_tape
 from sim.arrays.warp_lock import serialized
 from sim.dynamics.coordinate_checks import require_coordinates
 from sim.dynamics.differentiable_op import paused_tape
@@ -73,9 +74,9 @@ class Simulator(Worlds):
     @serialized
     def initial_state(self) -> State:
         """The model's initial coordinates at rest, the same in every world."""
-        q = np.tile(self.model.q0, (self.num_worlds, 1))
-        qd = np.zeros((self.num_worlds, self.model.nv))
-        return State(self.batches.array(q, 2, "q"), self.batches.array(qd, 2, "qd"), act=self._first_act(None))
+        q = self.batches.rows_of_worlds(self.model.q0, self.model.nq, "q")
+        qd = self.batches.rows_of_worlds(np.zeros(self.model.nv), self.model.nv, "qd")
+        return State.of_rows(q, qd, None, self._first_act(None))
 
     @serialized
     def state(self, q: ArrayLike, qd: ArrayLike | None = None, act: ArrayLike | None = None) -> State:
@@ -91,10 +92,11 @@ class Simulator(Worlds):
                 quaternions of zeros. A Warp array isn't looked at here: a rollout reports its world as bad.
         """
         qd = np.zeros(self.model.nv) if qd is None else qd
-        state = State(
-            self.batches.of_worlds(q, self.model.nq, "q"),
-            self.batches.of_worlds(qd, self.model.nv, "qd"),
-            act=self._first_act(act, "act"),
+        state = State.of_rows(
+            self.batches.rows_of_worlds(q, self.model.nq, "q"),
+            self.batches.rows_of_worlds(qd, self.model.nv, "qd"),
+            None,
+            self._first_act(act, "act"),
         )
         if not isinstance(q, wp.array):
             require_coordinates(self.model, "state", as_numbers("q", q).reshape(1, -1, self.model.nq))
@@ -118,7 +120,13 @@ class Simulator(Worlds):
         Returns:
             the state after, in new arrays. On an active :class:`wp.Tape` the step is recorded.
         """
-        return self._single(state, tau, control).final_state
+        if active_tape() is not None:
+            return self._single(state, tau, control).final_state
+        first = self._first(state)
+        kept = self._one_step(first, tau, control).kept
+        after = {place: row_of(kept[place], 1) for place in first}
+        warm = Impulses(as_warp(after[IMPULSE]), as_warp(after[KEY])) if IMPULSE in after else None
+        return State.of_rows(after[Q], after[QD], warm, as_warp(after[ACT]) if ACT in after else None)
 
     @serialized
     def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
@@ -149,10 +157,10 @@ class Simulator(Worlds):
             (4, 19.62)
         """
         with paused_tape():
-            trajectory = self._single(state, tau, control)
+            recording = self._one_step(self._first(state), tau, control)
             for shard in self.shards:
                 shard.step.show_contacts()
-            del trajectory  # until here its arrays are read
+            del recording  # until here its arrays are read
         return read_contacts([shard.step for shard in self.shards])
 
     @serialized
@@ -238,12 +246,7 @@ class Simulator(Worlds):
         checkpoint_interval: int = 1,
     ) -> Trajectory:
         """As :meth:`rollout`, for callers that see to it that the trajectory stays as it is."""
-        if not isinstance(state, State):
-            raise ModelError(
-                f"state is a {type(state).__name__}; it must be a sim.State: make one with simulator.state(q, qd)"
-            )
-        q = self.batches.of_worlds(state.q, self.model.nq, "state.q")
-        qd = self.batches.of_worlds(state.qd, self.model.nv, "state.qd")
+        first = self._first(state)
         tau = self.batches.of_steps(tau, self.model.nv, "tau")
         control = self.batches.of_steps(control, self.model.nu, "control")
         for name, given in (("tau", tau), ("control", control)):
@@ -251,14 +254,8 @@ class Simulator(Worlds):
                 if steps not in (None, given.shape[0]):
                     raise ModelError(f"rollout: steps is {steps}, but {name} has {given.shape[0]} steps")
                 steps = given.shape[0]
-        impulses, act = self.first_impulses(state.impulses), self._first_act(state.act)
-        first: Kept = {Q: q, QD: qd}
-        if act is not None:
-            first[ACT] = act
-        if impulses is not None:
-            first |= {IMPULSE: impulses.value, KEY: impulses.key}
         trajectory = Trajectory.of(self.run_steps(first, tau, control, steps, checkpoint_interval))
-        record_on_tape(trajectory, State(q, qd, impulses, act), tau, control)
+        record_on_tape(trajectory, first, tau, control)
         return trajectory
 
     @serialized
@@ -298,6 +295,35 @@ class Simulator(Worlds):
                 f"rollout: checkpoint_interval is {checkpoint_interval!r}; it must be a whole number of at least 1"
             )
         return run_rollout(self, first, tau, control, int(steps), int(checkpoint_interval), gradients, keeps_solved)
+
+    def _one_step(self, first: Kept, tau: ArrayLike | None, control: ArrayLike | None) -> Recording:
+        """A step that is on no tape, with inputs that have no dimension of steps."""
+        nv, nu, rows_of = self.model.nv, self.model.nu, self.batches.rows_of_worlds
+        forces = None if tau is None else rows_of(tau, nv, "tau")
+        inputs = None if control is None else rows_of(control, nu, "control")
+        return run_rollout(self, first, forces, inputs, steps=1, interval=1)
+
+    def _first(self, state: State) -> Kept:
+        """What a state consists of, checked.
+
+        Raises:
+            ModelError: for another type, and for arrays of wrong shapes, dtypes and devices.
+        """
+        if not isinstance(state, State):
+            raise ModelError(
+                f"state is a {type(state).__name__}; it must be a sim.State: make one with simulator.state(q, qd)"
+            )
+        q, qd = state.rows()
+        first: Kept = {
+            Q: self.batches.rows_of_worlds(q, self.model.nq, "state.q"),
+            QD: self.batches.rows_of_worlds(qd, self.model.nv, "state.qd"),
+        }
+        impulses, act = self.first_impulses(state.impulses), self._first_act(state.act)
+        if act is not None:
+            first[ACT] = act
+        if impulses is not None:
+            first |= {IMPULSE: impulses.value, KEY: impulses.key}
+        return first
 
     def _single(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Trajectory:
         """The rollout of one step whose inputs have no dimension of steps."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
+from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.packed import PackedArray, pack, unpack
 
 
@@ -62,6 +63,27 @@ class State:
     impulses: Impulses | None = None
     act: wp.array | None = None
 
+    @classmethod
+    def of_rows(cls, q: Rows, qd: Rows, impulses: Impulses | None, act: wp.array | None) -> State:
+        """A state whose q and qd become Warp arrays when they are asked for: to make those takes longer than a step."""
+        state = cls.__new__(cls)
+        vars(state).update(_rows={"q": q, "qd": qd}, impulses=impulses, act=act)
+        return state
+
+    def rows(self) -> tuple[Rows, Rows]:
+        """q and qd, as Warp arrays where these have been made."""
+        there = vars(self)
+        return tuple(there[name] if name in there else there["_rows"][name] for name in ("q", "qd"))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> wp.array:
+            rows = vars(self).get("_rows", {})
+            if name not in rows:
+                raise AttributeError(f"'State' object has no attribute '{name}'")
+            vars(self)[name] = array = as_warp(rows[name])
+            return array
+
     def __repr__(self) -> str:
         warm = ", impulses" if self.impulses is not None else ""
         act = f", act {list(self.act.shape)}" if self.act is not None and self.act.size else ""
@@ -77,7 +99,8 @@ class State:
 
     def numpy(self) -> tuple[np.ndarray, np.ndarray]:
         """Copies of q and qd as numpy arrays."""
-        return self.q.numpy().copy(), self.qd.numpy().copy()
+        q, qd = self.rows()
+        return q.numpy().copy(), qd.numpy().copy()
 
 
 def _state(

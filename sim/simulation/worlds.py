@@ -280,7 +280,7 @@ class Worlds(FixedArguments, ABC):
     @serialized
     def contact_overflow(self) -> np.ndarray:
         """Contacts that found no room, summed over the steps of the last rollout [num_worlds]; see max_contacts."""
-        return np.concatenate([shard.step.total_overflow.numpy() for shard in self._forward])
+        return np.concatenate([shard.overflow.numpy() for shard in self._forward])
 
     @property
     def bad_worlds(self) -> dict[int, int]:
@@ -342,9 +342,10 @@ class Worlds(FixedArguments, ABC):
 
     def spoil_worlds(self, q: Rows) -> None:
         """NaN in place of the first coordinates [1 or more, num_worlds, nq] of worlds with parameters out of range."""
-        for value in self._values.values():
-            if isinstance(value, DeviceValue):
-                value.spoil(as_warp(q)[0])
+        if self.keeps_on_device:
+            for value in self._values.values():
+                if isinstance(value, DeviceValue):
+                    value.spoil(as_warp(q)[0])
 
     @property
     def keeps_on_device(self) -> bool:

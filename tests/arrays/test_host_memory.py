@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from sim.arrays.host_memory import HostArray, HostWriter, as_warp, copy_rows, new_rows
+from sim.arrays.host_memory import HostArray, HostNumbers, as_warp, copy_rows, new_rows
 
 
 @pytest.mark.parametrize("dtype", [wp.float32, wp.float64])
@@ -38,7 +38,7 @@ def test_nothing_is_copied_from_nothing(device):
 
 def test_numbers_are_written(device):
     array: wp.array = wp.zeros(3, dtype=wp.int32, device=device)
-    writer = HostWriter(array)
+    writer = HostNumbers(array)
     writer.write((4, 5, 6))
     np.testing.assert_array_equal(array.numpy(), [4, 5, 6])
     writer.write(-1)

@@ -85,7 +85,8 @@ def _report(simulator: Worlds, bad_state: Rows, steps: int) -> None:
     """Say what went wrong, or where that would wait for the device, see to it that a later call does."""
     simulator.bad_state = bad_state
     if simulator.late_report is None or simulator.check_finite:
-        _require_parameters(simulator)
+        if simulator.keeps_on_device:
+            _require_parameters(simulator)
         states = bad_state.numpy()
         if simulator.check_finite and (states >= 0).any():
             raise FloatingPointError(f"rollout: {first_bad_state(states)}")

@@ -2,28 +2,34 @@
 
 import warp as wp
 
+from sim.arrays.host_memory import as_warp
 from sim.arrays.launch import active_tape
+from sim.simulation.recording.recording import Kept
 from sim.simulation.recording.rows import add_to
-from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
+from warp_kernels.checkpoint import ACT, IMPULSE, QD, Q
 
 
-def record_on_tape(trajectory: Trajectory, state: State, tau: wp.array | None, control: wp.array | None) -> None:
-    """On an active tape, make the rollout one operation whose way back adds to the gradients of its inputs."""
+def record_on_tape(trajectory: Trajectory, state: Kept, tau: wp.array | None, control: wp.array | None) -> None:
+    """On an active tape, make the rollout one operation whose way back adds to the gradients of its inputs.
+
+    state: the first one, as in :meth:`sim.Simulator.run_steps`.
+    """
     tape = active_tape()
-    first, every = ([each.q, each.qd] for each in (state, trajectory))
-    names = ["q", "qd"]
-    if state.impulses is not None and trajectory.impulses is not None:
+    if tape is None:
+        return
+    names, first, every = ["q", "qd"], [as_warp(state[Q]), as_warp(state[QD])], [trajectory.q, trajectory.qd]
+    if trajectory.impulses is not None:
         names.append("impulses")
-        first.append(state.impulses.value)
+        first.append(as_warp(state[IMPULSE]))
         every.append(trajectory.impulses.value)
-    if state.act is not None and trajectory.act is not None:
+    if trajectory.act is not None:
         names.append("act")
-        first.append(state.act)
+        first.append(as_warp(state[ACT]))
         every.append(trajectory.act)
     given = [*first, tau, control]
     inputs = [array for array in given if array is not None and array.requires_grad]
-    if tape is None or not inputs:
+    if not inputs:
         return
     trajectory.remember()
     forces = [] if trajectory.contact_force is None else [trajectory.contact_force]

@@ -7,7 +7,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.graphs.graph import Graph, capture, is_listed
-from sim.arrays.host_memory import HostWriter, Rows, copy_rows
+from sim.arrays.host_memory import HostNumbers, Rows, copy_rows
 from sim.arrays.interrupts import check
 from sim.arrays.kernels import load_modules
 from sim.arrays.launch import launch, load_kernels, load_launched
@@ -36,6 +36,7 @@ class Shard:
         step: the working arrays and stages of these worlds.
 
     Attributes:
+        overflow: contacts that found no room, summed over the steps of the last rollout [num_worlds].
         stopped: whether its thread is to stop at the next launch, since what it works for has ended.
     """
 
@@ -49,10 +50,11 @@ class Shard:
         self._backward: dict[frozenset[str], Graph] = {}
         self._rows: StepRows | None = None
         self._row_graphs: list[Graph] = []
-        self._table, self._cursor = HostWriter(step.table), HostWriter(step.cursor)
-        self._forward_reports = [HostWriter(step.largest_residual), HostWriter(step.total_overflow)]
+        self._table, self._cursor = HostNumbers(step.table), HostNumbers(step.cursor)
+        self.overflow = HostNumbers(step.total_overflow)
+        self._forward_reports = [HostNumbers(step.largest_residual), self.overflow]
         self._control = wp.zeros(1, dtype=wp.uint64, device=step.device)
-        self._bad_step, self._left = HostWriter(step.last_bad_step), HostWriter(step.adjoint_residual)
+        self._bad_step, self._left = HostNumbers(step.last_bad_step), HostNumbers(step.adjoint_residual)
 
     def record_forward(self, names: frozenset[str] | None = None) -> None:
         """Capture the forward step, unless that was done. Call it from one thread only.

@@ -1,0 +1,100 @@
+"""States as a step returns them: their Warp arrays are made when somebody asks for them."""
+
+import copy
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import warp as wp
+
+import sim
+
+
+def pendulum(dtype="float64"):
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.5)
+    builder.add_box(name="box", half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, 0.2))
+    builder.add_link("arm", mass=0.3, inertia=0.01 * np.eye(3))
+    builder.add_joint("hinge", "revolute", child="arm", axis=(0, 1, 0))
+    builder.add_actuator("hinge", gear=2.0)
+    return builder.finalize(dtype)
+
+
+@pytest.fixture
+def simulator(device):
+    return sim.Simulator(pendulum(), 2e-3, num_worlds=3, device=device, threads=1)
+
+
+def after(simulator, steps=3):
+    state = simulator.initial_state()
+    for _ in range(steps):
+        state = simulator.step(state)
+    return state
+
+
+def test_its_arrays_are_the_same_whenever_they_are_asked_for(simulator):
+    state = after(simulator)
+    numbers = state.numpy()
+    assert isinstance(state.q, wp.array)
+    assert state.q is state.q
+    assert state.qd is state.qd
+    np.testing.assert_array_equal(state.q.numpy(), numbers[0])
+    np.testing.assert_array_equal(state.qd.numpy(), numbers[1])
+
+
+def test_what_is_written_to_it_is_what_the_next_step_begins_with(simulator):
+    written, made = after(simulator), after(simulator)
+    numbers = made.q.numpy().copy()
+    numbers[1, 2] += 0.5
+    written.q.assign(numbers)
+    expected = simulator.step(simulator.state(numbers, made.qd)).numpy()
+    for got, want in zip(simulator.step(written).numpy(), expected, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, replace, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_of_it_holds_the_same(simulator, again):
+    state = after(simulator)
+    for got, want in zip(again(state).numpy(), state.numpy(), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_a_gradient_is_asked_for_in_it(simulator):
+    state = after(simulator)
+    state.q.requires_grad = True
+    with wp.Tape() as tape:
+        last = simulator.step(state)
+    last.q.grad.fill_(1.0)
+    tape.backward()
+    np.testing.assert_allclose(state.q.grad.numpy()[:, :3], 1.0)  # in free flight
+
+
+@pytest.mark.parametrize("given", ["list", "one for all worlds", "numpy", "warp"])
+def test_inputs_of_a_step_are_taken_in_every_form(simulator, given):
+    numbers = np.full((3, 1), 0.4)
+    control = {
+        "list": numbers.tolist(),
+        "one for all worlds": [0.4],
+        "numpy": numbers[:, ::-1],
+        "warp": wp.array(numbers, dtype=wp.float64, device=simulator.device),
+    }[given]
+    state = after(simulator)
+    got = simulator.step(state, tau=np.ones(simulator.model.nv), control=control)
+    tau, control = np.ones((1, 3, simulator.model.nv)), np.full((1, 3, 1), 0.4)
+    expected = simulator.rollout(state, tau, control=control).final_state
+    np.testing.assert_allclose(got.qd.numpy(), expected.qd.numpy(), rtol=1e-13)
+
+
+def test_that_of_another_model_is_refused(simulator, device):
+    other = sim.Simulator(pendulum("float32"), 2e-3, num_worlds=3, device=device)
+    with pytest.raises(sim.ModelError, match=r"state.q has dtype float32, but the model has float64"):
+        simulator.step(after(other))
+    fewer = sim.Simulator(pendulum(), 2e-3, num_worlds=2, device=device)
+    with pytest.raises(sim.ModelError, match=r"state.q has shape \(2, 8\); expected \(3, 8\)"):
+        simulator.step(after(fewer))
+
+
+def test_an_attribute_that_there_is_not(simulator):
+    with pytest.raises(AttributeError, match="'State' object has no attribute 'qdd'"):
+        _ = after(simulator).qdd
