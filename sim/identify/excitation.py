@@ -13,6 +13,7 @@ from sim.identify.base_parameters import base_parameters, random_states
 from sim.identify.logs.log import Log
 from sim.identify.regressor import as_double, as_tensor, column_names, torque_regressor
 from sim.model.model import Model
+from sim.torch.grad_mode import with_gradients
 from sim.torch.robot.robot import Robot
 
 GRID = 80  # points of the fastest harmonic at which limits are kept
@@ -69,6 +70,7 @@ class Excitation:
         return Log(self.model, time, *self(time), source="excitation")
 
 
+@with_gradients()
 def excite(
     model: Robot | Model,
     *,

@@ -25,6 +25,7 @@ from sim.identify.regressor import (
 from sim.identify.unknown.priors import Prior
 from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns
 from sim.model.model import Model
+from sim.torch.grad_mode import with_gradients
 from sim.torch.robot.robot import Robot
 
 INERTIAL = ("mass", "com", "inertia")
@@ -76,6 +77,7 @@ class TorqueFit:
     predicted: tuple[np.ndarray, ...]
 
 
+@with_gradients()
 def fit_torques(
     model: Robot | Model,
     logs: Log | Sequence[Log],

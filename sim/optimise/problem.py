@@ -24,6 +24,7 @@ from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
 from sim.torch.arrays import TORCH_DTYPES, torch_device
 from sim.torch.autograd import rollout, rollout_with_contact_forces, step
+from sim.torch.grad_mode import with_gradients
 from sim.torch.present_robot import PresentRobot
 from sim.torch.robot.robot import Robot
 
@@ -101,6 +102,7 @@ class Problem:
         ([50.0], (1, 20))
     """
 
+    @with_gradients()
     def __init__(
         self,
         simulator: Simulator,
@@ -279,6 +281,7 @@ class Problem:
             cost = self.cost(self.motion(self._tensor(unknowns))).cpu().numpy().astype(np.float64)
         return np.where(np.isfinite(cost), cost, np.inf)
 
+    @with_gradients()
     def evaluate(self, unknowns: np.ndarray) -> Evaluation:
         """Costs and their gradients, of unknowns [worlds, n]."""
         x = self._tensor(unknowns).requires_grad_()

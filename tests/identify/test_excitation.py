@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+import torch
 
 import sim
 from scenes import box
@@ -79,3 +80,10 @@ def test_a_robot_in_float32_moves_as_one_in_float64():
     np.testing.assert_allclose(single.sine, double.sine, rtol=1e-5)
     better = excite(copy.deepcopy(robot).float(), iterations=5, starts=1)
     assert better.condition < 0.95 * better.condition_before
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_searches_in_any_mode_of_pytorch(mode):
+    expected = excite(arm(), iterations=3, starts=2)
+    with mode():
+        assert excite(arm(), iterations=3, starts=2).condition == expected.condition

@@ -80,6 +80,18 @@ def test_it_is_linear_least_squares_where_bodies_may_be_anything():
     np.testing.assert_allclose(found, weighted, atol=1e-4)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_fits_in_any_mode_of_pytorch(mode):
+    robot = arm()
+    log = moving_log(different(robot), seconds=4.0, offset=0.0)
+    unknown = {"mass of link7": LogNormal(1.0, 1.0), "damping of *": None}
+    expected = fit_torques(robot, log, unknown).estimate
+    with mode():
+        found = fit_torques(robot, log, unknown).estimate
+    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(found.deviations, expected.deviations)
+
+
 def test_errors_that_last_count_less():
     """Noise that a filter made alike over ten samples: deviations are those of as many fewer samples."""
     robot = arm()

@@ -240,6 +240,15 @@ def test_a_model_in_float32_is_fitted_in_float64(pendulum):
         assert fits[1].model.dtype == "float64"
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_fits_in_any_mode_of_pytorch(pendulum, mode):
+    logs = swing(pendulum, 0.4)
+    expected = fit_trajectories(pendulum, logs, ["damping of joint0"], dt=DT, noise={"q": 0.01})
+    with mode():
+        found = fit_trajectories(pendulum, logs, ["damping of joint0"], dt=DT, noise={"q": 0.01})
+    np.testing.assert_array_equal(found.estimate.values, expected.estimate.values)
+
+
 def test_the_integrator_that_is_given(pendulum):
     """A log that Runge and Kutta's method made is met by it alone."""
     law = sim.ContactOptions(law="mujoco")

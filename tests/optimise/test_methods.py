@@ -254,3 +254,15 @@ def test_derivatives_that_are_not_numbers_are_no_divergence():
     problem = so.Problem(sliders(), 3, [so.Effort(0.1), without_slope])
     with pytest.raises(sim.ModelError, match="motion and costs of the first guess are finite, but not their deriv"):
         so.gradient(problem, iterations=2)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("method", [so.gradient, so.lbfgs, so.ilqr])
+def test_searches_take_their_derivatives_in_any_mode_of_pytorch(method, mode):
+    expected = method(rails())
+    with mode():
+        problem = rails()
+        found = method(problem)
+    assert found.history == expected.history
+    assert found.cost < 0.5 * found.history[0]
+    np.testing.assert_array_equal(method(problem).unknowns, expected.unknowns)

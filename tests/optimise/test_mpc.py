@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import sim
 import sim.optimise as so
@@ -68,6 +69,21 @@ def test_gains_are_those_of_the_last_iteration():
     mpc([1.2], [-2.0])
     assert np.abs(mpc.gains - prepared).max() > 0.1
     np.testing.assert_array_equal(mpc.gains, mpc._search.law.gains[:, 0])
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_controls_in_any_mode_of_pytorch(mode):
+    """A robot's loop rarely wants gradients of its own, but the controller does."""
+    costs = [so.Posture([0.5, 0.2], 50.0), so.Velocity(weight=5.0), so.Effort(0.05)]
+
+    def controls() -> np.ndarray:
+        mpc = so.MPC(so.Problem(sliders(), 12, costs))
+        return np.array([mpc([0.1 * k, 0.0], [0.0, 0.0]) for k in range(3)])
+
+    expected = controls()
+    assert np.abs(expected).min() > 0.1
+    with mode():
+        np.testing.assert_array_equal(controls(), expected)
 
 
 def test_quadruped_follows_a_height():

@@ -18,6 +18,7 @@ from sim.identify.unknown.priors import Prior
 from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns, UnknownSet
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
+from sim.torch.grad_mode import with_gradients
 from sim.torch.robot.robot import Robot
 
 MOST_SAMPLED = 20  # free numbers; importance sampling of more needs too many samples
@@ -138,6 +139,7 @@ class TrajectoryFit:
         )  # fmt: skip
 
 
+@with_gradients()
 def fit_trajectories(
     model: Model,
     logs: Log | Sequence[Log],

@@ -19,6 +19,7 @@ from sim.optimise.parametrisations import PerStage
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 from sim.optimise.watching import Iteration, Watch
+from sim.torch.grad_mode import with_gradients
 
 STEPS = 0.5 ** np.arange(10.0)  # lengths that the line search tries
 LEAST_FALL = 1e-4  # of the cost, as a share of what the quadratic model promises
@@ -27,6 +28,7 @@ FACTOR, SMALLEST, LARGEST = 4.0, 1e-4, 1e10
 LONG, SHORT = 0.5, 0.02  # lengths of steps from which it falls, and below which it grows
 
 
+@with_gradients()
 def ilqr(
     problem: Problem,
     guess: Any = None,

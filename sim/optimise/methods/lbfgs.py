@@ -17,12 +17,14 @@ from sim.optimise.methods.search import (
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 from sim.optimise.watching import Iteration, Watch
+from sim.torch.grad_mode import with_gradients
 
 
 class _EndError(Exception):
     """The goal is reached."""
 
 
+@with_gradients()
 def lbfgs(
     problem: Problem,
     guess: Any = None,

@@ -8,6 +8,7 @@ from sim.model.checks import is_whole
 from sim.optimise.methods.dynamics import Law, States
 from sim.optimise.methods.ilqr import IterativeLQR, require_stages
 from sim.optimise.problem import Problem
+from sim.torch.grad_mode import with_gradients
 
 REALTIME_STEPS = np.array([1.0, 0.5, 0.2, 0.0])  # lengths of a step that are tried; 0 is the old plan with its gains
 FIRST_CALL = 10  # iterations of the first call, for each of the others'
@@ -87,6 +88,7 @@ class MPC:
             raise ModelError("MPC: there are no gains before the first call")
         return self._law.gains[:, 0]
 
+    @with_gradients()
     def __call__(self, q: npt.ArrayLike, qd: npt.ArrayLike, act: npt.ArrayLike | None = None) -> np.ndarray:
         """The controls [size] of the stage that begins at a state.
 
@@ -128,6 +130,7 @@ class MPC:
             self._law = search.law
         return search.states.controls[0, 0].copy()
 
+    @with_gradients()
     def prepare(self) -> None:
         """Move the plan on by a stage and find how it should be changed; the next call then only follows it.
 
