@@ -35,7 +35,7 @@ class Evaluation:
 
     Attributes:
         cost: of each world [worlds].
-        gradient: of each world's cost [worlds, unknowns].
+        gradient: of each world's cost [worlds, unknowns]; NaN where a cost has no derivative, as a root at zero.
 
     Example:
         >>> import numpy as np
@@ -285,12 +285,30 @@ class Problem:
     def evaluate(self, unknowns: np.ndarray) -> Evaluation:
         """Costs and their gradients, of unknowns [worlds, n]."""
         x = self._tensor(unknowns).requires_grad_()
-        cost = self.cost(self.motion(x))
-        (gradient,) = torch.autograd.grad(torch.where(cost.isfinite(), cost, torch.zeros_like(cost)).sum(), x)
+        motion = self.motion(x)
+        cost = self.cost(motion)
+        gradient = self.slopes(torch.where(cost.isfinite(), cost, torch.zeros_like(cost)).sum(), motion, x)
         numbers = cost.detach().cpu().numpy().astype(np.float64)
         finite = np.isfinite(numbers)
         slope = gradient.cpu().numpy().astype(np.float64)
         return Evaluation(np.where(finite, numbers, np.inf), np.where(finite[:, None], slope, 0.0))
+
+    def slopes(self, value: torch.Tensor, motion: Motion, unknowns: torch.Tensor) -> torch.Tensor:
+        """The derivative of a number in the unknowns of each world [worlds, n], from costs of their motion.
+
+        NaN in worlds for which the costs' own derivatives are: the way back through the motion makes zeros of those.
+        """
+        wrong = torch.zeros(len(unknowns), dtype=torch.bool, device=self.device)
+
+        def look(slope: torch.Tensor | None) -> None:
+            if slope is not None:  # of what no cost has looked at
+                wrong.logical_or_(~slope.isfinite().flatten(2).all(2).all(0))
+
+        for seen in (motion.q, motion.qd, motion.act, motion.controls, motion.contact_force):
+            if seen is not None and seen.requires_grad:
+                seen.register_hook(look)
+        (slopes,) = torch.autograd.grad(value, unknowns)
+        return slopes.masked_fill(wrong[:, None], torch.nan)
 
     def states_of(self, controls: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All states of controls [stages, size]: q [steps + 1, nq], qd [steps + 1, nv] and act [steps + 1, na]."""

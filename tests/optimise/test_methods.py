@@ -243,7 +243,7 @@ def test_costs_that_are_not_numbers_are_named(method):
         method(problem, iterations=2)
 
 
-@pytest.mark.parametrize("method", [so.gradient, so.lbfgs])
+@pytest.mark.parametrize("method", [so.gradient, so.lbfgs, so.ilqr])
 def test_costs_without_gradient_are_named(method):
     problem = so.Problem(sliders(), 3, [without_history])
     with pytest.raises(sim.ModelError, match=f"{method.__name__}: no gradient reaches the cost 'without_history'"):
@@ -252,7 +252,7 @@ def test_costs_without_gradient_are_named(method):
 
 def test_derivatives_that_are_not_numbers_are_no_divergence():
     problem = so.Problem(sliders(), 3, [so.Effort(0.1), without_slope])
-    with pytest.raises(sim.ModelError, match="motion and costs of the first guess are finite, but not their deriv"):
+    with pytest.raises(sim.ModelError, match="cost .without_slope. is finite for the first guess, but its derivative"):
         so.gradient(problem, iterations=2)
 
 
@@ -266,3 +266,33 @@ def test_searches_take_their_derivatives_in_any_mode_of_pytorch(method, mode):
     assert found.history == expected.history
     assert found.cost < 0.5 * found.history[0]
     np.testing.assert_array_equal(method(problem).unknowns, expected.unknowns)
+
+
+def without_slope_at_rest(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
+    return qd.square().sum(2).sqrt().sum(0)
+
+
+@pytest.mark.parametrize("method", [so.gradient, so.lbfgs, so.ilqr])
+@pytest.mark.parametrize(
+    "cost", [without_slope_at_rest, so.LeastSquares(lambda q, qd, u: qd.square().sum(2, keepdim=True).sqrt())]
+)
+def test_derivatives_of_the_motion_that_are_not_numbers_are_named(method, cost):
+    """A root at rest: on the way through the simulator its slope became zero, and the first guess was said to be best."""
+    there = so.Posture([0.5, 0.2], 50.0, at=-1)
+    name = getattr(cost, "name", "without_slope_at_rest")
+    with pytest.raises(sim.ModelError, match=f"{method.__name__}: cost '{name}' is finite for the first guess, but"):
+        method(so.Problem(sliders(), 12, [there, cost, so.Effort(0.05)]))
+    assert method(so.Problem(sliders(), 12, [there, cost, so.Effort(0.05)], qd0=[0.3, 0.2]), iterations=3).cost < 30.0
+
+
+def test_lbfgs_says_why_it_ended():
+    def uphill(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
+        miss = (q[-1, :, 0] - 1.0).square()
+        return 2.0 * miss.detach() - miss
+
+    found = so.lbfgs(so.Problem(sliders(), 12, [uphill]))
+    assert (found.message, found.converged) == ("no step improves the cost", False)
+    cut = so.lbfgs(rails(), iterations=1)
+    assert (cut.message, cut.converged) == ("iterations used up", False)
+    fixed = so.lbfgs(rails(limits=(0.5, 0.5)))
+    assert (fixed.message, fixed.converged) == ("no further improvement", True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.optimise.methods.search import finished, first_guesses, nothing_finite, progress_bar, require_counts
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
@@ -65,6 +66,8 @@ def cmaes(
     require_counts(iterations=iterations)
     if not (np.isfinite(spread) and spread > 0.0):
         raise ModelError(f"spread is {spread!r}; it must be finite and positive")
+    if not (population is None or is_whole(population, 2)):
+        raise ModelError(f"population is {population!r}; it must be a whole number of at least 2")
     begun = time.perf_counter()
     (first,) = first_guesses(problem, guess, 1, 0.0, seed)
     scale = problem.parametrisation.scale(problem.space)

@@ -239,11 +239,11 @@ class _Engine:
         motion = problem.motion(x)
         values = self._rows(motion)  # [worlds, rows]: of each world only one of them is differentiated
         if not values.requires_grad:
-            raise no_gradient(problem, "gradient")
+            raise no_gradient(problem.costs, "gradient")
         with torch.no_grad():
             score = self.score(motion.detached()).reshape(starts, self.rows)[:, 0].cpu().numpy().astype(np.float64)
         own = values.reshape(starts, self.rows, self.rows).diagonal(dim1=1, dim2=2)
-        (slopes,) = torch.autograd.grad(torch.where(own.isfinite(), own, torch.zeros_like(own)).sum(), x)
+        slopes = problem.slopes(torch.where(own.isfinite(), own, torch.zeros_like(own)).sum(), motion, x)
         slopes_now = slopes.reshape(starts, self.rows, -1).cpu().numpy().astype(np.float64)
         residuals = own.detach().cpu().numpy().astype(np.float64)
         finite = np.isfinite(score) & np.isfinite(residuals).all(1) & np.isfinite(slopes_now).all((1, 2))

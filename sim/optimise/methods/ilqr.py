@@ -104,7 +104,7 @@ def ilqr(
                     message, converged = "goal reached", True
                     break
                 if search.done(tolerance).all():
-                    converged = bool((search.regularisation < LARGEST).any())
+                    converged = bool(search.regularisation[np.argmin(search.cost)] < LARGEST)
                     message = "no further improvement" if converged else "no step improves the cost"
                     break
                 if len(history) > iterations:
@@ -244,7 +244,8 @@ class IterativeLQR:
         before, after = self.cost[each], costs[each, chosen[each]]
         self.states, self.cost = states, self.cost.copy()
         self.cost[each] = after
-        self.gained[each] = (before - after) / np.maximum(np.abs(before), 1e-300)
+        with np.errstate(over="ignore"):
+            self.gained[each] = (before - after) / np.maximum(np.abs(before), 1e-300)
         self._kept = None
 
     def _regularise(self, well: np.ndarray, badly: np.ndarray) -> None:
@@ -265,11 +266,12 @@ class IterativeLQR:
         """
         space = self.problem.space
         stages, worlds, n, size = B.shape
+        curvature, slope = quadratic.curvature, quadratic.slope
+        known = np.isfinite(self.cost) & np.isfinite(slope).all((0, 2)) & np.isfinite(curvature).all((0, 2, 3))
         sweep = Sweep(
             np.zeros((stages, worlds, size)), np.zeros((stages, worlds, size, n)), np.zeros(worlds), np.zeros(worlds),
-            np.isfinite(self.cost), np.zeros(worlds),
+            known, np.zeros(worlds),
         )  # fmt: skip
-        curvature, slope = quadratic.curvature, quadratic.slope
         Vx, Vxx = slope[-1, :, :n].copy(), curvature[-1, :, :n, :n].copy()
         F = np.concatenate([A, B], axis=3)
         low, high = (limit - self.states.controls for limit in (space.low, space.high))

@@ -20,6 +20,9 @@ from sim.optimise.watching import Iteration, Watch
 from sim.torch.grad_mode import with_gradients
 
 
+ENDS = {0: "no further improvement", 1: "iterations used up"}  # by SciPy's status
+
+
 class _EndError(Exception):
     """The goal is reached."""
 
@@ -76,7 +79,8 @@ def lbfgs(
     bounds = np.stack([low / scale, high / scale], axis=1)
     best, scores = guesses[0], np.full(len(guesses), np.inf)
     history: list[float] = []
-    rollouts, message, converged = 0, "iterations used up", False
+    rollouts, ends = 0, ["iterations used up"] * len(guesses)
+    message = None
     with progress_bar("lbfgs", len(guesses) * iterations, 0, progress) as bar:
 
         def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -87,18 +91,18 @@ def lbfgs(
             except RuntimeError as error:
                 if "does not require grad" not in str(error):
                     raise
-                raise no_gradient(problem, "lbfgs") from None
+                raise no_gradient(problem.costs, "lbfgs") from None
             rollouts += 1
-            cost = float(found.cost[0])
+            cost, slope = float(found.cost[0]), found.gradient[0] * scale
+            if not (np.isfinite(cost) and np.isfinite(slope).all()):
+                # A line search needs a number; what diverges, or has no derivative, is worse than all that was seen.
+                finite = scores[np.isfinite(scores)]
+                return 1e3 * (1.0 + np.abs(finite).max(initial=1.0)), np.zeros_like(slope)
             if cost < scores[start]:
                 if cost < np.min(scores):
                     best = unknowns
                 scores[start] = cost
-            # A line search needs a number; what diverges is worse than all that was seen.
-            finite = scores[np.isfinite(scores)]
-            return (cost if np.isfinite(cost) else 1e3 * (1.0 + np.abs(finite).max(initial=1.0))), found.gradient[
-                0
-            ] * scale
+            return cost, slope
 
         def after_iteration(x: np.ndarray) -> None:
             history.append(float(scores.min()))
@@ -119,10 +123,9 @@ def lbfgs(
                     evaluate, first / scale, jac=True, method="L-BFGS-B", bounds=bounds, callback=after_iteration,
                     options={"maxiter": iterations, "maxfun": 20 * iterations, "ftol": tolerance, "gtol": 0.0},
                 )  # fmt: skip
-                converged |= bool(found.success)
-                message = "no further improvement" if converged else "iterations used up"
+                ends[start] = ENDS.get(found.get("status", 0), "no step improves the cost")
         except _EndError:
-            message, converged = "goal reached", True
+            message = "goal reached"
         except KeyboardInterrupt:
             if not history:
                 raise
@@ -130,4 +133,6 @@ def lbfgs(
     if not np.isfinite(scores).any():
         said = "the simulation diverges from every first guess; give another guess"
         raise nothing_finite(problem, "lbfgs", guesses[0], said)
+    message = message or ends[int(np.argmin(scores))]
+    converged = message in ("goal reached", ENDS[0])
     return finished(problem, "lbfgs", best, scores, history, rollouts, message, converged, begun)

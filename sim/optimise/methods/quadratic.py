@@ -12,6 +12,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.optimise.costs import Cost, LeastSquares
+from sim.optimise.methods.search import no_derivative, no_gradient
 from sim.optimise.motion import Motion
 
 
@@ -49,12 +50,13 @@ class Quadratics:
         """The costs about the motions, whose history doesn't count.
 
         Raises:
-            ModelError: for a cost that couples stages or has no second derivative.
+            ModelError: for costs that no gradient reaches, and for one that couples stages or has no second derivative.
         """
         motion = motion.detached()
         stages, worlds, size = motion.controls.shape
         n = motion.state_size
         total = torch.zeros(worlds, dtype=motion.q.dtype, device=motion.q.device)
+        reached = False
         slope = motion.q.new_zeros(stages + 1, worlds, n + size)
         curvature = motion.q.new_zeros(stages + 1, worlds, n + size, n + size)
         for cost in self.costs:
@@ -64,7 +66,9 @@ class Quadratics:
                 value = self._squares(cost, moved, z, slope, curvature)
             else:
                 value = self._general(cost, moved, z, slope, curvature)
-            total = total + value
+            total, reached = total + value.detach(), reached or value.requires_grad
+        if not reached:
+            raise no_gradient(self.costs, "ilqr")
         self._checked = True
         arrays = (x.detach().cpu().numpy().astype(np.float64) for x in (total, slope, curvature))
         return Quadratic(*arrays)
@@ -88,10 +92,9 @@ class Quadratics:
             rows = torch.arange(len(z), device=z.device)[cost.rows(moved)]
             root = torch.as_tensor(np.sqrt(np.broadcast_to(cost.weight, r.shape[2])[known]), dtype=z.dtype)
             J[rows[:, None], :, known, columns[known]] = root.to(z.device)[:, None]
-        curvature += J.mT @ J
         value = 0.5 * (r**2).sum((0, 2))
-        slope += _slope(value.sum(), z)
-        return value.detach()
+        self._add(cost, _slope(value.sum(), z), J.mT @ J, slope, curvature)
+        return value
 
     def _general(
         self, cost: Cost, moved: Motion, z: torch.Tensor, slope: torch.Tensor, curvature: torch.Tensor
@@ -100,11 +103,23 @@ class Quadratics:
         if not value.requires_grad:
             return value
         first, blocks = hessian(cost, value, z, check=not self._checked)
-        slope += first
+        convex = torch.zeros_like(curvature)
         if blocks is not None:
-            values, vectors = torch.linalg.eigh(blocks)
-            curvature += (vectors * values.clamp(min=0.0)[..., None, :]) @ vectors.mT
-        return value.detach()
+            finite = blocks.isfinite().all(-1).all(-1)[..., None, None]
+            values, vectors = torch.linalg.eigh(torch.where(finite, blocks, 0.0))
+            convex = torch.where(finite, (vectors * values.clamp(min=0.0)[..., None, :]) @ vectors.mT, torch.nan)
+        self._add(cost, first, convex, slope, curvature)
+        return value
+
+    def _add(
+        self, cost: Cost, first: torch.Tensor, second: torch.Tensor, slope: torch.Tensor, curvature: torch.Tensor
+    ) -> None:
+        """Add the derivatives of one cost. Raises ModelError where they aren't finite in any of the first motions."""
+        finite = first.isfinite().all(2).all(0) & second.isfinite().all(3).all(2).all(0)
+        if not self._checked and not finite.any():
+            raise no_derivative(cost, "ilqr")
+        slope += first
+        curvature += second
 
 
 def hessian(
@@ -154,7 +169,7 @@ def _slope(value: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
 def _require_separate_rows(cost: LeastSquares, r: torch.Tensor, z: torch.Tensor) -> None:
     """Check that each row of residuals depends on one stage, and no two on the same."""
     if len(r) < 2:
-        touched = (_slope(r.abs().sum(), z) != 0.0).any(-1).any(-1).sum()
+        touched = _nonzero(_slope(r.abs().sum(), z)).any(-1).any(-1).sum()
         if touched > 1:
             raise _coupled(cost)
         return
@@ -162,7 +177,7 @@ def _require_separate_rows(cost: LeastSquares, r: torch.Tensor, z: torch.Tensor)
     some[::2] = 1.0
     signs = _signs(r)
     even, odd = (_slope((r * signs * mask).sum(), z) for mask in (some, 1.0 - some))
-    if ((even != 0.0).any(-1) & (odd != 0.0).any(-1)).any():
+    if (_nonzero(even).any(-1) & _nonzero(odd).any(-1)).any():
         raise _coupled(cost)
 
 
@@ -170,8 +185,13 @@ def _require_separate(cost: Cost, first: torch.Tensor, z: torch.Tensor) -> None:
     """Check that the derivative in one stage doesn't depend on the stages beside it."""
     for parity in (0, 1):
         found = _slope((first[parity::2] * _signs(first[parity::2])).sum(), z)
-        if (found[1 - parity :: 2] != 0.0).any():
+        if _nonzero(found[1 - parity :: 2]).any():
             raise _coupled(cost)
+
+
+def _nonzero(found: torch.Tensor) -> torch.Tensor:
+    """Where there is a derivative; what isn't a number tells nothing."""
+    return found.abs() > 0.0
 
 
 def _signs(like: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """What all methods share: their first guesses, progress, and the result."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,6 +36,8 @@ def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed
         raise ModelError(f"starts is {starts!r}; it must be a whole number of at least 1")
     if not (np.isfinite(spread) and spread >= 0.0):
         raise ModelError(f"spread is {spread!r}; it must be finite and not negative")
+    if not is_whole(seed, 0):
+        raise ModelError(f"seed is {seed!r}; it must be a whole number, not negative")
     given = problem.parametrisation.guess(problem.space, guess)
     count = starts + more
     if len(given) == 1 and count > 1:
@@ -71,12 +73,26 @@ def nothing_finite(problem: Problem, method: str, unknowns: np.ndarray, otherwis
         wrong = [_name(cost) for cost in problem.costs if not bool(cost.value(motion).isfinite().all())]
     if wrong:
         return ModelError(f"{method}: cost '{wrong[0]}' isn't finite for the first guess, though its motion is")
+    for cost in problem.costs:
+        x = torch.as_tensor(unknowns[None], dtype=problem.dtype, device=problem.device).requires_grad_()
+        motion = problem.motion(x)
+        value = cost.value(motion).sum()
+        if value.requires_grad and not bool(problem.slopes(value, motion, x).isfinite().all()):
+            return no_derivative(cost, method)
     return ModelError(f"{method}: motion and costs of the first guess are finite, but not their derivatives or score")
 
 
-def no_gradient(problem: Problem, method: str) -> ModelError:
+def no_derivative(cost: Cost, method: str) -> ModelError:
+    """The error of a search by gradients from where a cost has none."""
+    return ModelError(
+        f"{method}: cost '{_name(cost)}' is finite for the first guess, but its derivative isn't; a root or a norm has "
+        "none at zero, add a small number under it"
+    )
+
+
+def no_gradient(costs: Sequence[Cost], method: str) -> ModelError:
     """The error of a search by gradients, none of which reaches the costs."""
-    names = ", ".join(f"'{_name(cost)}'" for cost in problem.costs)
+    names = ", ".join(f"'{_name(cost)}'" for cost in costs)
     return ModelError(
         f"{method}: no gradient reaches the cost {names}; compute it from q, qd and controls in PyTorch, without "
         "detach() or numpy, or use cmaes"

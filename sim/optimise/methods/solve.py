@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.optimise.constraints import Multiplied
 from sim.optimise.methods.cmaes import cmaes
 from sim.optimise.methods.gradient import gradient
@@ -65,8 +66,8 @@ def solve(
     run = METHODS[method]
     if not problem.constraints:
         return run(problem, guess, **options)
-    if not (rounds >= 1 and stiffness > 0.0 and feasible > 0.0):
-        raise ModelError("solve: rounds, stiffness and feasible must be positive")
+    if not (is_whole(rounds, 1) and stiffness > 0.0 and feasible > 0.0):
+        raise ModelError("solve: rounds, stiffness and feasible must be positive, rounds a whole number")
     terms = [Multiplied(constraint, stiffness) for constraint in problem.constraints]
     history: list[float] = []
     rollouts, seconds, before = 0, 0.0, float("inf")
