@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.model.model import Model
 from sim.optimise.motion import Motion
 
@@ -169,8 +170,8 @@ def stages_of(at: At, stages: int, name: str) -> list[int] | slice:
     """
     if at is None:
         return slice(None)
-    chosen = [at] if isinstance(at, int) else [int(each) for each in at]
+    chosen = [at] if isinstance(at, int | float | np.number) else list(at)
     for each in chosen:
-        if not -stages - 1 <= each <= stages:
+        if not is_whole(each, -stages - 1) or each > stages:
             raise ModelError(f"cost '{name}': at has {each}; there are states 0 to {stages}, and -1 is the last")
-    return [each % (stages + 1) for each in chosen]
+    return [int(each) % (stages + 1) for each in chosen]

@@ -33,7 +33,10 @@ class _OfStates(LeastSquares):
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """See :meth:`sim.optimise.Cost.check`."""
-        stages_of(self.at, stages, self.name)
+        rows = stages_of(self.at, stages, self.name)
+        count = stages + 1 if isinstance(rows, slice) else len(rows)
+        if self.target.ndim == 2 and len(self.target) not in (1, count):
+            raise ModelError(f"cost '{self.name}': target is of {len(self.target)} states, but {count} count")
 
     def _require_target(self, size: int) -> None:
         if self.target.ndim > 2 or self.target.shape[-1:] != (size,) or not np.isfinite(self.target).all():
@@ -306,6 +309,8 @@ class Effort(LeastSquares):
         super().__init__(None, weight)
         self.target = np.array(0.0 if target is None else target, dtype=np.float64)
         self.name = "Effort"
+        if not np.isfinite(self.target).all():
+            raise ModelError(f"cost 'Effort': target is {target!r}; it must be finite numbers")
 
     def columns(self, motion: Motion) -> np.ndarray:
         """The controls'."""
@@ -317,6 +322,11 @@ class Effort(LeastSquares):
 
     def difference(self, motion: Motion) -> torch.Tensor:
         """The controls less the target [stages, worlds, size]."""
+        stages, _, size = motion.controls.shape
+        if self.target.shape not in ((), (size,), (1, size), (stages, size)):
+            raise ModelError(
+                f"cost 'Effort': target has shape {self.target.shape}; expected {size} numbers, or [{stages}, {size}]"
+            )
         target = torch.as_tensor(self.target, dtype=motion.q.dtype, device=motion.q.device)
         return motion.controls - (target[:, None] if target.dim() == 2 else target)
 

@@ -277,7 +277,7 @@ def without_slope_at_rest(q: torch.Tensor, qd: torch.Tensor, controls: torch.Ten
     "cost", [without_slope_at_rest, so.LeastSquares(lambda q, qd, u: qd.square().sum(2, keepdim=True).sqrt())]
 )
 def test_derivatives_of_the_motion_that_are_not_numbers_are_named(method, cost):
-    """A root at rest: on the way through the simulator its slope became zero, and the first guess was said to be best."""
+    """A root at rest: its slope became zero on the way through the simulator, and the first guess seemed the best."""
     there = so.Posture([0.5, 0.2], 50.0, at=-1)
     name = getattr(cost, "name", "without_slope_at_rest")
     with pytest.raises(sim.ModelError, match=f"{method.__name__}: cost '{name}' is finite for the first guess, but"):

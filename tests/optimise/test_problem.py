@@ -178,6 +178,9 @@ def test_costs_and_limits_see_the_parameters_of_the_simulator():
         (dict(costs=[so.Position("nose", (0, 0, 0))]), "nose"),
         (dict(costs=[so.Posture([0.0])]), r"cost 'Posture': target has shape \(1,\); expected 2 finite numbers"),
         (dict(costs=[so.Velocity(weight=[1.0, 2.0, 3.0])]), "3 weights; expected one, or one for each of 2"),
+        (dict(costs=[so.Posture(np.zeros((4, 2)), at=-1)]), "cost 'Posture': target is of 4 states, but 1 count"),
+        (dict(costs=[so.Velocity(np.zeros((5, 2)))]), "cost 'Velocity': target is of 5 states, but 6 count"),
+        (dict(costs=[so.Velocity(at=[1, 2.5])]), "cost 'Velocity': at has 2.5; there are states 0 to 5"),
         (dict(costs=[so.Velocity(at=9)]), "cost 'Velocity': at has 9; there are states 0 to 5"),
         (dict(costs=[so.ContactForce(0, 1.0)]), "the simulator has 0 contact sensors"),
         (dict(controls=3), "controls is a int"),
@@ -202,6 +205,8 @@ def test_what_does_not_fit_is_named_later():
         (lambda q, qd, u: q.sum(), r"returned \(\); expected one number for each world"),
         (so.LeastSquares(lambda q, qd, u: q[-1]), r"returned residuals of shape \(1, 2\)"),
         (so.LeastSquares(lambda q, qd, u: q, [1.0]), "has 1 weights for 2 residuals"),
+        (so.Effort(target=np.zeros((3, 2))), r"target has shape \(3, 2\); expected 2 numbers, or \[5, 2\]"),
+        (so.Effort(target=[1.0]), r"cost 'Effort': target has shape \(1,\); expected 2 numbers"),
     ):
         problem = so.Problem(simulator, 5, [bad])
         with pytest.raises(sim.ModelError, match=message):
@@ -216,6 +221,12 @@ def test_what_does_not_fit_is_named_later():
         so.lbfgs(problem, starts=0)
     with pytest.raises(sim.ModelError, match="guess has 2 starts, but starts is 3"):
         so.gradient(problem, np.zeros((2, 5, 2)), starts=3)
+    with pytest.raises(sim.ModelError, match="seed is -1; it must be a whole number, not negative"):
+        so.cmaes(problem, seed=-1)
+    with pytest.raises(sim.ModelError, match="population is 1; it must be a whole number of at least 2"):
+        so.cmaes(problem, population=1)
+    with pytest.raises(sim.ModelError, match="rounds a whole number"):
+        so.solve(so.Problem(simulator, 5, [so.Effort()], constraints=[so.Constraint(lambda q, qd, u: q)]), rounds=2.5)
     with pytest.raises(sim.ModelError, match="method is 'newton'; it must be one of gradient, ilqr"):
         so.solve(problem, "newton")
     many = sim.Simulator(simulator.model, 0.1, 2, device="cpu", parameters={"damping": [[0.0, 0.1], [0.2, 0.3]]})
@@ -227,6 +238,7 @@ def test_what_does_not_fit_is_named_later():
         (lambda: so.Policy(torch.nn.ReLU()), "the module has no parameters"),
         (lambda: so.Orientation("a", (1.0, 1.0, 0.0, 0.0)), "no quaternion of unit length"),
         (lambda: so.Effort(-1.0), "weight is -1.0"),
+        (lambda: so.Effort(target=[np.nan]), "target is .* it must be finite numbers"),
         (lambda: so.Position("a", (0, 0, 0), longest=0.0), "longest is 0.0"),
     ):
         with pytest.raises(sim.ModelError, match=message):

@@ -19,7 +19,6 @@ from sim.optimise.result import Result
 from sim.optimise.watching import Iteration, Watch
 from sim.torch.grad_mode import with_gradients
 
-
 ENDS = {0: "no further improvement", 1: "iterations used up"}  # by SciPy's status
 
 
