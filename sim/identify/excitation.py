@@ -183,9 +183,10 @@ class _Series:
         upper: Sequence[float] | np.ndarray | None,
     ):
         low, high = (_limits(robot, name, given) for name, given in (("lower_limit", lower), ("upper_limit", upper)))
-        endless = ~(np.isfinite(low) & np.isfinite(high))
-        middle = np.where(endless, 0.0, 0.5 * (np.where(endless, 0.0, low) + np.where(endless, 0.0, high)))
-        half = np.where(endless, HALF_TURN, 0.5 * (np.where(endless, 0.0, high - low)))
+        # A side without a limit is as far from the other as a whole turn, or from zero as half of one.
+        low = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2.0 * HALF_TURN, -HALF_TURN))
+        high = np.where(np.isfinite(high), high, low + 2.0 * HALF_TURN)
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
         fastest = robot.velocity_limit.detach().cpu().double().numpy()
         limits = [half, np.where(fastest > 0.0, fastest, np.inf), _per_joint(robot, "acceleration", acceleration)]
         if not (half > 0.0).all():

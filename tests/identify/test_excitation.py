@@ -55,6 +55,17 @@ def test_limits_that_are_given():
     np.testing.assert_allclose(motion.middle, -0.05)
 
 
+def test_limits_on_one_side():
+    """Of a joint that may go anywhere beyond one."""
+    lower, upper = np.full(7, -np.inf), np.full(7, np.inf)
+    lower[0], upper[1] = 1.0, -2.0
+    motion = excite(arm(), iterations=0, starts=1, lower=lower, upper=upper)
+    q, *_ = motion(np.linspace(0.0, motion.period, 3001))
+    np.testing.assert_allclose(motion.middle[:3], [1.0 + np.pi, -2.0 - np.pi, 0.0])
+    assert q[:, 0].min() > 1.0
+    assert q[:, 1].max() < -2.0
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -282,6 +282,7 @@ def one(scene, x):
         (dict(integrator="heun"), "integrator is 'heun'; it must be"),
         (dict(segment=0.001), "segment is 0.001 s, which is less than a row"),
         (dict(segment=0.1, known_start=True), "known_start is for whole logs"),
+        (dict(known_start=True), "seed 0: known_start=True needs qd"),
         (dict(contact=sim.ContactOptions(solver="pgs", warm_start=True)), "set warm_start=False"),
         (dict(unknowns=["torque_offset of joint0"]), "torque_offset is found by fit_torques alone"),
     ],

@@ -175,8 +175,8 @@ def fit_trajectories(
             freedom [nv]; of a quaternion that of the rotation about each axis [rad]. ``np.inf`` says that a degree of
             freedom wasn't measured, which needs ``known_start``.
         segment: duration of a segment [s]; None for one for each log.
-        known_start: whether the first row of each log is the exact state at its start. Otherwise it is measured as all
-            rows are, and the initial state is unknown.
+        known_start: whether the first row of each log, q and qd, is the exact state at its start. Otherwise it is
+            measured as all rows are, and the initial state is unknown.
         guesses: free numbers to start from [n, p], the best of which is used; None for the model's own.
         contact: options of the contact solver, without a warm start.
         integrator: of the simulation, see :class:`sim.Simulator`.
@@ -213,7 +213,11 @@ def fit_trajectories(
         raise ModelError("contact: intervals are simulated by themselves; set warm_start=False")
     if known_start and segment is not None:
         raise ModelError("known_start is for whole logs; the states at which segments start are unknown")
-    segments = cut(model, [logs] if isinstance(logs, Log) else list(logs), dt, noise, segment, known_start)
+    logs = [logs] if isinstance(logs, Log) else list(logs)
+    for log in logs:
+        if known_start and log.qd is None:
+            raise ModelError(f"{log.source}: known_start=True needs qd, whose first row is the velocity at the start")
+    segments = cut(model, logs, dt, noise, segment, known_start)
     worlds = Simulators(model, dt, segments.hold, wanted.parameters, contact, device, integrator=integrator)
     problem = Shooting(wanted, worlds, segments, known_start)
     first = wanted.start.numpy() if guesses is None else problem.best_of(np.asarray(guesses, dtype=np.float64))
