@@ -38,8 +38,8 @@ def as_array(tensor: torch.Tensor, dtype: Any, grad: wp.array | None = None) -> 
 
 
 def as_rows(tensor: torch.Tensor) -> Rows:
-    """An array over the memory of a tensor, or of a copy where it isn't contiguous; it keeps that memory."""
-    tensor = tensor.detach().contiguous()
+    """An array over the memory of a tensor, or of a copy where it lies otherwise; it keeps that memory."""
+    tensor = tensor.detach().contiguous().resolve_neg()
     scalar = SCALARS[tensor.dtype]
     if tensor.is_cpu:
         return HostArray(tensor.data_ptr(), tensor.shape, scalar, tensor)

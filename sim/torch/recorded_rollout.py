@@ -329,7 +329,7 @@ def _parameters(settings: Settings, values: tuple[torch.Tensor, ...]) -> context
 
 def _given(simulator: Simulator, value: torch.Tensor) -> "np.ndarray | wp.array":
     """A parameter's value for the simulator, on the host where it looks at it there."""
-    value = value.detach()
+    value = value.detach().resolve_neg()
     if simulator.keeps_on_device and value.device == torch_device(simulator.device):
         return as_warp(as_rows(value.to(TORCH_DTYPES[simulator.model.dtype])))
     return value.cpu().numpy()

@@ -101,6 +101,21 @@ def test_layouts(which, device):
         assert torch.equal(first, second)
 
 
+@pytest.mark.parametrize("which", ["q", "qd", "tau", "mass"])
+def test_views_whose_memory_holds_the_negative(which, device):
+    """As of the imaginary parts of conjugates."""
+    s = simulator(device)
+    x = tensors(s, requires_grad=False)
+    given = dict(vars(x))
+    expected = [*sim.torch.rollout(s, x.q, x.qd, x.tau, mass=x.mass), *sim.torch.step(s, x.q, x.qd, x.tau[0])]
+    given[which] = torch._neg_view(-given[which])
+    assert given[which].is_neg()
+    q, qd, tau = (given[name] for name in ("q", "qd", "tau"))
+    found = [*sim.torch.rollout(s, q, qd, tau, mass=given["mass"]), *sim.torch.step(s, q, qd, tau[0])]
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+
+
 def test_strided_gradients(device):
     """A loss may hand back gradients in any layout."""
     s = simulator(device)
