@@ -92,6 +92,30 @@ def test_shapes_in_a_row_have_points_on_their_surfaces(scene):
             assert (beside < 1e-9).mean() > 0.99, (pair, name)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_shapes_of_a_kilometre_are_as_far_apart_as_those_of_a_metre(scene, dtype):
+    # Rounding, which grows with the shapes, hid the features that are nearest.
+    metres, _ = scene
+    builder = sim.ModelBuilder()
+    for geometry in metres.geometries:
+        link = "world" if geometry.link < 0 else metres.link_names[geometry.link]
+        if geometry.link >= 0 and link not in builder.links:
+            builder.add_link(link, mass=1.0, inertia=(1.0, 1.0, 1.0))
+            builder.add_joint(link, "free", child=link)
+        place = {"position": 1000.0 * geometry.placement[:3], "orientation": geometry.placement[3:]}
+        builder.add_geometry(
+            link, geometry.type, name=geometry.name, size=1000.0 * geometry.size, mesh=geometry.mesh, **place
+        )
+    kilometres = builder.finalize(dtype)
+    q = random_poses(metres, 50, 0.5, seed=4).astype(np.float32).astype(np.float64)
+    expected = sim.geometry_distances(metres, q, PAIRS)[0].numpy()
+    for link in range(metres.num_links):
+        start = metres.joint_q_start[link]
+        q[:, start : start + 3] *= 1000.0
+    found = sim.geometry_distances(kilometres, q.astype(dtype), PAIRS)[0].numpy() / 1000.0
+    np.testing.assert_allclose(found, expected, atol=1e-12 if dtype == "float64" else 5e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "most"), [("float64", 1e-6), ("float32", 1e-3)])
 def test_shapes_that_just_touch(tmp_path, dtype, most):

@@ -34,8 +34,10 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
     slack = scalar(1.0e-11 if scalar is wp.float64 else 1.0e-6)
     # Squared sine between edges that count as parallel.
     parallel = scalar(1.0e-12 if scalar is wp.float64 else 1.0e-8)
-    # How much the features' own distance may exceed s(n): if it is more, other features are nearer along n.
+    # How much the features' own distance may exceed s(n): if it is more, other features are nearer along n. Beyond some metres it is
+    # a share of their distance from the centres, as rounding is.
     misfit = scalar(1.0e-7 if scalar is wp.float64 else 1.0e-4)
+    spread = scalar(1.0e-8 if scalar is wp.float64 else 1.0e-5)
     # How far the place of a contact may be beyond the end of an edge, of the edge's length.
     overhang = scalar(1.0e-6 if scalar is wp.float64 else 1.0e-3)
     # Cosine to the normal from which a face gives further contacts to those of an edge or a corner (8 degrees).
@@ -226,9 +228,10 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         place_a = surface_place(a, wp.quat_identity(dtype=scalar), vec3(), vertices, codes_a[0], n)
         place_b = surface_place(b, rotation, offset, vertices, codes_b[0], -n)
         delta = place_b - place_a
+        slip = wp.max(misfit, spread * (wp.length(offset) + wp.length(place_a)))
         edge_a = vec3()
         edge_b = vec3()
-        result = wp.dot(n, delta) < distance + misfit
+        result = wp.dot(n, delta) < distance + slip
         if codes_a[1] >= 0:
             edge_a = shapes.vertex(a, vertices, codes_a[1]) - shapes.vertex(a, vertices, codes_a[0])
         if codes_b[1] >= 0:
@@ -243,7 +246,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
             edge = edge_a + edge_b
             if wp.length_sq(edge) > scalar(0.0):
                 beside = wp.normalize(edge) * wp.dot(beside, wp.normalize(edge))
-            result = result and wp.length(beside) < scalar(10.0) * misfit
+            result = result and wp.length(beside) < scalar(10.0) * slip
         return result
 
     @wp.func
