@@ -57,6 +57,43 @@ def test_most_rays_from_above_meet_the_hills(tmp_path):
     assert {model.geometries[k].name for k in np.unique(hits.geometry.numpy())} == {"hills"}
 
 
+def triangles_met(triangles, origin, direction, slack):
+    """How far rays go to the first of the triangles, enlarged by a share of their sides."""
+    nearest = np.full(len(origin), np.inf)
+    for a, b, c in triangles:
+        across, beside = np.cross(direction, c - a), np.cross(origin - a, b - a)
+        turning = across @ (b - a)
+        inclined = np.abs(turning) > 1e-12
+        turning[~inclined] = 1.0
+        u, v, far = np.array([((origin - a) * across).sum(1), (direction * beside).sum(1), beside @ (c - a)]) / turning
+        met = inclined & (np.minimum(np.minimum(u, v), 1.0 - u - v) >= -slack)
+        nearest = np.where(met & (far >= -slack), np.minimum(nearest, far), nearest)
+    return nearest
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_rays_along_triangles_of_hills_meet_the_next_one(dtype):
+    # From and to half numbers over heights of half numbers: through corners and edges, and in the planes of triangles.
+    rng = np.random.default_rng(0)
+    heights = 0.5 * rng.integers(-2, 3, (7, 9))
+    builder = sim.ModelBuilder()
+    builder.add_heightfield(heights, spacing=1.0)
+    model = builder.finalize(dtype)
+    origin, target = 0.5 * rng.integers(-9, 10, (2, 20000, 3))
+    origin, direction = origin[(origin != target).any(axis=1)], (target - origin)[(origin != target).any(axis=1)]
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    rays = [array[None].astype(dtype) for array in (origin, direction)]
+    distance = sim.cast_rays(model, np.zeros((1, 0), dtype), *rays).distance.numpy()[0]
+    x, y = np.meshgrid(np.arange(9) - 4.0, np.arange(7) - 3.0)
+    points = np.stack([x, y, heights], axis=2)
+    start, right, up, far = points[:-1, :-1], points[:-1, 1:], points[1:, :-1], points[1:, 1:]
+    triangles = np.concatenate(
+        [np.stack(each, axis=2).reshape(-1, 3, 3) for each in ((start, right, far), (start, far, up))]
+    )
+    assert (distance >= triangles_met(triangles, origin, direction, 1e-6) - 1e-4).all()
+    assert (distance <= triangles_met(triangles, origin, direction, -1e-6) + 1e-4).all()
+
+
 def test_the_height_under_a_point_is_that_of_a_plane_through_three_heights():
     heights = np.array([[0.0, 1.0, 0.5], [0.3, -0.2, 0.4]])
     builder = sim.ModelBuilder()

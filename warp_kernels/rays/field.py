@@ -14,7 +14,11 @@ import warp as wp
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS, LOWER_TRIANGLE, UPPER_TRIANGLE, grid_functions
 from warp_kernels.rays.hits import hit_functions
+from warp_kernels.rays.surfaces import surface_time_functions
 from warp_kernels.types import warp_types
+
+# What a time may be wrong by, as a share of a cell's sides.
+SLACK = 1.0e-3
 
 
 @functools.cache
@@ -23,6 +27,8 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
     vec3 = warp_types(scalar).vec3
     vec4 = wp.types.vector(4, scalar)
     hits, grid = hit_functions(scalar), grid_functions(scalar)
+    surfaces = surface_time_functions(scalar)
+    along = scalar(1.0e-12 if scalar is wp.float64 else 1.0e-5)  # sine between a ray and a plane that it lies in
     Hit = hits.Hit
 
     @wp.func
@@ -81,6 +87,7 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
             began = bool(False)
             before = scalar(0.0)
             searching = bool(True)
+            slack = scalar(SLACK) * (step[0] + step[1])
             while searching:
                 first = shape[0] + row * shape[2] + column
                 corners = size[2] * vec4(
@@ -119,15 +126,22 @@ def field_hit_functions(scalar: Any) -> SimpleNamespace:
                         after = d[2]  # of a vertical ray, which stays over one place without an end
                         if place < scalar(wp.inf):
                             after = clearance(o, d, place, size, step, row, column, kind, corners)
-                        down = before >= scalar(0.0) and after < scalar(0.0)
-                        if down or (before <= scalar(0.0) and after > scalar(0.0)):
+                        crosses = before >= scalar(0.0) and after < scalar(0.0)
+                        if before <= scalar(0.0) and after > scalar(0.0):
+                            crosses = True
+                        if crosses:
                             element = KINDS * (row * shape[2] + column) + kind
                             triangle = grid.element_corners(height, height_row, shape, size, element)
-                            hit = hits.consider(
-                                wp.static(codes.HEIGHTFIELD), element, target, o, d, size, triangle, hit
-                            )
-                            searching = False
-                        before = after
+                            normal = surfaces.surface_normal(wp.static(codes.HEIGHTFIELD), element, o, size, triangle)
+                            time = surfaces.surface_time(wp.static(codes.HEIGHTFIELD), element, o, d, size, triangle)
+                            # A ray within the plane of a triangle meets it anywhere, by rounding: the next one decides.
+                            crosses = time >= now - slack and time <= place + slack
+                            if crosses and wp.abs(wp.dot(normal, d)) > along:
+                                hit = hits.take(time, target, element, hit)
+                                searching = hit.target != target
+                                before = after
+                        else:
+                            before = after
                         now = place
                 if stop >= end:
                     searching = False
