@@ -378,3 +378,16 @@ def test_dry_friction_of_a_free_joint_has_other_axes(tmp_path):
     builder.add_joint("flight", "free", child="stone", friction_loss=0.3)
     with pytest.raises(sim.ModelError, match=r"dry friction of free joints.*about the axes of the body \('flight'\)"):
         write_mjcf(tmp_path / "a.xml", builder.finalize())
+
+
+def test_gravity_compensation_below_zero_alone_is_refused(tmp_path):
+    """MuJoCo leaves it out where no body has one above zero."""
+    builder = sim.ModelBuilder()
+    for name, share in (("stone", -0.5), ("balloon", 0.5)):
+        builder.add_link(name, mass=1.0, inertia=np.eye(3), gravity_compensation=share)
+        builder.add_joint(name, "free", child=name)
+        if name == "stone":
+            with pytest.raises(sim.ModelError, match=r"gravity compensation, .* one is positive \('stone'\)"):
+                write_mjcf(tmp_path / "a.xml", builder.finalize())
+    write_mjcf(tmp_path / "a.xml", builder.finalize())
+    assert mujoco.MjModel.from_xml_path(str(tmp_path / "a.xml")).body_gravcomp.tolist() == [0.0, -0.5, 0.5]

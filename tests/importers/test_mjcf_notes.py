@@ -130,6 +130,16 @@ ALIKE = {
     "no actuation": (
         flag('actuation="disable"') | {"after": '<actuator><motor joint="h" armature=".1"/></actuator>'}, None,
     ),
+    "gravity compensation below zero alone": (
+        {"inside": '<body gravcomp="-0.5"><geom size=".05" pos=".2 0 0"/></body>'}, None,
+    ),
+    "gravity compensation below zero and above": (
+        {
+            "inside": '<body gravcomp="-0.5"><geom size=".05" pos=".2 0 0"/></body>'
+            '<body gravcomp="0.3"><geom size=".05" pos=".1 0 0"/></body>',
+        },
+        None,
+    ),
     "a group that no actuator has": (
         {"option": 'actuatorgroupdisable="1"', "after": '<actuator><motor joint="h"/></actuator>'}, [1.0],
     ),

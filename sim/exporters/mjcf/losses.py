@@ -20,6 +20,7 @@ def lose_values(model: Model, losses: Losses) -> None:
         ("limit_stiffness", "compliant limits", joints, np.inf),
     ):
         losses.changes_motion(what, _where(owners, parameters[key] != none))
+    losses.changes_motion("gravity compensation, which there is only where one is positive", _pulled_down(model))
     losses.changes_motion("dry friction of free joints, which there is about the axes of the body", _rubbing(model))
     colliding = [k for k, geometry in enumerate(model.geometries) if geometry.collides]
     names = [model.geometries[k].name for k in colliding]
@@ -29,6 +30,12 @@ def lose_values(model: Model, losses: Losses) -> None:
     losses.leaves_out("largest velocities", _where(joints, np.isfinite(model.velocity_limit)), "they are not enforced")
     if len(model.parts) > 1:
         losses.leaves_out("parts", [part.name for part in model.parts], "a file read again is one part")
+
+
+def _pulled_down(model: Model) -> list[str]:
+    """Links with a negative gravity compensation, where no link has a positive one."""
+    shares = model.parameters["gravity_compensation"] if model.compensated else np.zeros(0)
+    return [] if (shares > 0.0).any() else _where(model.link_names, shares < 0.0)
 
 
 def _rubbing(model: Model) -> list[str]:

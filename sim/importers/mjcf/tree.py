@@ -92,8 +92,14 @@ def _add_link(reader: Reader, body: int, name: str, origin: np.ndarray | None) -
         reader.builder.add_link(
             name, mass=float(model.body_mass[body]), com=model.body_ipos[body] - origin,
             inertia=0.5 * (inertia + inertia.T), allow_unphysical=True,
-            gravity_compensation=float(model.body_gravcomp[body]) or None,
+            gravity_compensation=_compensation(reader, body) or None,
         )  # fmt: skip
+
+
+def _compensation(reader: Reader, body: int) -> float:
+    """The share of a body's weight that is borne; MuJoCo leaves out negative ones where no body has a positive one."""
+    compensates = bool(reader.file.array("ngravcomp", 1))
+    return float(reader.file.model.body_gravcomp[body]) if compensates else 0.0
 
 
 def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, placement: np.ndarray) -> None:
