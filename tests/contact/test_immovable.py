@@ -113,3 +113,55 @@ def test_gradients_beside_an_axis(solver, lever):
     simulator = sim.Simulator(ball_on_hinge(lever, "float64"), DT, contact=sim.ContactOptions(solver=solver))
     report = sim.check_gradients(simulator, simulator.state([0.0], [0.01]), steps=2)
     assert not report.wrong, str(report)
+
+
+def fingers(hold: str, dtype: str = "float64") -> sim.Model:
+    """Two fingers that slide in a palm, which turns with an arm: neither can turn without the other.
+
+    hold: what acts between them, a "weld" with frames 0.1 rad apart, a "point", or friction that resists "spin".
+    """
+    builder = sim.ModelBuilder()
+    builder.add_link("arm", mass=2.0, inertia=(0.05, 0.06, 0.07))
+    builder.add_joint("shoulder", "revolute", child="arm", axis=(0.0, 0.3, 1.0), damping=0.1)
+    builder.add_link("palm", mass=1.0, inertia=(0.02, 0.03, 0.01))
+    builder.add_joint("wrist", "revolute", child="palm", parent="arm", position=(0.4, 0.1, 0.2), axis=(1.0, 0.2, 0.1))
+    for side, name in ((1.0, "left"), (-1.0, "right")):
+        builder.add_link(name, mass=0.3, com=(0.01, 0.0, 0.03), inertia=(0.002, 0.001, 0.003))
+        builder.add_joint(
+            f"slide_{name}", "prismatic", child=name, parent="palm", position=(0.1, 0.05 * side, 0.07),
+            axis=(0.0, side, 0.1),
+        )  # fmt: skip
+        if hold == "spin":
+            builder.add_geometry(name, "sphere", size=(0.0505, 0.0, 0.0), torsional_friction=0.01, friction=0.8)
+    place = (0.01, 0.1, 0.05)
+    if hold == "weld":
+        builder.add_weld_constraint("tie", "left", "right", position_b=place, orientation_b=(0.05, 0.0, 0.0, 1.0))
+    elif hold == "point":
+        builder.add_point_constraint("tie", "left", "right", position_b=place)
+    return builder.finalize(dtype)
+
+
+def pressed_fingers(simulator: sim.Simulator) -> tuple[sim.State, np.ndarray]:
+    """A state and the forces of some steps, which press the fingers on each other."""
+    state = simulator.state([0.3, 0.2, 0.001, 0.002], [0.5, -0.7, -0.1, -0.2])
+    return state, np.tile([0.3, -0.4, -5.0, -6.0], (3, simulator.num_worlds, 1))
+
+
+@pytest.mark.parametrize(("solver", "worlds", "dtype"), CASES)
+def test_sides_that_move_alike(solver, worlds, dtype):
+    """A weld of links that can't turn against each other, which nothing can satisfy, holds their points alone."""
+    final = []
+    for hold in ("weld", "point"):
+        contact = sim.ContactOptions(solver=solver)
+        simulator = sim.Simulator(fingers(hold, dtype), 0.01, num_worlds=worlds, contact=contact)
+        final.append(simulator.rollout(*pressed_fingers(simulator)).final_state.qd.numpy())
+    np.testing.assert_allclose(*final, atol=1e-12 if dtype == "float64" else 1e-4)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("hold", ["weld", "spin"])
+def test_gradients_of_sides_that_move_alike(solver, hold):
+    simulator = sim.Simulator(fingers(hold), 0.01, contact=sim.ContactOptions(solver=solver))
+    state, tau = pressed_fingers(simulator)
+    report = sim.check_gradients(simulator, state, tau, ["q", "qd", "tau", "mass", "joint_placement"])
+    assert all(entry.verdict == "right" for entry in report.entries), str(report)

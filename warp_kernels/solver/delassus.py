@@ -14,6 +14,7 @@ import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.incidences import sort_incidences, tree_of
+from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
 
@@ -22,7 +23,7 @@ from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
 def delassus_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels that list the couplings of a world and compute its Delassus matrix, for one precision."""
     t = warp_types(scalar)
-    factor = factor_kernels(scalar)
+    factor, immovable = factor_kernels(scalar), immovable_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
     module = kernel_module("delassus", scalar)
     Options = solver_structs(scalar).Options
@@ -177,7 +178,7 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         matrix: wp.array2d(dtype=mat33),
     ):
-        """The entries on the diagonal and below it, and their mirrors."""
+        """The entries on the diagonal and below it, and their mirrors. A constraint whose sides move alike has none of its own."""
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             place = couplings.row[constraint, world]
@@ -186,16 +187,22 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
                 run = couplings.run[r, world]
                 for other in range(run[0], wp.min(run[1], constraint + 1)):
                     total = mat33()
+                    apart = scalar(0.0)
                     for side in range(4):
                         here = 2 * constraint + side // 2
                         there = 2 * other + side % 2
                         tail = constraints.tail[here, world]
                         mate = constraints.tail[there, world]
                         if tail >= 0 and mate >= 0:
-                            total += shared_path(
+                            product = shared_path(
                                 here, there, tail, mate, world, paths, factor_d, row,
                             )  # fmt: skip
+                            total += product
+                            if here == there:
+                                apart += wp.trace(product)
                     if other == constraint:
+                        if immovable.move_alike(wp.trace(total), apart):
+                            total = mat33()
                         total += options.cfm * wp.identity(n=3, dtype=scalar)
                         total[0, 0] += softness[constraint, world]
                         matrix[entry, world] = total

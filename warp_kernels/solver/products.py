@@ -7,6 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
 
@@ -51,7 +52,7 @@ def _along_path(scalar: Any, each: str, before: str = "", after: str = "") -> st
 def product_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of products with rows, for one precision."""
     vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
-    factor = factor_kernels(scalar)
+    factor, immovable = factor_kernels(scalar), immovable_functions(scalar)
 
     @wp.func_native(_along_path(scalar, f"total += {_AT} * {_X};", "triple total;", "return total;"))
     def path_product(
@@ -270,16 +271,19 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         scale: wp.array2d(dtype=scalar),
     ):
-        """The trace of :func:`own_mobility`."""
-        total = scalar(0.0)
+        """The trace of :func:`own_mobility`; zero where both sides move alike."""
+        apart = scalar(0.0)
         for side in range(2):
             tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
                 here = (2 * constraint + side) * paths.max_depth
-                total += path_square(
+                apart += path_square(
                     row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, scale, world
                 )
-        return total + wp.trace(shared_mobility(constraint, world, paths, constraints, row, scale))
+        total = apart + wp.trace(shared_mobility(constraint, world, paths, constraints, row, scale))
+        if immovable.move_alike(total, apart):
+            total = scalar(0.0)
+        return total
 
     @wp.func
     def begin_solve(

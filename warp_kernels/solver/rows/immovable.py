@@ -3,6 +3,9 @@
 A force through the axis of a hinge moves nothing. Beside it the inverse mass W of a row falls with the square of the lever, and the force
 that removes an overlap grows with 1 / W. Here W is no less than a share of what the masses that meet there would have apart. Where it is
 rounding the point lies on the axis, and bears nothing.
+
+Nor does a constraint between sides that move alike, such as one that holds the orientations of two drawers of a cabinet that turns: W is what
+rounding leaves of their difference.
 """
 
 import functools
@@ -26,7 +29,10 @@ MOST = 1.0 - 1e-5
 def immovable_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions for one precision. ``least_inverse_mass`` are numbers of the model, which don't follow its parameters."""
     # Of the least W: levers below 64 units of rounding of the radius of gyration.
-    rounding = scalar((64.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)) ** 2 / LEAST_SHARE)
+    eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
+    rounding = scalar((64.0 * eps) ** 2 / LEAST_SHARE)
+    # Of the sum of the squares of both sides, from which W comes by cancellation.
+    alike = scalar(64.0 * eps)
 
     @wp.func
     def least_mobility(
@@ -41,6 +47,11 @@ def immovable_functions(scalar: Any) -> SimpleNamespace:
                 if tail >= 0:
                     total += least_inverse_mass[tail]
         return total
+
+    @wp.func
+    def move_alike(mobility: scalar, apart: scalar):
+        """Whether the inverse mass of both sides of a constraint together is rounding beside the sum of what each has alone, ``apart``."""
+        return mobility <= alike * apart
 
     @wp.func
     def bounded(mobility: scalar, least: scalar):
@@ -61,4 +72,6 @@ def immovable_functions(scalar: Any) -> SimpleNamespace:
         least = least_mobility(constraint, world, least_inverse_mass, constraints)
         return least > scalar(0.0) and least >= scalar(MOST) * mobility
 
-    return SimpleNamespace(rounding=rounding, least_mobility=least_mobility, bounded=bounded, is_least=is_least)
+    return SimpleNamespace(
+        rounding=rounding, least_mobility=least_mobility, move_alike=move_alike, bounded=bounded, is_least=is_least
+    )
