@@ -163,9 +163,28 @@ def _check_state(where: str, spec: ActuatorSpec) -> None:
         raise ModelError(f"{where}: act_range and act_early are of actuators with a state; give it dynamics")
 
 
+def number(where: str, label: str, value: object) -> float:
+    """A property as a float. Raises ModelError, naming it, for what isn't one number."""
+    try:
+        if not isinstance(value, str):
+            return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        pass
+    raise ModelError(f"{where}: {label} is {value!r}; it must be one number")
+
+
+def two_numbers(where: str, label: str, given: object) -> tuple[float, float]:
+    """A property of two numbers as floats. Raises ModelError, naming it, for anything else."""
+    try:
+        lower, upper = (float(bound) for bound in given)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ModelError(f"{where}: {label} is {given!r}; it must be two numbers") from None
+    return lower, upper
+
+
 def finite_and_not_negative(where: str, label: str, value: float) -> None:
     """Raise ModelError if a property is negative or not finite."""
-    if not np.isfinite(value) or value < 0.0:
+    if not 0.0 <= number(where, label, value) < np.inf:
         raise ModelError(f"{where}: {label} is {value}; it must be finite and not negative")
 
 
@@ -197,11 +216,12 @@ def solid_mass(where: str, volume: float, mass: float | None, density: float | N
     """Mass [kg] of a body of which the mass or the density is given."""
     if (mass is None) == (density is None):
         raise ModelError(f"{where}: give either its mass or its density")
-    for label, value in (("mass", mass), ("density", density)):
-        if value is not None and not value > 0.0:
-            raise ModelError(f"{where}: {label} is {value}; a free body needs a positive one")
+    label, given = ("density", density) if mass is None else ("mass", mass)
+    value = number(where, label, given)
+    if not value > 0.0:
+        raise ModelError(f"{where}: {label} is {value}; a free body needs a positive one")
     # A size that isn't positive is refused with the geometry.
-    return float(mass) if mass is not None else float(density or 0.0) * abs(volume)
+    return value if mass is not None else value * abs(volume)
 
 
 def colour(where: str, rgba: Sequence[float]) -> tuple[float, float, float, float]:
@@ -235,15 +255,20 @@ def height_grid(where: str, heights: npt.ArrayLike | None) -> np.ndarray:
 
 def finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     """A copy of the value as a float64 array; ModelError if it has another shape or isn't finite."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(f"{where}: {value!r} is not an array of numbers") from None
+    array = numbers_in(where, value)
     if array.shape != shape:
         raise ModelError(f"{where}: shape {array.shape}, expected {shape}")
     if not np.isfinite(array).all():
         raise ModelError(f"{where}: {array.tolist()} is not finite")
     return array
+
+
+def numbers_in(where: str, value: npt.ArrayLike) -> np.ndarray:
+    """A copy of the value as a float64 array; ModelError if it isn't one of numbers."""
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{where}: {value!r} is not an array of numbers") from None
 
 
 def unit(vector: np.ndarray, complaint: str) -> np.ndarray:

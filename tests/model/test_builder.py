@@ -213,3 +213,51 @@ class TestFrames:
 def test_gravity():
     with pytest.raises(sim.ModelError, match="gravity: .* is not finite"):
         sim.ModelBuilder(gravity=(0.0, 0.0, np.nan))
+
+
+@pytest.mark.parametrize(
+    ("add", "message"),
+    [
+        (
+            lambda b: b.add_ground(friction=(1.0, 0.005, 0.0001)),
+            r"geometry 'ground': friction is \(1.0, 0.005, 0.0001\)",
+        ),
+        (lambda b: b.add_sphere(radius=0.1, mass="1"), "sphere 'sphere_0': mass is '1'; it must be one number"),
+        (lambda b: b.add_sphere(radius=0.1, mass=np.ones(1)), r"mass is array\(\[1.\]\); it must be one number"),
+        (lambda b: b.add_link("a", mass="heavy"), "link 'a': mass is 'heavy'; it must be one number"),
+        (lambda b: b.add_link("a", mass=1.0, inertia="round"), "link 'a': inertia: 'round' is not an array of numbers"),
+        (lambda b: b.add_joint("j", "revolute", child="a", damping=None), "joint 'j': damping is None; it must be one"),
+        (
+            lambda b: b.add_joint("j", "revolute", child="a", lower=(-1.0, 1.0)),
+            r"joint 'j': lower is \(-1.0, 1.0\); it",
+        ),
+        (
+            lambda b: b.add_joint("j", "continuous", child="a", upper=1.0),
+            "a continuous joint has no limits .* revolute",
+        ),
+        (
+            lambda b: b.add_actuator(frame="a", gear="2"),
+            "gear is '2'; it must be one number|force_axis and torque_axis",
+        ),
+        (
+            lambda b: b.add_fixed_tendon("t", {"j": 1.0}, limits=2.0),
+            "tendon 't': limits is 2.0; it must be two numbers",
+        ),
+        (lambda b: b.add_joint_coupling("j", "k", ratio="2"), "coupling .*: ratio is '2'; it must be one number"),
+        (lambda b: b.set_medium(density="air"), "set_medium: density is 'air'; it must be one number"),
+    ],
+)
+def test_what_is_no_number_is_named(add, message):
+    with pytest.raises(sim.ModelError, match=message):
+        add(sim.ModelBuilder())
+
+
+def test_gravity_set_later():
+    builder = sim.ModelBuilder()
+    builder.add_link("a", mass=1.0, inertia=UNIT)
+    builder.add_joint("j", "free", child="a")
+    builder.gravity = (0.0, 0.0, -1.62)
+    assert_allclose(builder.finalize().parameters["gravity"], (0.0, 0.0, -1.62))
+    builder.gravity = -1.62
+    with pytest.raises(sim.ModelError, match=r"gravity: shape \(\), expected \(3,\)"):
+        builder.finalize()

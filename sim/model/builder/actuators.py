@@ -4,7 +4,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.joint_types import is_scalar
-from sim.model.spec_checks import check_actuator, check_name, finite
+from sim.model.spec_checks import check_actuator, check_name, finite, number, two_numbers
 from sim.model.specs import ACTUATOR_CODES, DYNAMICS_CODES, ActuatorSpec, Vector, WorldSpec
 
 
@@ -112,6 +112,7 @@ class Actuators(WorldSpec):
             effort = self._effort(where, joint, force_limit is None)
         elif tendon is not None and tendon not in self.tendons:
             raise ModelError(f"{where}: unknown tendon '{tendon}'; add the tendon first")
+        gear = number(where, "gear", gear)
         if force_limit is None:
             force_limit = effort / abs(gear) if gear else np.inf
         force_centre, force_limit = _centre_and_limit(where, force_limit)
@@ -125,19 +126,19 @@ class Actuators(WorldSpec):
             force_axis=axes[0],
             torque_axis=axes[1],
             kind=ACTUATOR_CODES[kind],
-            gear=float(gear),
-            kp=float(kp),
-            kd=float(kd),
-            gain=float(gain),
-            offset=float(offset),
-            kp_per_input=float(kp_per_input),
-            kd_per_input=float(kd_per_input),
+            gear=gear,
+            kp=number(where, "kp", kp),
+            kd=number(where, "kd", kd),
+            gain=number(where, "gain", gain),
+            offset=number(where, "offset", offset),
+            kp_per_input=number(where, "kp_per_input", kp_per_input),
+            kd_per_input=number(where, "kd_per_input", kd_per_input),
             force_centre=force_centre,
             force_limit=force_limit,
-            control_range=_range(where, "control_range", control_range),
+            control_range=two_numbers(where, "control_range", control_range),
             dynamics=DYNAMICS_CODES[dynamics],
-            time_constant=float(time_constant),
-            act_range=_range(where, "act_range", act_range),
+            time_constant=number(where, "time_constant", time_constant),
+            act_range=two_numbers(where, "act_range", act_range),
             act_early=bool(act_early),
         )
         check_actuator(spec, kind)
@@ -179,19 +180,10 @@ def _centre_and_limit(where: str, given: float | tuple[float, float]) -> tuple[f
         if not limit >= 0.0:
             raise ModelError(f"{where}: force_limit is {limit}; it must not be negative")
         return 0.0, limit
-    lower, upper = _range(where, "force_limit", given)  # type: ignore[arg-type]
+    lower, upper = two_numbers(where, "force_limit", given)
     if not lower <= upper or np.isinf(lower) != np.isinf(upper):
         raise ModelError(
             f"{where}: force_limit is ({lower}, {upper}); the first must not be greater than the second, and both "
             "finite or none"
         )
     return (0.0, np.inf) if np.isinf(lower) else ((lower + upper) / 2.0, (upper - lower) / 2.0)
-
-
-def _range(where: str, label: str, given: tuple[float, float]) -> tuple[float, float]:
-    """Two numbers."""
-    try:
-        lower, upper = (float(bound) for bound in given)
-    except (TypeError, ValueError):
-        raise ModelError(f"{where}: {label} is {given!r}; it must be two numbers") from None
-    return lower, upper

@@ -5,7 +5,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.checks import is_positive
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.spec_checks import check_name, pose
+from sim.model.spec_checks import check_name, number, pose
 from sim.model.specs import IDENTITY_QUATERNION, AnchorSpec, CouplingSpec, Vector, WorldSpec
 
 
@@ -143,11 +143,10 @@ class Constraints(WorldSpec):
             raise ModelError(f"{where}: a joint can't follow itself")
         if joint in self.couplings:
             raise ModelError(f"{where}: it follows '{self.couplings[joint].other}' already")
+        ratio, offset = number(where, "ratio", ratio), number(where, "offset", offset)
         if not (np.isfinite(ratio) and np.isfinite(offset)):
             raise ModelError(f"{where}: ratio {ratio} and offset {offset} must be finite")
-        self.couplings[joint] = CouplingSpec(
-            joint=joint, other=other, ratio=float(ratio), offset=float(offset), softness=softness
-        )
+        self.couplings[joint] = CouplingSpec(joint=joint, other=other, ratio=ratio, offset=offset, softness=softness)
         return joint
 
     def _add_anchor(self, spec: AnchorSpec) -> str:

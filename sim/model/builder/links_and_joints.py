@@ -16,6 +16,8 @@ from sim.model.spec_checks import (
     check_text,
     finite,
     initial_coordinates,
+    number,
+    numbers_in,
     pose,
     unit,
 )
@@ -61,14 +63,17 @@ class LinksAndJoints(WorldSpec):
             raise ModelError(f"link '{name}': this name is reserved for the world; choose another")
         if name in self.frames:
             raise ModelError(f"link '{name}': a frame of this name exists already; choose another")
-        tensor = np.zeros((3, 3)) if inertia is None else np.asarray(inertia, dtype=np.float64)
+        where = f"link '{name}'"
+        tensor = np.zeros((3, 3)) if inertia is None else numbers_in(f"{where}: inertia", inertia)
         tensor = np.diag(tensor) if tensor.shape == (3,) else tensor
         spec = LinkSpec(
             name=name,
-            mass=mass,
-            com=finite(f"link '{name}': com", com, (3,)),
+            mass=None if mass is None else number(where, "mass", mass),
+            com=finite(f"{where}: com", com, (3,)),
             inertia=tensor,
-            gravity_compensation=gravity_compensation,
+            gravity_compensation=(
+                None if gravity_compensation is None else number(where, "gravity_compensation", gravity_compensation)
+            ),
         )
         check_link(spec, allow_unphysical=allow_unphysical)
         self.links[name] = spec
@@ -152,8 +157,8 @@ class LinksAndJoints(WorldSpec):
         unit_axis = finite(f"{where}: axis", axis, (3,))
         if kind.scalar or np.isfinite([swing_limit, twist_limit]).any():
             unit_axis = unit(unit_axis, f"{where}: the axis is zero; give it a direction")
-        if type == "continuous":
-            lower, upper = -np.inf, np.inf
+        if type == "continuous" and not (lower == -np.inf and upper == np.inf):
+            raise ModelError(f"{where}: a continuous joint has no limits {lower!r} and {upper!r}; make it revolute")
         spec = JointSpec(
             name=name,
             type=code,
@@ -161,21 +166,21 @@ class LinksAndJoints(WorldSpec):
             child=child,
             placement=pose(where, position, orientation),
             axis=unit_axis,
-            lower=float(lower),
-            upper=float(upper),
-            effort=float(effort),
-            velocity=float(velocity),
-            damping=float(damping),
-            armature=float(armature),
-            stiffness=float(stiffness),
-            rest_position=float(rest_position),
-            friction_loss=float(friction_loss),
-            limit_margin=float(limit_margin),
-            limit_stiffness=float(limit_stiffness),
-            limit_damping=float(limit_damping),
-            swing_limit=float(swing_limit),
-            twist_limit=float(twist_limit),
-            rotation_limit=float(rotation_limit),
+            lower=number(where, "lower", lower),
+            upper=number(where, "upper", upper),
+            effort=number(where, "effort", effort),
+            velocity=number(where, "velocity", velocity),
+            damping=number(where, "damping", damping),
+            armature=number(where, "armature", armature),
+            stiffness=number(where, "stiffness", stiffness),
+            rest_position=number(where, "rest_position", rest_position),
+            friction_loss=number(where, "friction_loss", friction_loss),
+            limit_margin=number(where, "limit_margin", limit_margin),
+            limit_stiffness=number(where, "limit_stiffness", limit_stiffness),
+            limit_damping=number(where, "limit_damping", limit_damping),
+            swing_limit=number(where, "swing_limit", swing_limit),
+            twist_limit=number(where, "twist_limit", twist_limit),
+            rotation_limit=number(where, "rotation_limit", rotation_limit),
             limit_softness=limit_softness,
             friction_softness=friction_softness,
             kinematic=bool(kinematic),

@@ -8,7 +8,16 @@ import numpy.typing as npt
 from sim.errors import ModelError
 from sim.model.model import Geometry, Mesh
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.spec_checks import check_geometry, check_name, colour, finite, finite_and_not_negative, height_grid, pose
+from sim.model.spec_checks import (
+    check_geometry,
+    check_name,
+    colour,
+    finite,
+    finite_and_not_negative,
+    height_grid,
+    number,
+    pose,
+)
 from sim.model.specs import (
     GEOMETRY_CODES,
     IDENTITY_QUATERNION,
@@ -120,19 +129,19 @@ class Shapes(WorldSpec):
             friction_rule=friction_rule,
             contact_priority=contact_priority,
             softness=softness,
-            softness_mix=float(softness_mix),
-            contact_margin=float(contact_margin),
-            contact_gap=float(contact_gap),
+            softness_mix=number(where, "softness_mix", softness_mix),
+            contact_margin=number(where, "contact_margin", contact_margin),
+            contact_gap=number(where, "contact_gap", contact_gap),
         )
         spec = GeometrySpec(
             link=link,
             geometry=geometry,
-            friction=float(friction),
-            restitution=float(restitution),
-            torsional_friction=float(torsional_friction),
-            rolling_friction=float(rolling_friction),
-            contact_stiffness=float(contact_stiffness),
-            contact_damping=float(contact_damping),
+            friction=number(where, "friction", friction),
+            restitution=number(where, "restitution", restitution),
+            torsional_friction=number(where, "torsional_friction", torsional_friction),
+            rolling_friction=number(where, "rolling_friction", rolling_friction),
+            contact_stiffness=number(where, "contact_stiffness", contact_stiffness),
+            contact_damping=number(where, "contact_damping", contact_damping),
         )
         check_geometry(spec)
         self.geometries[name] = spec

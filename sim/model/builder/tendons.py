@@ -10,7 +10,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.checks import is_positive
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.spec_checks import check_name, finite, finite_and_not_negative
+from sim.model.spec_checks import check_name, finite, finite_and_not_negative, number, two_numbers
 from sim.model.specs import Vector, WorldSpec
 from sim.model.tendons.specs import TendonCouplingSpec, TendonSpec, TendonWrap
 
@@ -66,16 +66,18 @@ class Tendons(WorldSpec):
         where = f"tendon '{name}'"
         if not joints:
             raise ModelError(f"{where}: it needs at least one joint")
-        coefficients = {joint: float(coefficient) for joint, coefficient in joints.items()}
+        coefficients = {
+            joint: number(where, f"the coefficient of joint '{joint}'", coefficient)
+            for joint, coefficient in joints.items()
+        }
         for joint, coefficient in coefficients.items():
             if not np.isfinite(coefficient):
                 raise ModelError(f"{where}: the coefficient of joint '{joint}' is {coefficient}; it must be finite")
         return self._add_tendon(
             TendonSpec(
-                name=name, coefficients=coefficients, branches=[], armature=float(armature),
-                rest=_rest(where, rest_length), friction_loss=float(friction_loss),
-                lower=float(limits[0]), upper=float(limits[1]), limit_margin=float(limit_margin),
+                name=name, coefficients=coefficients, branches=[], rest=_rest(where, rest_length),
                 limit_softness=limit_softness, friction_softness=friction_softness,
+                **_numbers(where, limits, armature=armature, friction_loss=friction_loss, limit_margin=limit_margin),
                 **_of_length(where, stiffness, damping),
             )
         )  # fmt: skip
@@ -114,10 +116,9 @@ class Tendons(WorldSpec):
         where = f"tendon '{name}'"
         return self._add_tendon(
             TendonSpec(
-                name=name, coefficients={}, branches=_branches(where, path), armature=float(armature),
-                rest=_rest(where, rest_length),
-                friction_loss=float(friction_loss), lower=float(limits[0]), upper=float(limits[1]),
-                limit_margin=float(limit_margin), limit_softness=limit_softness, friction_softness=friction_softness,
+                name=name, coefficients={}, branches=_branches(where, path), rest=_rest(where, rest_length),
+                limit_softness=limit_softness, friction_softness=friction_softness,
+                **_numbers(where, limits, armature=armature, friction_loss=friction_loss, limit_margin=limit_margin),
                 **_of_length(where, stiffness, damping),
             )
         )  # fmt: skip
@@ -202,6 +203,12 @@ def _rest(where: str, given: float | tuple[float, float] | None) -> tuple[float,
     if not (np.isfinite(lower) and np.isfinite(upper) and lower <= upper):
         raise ModelError(f"{where}: rest_length is {given}; it must be a finite length, or two in ascending order")
     return lower, upper
+
+
+def _numbers(where: str, limits: tuple[float, float], **given: float) -> dict[str, Any]:
+    """Properties of a tendon that are single numbers, with its limits."""
+    lower, upper = two_numbers(where, "limits", limits)
+    return {"lower": lower, "upper": upper, **{label: number(where, label, value) for label, value in given.items()}}
 
 
 def _branches(

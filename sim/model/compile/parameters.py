@@ -5,6 +5,7 @@ import numpy as np
 from sim.model.compile.bodies import Body
 from sim.model.compile.dofs import DofLayout
 from sim.model.model import Geometry
+from sim.model.spec_checks import finite
 from sim.model.specs import ActuatorSpec, GeometrySpec, JointSpec, WorldSpec
 
 
@@ -41,7 +42,7 @@ def collect_parameters(
         "anchor_b": anchor_b,
         "coupling_ratio": np.array([spec.ratio for spec in couplings], dtype=np.float64),
         "coupling_offset": np.array([spec.offset for spec in couplings], dtype=np.float64),
-        "gravity": world.gravity.copy(),
+        "gravity": finite("gravity", world.gravity, (3,)),
         **_of_medium(world),
         **(_of_actuators(actuators) if actuators else {}),
         **(_of_actuator_states(actuators) if any(actuator.dynamics for actuator in actuators) else {}),
