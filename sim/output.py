@@ -54,6 +54,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
 
 def check_target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
     """The path of a file that can be written; raises as :func:`write_file` does."""
+    if not isinstance(path, str | os.PathLike):
+        raise ModelError(f"{path!r} is a {type(path).__name__}; it must be the path of the file to write")
     target = Path(path)
     if target.suffix.lower() not in suffixes:
         raise ModelError(f"{target}: the name must end in {' or '.join(suffixes)}")

@@ -32,7 +32,7 @@ def find_device(device: wp.DeviceLike) -> wp.Device:
     named = device if device is None or isinstance(device, wp.Device) else str(device)
     try:
         return wp.get_device(named)
-    except ValueError:
+    except (ValueError, RuntimeError):  # the latter for "cuda" where there is none
         there = ", ".join(str(each) for each in wp.get_devices())
         raise ModelError(f"device: there is no '{device}' on this machine; there is {there}") from None
 

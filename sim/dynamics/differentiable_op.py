@@ -25,6 +25,7 @@ from sim.arrays.scratch import scratch_array, scratch_arrays
 from sim.arrays.warp_lock import serialized
 from sim.dynamics.coordinate_checks import require_coordinates
 from sim.errors import ModelError
+from sim.model.checks import require_type
 from sim.model.model import Model
 
 Array = wp.array | npt.ArrayLike
@@ -57,6 +58,7 @@ def on_device(model: Model | DeviceModel, *arrays: object, worth_lanes: int = WO
     """
     if isinstance(model, DeviceModel):
         return model
+    require_type("model", model, Model, "a sim.Model")
     device = next((array.device for array in arrays if isinstance(array, wp.array)), None) or find_device(None)
     key = (id(model), str(device))
     # Entries of a model's parameters may be written to between two calls.

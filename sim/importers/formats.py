@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.errors import ModelError
 from sim.importers.mjcf.importer import add_mjcf
 from sim.importers.mjcf.markup import root_tag
 from sim.importers.sdf.importer import add_sdf, read_gravity
@@ -40,7 +41,10 @@ def reader_of(path: str | os.PathLike[str]) -> FileReader | None:
 
     Raises:
         ImportFileError: for an ``.xml`` file that can't be read or is empty.
+        ModelError: for what isn't the path of a file.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ModelError(f"{path!r} is a {type(path).__name__}; it must be the path of a file")
     suffix = Path(path).suffix.lower()
     found = reader_by_suffix().get(suffix)
     if found is not None and suffix == ".xml":

@@ -119,6 +119,8 @@ def read_file(path: str | os.PathLike[str], gravity: Vector | None = None, **opt
         suffix = Path(path).suffix.lower()
         hint = "; expand it with xacro first" if suffix == ".xacro" else ""
         supported = ", ".join(reader_by_suffix())
+        if Path(path).is_dir():
+            raise ModelError(f"{path}: is a folder; give a file in it, of type {supported}")
         raise ModelError(f"{path}: files of type '{suffix}' are not supported{hint}; supported are {supported}")
     given = {name: value for name, value in options.items() if value is not None}
     _check_options(path, found.name, given)

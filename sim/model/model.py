@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
+from sim.model.checks import require_type
 from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.joint_types import JOINT_TYPES
@@ -467,6 +468,7 @@ class Model:
         return _numbered(geometry.name for geometry in self.geometries)
 
     def _slice(self, part: "Part | str", starts: np.ndarray, total: int) -> slice:
+        require_type("part", part, (str, Part), "the name of a joint, or a sim.Part")
         names = (part,) if isinstance(part, str) else part.joints
         ends = np.append(starts[1:], total)
         links = [self.joint(name) for name in names if isinstance(part, str) or name in self._joint_index]

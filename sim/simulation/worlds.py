@@ -17,7 +17,7 @@ from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.warp_lock import serialized, sole_use
 from sim.cores import usable_cores
 from sim.errors import ModelError
-from sim.model.checks import is_positive, is_whole
+from sim.model.checks import is_positive, is_whole, require_type
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
 from sim.model.parameters import as_numbers, check_parameter, number_of_dims
@@ -79,9 +79,9 @@ class Worlds(FixedArguments, ABC):
         integrator: str | None = None,
     ):
         contact = ContactOptions() if contact is None else contact
-        for name, given, kind in (("model", model, Model), ("contact", contact, ContactOptions)):
-            if not isinstance(given, kind):
-                raise ModelError(f"Simulator: {name} is a {type(given).__name__}; it must be a sim.{kind.__name__}")
+        require_type("Simulator: model", model, Model, "a sim.Model")
+        require_type("Simulator: contact", contact, ContactOptions, "a sim.ContactOptions")
+        require_type("Simulator: parameters", parameters or {}, Mapping, "a dictionary, from names to values")
         if not is_positive(dt):
             raise ModelError(f"Simulator: dt is {dt!r}; it must be positive")
         for name, number in (("num_worlds", num_worlds), ("threads", 1 if threads is None else threads)):

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sim.errors import ModelError
 from sim.model.builder import ModelBuilder
 from sim.model.checks import is_positive, is_whole
+from sim.model.spec_checks import MOST_HEIGHTS
 from sim.terrain.tile import Kind, Tile
 
 GROUND = (0.62, 0.58, 0.5, 1.0)
@@ -178,6 +179,11 @@ def _check(kinds: Sequence[Kind], levels: int, size: float, spacing: float, bord
         raise ModelError(f"generate: a tile of {size!r} m has fewer than 4 cells of {spacing!r} m along its sides")
     if not (border == 0.0 or is_positive(border)):
         raise ModelError(f"generate: border is {border!r}; it must be zero or positive, and finite")
+    heights = ((len(kinds) * size + 2.0 * border) / spacing) * ((levels * size + 2.0 * border) / spacing)
+    if heights > MOST_HEIGHTS:
+        raise ModelError(
+            f"generate: {heights:.0f} heights, of {MOST_HEIGHTS} at most; take a larger spacing or less ground"
+        )
 
 
 def _check_tile(kind: str, tile: Tile, points: int) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from sim.errors import ModelError
+from sim.model.spec_checks import number
 
 
 def clip_adjoint(
@@ -34,7 +35,7 @@ def clip_adjoint(
         >>> q.grad.norm().item() < 1.001
         True
     """
-    if not limit > 0.0:
+    if not number("clip_adjoint", "limit", limit) > 0.0:
         raise ModelError(f"clip_adjoint: limit is {limit!r}; it must be positive")
     for name, value in (("q", q), ("qd", qd), ("act", act)):
         if value is not None and value.dim() != 2:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, require_type
 from sim.model.parameters import PARAMETERS, as_numbers
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
@@ -209,6 +209,7 @@ def _prepared(
     parameters: Mapping[str, torch.Tensor],
 ) -> tuple[Settings, tuple[torch.Tensor | None, ...]]:
     """What a rollout is recorded with, checked; see there for the arguments."""
+    require_type("simulator", simulator, Simulator, "a sim.Simulator")
     if not is_whole(hold, 1):
         raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
     if hold > 1 and checkpoint_interval != 1:
@@ -276,6 +277,7 @@ def step(
         >>> tau.grad.shape
         torch.Size([1, 7])
     """
+    require_type("simulator", simulator, Simulator, "a sim.Simulator")
     if not is_whole(hold, 1):
         raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
     if simulator.contact.warm_start:

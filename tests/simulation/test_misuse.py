@@ -190,3 +190,37 @@ def test_the_bytes_of_a_world_are_those_it_takes():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     took, told = map(float, done.stdout.split()[-2:])
     assert 0.7 * took < told < 1.3 * took
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: sim.load(None), "None is a NoneType; it must be the path of a file"),
+        (lambda m: sim.load("scenes"), "scenes: is a folder; give a file in it"),
+        (lambda m: m.q_slice(0), "part is a int; it must be the name of a joint, or a sim.Part"),
+        (lambda m: sim.Simulator(m, 0.01, parameters=["mass"]), "parameters is a list; it must be a dictionary"),
+        (lambda m: sim.mass_matrix(m.q0, m), "model is a ndarray; it must be a sim.Model"),
+        (lambda m: sim.torch.Robot(sim.ModelBuilder()), "is a ModelBuilder; it must be the path of a file"),
+        (lambda m: sim.torch.Robot(m, device="gpu"), "device: there is no 'gpu' on this machine; there is"),
+        (
+            lambda m: sim.torch.rollout(m, torch.zeros(7), torch.zeros(6), steps=1),
+            "simulator is a Model; it must be a sim",
+        ),
+        (
+            lambda m: sim.torch.step(m, torch.zeros(7), torch.zeros(6)),
+            "simulator is a Model; it must be a sim.Simulator",
+        ),
+        (lambda m: sim.exporters.write_mjcf(m, "a.xml"), "is a Model; it must be the path of the file to write"),
+        (lambda m: sim.terrain.generate([sim.terrain.Rough()], size=1000.0, spacing=0.01), "heights, of .* at most"),
+    ],
+)
+def test_arguments_of_another_type(call, message):
+    with pytest.raises(sim.ModelError, match=message):
+        call(boxes())
+
+
+@pytest.mark.skipif(wp.is_cuda_available(), reason="needs a machine without a GPU")
+@pytest.mark.parametrize("make", [sim.Simulator, sim.torch.Robot])
+def test_the_gpu_of_a_machine_without_one(make):
+    with pytest.raises(sim.ModelError, match="device: there is no 'cuda' on this machine; there is cpu"):
+        make(boxes(), **{"dt": 0.01} if make is sim.Simulator else {}, device="cuda")

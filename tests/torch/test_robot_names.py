@@ -1,7 +1,10 @@
 """Names that a robot's methods and quantities have beside those of old."""
 
+import numpy as np
+import pytest
 import torch
 
+import sim
 from tests.torch.robots import FRAMES, state, zoo_robot
 
 
@@ -33,3 +36,34 @@ def test_a_parameter_by_the_name_of_the_method(device):
     assert [name for name, _ in robot.named_parameters()] == ["com"]
     assert robot.freeze("centre_of_mass") is robot
     assert not list(robot.parameters())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda r, q: r.forward_kinematics(q, 3), "frame is 3; it must be a name, or a list of names"),
+        (lambda r, q: r.jacobian(q, "link7", None), "unknown reference 'None'; known are"),
+        (lambda r, q: r.learn(["mass", "com"]), "is no name of a parameter; give names one by one"),
+        (lambda r, q: r.learn_quantity("link7", "mass", 1.0), "mass of 'link7': module is 1.0; make one"),
+        (lambda r, q: r.gravity_forces(q[:, :3]), r"q has shape \(2, 3\); expected"),
+        (
+            lambda r, q: r.inverse_dynamics(q, q, q, {"link7": np.zeros(6)}),
+            "wrench on 'link7' is a ndarray; it must be",
+        ),
+        (
+            lambda r, q: r.inverse_kinematics("link7", torch.zeros(3), seed="a"),
+            "seed is 'a'; it must be a whole number",
+        ),
+    ],
+)
+def test_arguments_of_another_type_are_named(call, message):
+    robot = sim.torch.Robot("scenes/robots/manipulator.urdf")
+    with pytest.raises(sim.ModelError, match=message):
+        call(robot, torch.zeros(2, 7))
+
+
+def test_a_parameter_of_another_length_is_named():
+    robot = sim.torch.Robot("scenes/robots/manipulator.urdf")
+    robot.mass = torch.ones(3)
+    with pytest.raises(sim.ModelError, match=r"parameter 'mass' has shape \(3,\); expected"):
+        robot.forward_dynamics(*torch.zeros(3, 7))

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import require_type
 from sim.model.model import Model
 from sim.torch.not_compiled import not_compiled
 
@@ -79,6 +80,13 @@ class Arguments:
                     f"parameter '{name}' is {value.dtype} on {value.device}, but 'mass' is {like.dtype} on "
                     f"{like.device}"
                 )
+
+
+def check_wrenches(wrench: object) -> None:
+    """Raise ModelError if external wrenches aren't a dictionary of tensors."""
+    require_type("wrench", wrench, Mapping, "a dictionary from names of frames to tensors, or a tensor")
+    for name, each in wrench.items():  # type: ignore[attr-defined]
+        require_type(f"wrench on '{name}'", each, torch.Tensor, "a torch.Tensor")
 
 
 def check_like(name: str, value: torch.Tensor, like: torch.Tensor) -> None:

@@ -117,7 +117,7 @@ def inverse_kinematics(
     Raises:
         ModelError: for wrong arguments, without a try, and inside of ``torch.func.vmap``.
     """
-    goal = checked_goal(restarts, iterations, goal)
+    goal = checked_goal(restarts, iterations, goal, seed)
     target, first, batch = flat_target(frame, position, quaternion, start)
     rows, nq = first.shape
     with torch.no_grad():
@@ -156,7 +156,7 @@ def with_gradients(q: torch.Tensor, target: Target, error: torch.Tensor) -> torc
     return target.frame.integrate(q, step - step.detach())
 
 
-def checked_goal(restarts: int, iterations: int, goal: tuple[float, float]) -> tuple[float, float]:
+def checked_goal(restarts: int, iterations: int, goal: tuple[float, float], seed: int) -> tuple[float, float]:
     """The tolerances as Python floats. Raises ModelError for options that inverse kinematics can't work with."""
     if any(level.key() == TransformType.Vmap for level in torch._C._functorch.get_interpreter_stack() or ()):
         raise ModelError("inverse_kinematics doesn't work inside of torch.func.vmap; give it the targets as a batch")
@@ -166,6 +166,8 @@ def checked_goal(restarts: int, iterations: int, goal: tuple[float, float]) -> t
         )
     if not is_whole(iterations, 0):
         raise ModelError(f"iterations is {iterations!r}; it must be a whole number, zero or more")
+    if not is_whole(seed, -(2**63)):
+        raise ModelError(f"seed is {seed!r}; it must be a whole number")
     names = ("position_tolerance", "rotation_tolerance")
     position, rotation = (one_number(name, value) for name, value in zip(names, goal, strict=True))
     for name, value in zip(names, (position, rotation), strict=True):

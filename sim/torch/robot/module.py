@@ -7,7 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+import warp as wp
 
+from sim.arrays.device_model import find_device
 from sim.dynamics.differentiable_op import dynamics_parameters
 from sim.errors import ModelError
 from sim.exporters.urdf.changes import update_urdf
@@ -57,15 +59,22 @@ class RobotModule(torch.nn.Module):
     velocity_limit: torch.Tensor
     effort_limit: torch.Tensor
 
-    def __init__(self, model: Model, source: Path | None, dtype: torch.dtype, device: torch.device | str | None):
+    def __init__(
+        self,
+        model: Model,
+        source: Path | None,
+        dtype: torch.dtype,
+        device: torch.device | wp.Device | str | None,
+    ):
         super().__init__()
         if dtype not in DTYPES:
             raise ModelError(f"dtype is {dtype}; it must be torch.float32 or torch.float64")
+        place = None if device is None else wp.device_to_torch(find_device(str(device)))
         self.model, self._source = model, source
         values = {name: model.parameters[name] for name in (*dynamics_parameters(model), *LIMITS[:2])}
         values |= {name: getattr(model, name) for name in LIMITS[2:]}
         for name, value in values.items():
-            self.register_buffer(name, torch.tensor(value, dtype=dtype, device=device))
+            self.register_buffer(name, torch.tensor(value, dtype=dtype, device=place))
         self.learnt = torch.nn.ModuleDict()
         self._regular = False
 
@@ -141,6 +150,8 @@ class RobotModule(torch.nn.Module):
         names = QUANTITIES[quantity][0]
         check_shared(self.model, {key: getattr(self, key) for key in names}, f"learning {quantity} of '{name}'")
         module = QUANTITIES[quantity][1]() if module is None else module
+        if not isinstance(module, torch.nn.Module):
+            raise ModelError(f"{quantity} of '{name}': module is {module!r}; make one, such as sim.torch.Positive()")
         for other in QUANTITIES:
             shared = set(QUANTITIES[other][0]) & set(QUANTITIES[quantity][0]) - {"joint_placement"}
             if other != quantity and shared and f"{other}_{link}" in self.learnt:
@@ -225,6 +236,9 @@ class RobotModule(torch.nn.Module):
         if self.model.massless_links or torch._C._are_functorch_transforms_active():
             return
         values = dict(zip(INERTIAL, self._values(INERTIAL), strict=True))
+        own = self.model.parameters
+        if any(value.shape[-own[name].ndim :] != own[name].shape for name, value in values.items()):
+            return  # the call refuses them by name
         check_mass_matrix(self.model, {name: value.detach().cpu().numpy() for name, value in values.items()}, dt=0.0)
         self._regular = True
 
@@ -236,6 +250,8 @@ class RobotModule(torch.nn.Module):
 
     def _parameter(self, name: str) -> str:
         """A parameter's own name. Raises ModelError for an unknown one."""
+        if not isinstance(name, str):
+            raise ModelError(f"{name!r} is no name of a parameter; give names one by one, such as 'mass', 'com'")
         name = PARAMETER_ALIASES.get(name, name)
         names = dynamics_parameters(self.model)
         if name not in names:

@@ -37,11 +37,12 @@ from sim.dynamics.wrenches import link_wrench_operation
 from sim.errors import ModelError
 from sim.importers.formats import reader_of
 from sim.importers.load import load
+from sim.model.checks import names_in
 from sim.model.model import Model
 from sim.rays.cast import RAY_PARAMETERS, ray_operation
 from sim.rays.targets import RayTargets
 from sim.torch.not_compiled import not_compiled
-from sim.torch.robot.arguments import check_shared, one_number
+from sim.torch.robot.arguments import check_shared, check_wrenches, one_number
 from sim.torch.robot.autograd import evaluate
 from sim.torch.robot.calls import RobotCalls
 from sim.torch.robot.geometry_values import geometry_values
@@ -122,8 +123,7 @@ class Robot(RobotModule):
             default = torch.get_default_dtype()
         if not model.num_links:
             raise ModelError(f"Robot: {'the model' if path is None else path} has no link")
-        place = wp.device_to_torch(device) if isinstance(device, wp.Device) else device
-        super().__init__(model, path, dtype or default, place)
+        super().__init__(model, path, dtype or default, device)
         self._calls = RobotCalls(model)
 
     # ---- kinematics --------------------------------------------------------------------------------------------
@@ -440,7 +440,7 @@ class Robot(RobotModule):
         **inputs: torch.Tensor,
     ) -> torch.Tensor:
         """An operation on frames ``make(model, names, reference)``, without their dimension for a single one."""
-        (names, single), further = self._names(frame), () if reference is None else (reference,)
+        (names, single), further = self._names(frame), () if make is matrix_operation else (reference,)
         key = (name, names, single, reference)
         return self._call(key, lambda: make(self.model, frame_names(self.model, names), *further), single, **inputs)[0]
 
@@ -448,7 +448,7 @@ class Robot(RobotModule):
         """Names of frames, and whether it is a single one."""
         if isinstance(frame, str):
             return (frame,), True
-        return self.link_names if frame is None else tuple(frame), False
+        return self.link_names if frame is None else names_in("frame", frame), False
 
     def _dynamics(self, key: str, make: Callable[[], DifferentiableOp], **inputs: torch.Tensor) -> torch.Tensor:
         if self.model.massless_links:
@@ -463,6 +463,7 @@ class Robot(RobotModule):
             return {"wrench": wrench}
         if not wrench:
             return {}
+        check_wrenches(wrench)
         names = frame_names(self.model, list(wrench))
         stacked = torch.stack(torch.broadcast_tensors(*wrench.values()), dim=-2)
         key = ("wrench", names, reference)
