@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import names_in
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model, Part
 from sim.model.parameters import as_numbers
@@ -105,12 +106,14 @@ def _controlled_dofs(model: Model, joints: Joints) -> np.ndarray:
         if not dofs:
             raise ModelError("Problem: the model has no joint to control; add joints or actuators")
         return np.array(dofs)
-    given = joints.joints if isinstance(joints, Part) else [joints] if isinstance(joints, str) else list(joints)
+    given = joints.joints if isinstance(joints, Part) else names_in("Problem: joints", joints)
+    if len(set(given)) < len(given):
+        raise ModelError(f"Problem: joints {list(given)} name one twice")
     known = set(model.joint_names) if isinstance(joints, Part) else set(given)  # collapsed joints of a part are gone
     slices = [model.qd_slice(name) for name in given if name in known]
     dofs = [dof for each in slices for dof in range(each.start, each.stop)]
     if not dofs:
-        raise ModelError(f"Problem: joints {given} have no degree of freedom to control")
+        raise ModelError(f"Problem: joints {list(given)} have no degree of freedom to control")
     return np.array(dofs)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,8 +157,10 @@ def as_cost(given: Any) -> Cost:
     """A term that a user gave: a cost, or a function."""
     if isinstance(given, Cost):
         return given
-    if callable(given):
+    if callable(given) and not isinstance(given, type):
         return Total(given)
+    if isinstance(given, type):
+        raise ModelError(f"costs hold the class {given.__name__}; make a cost of it: {given.__name__}(...)")
     raise ModelError(f"costs hold a {type(given).__name__}; give costs of sim.optimise, or functions")
 
 
@@ -170,8 +172,11 @@ def stages_of(at: At, stages: int, name: str) -> list[int] | slice:
     """
     if at is None:
         return slice(None)
-    chosen = [at] if isinstance(at, int | float | np.number) else list(at)
+    given: Any = at
+    chosen: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     for each in chosen:
-        if not is_whole(each, -stages - 1) or each > stages:
+        if not is_whole(each, -(2**31)):
+            raise ModelError(f"cost '{name}': at is {at!r}; it must be the number of a state, several, or None for all")
+        if not -stages - 1 <= each <= stages:
             raise ModelError(f"cost '{name}': at has {each}; there are states 0 to {stages}, and -1 is the last")
     return [int(each) % (stages + 1) for each in chosen]

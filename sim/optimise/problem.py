@@ -1,7 +1,7 @@
 """Problem: what is to be optimised."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError, NotFiniteWarning
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, require_type
 from sim.model.parameters import number_of_dims
 from sim.optimise.constraints import Constraint
 from sim.optimise.controls import Joints, control_space
@@ -119,8 +119,9 @@ class Problem:
         scale: npt.ArrayLike | None = None,
         constraints: Sequence[Constraint] = (),
     ):
-        if not isinstance(simulator, Simulator):
-            raise ModelError(f"Problem: simulator is a {type(simulator).__name__}; it must be a sim.Simulator")
+        require_type("Problem: simulator", simulator, Simulator, "a sim.Simulator")
+        require_type("Problem: costs", costs, Iterable, "a list of costs")
+        require_type("Problem: constraints", constraints, Iterable, "a list of constraints")
         for name, number in (("stages", stages), ("hold", hold)):
             if not is_whole(number, 1):
                 raise ModelError(f"Problem: {name} is {number!r}; it must be a whole number of at least 1")

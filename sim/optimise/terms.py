@@ -8,6 +8,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.model.model import Model
+from sim.model.spec_checks import numbers_in
 from sim.optimise.costs import At, LeastSquares, stages_of
 from sim.optimise.motion import Motion
 from sim.optimise.tangent import turn_between
@@ -27,7 +28,7 @@ class _OfStates(LeastSquares):
     def __init__(self, target: npt.ArrayLike, size: int | None, weight: npt.ArrayLike, at: At, longest: float):
         super().__init__(None, weight, longest=longest)
         self.at = at
-        self.target = np.array(target, dtype=np.float64)
+        self.target = numbers_in(f"cost '{self.name}': target", target)
         if size is not None:
             self._require_target(size)
 

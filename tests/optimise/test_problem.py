@@ -8,6 +8,7 @@ from scipy.interpolate import CubicSpline
 import sim
 import sim.optimise as so
 from scenes import golf, quadruped
+from sim.optimise.costs import stages_of
 from sim.optimise.tangent import Tangent
 from tests.optimise.problems import sliders, swing
 from tests.simulation.test_linearisation import tumbling_arm
@@ -243,3 +244,27 @@ def test_what_does_not_fit_is_named_later():
     ):
         with pytest.raises(sim.ModelError, match=message):
             make()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s: so.Problem(s, 5, so.Effort()), "Problem: costs is a Effort; it must be a list of costs"),
+        (lambda s: so.Problem(s, 5, [so.Effort]), r"costs hold the class Effort; make a cost of it: Effort\(...\)"),
+        (lambda s: so.Problem(s, 5, [so.Effort()], joints=[0]), r"joints is \[0\]; it must be a name, or a list"),
+        (lambda s: so.Problem(s, 5, [so.Effort()], joints=["rail_0"] * 2), "joints .* name one twice"),
+        (lambda s: so.Problem(s, 5, [so.Velocity(at=[0, 1.5])]), r"at is \[0, 1.5\]; it must be the number of a state"),
+        (lambda s: so.Problem(s, 5, [so.Velocity(at="end")]), "cost 'Velocity': at is 'end'; it must be the number of"),
+        (lambda s: so.Position([0.0, 0.0, 1.0], "link_0"), "cost 'Position.*: target: 'link_0' is not an array of num"),
+        (lambda s: so.ilqr(s), "ilqr: problem is a Simulator; it must be a sim.optimise.Problem"),
+        (lambda s: so.MPC(s), "MPC: problem is a Simulator; it must be a sim.optimise.Problem"),
+        (lambda s: so.lbfgs(s), "problem is a Simulator; it must be a sim.optimise.Problem"),
+    ],
+)
+def test_arguments_of_another_type_are_named(call, message):
+    with pytest.raises(sim.ModelError, match=message):
+        call(sliders())
+
+
+def test_numbers_of_states_may_be_those_of_numpy():
+    assert stages_of(np.int64(-1), 5, "x") == stages_of(np.array([-1]), 5, "x") == [5]

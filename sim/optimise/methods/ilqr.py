@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
+from sim.model.checks import require_type
 from sim.optimise.methods.box_qp import solve_box_qp
 from sim.optimise.methods.dynamics import Dynamics, Law, Start, States
 from sim.optimise.methods.quadratic import Quadratic, Quadratics
@@ -125,6 +126,7 @@ def ilqr(
 
 def require_stages(problem: Problem, method: str) -> None:
     """Raises ModelError for controls that aren't those of each stage."""
+    require_type(f"{method}: problem", problem, Problem, "a sim.optimise.Problem")
     if not isinstance(problem.parametrisation, PerStage):
         raise ModelError(
             f"{method}: controls are {type(problem.parametrisation).__name__}; it needs PerStage(): with hold, each "

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, require_type
 from sim.optimise.constraints import Multiplied
 from sim.optimise.methods.cmaes import cmaes
 from sim.optimise.methods.gradient import gradient
@@ -61,6 +61,7 @@ def solve(
         >>> found.cost < 0.1 * found.history[0]
         True
     """
+    require_type("solve: problem", problem, Problem, "a sim.optimise.Problem")
     if method not in METHODS:
         raise ModelError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
     run = METHODS[method]
