@@ -9,6 +9,7 @@ import scipy.optimize
 import scipy.stats
 import torch
 
+from sim.errors import ModelError
 from sim.identify.unknown.unknowns import UnknownSet
 
 MOST_WORDS, MOST_LINES = 5, 5  # of what changes together; of more combinations only their number is told
@@ -75,11 +76,16 @@ class Estimate:
 
     def __getitem__(self, name: str) -> float:
         """A value by its name."""
-        return float(self.values[self.names.index(name)])
+        return float(self.values[self._index(name)])
 
     def deviation(self, name: str) -> float:
         """The standard deviation of a value."""
-        return float(self.deviations[self.names.index(name)])
+        return float(self.deviations[self._index(name)])
+
+    def _index(self, name: str) -> int:
+        if name not in self.names:
+            raise ModelError(f"no estimate of '{name}'; there are {', '.join(self.names)}")
+        return self.names.index(name)
 
     def interval(self, name: str) -> tuple[float, float]:
         """A 95 % interval."""

@@ -12,6 +12,7 @@ from sim.errors import ModelError
 from sim.identify.base_parameters import base_parameters, random_states
 from sim.identify.logs.log import Log
 from sim.identify.regressor import as_double, as_tensor, column_names, torque_regressor
+from sim.model.checks import is_positive, is_whole
 from sim.model.model import Model
 from sim.torch.grad_mode import with_gradients
 from sim.torch.robot.robot import Robot
@@ -126,9 +127,9 @@ def excite(
     robot = as_double(model)
     if robot.nq != robot.nv or not robot.nv:
         raise ModelError("each joint needs one coordinate; quaternions have no Fourier series")
-    if harmonics < 3 or not period > 0.0 or starts < 1:
+    if not is_whole(harmonics, 3) or not is_positive(period) or not is_whole(starts, 1):
         raise ModelError(
-            f"harmonics {harmonics}, period {period:g} s, starts {starts}: expected at least 3, above 0, at least 1"
+            f"harmonics {harmonics}, period {period} s, starts {starts}: expected at least 3, above 0, at least 1"
         )
     series = _Series(robot, period, harmonics, acceleration, lower, upper)
     weight = 1.0 / _per_joint(robot, "noise", noise)

@@ -12,7 +12,7 @@ from sim.identify.base_parameters import BaseParameters, base_parameters
 from sim.identify.estimate import Estimate, Residuals, describe, jacobian, prior_deviations, prior_slopes, solve
 from sim.identify.first_guess import first_guess, linear_solution
 from sim.identify.inertial import to_linear
-from sim.identify.logs.log import Log
+from sim.identify.logs.log import Log, listed_logs
 from sim.identify.regressor import (
     JOINT_COLUMNS,
     as_robot,
@@ -24,6 +24,7 @@ from sim.identify.regressor import (
 )
 from sim.identify.unknown.priors import Prior
 from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns
+from sim.model.checks import is_whole
 from sim.model.model import Model
 from sim.torch.grad_mode import with_gradients
 from sim.torch.robot.robot import Robot
@@ -131,7 +132,9 @@ def fit_torques(
     for name in wanted.touched:
         if name not in LINEAR:
             raise ModelError(f"joint forces don't determine {name} by inverse dynamics; there are {', '.join(LINEAR)}")
-    logs = [logs] if isinstance(logs, Log) else list(logs)
+    logs = listed_logs(logs)
+    if not is_whole(max_evaluations, 1):
+        raise ModelError(f"max_evaluations is {max_evaluations!r}; it must be a whole number of at least 1")
     columns, rest = _regressors(robot, logs, wanted)
     matrix, wanted_tau = columns.matrix, rest
     free = _unconstrained(matrix, wanted_tau)

@@ -6,13 +6,18 @@ import torch
 
 import sim
 from sim.identify import (
+    Estimate,
     FunctionUnknowns,
     InertialPrior,
+    Log,
     LogNormal,
     Normal,
     Unknowns,
+    excite,
     fit_torques,
+    fit_trajectories,
     linear_parameters,
+    read_csv,
     torque_regressor,
 )
 from tests.identify.arms import arm, different, moving_log, numbers_of_a_body
@@ -245,3 +250,65 @@ def test_unknowns_of_a_function_have_one_prior_each():
         FunctionUnknowns(*given, priors=(None, InertialPrior()))
     with pytest.raises(sim.ModelError, match="'a': its prior is 0.5; give a Normal"):
         FunctionUnknowns(*given, priors=(0.5, None))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m, log: Log(sim.torch.Robot(m), log.time, log.q), "model is a Robot; .* of a robot give robot.model"),
+        (lambda m, log: Log(m, ["now", "later"], log.q), "log: time: .* is not an array of numbers"),
+        (lambda m, log: Log(m, log.time, None), "log: q.*expected"),
+        (lambda m, log: log.shifted("torque", 0.1), "log: unknown channel 'torque'; there are q, qd"),
+        (lambda m, log: log.filtered(5.0, channels=("pos",)), "log: unknown channel 'pos'; there are q, qd"),
+        (lambda m, log: log.resampled("50"), "log: rate is '50' Hz; it must be positive"),
+        (lambda m, log: log.between(7.0, 9.0), "fewer than two rows lie between 7.0 and 9.0 s; it goes from 0 to"),
+        (lambda m, log: log.with_offset("q", "one"), "log: offset: 'one' is not an array of num"),
+        (lambda m, log: fit_torques(m, [], ["mass of *"]), "there is no log; give at least one"),
+        (lambda m, log: fit_torques(m, log.q, ["mass of *"]), "logs is a ndarray; it must be a sim.identify.Log"),
+        (lambda m, log: fit_torques(m, log, None), "unknowns is None; it must be a name, or a list of names"),
+        (lambda m, log: fit_torques(m, log, ["mass of *"], max_evaluations=0), "max_evaluations is 0; it must be"),
+        (lambda m, log: Normal("1", 0.1), "Normal: mean is '1'; it must be one number"),
+        (lambda m, log: Normal(np.nan, 0.1), "Normal: mean is nan; it must be finite"),
+        (
+            lambda m, log: fit_trajectories(sim.torch.Robot(m), log, ["mass of *"], dt=0.01, noise={"q": 1.0}),
+            "robot.model",
+        ),
+        (
+            lambda m, log: fit_trajectories(m, log, ["mass of *"], dt="1", noise={"q": 1.0}),
+            "dt is '1' s; it must be pos",
+        ),
+        (lambda m, log: read_csv(m, "log.csv"), "path is a Model; it must be the path of a file"),
+        (lambda m, log: excite(m, period="5"), "period 5 s.*above 0"),
+    ],
+)
+def test_arguments_of_another_type_are_named(call, message):
+    builder = sim.ModelBuilder()
+    builder.add_link("bob", mass=2.0, com=(0.0, 0.0, -0.5), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
+    model = builder.finalize("float64")
+    time = np.linspace(0.0, 1.0, 101)
+    q, qd, qdd = (each[:, None] for each in (np.sin(time), np.cos(time), -np.sin(time)))
+    with pytest.raises(sim.ModelError, match=message):
+        call(model, Log(model, time, q, qd, qdd, qd))
+
+
+def test_a_filter_of_one_channel_leaves_the_others():
+    """By its name alone, which is part of another one's."""
+    builder = sim.ModelBuilder()
+    builder.add_link("bob", mass=2.0, com=(0.0, 0.0, -0.5), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0))
+    model, noise = builder.finalize("float64"), np.random.default_rng(0).standard_normal((101, 1))
+    log = Log(model, np.linspace(0.0, 1.0, 101), noise, noise)
+    filtered = log.filtered(5.0, channels="qd")
+    assert (filtered.q == noise).all()
+    assert not (filtered.qd == noise).any()
+
+
+def test_an_estimate_that_there_is_not():
+    estimate = Estimate(
+        ("mass of bob",), ("kg",), *np.ones((4, 1)), *np.ones((1, 1, 1)), np.ones(1), np.ones((1, 1)), (), 1.0, 1, 1
+    )
+    assert estimate["mass of bob"] == 1.0
+    for ask in (estimate.__getitem__, estimate.deviation, estimate.interval):
+        with pytest.raises(sim.ModelError, match="no estimate of 'mass of bop'; there are mass of bob"):
+            ask("mass of bop")

@@ -1,5 +1,6 @@
 """Logs of a robot's motion: coordinates, velocities, accelerations and joint forces over time."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +10,9 @@ import scipy.signal
 
 from sim.errors import ModelError
 from sim.identify.regressor import dof_names
+from sim.model.checks import is_positive, names_in, require_type
 from sim.model.model import Model
+from sim.model.spec_checks import number, numbers_in
 
 CHANNELS = ("q", "qd", "qdd", "tau", "control", "act")
 EVEN = 1e-3  # how much intervals may differ, relative to the mean, to count as even
@@ -60,9 +63,10 @@ class Log:
     act: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        time = np.array(self.time, dtype=np.float64)
+        require_type(f"{self.source}: model", self.model, Model, "a sim.Model; of a robot give robot.model")
+        time = numbers_in(f"{self.source}: time", self.time)
         if time.ndim != 1 or len(time) < 2:
-            raise ModelError(f"{self.source}: time has shape {time.shape}; it needs at least two rows")
+            raise ModelError(f"{self.source}: time has shape {time.shape}; expected [n], at least two rows")
         object.__setattr__(self, "time", time)
         self._require_finite("time", time[:, None])
         late = np.flatnonzero(np.diff(time) <= 0.0)
@@ -73,9 +77,9 @@ class Log:
             )
         for name in CHANNELS:
             value = getattr(self, name)
-            if value is None:
+            if value is None and name != "q":
                 continue
-            array = np.array(value, dtype=np.float64)
+            array = numbers_in(f"{self.source}: {name}", value)
             expected = (len(time), channel_width(self.model, name))
             if array.shape != expected:
                 raise ModelError(f"{self.source}: {name} has shape {array.shape}; expected {expected}")
@@ -96,8 +100,10 @@ class Log:
         return (len(self) - 1) / float(self.time[-1] - self.time[0])
 
     def require(self, *names: str) -> None:
-        """Raise ModelError if a channel is missing."""
+        """Raise ModelError if a channel is missing, or there is none of this name."""
         for name in names:
+            if name not in CHANNELS:
+                raise ModelError(f"{self.source}: unknown channel {name!r}; there are {', '.join(CHANNELS)}")
             if getattr(self, name) is None:
                 hint = "call differentiated() first" if name in ("qd", "qdd") else "it must be measured"
                 raise ModelError(f"{self.source}: there is no {name}; {hint}")
@@ -105,6 +111,11 @@ class Log:
     def between(self, start: float, end: float) -> "Log":
         """The rows from one time to another [s], both included."""
         rows = (self.time >= start) & (self.time <= end)
+        if rows.sum() < 2:
+            raise ModelError(
+                f"{self.source}: fewer than two rows lie between {start} and {end} s; it goes from {self.time[0]:g} "
+                f"to {self.time[-1]:g} s"
+            )
         return self._of_channels(lambda _, value: value[rows], time=self.time[rows])
 
     def resampled(self, rate: float) -> "Log":
@@ -115,8 +126,8 @@ class Log:
         Args:
             rate: rows per second [Hz].
         """
-        if not rate > 0.0:
-            raise ModelError(f"{self.source}: rate is {rate:g} Hz; it must be positive")
+        if not is_positive(rate):
+            raise ModelError(f"{self.source}: rate is {rate!r} Hz; it must be positive")
         count = int(np.floor((self.time[-1] - self.time[0]) * rate + 1e-9)) + 1
         time = self.time[0] + np.arange(count) / rate
         return self._of_channels(lambda _, value: _interpolated(time, self.time, value), time=time)
@@ -133,9 +144,12 @@ class Log:
             ModelError: for uneven intervals, a cutoff out of range, and fewer rows than the filter needs.
         """
         self._require_even("filtered")
-        if not 0.0 < cutoff < 0.5 * self.rate:
+        chosen = names_in("channels", channels)
+        for name in set(chosen) - set(CHANNELS):
+            raise ModelError(f"{self.source}: unknown channel {name!r}; there are {', '.join(CHANNELS)}")
+        if not is_positive(cutoff) or cutoff >= 0.5 * self.rate:
             raise ModelError(
-                f"{self.source}: cutoff is {cutoff:g} Hz; it must be positive and below half the rate, {self.rate:g} Hz"
+                f"{self.source}: cutoff is {cutoff!r} Hz; it must be positive and below half the rate, {self.rate:g} Hz"
             )
         padding = 3 * (order + 1)  # rows that are mirrored at either end
         if len(self) <= padding:
@@ -146,7 +160,7 @@ class Log:
         sections = scipy.signal.butter(order, cutoff, fs=self.rate, output="sos")
 
         def change(name: str, value: np.ndarray) -> np.ndarray:
-            return scipy.signal.sosfiltfilt(sections, value, axis=0, padlen=padding) if name in channels else value
+            return scipy.signal.sosfiltfilt(sections, value, axis=0, padlen=padding) if name in chosen else value
 
         return self._of_channels(change)
 
@@ -165,6 +179,8 @@ class Log:
         """
         self._require_derivable()
         self._require_even("differentiated")
+        if not is_positive(window):
+            raise ModelError(f"{self.source}: window is {window!r} s; it must be positive")
         length = 2 * round(0.5 * window * self.rate) + 1
         if not order < length <= len(self):
             raise ModelError(
@@ -185,7 +201,10 @@ class Log:
                 that allows.
         """
         self._require_derivable()
-        deviations = np.broadcast_to(np.asarray(noise, dtype=np.float64), (self.model.nv,))
+        given = numbers_in(f"{self.source}: noise", noise)
+        if given.shape not in ((), (1,), (self.model.nv,)):
+            raise ModelError(f"{self.source}: noise has shape {given.shape}; expected one number, or {self.model.nv}")
+        deviations = np.broadcast_to(given, (self.model.nv,))
         if not (deviations > 0.0).all():
             raise ModelError(f"{self.source}: noise is {noise}; it must be positive")
 
@@ -206,7 +225,7 @@ class Log:
             ModelError: for a channel that isn't there, and a delay that leaves fewer than two rows.
         """
         self.require(channel)
-        time = self.time + seconds
+        time = self.time + number(self.source, "seconds", seconds)
         inside = (time >= self.time[0]) & (time <= self.time[-1])
         if inside.sum() < 2:
             raise ModelError(
@@ -222,7 +241,8 @@ class Log:
     def with_offset(self, channel: str, offset: Any) -> "Log":
         """A log with something constant taken away from one channel."""
         self.require(channel)
-        return self._of_channels(lambda name, value: value - np.asarray(offset) if name == channel else value)
+        taken = numbers_in(f"{self.source}: offset", offset)
+        return self._of_channels(lambda name, value: value - taken if name == channel else value)
 
     def _with_derivatives(self, derivative: Any) -> "Log":
         if self.qd is not None:
@@ -274,6 +294,16 @@ class Log:
             row, column = (int(k) for k in np.argwhere(~np.isfinite(array))[0])
             label = name if name == "time" else f"{name} of {channel_names(self.model, name)[column]}"
             raise ModelError(f"{self.source}: {label} isn't finite at row {row}")
+
+
+def listed_logs(logs: Log | Iterable[Log]) -> list[Log]:
+    """One log or several as a list. Raises ModelError for none, and for anything else."""
+    listed = [logs] if isinstance(logs, Log) else list(logs)
+    if not listed:
+        raise ModelError("there is no log; give at least one")
+    for each in listed:
+        require_type("logs", each, Log, "a sim.identify.Log, or a list of them")
+    return listed
 
 
 def channel_width(model: Model, channel: str) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sim.errors import ImportFileError, ModelError
 from sim.identify.logs.log import CHANNELS, Log, channel_names
+from sim.model.checks import require_type
 from sim.model.model import Model
 
 # A pattern with {joint} in it, or the name of each column in the order of the model.
@@ -50,6 +51,7 @@ def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
         >>> log.q.tolist(), log.tau.tolist()
         ([[0.1], [0.2]], [[1.5], [1.4]])
     """
+    _require(path, model)
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             start = file.read(4096)
@@ -104,6 +106,7 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
         >>> read_npz(path, model, time="t").q.tolist()
         [[0.1], [0.2]]
     """
+    _require(path, model)
     _require_channels(names)
     try:
         with open(path, "rb") as stream:  # which numpy leaves open where the file is broken
@@ -140,6 +143,8 @@ def read_frame(frame: Any, model: Model, *, time: str = "time", **columns: Colum
         >>> read_frame(frame, model).q.tolist()
         [[0.1], [0.2]]
     """
+    if not hasattr(frame, "columns"):
+        raise ModelError(f"frame is a {type(frame).__name__}; it must be a pandas.DataFrame")
     names = [str(name) for name in frame.columns]
     if time not in names and frame.index.name == time:
         frame = frame.reset_index()
@@ -245,6 +250,7 @@ def _log(
     columns: Mapping[str, Columns | None],
 ) -> Log:
     """A log whose channels are found by the names of columns."""
+    require_type("model", model, Model, "a sim.Model; of a robot give robot.model")
     _require_channels(columns)
     channels = {"time": [time]}
     for channel in CHANNELS:
@@ -271,6 +277,11 @@ def _made(path: Any, model: Model, channels: Mapping[str, np.ndarray]) -> Log:
         return Log(model, source=str(path), **channels)
     except ModelError as error:
         raise ImportFileError(path, str(error).removeprefix(f"{path}: ")) from None
+
+
+def _require(path: object, model: object) -> None:
+    require_type("path", path, (str, os.PathLike), "the path of a file")
+    require_type("model", model, Model, "a sim.Model; of a robot give robot.model")
 
 
 def _require_channels(given: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,14 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.estimate import Estimate, describe, solve
-from sim.identify.logs.log import Log
+from sim.identify.logs.log import Log, listed_logs
 from sim.identify.posterior import sample
 from sim.identify.trajectories.segments import Segments, cut
 from sim.identify.trajectories.sensitivity import Motion, Simulators
 from sim.identify.trajectories.shooting import Shooting
 from sim.identify.unknown.priors import Prior
 from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns, UnknownSet
+from sim.model.checks import is_whole, require_type
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.torch.grad_mode import with_gradients
@@ -205,15 +207,21 @@ def fit_trajectories(
         >>> round(fit.estimate["damping of hinge"], 2)
         0.3
     """
+    require_type("model", model, Model, "a sim.Model; of a robot give robot.model")
+    require_type("contact", contact, (ContactOptions, NoneType), "a sim.ContactOptions")
+    if not isinstance(unknowns, Mapping | Sequence) and not hasattr(unknowns, "touched"):
+        raise ModelError(f"unknowns is {unknowns!r}; it must be a list or a dictionary of names, or FunctionUnknowns")
     model = replace(model, dtype="float64")
     wanted: UnknownSet = Unknowns(model, unknowns) if isinstance(unknowns, Mapping | Sequence) else unknowns
     if TORQUE_OFFSET in wanted.touched:
         raise ModelError("torque_offset is found by fit_torques alone; take it away from tau with Log.with_offset")
     if contact is not None and contact.warm_start:
         raise ModelError("contact: intervals are simulated by themselves; set warm_start=False")
+    if not is_whole(max_evaluations, 1):
+        raise ModelError(f"max_evaluations is {max_evaluations!r}; it must be a whole number of at least 1")
     if known_start and segment is not None:
         raise ModelError("known_start is for whole logs; the states at which segments start are unknown")
-    logs = [logs] if isinstance(logs, Log) else list(logs)
+    logs = listed_logs(logs)
     for log in logs:
         if known_start and log.qd is None:
             raise ModelError(f"{log.source}: known_start=True needs qd, whose first row is the velocity at the start")

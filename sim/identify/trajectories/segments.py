@@ -11,6 +11,7 @@ from sim.errors import ModelError
 from sim.identify.logs.log import EVEN, Log
 from sim.identify.trajectories.activations import activations_of
 from sim.identify.trajectories.sensitivity import Inputs, as_states
+from sim.model.checks import is_positive
 from sim.model.model import Model
 
 MEASURED = ("q", "qd")
@@ -135,8 +136,8 @@ def cut(
 
 def _intervals(model: Model, logs: Sequence[Log], dt: float) -> tuple[int, float]:
     """Number of steps between rows, and the time between them."""
-    if not dt > 0.0:
-        raise ModelError(f"dt is {dt:g} s; it must be positive")
+    if not is_positive(dt):
+        raise ModelError(f"dt is {dt!r} s; it must be positive")
     for log in logs:
         if log.model is not model and (log.model.nq, log.model.nv) != (model.nq, model.nv):
             raise ModelError(f"{log.source}: it is of another model, with {log.model.nv} degrees of freedom")

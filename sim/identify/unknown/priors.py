@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from sim.errors import ModelError
 from sim.identify.inertial import spread
+from sim.model.checks import is_positive
+from sim.model.spec_checks import number
 
 Bodies = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # mass [...], centre of mass [..., 3], inertia [..., 3, 3]
 
@@ -31,6 +34,8 @@ class Normal:
 
     def __post_init__(self) -> None:
         _require_positive(self, "deviation")
+        if not np.isfinite(number("Normal", "mean", self.mean)):
+            raise ModelError(f"Normal: mean is {self.mean}; it must be finite")
 
     @property
     def start(self) -> float:
@@ -131,5 +136,5 @@ def require_prior(name: str, prior: object) -> None:
 def _require_positive(prior: object, *names: str) -> None:
     for name in names:
         value = getattr(prior, name)
-        if not (isinstance(value, int | float) and 0.0 < value < float("inf")):
+        if not is_positive(value):
             raise ModelError(f"{type(prior).__name__}: {name} is {value!r}; it must be a positive number")

@@ -12,6 +12,7 @@ from sim.errors import ModelError
 from sim.identify.regressor import dof_names
 from sim.identify.unknown.blocks import BODY, Block, Bodies, Mass, Numbers, Place, Vector
 from sim.identify.unknown.priors import InertialPrior, LogNormal, Normal, Prior, require_prior
+from sim.model.checks import names_in
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
 from warp_kernels.types import EXACT_FILTER, FILTER
@@ -110,7 +111,7 @@ class Unknowns:
     """
 
     def __init__(self, model: Model, wanted: Mapping[str, Prior | None] | Sequence[str]):
-        given = wanted if isinstance(wanted, Mapping) else dict.fromkeys(wanted)
+        given = wanted if isinstance(wanted, Mapping) else dict.fromkeys(names_in("unknowns", wanted))
         if not given:
             raise ModelError("no unknowns: name at least one, such as 'mass of forearm'")
         self.model = model
