@@ -8,10 +8,10 @@ import numpy.typing as npt
 from sim.arrays.device_model import find_device
 from sim.cores import usable_cores
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, require_type
 from sim.model.model import Model
 from sim.render.renderer import AmbientOcclusion, Renderer, draw_together
-from sim.render.view import Camera, Marker, Trail, check_size, check_world_poses, fit_worlds_camera
+from sim.render.view import Camera, Marker, Trail, check_size, check_world_poses, fit_worlds_camera, listed
 
 AT_A_TIME = 4  # most frames that a CPU draws at a time
 TOGETHER = 12  # frames that are drawn before the first of them is handed out
@@ -112,7 +112,7 @@ def iterate_frames(
     check_size(width, height)
     checked = check_world_poses(model, poses)
     offsets = grid_offsets(checked.shape[1], fitting_spacing(checked) if spacing is None else spacing)
-    for trail in trails:
+    for trail in listed("trails", trails, Trail):
         if np.shape(trail.points) != (len(checked), 3):
             raise ModelError(
                 f"trail '{trail.name}': points have shape {np.shape(trail.points)}; expected {(len(checked), 3)}"
@@ -143,6 +143,7 @@ def _chosen(frames: Sequence[int] | None, count: int) -> Sequence[int]:
     """The frames to draw, numbered from 0."""
     if frames is None:
         return range(count)
+    require_type("frames", frames, (Sequence, np.ndarray), "a list of numbers")
     if len(frames) == 0:
         raise ModelError("frames is empty; name at least one, or leave it out to draw all")
     for frame in frames:
@@ -166,7 +167,7 @@ def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
         >>> grid_offsets(4, 2.0).tolist()
         [[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]
     """
-    if num_worlds < 1 or not (np.isfinite(spacing) and spacing >= 0.0):
+    if not is_whole(num_worlds, 1) or not (np.isfinite(spacing) and spacing >= 0.0):
         raise ModelError(
             f"{num_worlds} worlds with a spacing of {spacing} m: there must be at least one world, and the spacing "
             "must not be negative"

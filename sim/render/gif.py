@@ -9,6 +9,7 @@ import numpy as np
 
 from sim.cores import usable_cores
 from sim.errors import ModelError
+from sim.model.checks import is_positive
 from sim.output import write_file
 
 # A fixed 4x4 threshold pattern. Unlike error diffusion, its noise does not change from frame to frame.
@@ -53,9 +54,9 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
         >>> write_gif(tempfile.mkdtemp() + "/motion.gif", frames, fps=25).name
         'motion.gif'
     """
-    if not 0.1 <= fps <= 50.0:
+    if not (is_positive(fps) and 0.1 <= fps <= 50.0):
         raise ModelError(
-            f"fps is {fps}; a GIF supports 0.1 to 50 frames per second, so draw every second frame of a faster motion"
+            f"fps is {fps!r}; a GIF supports 0.1 to 50 frames per second, so draw every second frame of a faster motion"
         )
     pictures = check_pictures(frames, 4)
     images = _pillow()

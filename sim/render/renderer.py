@@ -16,7 +16,7 @@ from sim.arrays.launch import launch
 from sim.arrays.warp_lock import serialized
 from sim.cores import usable_cores
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, require_type
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from sim.render.rows import record_rows, run_rows
@@ -31,6 +31,7 @@ from sim.render.view import (
     check_size,
     instance_poses,
     linear_light,
+    listed,
     visible_planes,
     visible_solids,
 )
@@ -150,14 +151,14 @@ class Renderer:
         if not is_whole(supersamples, 1) or round(supersamples**0.5) ** 2 != supersamples:
             raise ModelError(f"supersamples is {supersamples}; it must be a square number such as 4, 9 or 16")
         self.model, self.width, self.height = model, width, height
-        self.trails = tuple(trails)
+        self.trails = listed("trails", trails, Trail)
         self.offsets = np.asarray(offsets, dtype=np.float64)
         if self.offsets.ndim != 2 or self.offsets.shape[1] != 3 or not len(self.offsets):
             raise ModelError(f"offsets have shape {self.offsets.shape}; expected [num_worlds, 3]")
         self.device = find_device(device)
         self.kernels = render_kernels()
         self.scene = self.kernels.Scene()
-        self._collect(markers)
+        self._collect(listed("markers", markers, Marker))
         self._set_planes()
         self.size = (height, width)
         self.tile, self.occlusion = tile, occlusion
@@ -180,6 +181,7 @@ class Renderer:
 
     @camera.setter
     def camera(self, camera: Camera) -> None:
+        require_type("camera", camera, Camera, "a sim.render.Camera")
         self._camera, self.view = camera, self._view(camera)
         self.passes = [] if self.mesh is None else self._passes(self.mesh)
 

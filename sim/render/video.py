@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.errors import ModelError
+from sim.model.checks import is_positive
 from sim.output import write_file
 from sim.render.gif import check_pictures
 
@@ -42,8 +43,8 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
         import imageio_ffmpeg
     except ImportError:
         raise ModelError("write_mp4 needs the package imageio-ffmpeg: pip install 'backswing[video]'") from None
-    if not (np.isfinite(fps) and fps > 0.0):
-        raise ModelError(f"fps is {fps}; it must be positive")
+    if not is_positive(fps):
+        raise ModelError(f"fps is {fps!r}; it must be positive")
     if not 0 <= quality <= 10:
         raise ModelError(f"quality is {quality}; it must lie between 0 and 10")
     pictures = iter(frames)

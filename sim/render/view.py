@@ -1,21 +1,24 @@
 """Camera, markers and trails of a picture, and the checks of poses."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_positive, is_whole, require_type
 from sim.model.model import Geometry, Model
 from sim.model.poses import compose
+from sim.model.spec_checks import check_text, finite, number, numbers_in
 from sim.render.tendons import tendon_points
 from warp_kernels import types as codes
 
 Color = tuple[float, float, float]
+MOST_PIXELS = 2**27
 VERTICAL = 1e-6  # cosine of the elevation below which a camera counts as looking straight up or down
 
 
@@ -48,7 +51,9 @@ class Camera:
     up: Sequence[float] = (0.0, 0.0, 1.0)
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.fov < 180.0:
+        for label in ("position", "target", "up"):
+            finite(f"camera: {label}", getattr(self, label), (3,))
+        if not 0.0 < number("camera", "fov", self.fov) < 180.0:
             raise ModelError(f"camera: fov is {self.fov}; it must lie between 0 and 180 degrees")
 
     @property
@@ -98,6 +103,11 @@ class Marker:
     radius: float = 0.03
     color: Color = (0.85, 0.15, 0.12)
 
+    def __post_init__(self) -> None:
+        check_text(self.name, "a marker")
+        finite(f"marker '{self.name}': position", self.position, (3,))
+        _check_look(f"marker '{self.name}'", self.radius, self.color)
+
 
 @dataclass(frozen=True)
 class Trail:
@@ -125,6 +135,27 @@ class Trail:
     radius: float = 0.01
     color: Color = (0.95, 0.55, 0.10)
 
+    def __post_init__(self) -> None:
+        check_text(self.name, "a trail")
+        _check_look(f"trail '{self.name}'", self.radius, self.color)
+
+
+def _check_look(where: str, radius: float, color: Color) -> None:
+    """Refuse a radius that isn't positive and a colour that isn't three numbers from 0 to 1."""
+    if not is_positive(radius):
+        raise ModelError(f"{where}: radius is {radius!r}; it must be positive")
+    shown = finite(f"{where}: color", color, (3,))
+    if shown.min() < 0.0 or shown.max() > 1.0:
+        raise ModelError(f"{where}: color is {color!r}; numbers must lie between 0 and 1 (of 0 to 255 divide by 255)")
+
+
+def listed(name: str, given: Sequence[Any], kind: type) -> tuple[Any, ...]:
+    """What is drawn beside the model, as a tuple. Raises ModelError for what isn't a list of such things."""
+    require_type(name, given, Iterable, f"a list of sim.render.{kind.__name__}")
+    for each in given:
+        require_type(f"{name}: one of them", each, kind, f"a sim.render.{kind.__name__}")
+    return tuple(given)
+
 
 def linear_light(srgb: np.ndarray) -> np.ndarray:
     """Convert sRGB colours (0 to 1) to linear light."""
@@ -145,7 +176,8 @@ def check_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
     Raises:
         ModelError: for a wrong shape, no frames, non-finite values, or a zero quaternion.
     """
-    array = np.array(poses, dtype=np.float64)
+    require_type("model", model, Model, "a sim.Model")
+    array = numbers_in("poses", poses)
     if array.ndim != 3 or array.shape[1:] != (model.num_links, 7) or not len(array):
         raise ModelError(
             f"poses have shape {array.shape}; expected [frames, {model.num_links}, 7]: position and quaternion xyzw"
@@ -167,7 +199,8 @@ def check_world_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
     Raises:
         ModelError: as :func:`check_poses` does.
     """
-    array = np.asarray(poses, dtype=np.float64)
+    require_type("model", model, Model, "a sim.Model")
+    array = numbers_in("poses", poses)
     if array.ndim != 4:
         return check_poses(model, array)[:, None]
     if array.shape[2:] != (model.num_links, 7) or 0 in array.shape[:2]:
@@ -180,6 +213,8 @@ def check_size(width: int, height: int) -> None:
     """Refuse a size of a picture that isn't whole and positive."""
     if not (is_whole(width, 1) and is_whole(height, 1)):
         raise ModelError(f"picture of {width} x {height} pixels: both must be whole numbers from 1 on")
+    if int(width) * int(height) > MOST_PIXELS:
+        raise ModelError(f"picture of {width} x {height} pixels: at most {MOST_PIXELS} pixels are supported")
 
 
 def visible_solids(model: Model) -> list[int]:
@@ -306,7 +341,7 @@ def fit_camera(
         (True, True)
     """
     for label, angle in (("azimuth", azimuth), ("elevation", elevation)):
-        if not np.isfinite(angle):
+        if not np.isfinite(number("camera", label, angle)):
             raise ModelError(f"camera: {label} is {angle}; it must be finite")
     points = _extent(model, check_poses(model, poses), markers)
     if not len(points):  # an empty scene
@@ -375,7 +410,7 @@ def _extent(model: Model, poses: np.ndarray, markers: Sequence[Marker]) -> np.nd
             corners = transform_points(geometry.placement, _corners(geometry))
             placed = corners if geometry.link < 0 else transform_points(poses[:, geometry.link], corners)
             points.append(placed.reshape(-1, 3))
-    for marker in markers:
+    for marker in listed("markers", markers, Marker):
         points.append(np.asarray(marker.position) + marker.radius * np.array([[1, 1, 1], [-1, -1, -1]]))
     return np.concatenate(points)
 

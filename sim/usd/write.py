@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
+from sim.model.checks import is_positive
 from sim.model.model import Model
 from sim.output import WritingFolder, check_target, system_errors, write_file
 from sim.render.view import Camera, Marker, Trail, check_poses, check_world_poses
@@ -203,5 +204,5 @@ class UsdRecorder:
 
 
 def _check_fps(fps: float) -> None:
-    if not (np.isfinite(fps) and fps > 0.0):
-        raise ModelError(f"fps is {fps}; it must be positive")
+    if not is_positive(fps):
+        raise ModelError(f"fps is {fps!r}; it must be positive")

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import sim
-from sim.render import Camera, Marker, Outermost, fit_camera
+from sim.render import Camera, Marker, Outermost, Trail, fit_camera, render_frames, write_gif
 from sim.render.view import check_poses
+from sim.usd import write_usd
 
 
 def ball_model():
@@ -90,3 +91,27 @@ def test_outermost_poses_are_kept_once():
     many.add(rng.uniform(-1.0, 1.0, (1, 2000, 7)))
     assert many.poses.shape == (1, 2000, 7)
     assert Outermost(0).poses.shape == (1, 0, 7)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m, p: Marker("goal", (0.0, 0.0), 0.1), r"marker 'goal': position: shape \(2,\), expected \(3,\)"),
+        (lambda m, p: Marker("goal", (0.0, 0.0, 0.0), -1.0), "marker 'goal': radius is -1.0; it must be positive"),
+        (lambda m, p: Marker("goal", (0.0, 0.0, 0.0), 0.1, (255, 0, 0)), "color is .*of 0 to 255 divide by 255"),
+        (lambda m, p: Trail("hand", p[:, 0, :3], 0.0), "trail 'hand': radius is 0.0; it must be positive"),
+        (lambda m, p: Camera((0.0, 0.0), (0.0, 0.0, 0.0)), r"camera: position: shape \(2,\), expected \(3,\)"),
+        (lambda m, p: Camera((1.0, 0.0, 0.0), (0.0, 0.0, 0.0), fov="35"), "camera: fov is '35'; it must be one number"),
+        (lambda m, p: render_frames(p, m), "model is a ndarray; it must be a sim.Model"),
+        (lambda m, p: render_frames(m, p, (1.0, 1.0, 1.0)), "camera is a tuple; it must be a sim.render.Camera"),
+        (lambda m, p: render_frames(m, p, frames=0), "frames is a int; it must be a list of numbers"),
+        (lambda m, p: render_frames(m, p, markers=Marker("a", (0, 0, 0))), "markers is a Marker; it must be a list"),
+        (lambda m, p: render_frames(m, p, width=10**6, height=10**6), "at most .* pixels are supported"),
+        (lambda m, p: write_gif("a.gif", np.zeros((1, 4, 4, 3), np.uint8), "25"), "fps is '25'; a GIF supports"),
+        (lambda m, p: write_usd("a.usda", m, p, fps="25"), "fps is '25'; it must be positive"),
+        (lambda m, p: fit_camera(m, p, azimuth="30"), "camera: azimuth is '30'; it must be one number"),
+    ],
+)
+def test_arguments_of_another_type_are_named(call, message):
+    with pytest.raises(sim.ModelError, match=message):
+        call(ball_model(), np.array([[[0.0, 0, 0, 0, 0, 0, 1]]]))
