@@ -11,6 +11,7 @@ from sim.envs.tasks.panda_reach import PandaReach
 from sim.envs.tasks.pendulum import Pendulum
 from sim.envs.vector_env import VectorEnv
 from sim.errors import ModelError
+from sim.model.checks import require_type
 
 TASKS: dict[str, type[Task]] = {
     "Pendulum": Pendulum,
@@ -40,6 +41,7 @@ def make_task(name: str, **options: Any) -> Task:
         >>> type(task).__name__, task.max_episode_length
         ('Pendulum', 100)
     """
+    require_type("name", name, str, "the name of an environment, such as 'Ant'")
     pendulum = re.fullmatch(r"Pendulum-(\d+)", name)
     given = {"links": int(pendulum[1]), **options} if pendulum else options
     kind = "Pendulum" if pendulum else name

@@ -4,7 +4,7 @@ import functools
 import importlib
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import warp as wp
 from sim.dynamics.kinematics import forward_kinematics
 from sim.envs.task import DTYPES, Task, TaskState
 from sim.errors import ModelError, NotFiniteWarning
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, require_type
 from sim.render.frames import render_frames
 from sim.simulation.simulator import Simulator
 from sim.torch.adjoint_clip import clip_adjoint
@@ -208,6 +208,7 @@ class VectorEnv:
         Returns:
             observations of all environments [num_envs, num_observations] and an empty dictionary.
         """
+        require_type("reset: options", options or {}, Mapping, "a dictionary")
         for name in options or {}:
             if name != "reset_mask":
                 raise ModelError(f"reset: there is no option '{name}'; there is reset_mask")
@@ -283,6 +284,10 @@ class VectorEnv:
             **options: of :func:`sim.render.render_frames`.
         """
         model = self.simulator.model
+        require_type("render: worlds", worlds, Iterable, "a list of numbers")
+        for world in worlds:
+            if not (is_whole(world, 0) and world < self.num_envs):
+                raise ModelError(f"render: there is no world {world!r}; they go from 0 to {self.num_envs - 1}")
         q = self.state.q.detach()[list(worlds)].cpu().numpy()
         poses = forward_kinematics(model, wp.array(q, dtype=model.scalar, device="cpu")).numpy()
         return render_frames(model, poses[None], width=width, height=height, **options)[0]

@@ -311,3 +311,19 @@ def test_refused():
         env.step(np.zeros((6, 1)))
     with pytest.raises(sim.ModelError, match=r"reset_mask has shape \(2,\)"):
         env.reset(options={"reset_mask": [True, False]})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda e: sim.envs.make(None), "name is a NoneType; it must be the name of an environment"),
+        (lambda e: e.reset(options=3), "reset: options is a int; it must be a dictionary"),
+        (lambda e: e.render(worlds=0), "render: worlds is a int; it must be a list of numbers"),
+        (lambda e: e.render(worlds=(2,)), "render: there is no world 2; they go from 0 to 1"),
+    ],
+)
+def test_arguments_of_another_type_are_named(call, message):
+    env = VectorEnv(Falling(), 2, device="cpu")
+    env.reset(seed=0)
+    with pytest.raises(sim.ModelError, match=message):
+        call(env)
