@@ -9,7 +9,7 @@ import argparse
 import warnings
 from pathlib import Path
 
-from sim.cli.files import add_file, check_output, notes_of, read_file, say
+from sim.cli.files import UsageError, add_file, check_output, notes_of, read_file, say
 from sim.dynamics.kinematics import forward_kinematics
 from sim.exporters import write_mjcf, write_urdf
 from sim.model.model import Model
@@ -37,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Run the command."""
     suffix = check_output(given.out, SUFFIXES)
+    if given.out.exists() and given.file.exists() and given.out.samefile(given.file):
+        raise UsageError(f"{given.out} is the file that is read; give OUT another name")
     # A URDF keeps links behind fixed joints; MuJoCo merges those of a URDF too.
     model, notes = read_file(given, "float64", collapse_fixed=suffix != ".urdf")
     say(notes)

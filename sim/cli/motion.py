@@ -11,6 +11,7 @@ from tqdm import tqdm
 from sim.cli.files import UsageError
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.model import Keyframe, Model, Part
+from sim.simulation.memory import host_memory
 from sim.simulation.mujoco_settings import mujoco_settings
 from sim.simulation.options import ContactOptions
 from sim.simulation.simulator import Simulator
@@ -79,6 +80,15 @@ def _check_worlds(given: argparse.Namespace) -> None:
         raise UsageError(f"--seed {given.seed} must not be negative")
 
 
+def _check_memory(model: Model, worlds: int, steps: int) -> None:
+    """Refuse motions whose states, which are all kept, don't fit into the memory of this machine."""
+    wanted, there = 2 * (steps + 1) * worlds * (model.nq + model.nv) * np.dtype(model.dtype).itemsize, host_memory()
+    if wanted > there:
+        raise UsageError(
+            f"{steps} steps of {worlds} worlds would take {wanted} bytes of memory, but there are {there}; take fewer"
+        )
+
+
 def simulator_of(model: Model, given: argparse.Namespace, dt: float) -> Simulator:
     """By the law that was chosen, or that of the model."""
     settings: dict[str, Any] = {"contact": ContactOptions(law=given.law)}
@@ -89,6 +99,8 @@ def simulator_of(model: Model, given: argparse.Namespace, dt: float) -> Simulato
 
 def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """q [steps + 1, worlds, nq] and qd [steps + 1, worlds, nv]."""
+    _check_worlds(given)
+    _check_memory(model, given.worlds, steps)
     simulator, state, control = begin(model, given, dt)
     found: tuple[list[np.ndarray], list[np.ndarray]] = ([state.q.numpy()[None]], [state.qd.numpy()[None]])
     with tqdm(

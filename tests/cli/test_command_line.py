@@ -291,3 +291,23 @@ def test_help(capsys):
         assert f"usage: backswing {command}" in capsys.readouterr().out
     done = subprocess.run([sys.executable, "-m", "sim", "--help"], capture_output=True, text=True, check=True)
     assert all(command in done.stdout for command in COMMANDS)
+
+
+def test_a_file_is_not_written_over_itself(capsys, tmp_path):
+    path = tmp_path / "arm.urdf"
+    path.write_text(Path(ARM).read_text())
+    assert main(["convert", str(path), str(tmp_path / "." / "arm.urdf")]) == 2
+    assert "arm.urdf is the file that is read; give OUT another name" in capsys.readouterr().err
+    assert path.read_text() == Path(ARM).read_text()
+
+
+@pytest.mark.parametrize("more", [["--steps", "100000000000"], ["--seconds", "1", "--worlds", "100000000"]])
+def test_motions_that_do_not_fit_into_memory(capsys, tmp_path, more):
+    assert main(["simulate", ARM, *more, "--out", str(tmp_path / "a.npz")]) == 2
+    assert "bytes of memory, but there are" in capsys.readouterr().err
+
+
+def test_a_picture_that_does_not_fit_into_memory(capsys, tmp_path):
+    size = ["--width", "1000000", "--height", "1000000"]
+    assert main(["render", ARM, *size, "--out", str(tmp_path / "a.png")]) == 1
+    assert "at most 134217728 pixels are supported" in capsys.readouterr().err
