@@ -270,3 +270,19 @@ def test_what_a_tendon_lies_around_may_be_all_that_moves():
     length = 2.0 * np.sqrt(distance**2 - 0.01) + 2.0 * 0.1 * lean
     np.testing.assert_allclose(tendon_lengths(model, model.q0), [length], rtol=1e-12)
     np.testing.assert_allclose(end.qd.numpy()[0], -1e-3 * 5.0 * (length - 2.0) * 2.0 * np.sin(lean), rtol=1e-9)
+
+
+@pytest.mark.parametrize("law", ["mujoco", "hard"])
+def test_a_taut_cord_leaves_alone_what_it_passes(law):
+    """A pin that no joint moves against the cord: its slope is zero, not rounding."""
+    builder = sim.ModelBuilder(gravity=(0, 0, 0))
+    builder.add_link("pin", mass=1.0, inertia=(1, 1, 1))
+    builder.add_joint("turn", "revolute", parent="world", child="pin", axis=(0.3, 0.5, 1.0))
+    pin = sim.TendonWrap(link="pin", radius=0.05, position=(0.1, 0.2, 0.3), axis=(0, 1, 0))
+    builder.add_spatial_tendon("cord", [("world", (0.1, 0.7, 1)), pin, ("world", (0.8, 0.3, -1))], limits=(0, 1))
+    model = builder.finalize("float64")
+    simulator = sim.Simulator(model, 1e-3, num_worlds=32, device="cpu", contact=sim.ContactOptions(law=law))
+    q = np.linspace(-2.0, -1.0, 32)[:, None]
+    assert np.ptp([tendon_lengths(model, each) for each in q]) < 1e-12
+    end = simulator.step(simulator.state(q, 0.1 * q))
+    np.testing.assert_allclose(end.qd.numpy(), 0.1 * q, rtol=0, atol=1e-14)

@@ -8,6 +8,8 @@ import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import TendonWraps
+from warp_kernels.solver.tendons.wrapping import STRAIGHT
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -34,6 +36,15 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         if point_moves[point, dof] == 1:
             rate = sp.point_velocity(subspace[dof, world], point_place[point, world])
         return rate
+
+    @wp.func
+    def held_place(place: int, num_points: int, wraps: TendonWraps, wrap_way: wp.array2d(dtype=int), world: int):
+        """A place, or the point behind the wrap on which it would be, where the tendon passes that without touching."""
+        if place >= num_points:
+            wrap = (place - num_points) // 2
+            if wrap_way[wrap, world] == STRAIGHT:
+                return wraps.ends[2 * wrap + 1]
+        return place
 
     @wp.kernel(module=module)
     def tendon_points(
@@ -146,6 +157,8 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module)
     def segment_slopes(
         # Model
+        num_points: int,
+        wraps: TendonWraps,
         segment_start: wp.array(dtype=int),
         segment_ends: wp.array(dtype=int),
         point_moves: wp.array2d(dtype=int),
@@ -153,17 +166,19 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         subspace: wp.array2d(dtype=spatial),
         point_place: wp.array2d(dtype=vec3),
         segment_pull: wp.array2d(dtype=vec3),
+        wrap_way: wp.array2d(dtype=int),
         # Data out
         tendon_slope: wp.array3d(dtype=scalar),
     ):
         """Over (tendon, dof, world): how its segments change with each degree of freedom. Adds to what is there.
 
-        What moves both ends of a segment leaves its length as it is: the slope is zero then, without rounding.
+        What moves both ends of a segment leaves its length as it is: the slope is zero then, without rounding. So it is
+        of what moves a wrap that the tendon passes, and neither of the points before and behind.
         """
         tendon, dof, world = wp.tid()
         for segment in range(segment_start[tendon], segment_start[tendon + 1]):
-            first = segment_ends[2 * segment]
-            last = segment_ends[2 * segment + 1]
+            first = held_place(segment_ends[2 * segment], num_points, wraps, wrap_way, world)
+            last = held_place(segment_ends[2 * segment + 1], num_points, wraps, wrap_way, world)
             if point_moves[first, dof] != point_moves[last, dof]:
                 rate = point_rate(last, dof, world, point_moves, point_place, subspace)
                 rate -= point_rate(first, dof, world, point_moves, point_place, subspace)
