@@ -92,6 +92,8 @@ def base_parameters(regressor: np.ndarray, names: Sequence[str], tolerance: floa
         (2, ('m4',))
     """
     regressor = np.asarray(regressor, dtype=np.float64)
+    if regressor.ndim != 2 or not np.isfinite(regressor).all():
+        raise ModelError(f"the regressor has shape {regressor.shape}; expected finite numbers [rows, n]")
     rows, columns = regressor.shape
     if columns != len(names):
         raise ModelError(f"the regressor has {columns} columns, but there are {len(names)} names")

@@ -11,6 +11,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.unknown.unknowns import UnknownSet
+from sim.model.checks import is_whole
 
 MOST_WORDS, MOST_LINES = 5, 5  # of what changes together; of more combinations only their number is told
 LITTLE = 0.9  # a deviation above this share of the prior's says that the data tells next to nothing
@@ -148,6 +149,8 @@ def solve(
         residuals: what is minimised.
         max_evaluations: most evaluations.
     """
+    if not is_whole(max_evaluations, 1):
+        raise ModelError(f"max_evaluations is {max_evaluations!r}; it must be a whole number of at least 1")
     extra = len(x0) - len(unknowns.lower)
     bounds = tuple(
         np.append(bound, np.full(extra, far)) for bound, far in ((unknowns.lower, -np.inf), (unknowns.upper, np.inf))

@@ -127,9 +127,10 @@ def excite(
     robot = as_double(model)
     if robot.nq != robot.nv or not robot.nv:
         raise ModelError("each joint needs one coordinate; quaternions have no Fourier series")
-    if not is_whole(harmonics, 3) or not is_positive(period) or not is_whole(starts, 1):
+    if not (is_whole(harmonics, 3) and is_positive(period) and is_whole(starts, 1) and is_whole(iterations, 0)):
         raise ModelError(
-            f"harmonics {harmonics}, period {period} s, starts {starts}: expected at least 3, above 0, at least 1"
+            f"harmonics {harmonics}, period {period} s, starts {starts}, iterations {iterations}: expected at least 3, "
+            "above 0, at least 1, at least 0"
         )
     series = _Series(robot, period, harmonics, acceleration, lower, upper)
     weight = 1.0 / _per_joint(robot, "noise", noise)

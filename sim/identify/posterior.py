@@ -7,6 +7,8 @@ import numpy as np
 from scipy.special import logsumexp
 from tqdm import tqdm
 
+from sim.errors import ModelError
+
 TAIL = 5.0  # degrees of freedom of the proposals, Student's t, whose tails are heavier than a posterior's
 WIDER = 3.0  # width of the first proposals relative to the first covariances
 MARGIN = 1.5  # width of a later proposal relative to the spread of the samples that belong to it
@@ -98,13 +100,16 @@ def sample(
     2008).
 
     Args:
-        likelihood: log-likelihood of the data, up to a constant.
+        likelihood: log-likelihood of the data, up to a constant; minus infinity where it is zero.
         mean: places of the peaks [n, m, k].
         covariance: covariances of the peaks [n, m, k, k].
         samples: number of samples per problem and round.
         rounds: number of rounds.
         seed: seed of the samples.
         bar: whether to show a progress bar.
+
+    Raises:
+        ModelError: for a likelihood that isn't a number, and one that is zero for all samples.
 
     Example:
         >>> import numpy as np
@@ -123,10 +128,23 @@ def sample(
         x = mixtures[-1].draw(rng, samples)
         drawn = np.concatenate([drawn, x], axis=1)
         likelihoods = np.concatenate([likelihoods, likelihood(x)], axis=1)
+        _require_likelihoods(likelihoods)
         parts = np.stack([mixture.parts(drawn) for mixture in mixtures])
         found = _moments(drawn, likelihoods - logsumexp(parts, axis=(0, 3)))
         mixtures.append(_adapted(mixtures[-1], parts[-1], found, FLOOR**2 * covariance))
     return found
+
+
+def _require_likelihoods(likelihoods: np.ndarray) -> None:
+    """Raise ModelError for log-likelihoods [n, samples] from which nothing follows, naming the problem."""
+    wrong, nothing = np.isnan(likelihoods).any(axis=1), np.isneginf(likelihoods).all(axis=1)
+    if wrong.any():
+        raise ModelError(f"the likelihood of problem {int(wrong.argmax())} isn't a number for some samples")
+    if nothing.any():
+        raise ModelError(
+            f"the likelihood of problem {int(nothing.argmax())} is zero for all samples; give another mean or a wider "
+            "covariance"
+        )
 
 
 def _adapted(mixture: Mixture, parts: np.ndarray, found: Posterior, least: np.ndarray) -> Mixture:

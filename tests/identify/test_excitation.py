@@ -69,7 +69,8 @@ def test_limits_on_one_side():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (dict(harmonics=2), "harmonics 2, period 10.0 s, starts 20: expected at least 3"),
+        (dict(harmonics=2), "harmonics 2, period 10.0 s, starts 20, iterations 50: expected at least 3"),
+        (dict(starts=1.5), "starts 1.5, iterations 50: expected"),
         (dict(acceleration=[1.0, 2.0]), "acceleration is .* expected positive numbers, one or 7"),
         (dict(noise=0.0), "noise is 0.0; expected positive numbers"),
         (dict(lower=np.zeros(7), upper=np.zeros(7)), "joint 'joint1' has no room between its limits"),

@@ -71,6 +71,11 @@ def test_frame_and_npz_are_the_same(moving, tmp_path):
                  read_npz(tmp_path / "log.npz", moving, time="t")):  # fmt: skip
         for name in ("time", "q", "tau"):
             np.testing.assert_array_equal(getattr(same, name), getattr(log, name))
+    for moment in (pandas.Timestamp("2026-01-02", tz="UTC"), pandas.Timedelta(0.0, "s")):
+        dated = frame.assign(time=moment + pandas.to_timedelta(log.time, unit="s")).set_index("time")
+        np.testing.assert_allclose(read_frame(dated, moving).time, log.time, atol=1e-9)
+    with pytest.raises(sim.ImportFileError, match="DataFrame: column 'q_joint1' holds times, not numbers"):
+        read_frame(frame.assign(q_joint1=pandas.to_timedelta(log.time, unit="s")), moving)
     frame["q_joint1"] = frame["q_joint1"].astype(object)
     frame.loc[3, "q_joint1"] = "oops"
     with pytest.raises(sim.ImportFileError, match="DataFrame: row 3, column 'q_joint1': 'oops' is not a number"):
@@ -123,6 +128,7 @@ def test_rosbag(moving, tmp_path):
         ("\n0.004,0.004", "\n0.004,0.001", r"log.csv: time doesn't increase at row 2: 0.002, then 0.001"),
         ("\n0.004,0.004", "\n0.004,0.004,1.0", "line 4: has 9 fields; expected 8"),
         ("\n0.004,0.004", "\n0.004,nan", "log.csv: time isn't finite at row 2"),
+        ("note", "q_joint1", "log.csv: has several columns 'q_joint1'; give them names of their own"),
     ],
 )
 def test_csv_errors(moving, tmp_path, old, new, message):
@@ -156,6 +162,16 @@ def test_more_errors(moving, tmp_path):
     uneven = Log(moving, time**1.5, log.q)
     with pytest.raises(sim.ModelError, match="needs even intervals, but row 1 comes after"):
         uneven.filtered(10.0)
+    with pytest.raises(sim.ModelError, match=r"align\(\) needs even intervals"):
+        align(Log(moving, time**1.5, log.q, log.q), "qd", longest=0.01)
+    with pytest.raises(sim.ModelError, match=r"channels is \('Q',\); it must be several of q, qd"):
+        log.filtered(100.0, channels=("Q",))
+    with pytest.raises(sim.ModelError, match="order is 2.5; it must be a whole number"):
+        log.filtered(100.0, order=2.5)
+    with pytest.raises(sim.ModelError, match="window is nan s; it must be a positive number"):
+        log.differentiated(np.nan)
+    with pytest.raises(sim.ModelError, match="rate is inf Hz; it must be a positive number"):
+        log.resampled(np.inf)
     with pytest.raises(sim.ModelError, match="unknown channel 'torque'"):
         read_npz(tmp_path / "none.npz", moving, torque="tau")
     with pytest.raises(sim.ImportFileError, match=r"none.npz: can't be read"):
@@ -169,8 +185,15 @@ def test_files_that_are_not_of_arrays_by_name(moving, tmp_path):
     with pytest.raises(sim.ImportFileError, match=r"one.npy: can't be read: it holds a single array, as .npy files do"):
         read_npz(tmp_path / "one.npy", moving)
     np.savez(tmp_path / "words.npz", time=np.array(["now", "then"]), q=np.zeros((2, 3)))
-    with pytest.raises(sim.ImportFileError, match=r"words.npz: can't be read: could not convert string to float"):
+    with pytest.raises(sim.ImportFileError, match=r"words.npz: array 'time' holds <U4; expected real numbers"):
         read_npz(tmp_path / "words.npz", moving)
+    with pytest.raises(sim.ImportFileError, match=r"words.npz: has no array 'tau'; there are time, q"):
+        read_npz(tmp_path / "words.npz", moving, tau="tau")
+    np.savez(tmp_path / "waves.npz", time=[0.0, 1.0], q=np.zeros((2, 3), dtype=complex))
+    with pytest.raises(sim.ImportFileError, match=r"waves.npz: array 'q' holds complex128; expected real numbers"):
+        read_npz(tmp_path / "waves.npz", moving)
+    np.savez(tmp_path / "noted.npz", time=[0.0, 1.0], q=np.zeros((2, 3)), note="left arm", by=np.array(None))
+    assert read_npz(tmp_path / "noted.npz", moving).q.shape == (2, 3)
     whole = (tmp_path / "words.npz").read_bytes()
     for name, content in (("broken.npz", whole[: len(whole) // 2]), ("empty.npz", b"")):
         (tmp_path / name).write_bytes(content)
@@ -254,5 +277,7 @@ def test_alignment(moving):
     assert delay(q, q, 0.002, 0.05) == pytest.approx(0.0, abs=1e-5)
     with pytest.raises(sim.ModelError, match="channel is 'q'; it must be 'qd', or 'tau' with the robot"):
         align(log, "q")
+    with pytest.raises(sim.ModelError, match=r"most alike at the longest delay that is looked for, 0.02 s; raise"):
+        align(log, "qd", longest=0.02)
     with pytest.raises(sim.ModelError, match="a log of 80 s"):
         align(log, "qd", longest=10.0)

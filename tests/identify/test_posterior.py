@@ -1,8 +1,10 @@
 """Importance sampling of what data leave open."""
 
 import numpy as np
+import pytest
 from scipy.stats import norm
 
+import sim
 from sim.identify.posterior import sample
 
 
@@ -65,3 +67,16 @@ def test_quantiles_of_a_normal_distribution():
     for probability in (0.025, 0.5, 0.975):
         expected = norm.ppf(probability) * np.sqrt(np.diag(covariance))
         np.testing.assert_allclose(found.quantile(probability)[0], expected, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"), [(np.nan, "isn't a number for some"), (-np.inf, "is zero for all samples")]
+)
+def test_likelihoods_from_which_nothing_follows(value, message):
+    def likelihood(x):
+        found = -0.5 * x[:, :, 0] ** 2
+        found[1] = value
+        return found
+
+    with pytest.raises(sim.ModelError, match=f"the likelihood of problem 1 {message}"):
+        sample(likelihood, np.zeros((2, 1, 1)), np.ones((2, 1, 1, 1)), 100, 2, seed=0, bar=False)

@@ -128,5 +128,7 @@ def test_errors():
         base_parameters(np.ones((2, 3)), "abc")
     with pytest.raises(sim.ModelError, match="3 columns, but there are 2 names"):
         base_parameters(np.ones((4, 3)), "ab")
+    with pytest.raises(sim.ModelError, match=r"the regressor has shape \(4, 3\); expected finite numbers"):
+        base_parameters(np.full((4, 3), np.nan), "abc")
     with pytest.raises(sim.ModelError, match="no parameter has an effect"):
         base_parameters(np.zeros((4, 3)), "abc")

@@ -189,6 +189,8 @@ def test_other_errors():
         fit_torques(robot, sim.identify.Log(robot.model, log.time, log.q, log.qd, log.qdd, source="seed 0"), UNKNOWN)
     with pytest.raises(sim.ModelError, match="expected 7 positive numbers"):
         fit_torques(robot, log, UNKNOWN, noise=[1.0, 2.0])
+    with pytest.raises(sim.ModelError, match="max_evaluations is 0; it must be a whole number of at least 1"):
+        fit_torques(robot, log, UNKNOWN, max_evaluations=0)
     with pytest.raises(sim.ModelError, match="Normal: deviation is 0; it must be a positive number"):
         Normal(1.0, 0)
     other = sim.load("scenes/robots/golfer.urdf", dtype="float64", visual=False, collision=False)

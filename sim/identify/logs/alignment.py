@@ -56,7 +56,8 @@ def align(log: Log, channel: str, model: Robot | Model | None = None, longest: f
         longest: the longest delay that is looked for, either way [s].
 
     Raises:
-        ModelError: for another channel, one that the log lacks, and a log that is shorter than the delays.
+        ModelError: for another channel, one that the log lacks, uneven intervals, a log that is shorter than the
+            delays, and a delay that is longer than the longest.
 
     Example:
         >>> import numpy as np
@@ -74,6 +75,7 @@ def align(log: Log, channel: str, model: Robot | Model | None = None, longest: f
         (0.02, [1.0])
     """
     log.require(channel)
+    log.require_even("align")
     if channel == "qd":
         if log.model.nq != log.model.nv:
             raise ModelError(f"{log.source}: coordinates with quaternions can't be differentiated")
@@ -110,7 +112,7 @@ def delay(first: np.ndarray, second: np.ndarray, dt: float, longest: float) -> f
         dt: interval [s].
         longest: the longest delay that is looked for, either way [s].
     """
-    lags = round(longest / dt)
+    lags = round(longest / dt) if np.isfinite(longest) else 0
     if lags < 1 or 4 * lags > len(first):
         raise ModelError(f"delays up to {longest:g} s need an interval below that and a log of {8.0 * longest:g} s")
     middle = slice(lags, len(first) - lags)
@@ -119,6 +121,11 @@ def delay(first: np.ndarray, second: np.ndarray, dt: float, longest: float) -> f
         [(a * _standard(second[lags + k : len(first) - lags + k])).mean() for k in range(-lags, lags + 1)]
     )
     best = int(scores[1:-1].argmax()) + 1
+    if scores[best] < max(scores[0], scores[-1]):
+        raise ModelError(
+            f"channels are most alike at the longest delay that is looked for, {longest:g} s; raise longest, or see "
+            "whether one has the other sign"
+        )
     before, at, after = scores[best - 1 : best + 2]
     curvature = before - 2.0 * at + after
     return dt * (best - lags + (0.5 * (before - after) / curvature if curvature < 0.0 else 0.0))

@@ -10,7 +10,7 @@ import scipy.signal
 
 from sim.errors import ModelError
 from sim.identify.regressor import dof_names
-from sim.model.checks import is_positive, names_in, require_type
+from sim.model.checks import is_positive, is_whole, names_in, require_type
 from sim.model.model import Model
 from sim.model.spec_checks import number, numbers_in
 
@@ -127,7 +127,7 @@ class Log:
             rate: rows per second [Hz].
         """
         if not is_positive(rate):
-            raise ModelError(f"{self.source}: rate is {rate!r} Hz; it must be positive")
+            raise ModelError(f"{self.source}: rate is {rate!r} Hz; it must be a positive number")
         count = int(np.floor((self.time[-1] - self.time[0]) * rate + 1e-9)) + 1
         time = self.time[0] + np.arange(count) / rate
         return self._of_channels(lambda _, value: _interpolated(time, self.time, value), time=time)
@@ -143,10 +143,12 @@ class Log:
         Raises:
             ModelError: for uneven intervals, a cutoff out of range, and fewer rows than the filter needs.
         """
-        self._require_even("filtered")
+        self.require_even("filtered")
         chosen = names_in("channels", channels)
         for name in set(chosen) - set(CHANNELS):
             raise ModelError(f"{self.source}: unknown channel {name!r}; there are {', '.join(CHANNELS)}")
+        if not is_whole(order, 1):
+            raise ModelError(f"{self.source}: order is {order!r}; it must be a whole number of at least 1")
         if not is_positive(cutoff) or cutoff >= 0.5 * self.rate:
             raise ModelError(
                 f"{self.source}: cutoff is {cutoff!r} Hz; it must be positive and below half the rate, {self.rate:g} Hz"
@@ -178,9 +180,9 @@ class Log:
             ModelError: for a window of too few rows, uneven intervals, and joints with quaternions without qd.
         """
         self._require_derivable()
-        self._require_even("differentiated")
+        self.require_even("differentiated")
         if not is_positive(window):
-            raise ModelError(f"{self.source}: window is {window!r} s; it must be positive")
+            raise ModelError(f"{self.source}: window is {window!r} s; it must be a positive number")
         length = 2 * round(0.5 * window * self.rate) + 1
         if not order < length <= len(self):
             raise ModelError(
@@ -260,7 +262,8 @@ class Log:
         }
         return replace(self, **changed, **others)
 
-    def _require_even(self, what: str) -> None:
+    def require_even(self, what: str) -> None:
+        """Raise ModelError, for what was called, if intervals differ."""
         steps = np.diff(self.time)
         worst = int(np.abs(steps - steps.mean()).argmax())
         if abs(steps[worst] - steps.mean()) > EVEN * steps.mean():

@@ -113,22 +113,29 @@ def read_npz(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
             file = np.load(stream, allow_pickle=False)
             if isinstance(file, np.ndarray):
                 raise ValueError("it holds a single array, as .npy files do; write it by numpy.savez")
-            arrays = {name: file[name].astype(np.float64) for name in file.files}
+            wanted = {"time": time, "q": names.get("q") or "q"}
+            for channel in CHANNELS[1:]:
+                name = names.get(channel, channel if channel in file.files else None)
+                if name is not None:
+                    wanted[channel] = name
+            for name in wanted.values():
+                if name not in file.files:
+                    raise ImportFileError(path, f"has no array '{name}'; there are {', '.join(file.files)}")
+            arrays = {channel: file[name] for channel, name in wanted.items()}
+    except ImportFileError:
+        raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ImportFileError(path, f"can't be read: {error}") from None
-    wanted = {"time": time, "q": names.get("q") or "q"}
-    for channel in CHANNELS[1:]:
-        name = names.get(channel, channel if channel in arrays else None)
-        if name is not None:
-            wanted[channel] = name
-    for name in wanted.values():
-        if name not in arrays:
-            raise ImportFileError(path, f"has no array '{name}'; there are {', '.join(arrays)}")
-    return _made(path, model, {channel: arrays[name] for channel, name in wanted.items()})
+    for channel, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise ImportFileError(path, f"array '{wanted[channel]}' holds {array.dtype}; expected real numbers")
+    return _made(path, model, arrays)
 
 
 def read_frame(frame: Any, model: Model, *, time: str = "time", **columns: Columns | None) -> Log:
     """A log from a pandas DataFrame. Arguments as for :func:`read_csv`; ``time`` may name its index.
+
+    Dates and durations of pandas are times, too: dates count in seconds from the first row on.
 
     Example:
         >>> import numpy as np
@@ -151,10 +158,16 @@ def read_frame(frame: Any, model: Model, *, time: str = "time", **columns: Colum
         names = [str(name) for name in frame.columns]
 
     def column(name: str) -> np.ndarray:
+        values = frame.iloc[:, names.index(name)]
+        if name == time and values.dtype.kind == "M":
+            values = values - values.iloc[0]
+        if name == time and values.dtype.kind == "m":
+            values = values.dt.total_seconds()
+        if values.dtype.kind in "mM":
+            raise ImportFileError("DataFrame", f"column '{name}' holds times, not numbers")
         try:
-            return np.asarray(frame.iloc[:, names.index(name)], dtype=np.float64)
+            return np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
-            values = frame.iloc[:, names.index(name)]
             row = next(k for k, value in enumerate(values) if not _is_number(value))
             message = f"{values.iloc[row]!r} is not a number"
             raise ImportFileError("DataFrame", message, f"row {row}, column '{name}'") from None
@@ -268,6 +281,8 @@ def _log(
         for name in wanted:
             if name not in names:
                 raise ImportFileError(path, f"has no column '{name}' for {channel}; there are {', '.join(names)}")
+            if names.count(name) > 1:
+                raise ImportFileError(path, f"has several columns '{name}'; give them names of their own")
     arrays = {channel: np.stack([column(name) for name in wanted], axis=1) for channel, wanted in channels.items()}
     return _made(path, model, arrays | {"time": arrays["time"][:, 0]})
 
