@@ -226,8 +226,11 @@ def test_what_does_not_fit_is_named_later():
         so.cmaes(problem, seed=-1)
     with pytest.raises(sim.ModelError, match="population is 1; it must be a whole number of at least 2"):
         so.cmaes(problem, population=1)
+    constrained = so.Problem(simulator, 5, [so.Effort()], constraints=[so.Constraint(lambda q, qd, u: q)])
     with pytest.raises(sim.ModelError, match="rounds a whole number"):
-        so.solve(so.Problem(simulator, 5, [so.Effort()], constraints=[so.Constraint(lambda q, qd, u: q)]), rounds=2.5)
+        so.solve(constrained, rounds=2.5)
+    with pytest.raises(sim.ModelError, match="solve: 'resume' is of a single search, but constraints take several"):
+        so.solve(constrained, "gradient", resume={})
     with pytest.raises(sim.ModelError, match="method is 'newton'; it must be one of gradient, ilqr"):
         so.solve(problem, "newton")
     many = sim.Simulator(simulator.model, 0.1, 2, device="cpu", parameters={"damping": [[0.0, 0.1], [0.2, 0.3]]})

@@ -45,7 +45,7 @@ def solve(
         rounds: most rounds, where there are constraints.
         stiffness: of the first round, cost per square of a constraint's number.
         feasible: a violation below this is none.
-        **options: of the method; ``starts`` serves the first round.
+        **options: of the method; ``starts`` serves the first round. With constraints without ``save`` and ``resume``.
 
     Raises:
         ModelError: for an unknown method, and whatever the method raises.
@@ -69,6 +69,9 @@ def solve(
         return run(problem, guess, **options)
     if not (is_whole(rounds, 1) and stiffness > 0.0 and feasible > 0.0):
         raise ModelError("solve: rounds, stiffness and feasible must be positive, rounds a whole number")
+    for name in ("save", "resume"):
+        if name in options:
+            raise ModelError(f"solve: '{name}' is of a single search, but constraints take several; leave it out")
     terms = [Multiplied(constraint, stiffness) for constraint in problem.constraints]
     history: list[float] = []
     rollouts, seconds, before = 0, 0.0, float("inf")
