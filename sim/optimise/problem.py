@@ -187,17 +187,18 @@ class Problem:
     def worlds(self, count: int) -> Simulator:
         """A simulator with ``count`` worlds and the present parameters; kept for the next call."""
         values = self.simulator.parameter_values()
-        if count not in self._simulators:
-            for name, value in values.items():
-                if value.ndim > number_of_dims(name):
-                    raise ModelError(
-                        f"Problem: parameter '{name}' differs between the simulator's worlds; give one value for all"
-                    )
-            self._simulators[count] = self.simulator.alike(count), values
-        simulator, given = self._simulators[count]
-        for name, value in values.items():
-            if value is not given[name]:
-                simulator.set_parameter(name, value)
+        simulator, given = self._simulators.get(count, (None, {}))
+        changed = [name for name, value in values.items() if value is not given.get(name)]
+        for name in changed:
+            if values[name].ndim > number_of_dims(name):
+                raise ModelError(
+                    f"Problem: parameter '{name}' differs between the simulator's worlds; give one value for all"
+                )
+        if simulator is None:
+            simulator = self.simulator.alike(count)
+        else:
+            for name in changed:
+                simulator.set_parameter(name, values[name])
         self._simulators[count] = simulator, values
         return simulator
 

@@ -236,6 +236,12 @@ def test_what_does_not_fit_is_named_later():
     many = sim.Simulator(simulator.model, 0.1, 2, device="cpu", parameters={"damping": [[0.0, 0.1], [0.2, 0.3]]})
     with pytest.raises(sim.ModelError, match="parameter 'damping' differs between the simulator's worlds"):
         so.Problem(many, 5, [so.Effort()])
+    many.set_parameter("damping", np.zeros(2))
+    problem = so.Problem(many, 5, [so.Effort()])
+    problem.costs_of(np.zeros((2, 10)))
+    many.set_parameter("damping", np.array([[0.0, 0.1], [0.2, 0.3]]))
+    with pytest.raises(sim.ModelError, match="parameter 'damping' differs between the simulator's worlds"):
+        problem.costs_of(np.zeros((2, 10)))
     for make, message in (
         (lambda: so.Knots(3, "cubic"), "count is 3; for interpolation='cubic' it must be .* at least 4"),
         (lambda: so.Knots(3, "quintic"), "interpolation is 'quintic'"),
