@@ -20,6 +20,7 @@ from sim.render.frames import render_frames
 from sim.simulation.simulator import Simulator
 from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.autograd import step as simulate
+from sim.torch.modes import in_own_precision
 
 if TYPE_CHECKING:
     import gymnasium
@@ -195,6 +196,7 @@ class VectorEnv:
 
     # ---- episodes ------------------------------------------------------------------------------------------------
 
+    @in_own_precision
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -294,6 +296,7 @@ class VectorEnv:
 
     # ---- inside --------------------------------------------------------------------------------------------------
 
+    @in_own_precision
     def _step(self, action: torch.Tensor) -> Transition:
         before = self.state
         waiting = self._episodes.ended

@@ -14,7 +14,7 @@ from sim.identify.logs.log import Log
 from sim.identify.regressor import as_double, as_tensor, column_names, torque_regressor
 from sim.model.checks import is_positive, is_whole
 from sim.model.model import Model
-from sim.torch.grad_mode import with_gradients
+from sim.torch.modes import with_gradients
 from sim.torch.robot.robot import Robot
 
 GRID = 80  # points of the fastest harmonic at which limits are kept

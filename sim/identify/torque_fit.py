@@ -26,7 +26,7 @@ from sim.identify.unknown.priors import Prior
 from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns
 from sim.model.checks import is_whole
 from sim.model.model import Model
-from sim.torch.grad_mode import with_gradients
+from sim.torch.modes import with_gradients
 from sim.torch.robot.robot import Robot
 
 INERTIAL = ("mass", "com", "inertia")

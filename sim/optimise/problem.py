@@ -24,7 +24,7 @@ from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
 from sim.torch.arrays import TORCH_DTYPES, torch_device
 from sim.torch.autograd import rollout, rollout_with_contact_forces, step
-from sim.torch.grad_mode import with_gradients
+from sim.torch.modes import with_gradients
 from sim.torch.present_robot import PresentRobot
 from sim.torch.robot.robot import Robot
 

@@ -6,6 +6,7 @@ import torch
 from sim.errors import ModelError
 from sim.model.model import Model
 from sim.simulation.simulator import Simulator
+from sim.torch.modes import in_own_precision
 from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.tendon_paths import TendonPaths
 from warp_kernels.types import EXACT_FILTER, INTEGRATOR, POSITION, TORQUE, VELOCITY
@@ -13,6 +14,7 @@ from warp_kernels.types import EXACT_FILTER, INTEGRATOR, POSITION, TORQUE, VELOC
 LEAST_TIME_CONSTANT = 1e-15  # as in MuJoCo [s]
 
 
+@in_own_precision
 def actuator_forces(
     simulator: Simulator,
     q: torch.Tensor,

@@ -7,6 +7,7 @@ import torch
 from sim.errors import ModelError
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, on_joints
+from sim.torch.modes import in_own_precision
 from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_paths import TendonPaths, point_jacobian
@@ -97,6 +98,7 @@ class JointForces(torch.nn.Module):
             )
         self._simulator, self._present = simulator, PresentRobot(simulator)
 
+    @in_own_precision
     def forward(
         self,
         q: torch.Tensor,

@@ -8,6 +8,7 @@ import torch
 from sim.errors import ModelError
 from sim.rays.patterns import pixel_pattern
 from sim.rays.targets import RayTargets
+from sim.torch.modes import in_own_precision
 from sim.torch.robot.robot import Robot
 
 EVERYTHING = RayTargets()
@@ -25,6 +26,7 @@ def pattern(name: str, value: npt.ArrayLike, size: int, like: torch.Tensor) -> t
     return result
 
 
+@in_own_precision
 def height_scan(
     robot: Robot,
     q: torch.Tensor,
@@ -70,6 +72,7 @@ def height_scan(
     return above - robot.cast_rays(q, origin, down, targets, max_distance=math.inf, **parameters)[0]
 
 
+@in_own_precision
 def lidar(
     robot: Robot,
     q: torch.Tensor,
@@ -113,6 +116,7 @@ def lidar(
     return distance, geometry
 
 
+@in_own_precision
 def depth_image(
     robot: Robot,
     q: torch.Tensor,

@@ -20,7 +20,7 @@ from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns, UnknownSet
 from sim.model.checks import is_whole, require_type
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
-from sim.torch.grad_mode import with_gradients
+from sim.torch.modes import with_gradients
 from sim.torch.robot.robot import Robot
 
 MOST_SAMPLED = 20  # free numbers; importance sampling of more needs too many samples

@@ -33,7 +33,7 @@ from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 from sim.optimise.watching import Iteration, Watch
-from sim.torch.grad_mode import with_gradients
+from sim.torch.modes import with_gradients
 
 MOST_RESIDUALS = 24  # a term with more of them counts by its gradient alone
 LARGEST_TRUST = 1e6  # one over the damping of the Gauss-Newton step, see Search.trust

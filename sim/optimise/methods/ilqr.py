@@ -20,7 +20,7 @@ from sim.optimise.parametrisations import PerStage
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 from sim.optimise.watching import Iteration, Watch
-from sim.torch.grad_mode import with_gradients
+from sim.torch.modes import with_gradients
 
 STEPS = 0.5 ** np.arange(10.0)  # lengths that the line search tries
 LEAST_FALL = 1e-4  # of the cost, as a share of what the quadratic model promises

@@ -17,7 +17,7 @@ from sim.optimise.methods.search import (
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 from sim.optimise.watching import Iteration, Watch
-from sim.torch.grad_mode import with_gradients
+from sim.torch.modes import with_gradients
 
 ENDS = {0: "no further improvement", 1: "iterations used up"}  # by SciPy's status
 

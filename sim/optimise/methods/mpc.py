@@ -8,7 +8,7 @@ from sim.model.checks import is_whole
 from sim.optimise.methods.dynamics import Law, States
 from sim.optimise.methods.ilqr import IterativeLQR, require_stages
 from sim.optimise.problem import Problem
-from sim.torch.grad_mode import with_gradients
+from sim.torch.modes import with_gradients
 
 REALTIME_STEPS = np.array([1.0, 0.5, 0.2, 0.0])  # lengths of a step that are tried; 0 is the old plan with its gains
 FIRST_CALL = 10  # iterations of the first call, for each of the others'

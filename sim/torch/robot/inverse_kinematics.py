@@ -11,6 +11,7 @@ from torch._C._functorch import TransformType
 
 from sim.errors import ModelError
 from sim.model.checks import is_whole
+from sim.torch.modes import in_own_precision
 from sim.torch.robot.arguments import check_like, one_number
 from sim.torch.robot.joint_ranges import JointRanges
 
@@ -92,6 +93,7 @@ def rotation_between(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
     return vector * (2.0 * torch.atan2(length, scalar) / length).where(~small, 2.0 / scalar.clamp(min=0.5))
 
 
+@in_own_precision
 def inverse_kinematics(
     frame: FrameKinematics,
     position: torch.Tensor,

@@ -9,6 +9,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.model.model import Model
+from sim.torch.modes import in_own_precision
 from sim.torch.robot.parametrisations import (
     Parametrisation,
     PhysicalInertia,
@@ -77,6 +78,7 @@ def present_value(model: Model, values: Mapping[str, torch.Tensor], link: int, q
     return values[quantity][link]
 
 
+@in_own_precision
 def with_learnt(model: Model, learnt: Mapping[tuple[int, str], torch.nn.Module], values: Values) -> Values:
     """Parameters with the learnt quantities in their places, the others as they are.
 

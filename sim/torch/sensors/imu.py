@@ -3,9 +3,11 @@
 import torch
 
 from sim.errors import ModelError
+from sim.torch.modes import in_own_precision
 from sim.torch.robot.robot import Robot
 
 
+@in_own_precision
 def imu(robot: Robot, q: torch.Tensor, qd: torch.Tensor, dt: float, frame: str) -> tuple[torch.Tensor, torch.Tensor]:
     """What an inertial measurement unit at a frame measures, in each step of a rollout.
 

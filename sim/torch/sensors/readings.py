@@ -12,6 +12,7 @@ from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints, require_joints_and_tendons
+from sim.torch.modes import in_own_precision
 from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
@@ -90,6 +91,7 @@ class Sensors(torch.nn.Module):
         by_acceleration = any(SENSOR_KINDS[sensor.kind].by_acceleration for sensor in self._sensors)
         return by_acceleration and self.simulator.contact.law == "mujoco"
 
+    @in_own_precision
     def forward(
         self,
         q: torch.Tensor,

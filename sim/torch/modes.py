@@ -1,0 +1,44 @@
+"""The modes of PyTorch that matter here: whether derivatives are recorded, and in which precision it multiplies."""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+import torch
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+KINDS = ("cpu", "cuda")  # of devices
+
+
+@contextmanager
+def with_gradients() -> Iterator[None]:
+    """Record derivatives, also inside ``torch.no_grad()`` and ``torch.inference_mode()``; also a decorator.
+
+    A search or a controller that runs in such a mode, as a robot's loop may, needs its own derivatives none the less.
+    """
+    with torch.inference_mode(False), torch.enable_grad(), without_autocast():
+        yield
+
+
+@contextmanager
+def without_autocast() -> Iterator[None]:
+    """Multiply in the precision of the factors, also inside ``torch.autocast``."""
+    with ExitStack() as stack:
+        for kind in KINDS:
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
+
+
+def in_own_precision(function: Function) -> Function:
+    """A function whose products of matrices are those of mechanics: ``torch.autocast`` is for networks around it."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(torch.is_autocast_enabled, KINDS)):
+            return function(*args, **kwargs)
+        with without_autocast():
+            return function(*args, **kwargs)
+
+    return called  # type: ignore[return-value]
