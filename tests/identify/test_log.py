@@ -164,7 +164,7 @@ def test_more_errors(moving, tmp_path):
         uneven.filtered(10.0)
     with pytest.raises(sim.ModelError, match=r"align\(\) needs even intervals"):
         align(Log(moving, time**1.5, log.q, log.q), "qd", longest=0.01)
-    with pytest.raises(sim.ModelError, match=r"channels is \('Q',\); it must be several of q, qd"):
+    with pytest.raises(sim.ModelError, match="unknown channel 'Q'; there are q, qd"):
         log.filtered(100.0, channels=("Q",))
     with pytest.raises(sim.ModelError, match="order is 2.5; it must be a whole number"):
         log.filtered(100.0, order=2.5)

@@ -262,7 +262,7 @@ def test_unknowns_of_a_function_have_one_prior_each():
         (lambda m, log: Log(m, log.time, None), "log: q.*expected"),
         (lambda m, log: log.shifted("torque", 0.1), "log: unknown channel 'torque'; there are q, qd"),
         (lambda m, log: log.filtered(5.0, channels=("pos",)), "log: unknown channel 'pos'; there are q, qd"),
-        (lambda m, log: log.resampled("50"), "log: rate is '50' Hz; it must be positive"),
+        (lambda m, log: log.resampled("50"), "log: rate is '50' Hz; it must be a positive number"),
         (lambda m, log: log.between(7.0, 9.0), "fewer than two rows lie between 7.0 and 9.0 s; it goes from 0 to"),
         (lambda m, log: log.with_offset("q", "one"), "log: offset: 'one' is not an array of num"),
         (lambda m, log: fit_torques(m, [], ["mass of *"]), "there is no log; give at least one"),

@@ -181,7 +181,7 @@ def test_costs_and_limits_see_the_parameters_of_the_simulator():
         (dict(costs=[so.Velocity(weight=[1.0, 2.0, 3.0])]), "3 weights; expected one, or one for each of 2"),
         (dict(costs=[so.Posture(np.zeros((4, 2)), at=-1)]), "cost 'Posture': target is of 4 states, but 1 count"),
         (dict(costs=[so.Velocity(np.zeros((5, 2)))]), "cost 'Velocity': target is of 5 states, but 6 count"),
-        (dict(costs=[so.Velocity(at=[1, 2.5])]), "cost 'Velocity': at is 2.5; it must be the number of a state"),
+        (dict(costs=[so.Velocity(at=[1, 2.5])]), "cost 'Velocity': at is \\[1, 2.5\\]; it must be the number of a state"),
         (dict(costs=[so.Velocity(at=9)]), "cost 'Velocity': at has 9; there are states 0 to 5"),
         (dict(costs=[so.ContactForce(0, 1.0)]), "the simulator has 0 contact sensors"),
         (dict(controls=3), "controls is a int"),
