@@ -238,14 +238,26 @@ def test_what_is_refused():
 
 def test_sensors_without_a_counterpart_are_named(tmp_path):
     path = tmp_path / "left_out.xml"
-    text = ROBOT.replace("<clock/>", '<clock/> <tactile name="n" geom="palm" mesh="grid"/> <user name="u" dim="2"/>')
+    further = '<tactile name="n" geom="palm" mesh="grid"/> <user name="u" dim="2"/> <jointlimitpos joint="shoulder"/>'
+    text = ROBOT.replace("<clock/>", f"<clock/> {further}").replace('type="ball"', 'type="ball" range="0 60"')
     grid = '<asset><mesh name="grid" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset>'
     path.write_text(text.replace("<worldbody>", f"{grid} <worldbody>"))
     with pytest.warns(sim.MJCFWarning) as found:
         sim.load(path)
     texts = [str(each.message) for each in found]
     assert any("left out: sensor 'n' (line 50): there are no sensors of type tactile" in text for text in texts)
-    assert any("of type user" in text for text in texts)
+    for kind in ("user", "jointlimitpos"):  # the limit is that of a ball
+        assert any(f"of type {kind}" in text for text in texts)
+
+
+def test_without_actuators_they_do_nothing(tmp_path):
+    """No inputs are asked for either."""
+    path = tmp_path / "arm.xml"
+    body = '<body><joint name="a"/><geom size=".1" pos=".1 0 0"/></body>'
+    path.write_text(f'<mujoco><worldbody>{body}</worldbody><sensor><jointactuatorfrc joint="a"/></sensor></mujoco>')
+    simulator = sim.Simulator(sim.load(path, dtype="float64"), 1e-3, num_worlds=2, device="cpu")
+    readings = sim.torch.Sensors(simulator)(torch.ones(3, 2, 1), torch.ones(3, 2, 1))
+    np.testing.assert_array_equal(readings.numpy(), np.zeros((2, 2, 1)))
 
 
 @pytest.mark.parametrize("suffix", [".xml", ".usda"])

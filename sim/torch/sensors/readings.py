@@ -277,6 +277,8 @@ class _Motion:
         return self._forces()[..., number : number + 1]
 
     def _joint_actuator_force(self, sensor: Sensor) -> torch.Tensor:
+        if not self.model.nu:
+            return torch.zeros_like(self.qd[..., :1])
         make = lambda: on_joints(self.simulator, self._forces(), self._tendons())  # noqa: E731
         return self._of_joint(self._once("on joints", make), self.model.joint_qd_start, sensor.target, 1)
 

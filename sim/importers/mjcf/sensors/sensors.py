@@ -9,6 +9,7 @@ from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.sensors.geometries import contact_sensor, near_geometries, zone
 from sim.importers.mjcf.sensors.rays import notes_on_rays
+from sim.importers.mjcf.tree import joint_type
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose
 from sim.model.sensors.kinds import (
@@ -166,6 +167,8 @@ def _target(reader: Reader, number: int, of: str) -> str | None:
     """The name of what a sensor looks at; None for what isn't in the builder."""
     index = int(reader.file.model.sensor_objid[number])
     if of in (JOINT, BALL):
+        if of == JOINT and joint_type(reader, index) not in ("revolute", "prismatic"):  # limits of balls
+            return None
         return reader.joints[index]
     if of == ACTUATOR:
         return reader.actuators.get(index)
