@@ -98,6 +98,23 @@ def test_files_keep_it(tmp_path, suffix):
     np.testing.assert_allclose(ends[1], ends[0], atol=1e-10)
 
 
+def test_boxes_of_bodies_with_equal_moments_are_written(tmp_path):
+    """Any axes across that of a capsule are principal ones, but the box goes with one choice of them."""
+    path, again = tmp_path / "swimmer.xml", tmp_path / "again.xml"
+    path.write_text("""<mujoco><option density="800" viscosity="0.3" gravity="0 0 0"/><worldbody><body><freejoint/>
+      <geom type="capsule" fromto="0 0 0 0.3 0.1 0.2" size="0.04"/><body pos="0.3 0.1 0.2">
+      <joint axis="0 1 0.3" damping="0.1"/><geom size="0.05" pos="0.02 0.1 0.03" euler="10 20 30"/>
+      <geom size="0.05" pos="0.05 -0.06 0.1"/></body></body></worldbody></mujoco>""")
+    model = load_quietly(path)
+    quietly(sim.exporters.write_mjcf, again, model, lossy=False)
+    q, qd = model.q0 + np.arange(model.nq) / 10.0, np.ones(model.nv)
+    ends = []
+    for each in (model, load_quietly(again)):
+        simulator = sim.Simulator(each, 0.005, device="cpu")
+        ends.append(simulator.rollout(simulator.state(q, qd), steps=5).qd.numpy()[-1])
+    np.testing.assert_allclose(ends[1], ends[0], rtol=0, atol=1e-12)
+
+
 def test_what_mujoco_would_drag_otherwise_is_an_error(tmp_path):
     model = load(tmp_path)  # two boxes on one link
     with pytest.raises(sim.ModelError, match="what a medium drags"):

@@ -8,10 +8,10 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.exporters.losses import Losses
+from sim.exporters.mjcf.medium import inertia_axes
 from sim.exporters.mjcf.softness import set_softness
 from sim.exporters.text import number, numbers, wxyz
 from sim.model.joint_types import name_in_files
-from sim.model.mass_properties import principal_moments
 from sim.model.model import Frame, Model
 from sim.model.poses import IDENTITY, compose, inverse
 from warp_kernels import types as codes
@@ -219,7 +219,7 @@ class Bodies:
         mass, com = float(parameters["mass"][link]), parameters["com"][link]
         if mass <= 0.0 and not parameters["inertia"][link].any():
             return
-        moments, axes = principal_moments(parameters["inertia"][link])
+        moments, axes = inertia_axes(self.model, link)
         ET.SubElement(
             body, "inertial", pos=numbers(com), mass=number(mass), quat=wxyz(axes.as_quat()),
             diaginertia=numbers(self._possible(link, moments)),

@@ -13,6 +13,8 @@ from sim.model.model import Model
 
 # How far edges, places and axes may be from those of the inertia, relative to what they are.
 CLOSE = 1e-6
+# What is no more than this beside the diagonal is rounding, relative to that.
+DIAGONAL = 1e-12
 
 
 def add_medium(option: ET.Element, model: Model, losses: Losses) -> None:
@@ -27,13 +29,28 @@ def add_medium(option: ET.Element, model: Model, losses: Losses) -> None:
     losses.changes_motion("what a medium drags, where that isn't the box of a link's inertia", others)
 
 
+def inertia_axes(model: Model, link: int) -> tuple[np.ndarray, Rotation]:
+    """Principal moments [3] of a link's inertia and the rotation of their axes in it.
+
+    Bodies with equal moments, such as balls and capsules, have a choice of axes: those of what a medium drags.
+    """
+    inertia, own = model.parameters["inertia"][link], np.flatnonzero(model.drag_boxes.link == link)
+    if len(own) == 1:
+        axes = Rotation.from_quat(model.drag_boxes.placement[own[0], 3:])
+        turned = axes.as_matrix().T @ inertia @ axes.as_matrix()
+        moments = np.diag(turned)
+        if np.abs(turned - np.diag(moments)).max() <= DIAGONAL * moments.max():
+            return moments, axes
+    return principal_moments(inertia)
+
+
 def _is_of_inertia(model: Model, link: int) -> bool:
     """Whether the only box of a link is that of its inertia."""
     own = np.flatnonzero(model.drag_boxes.link == link)
     if len(own) != 1:
         return False
     size, place = model.drag_boxes.size[own[0]], model.drag_boxes.placement[own[0]]
-    moments, axes = principal_moments(model.parameters["inertia"][link])
+    moments, axes = inertia_axes(model, link)
     expected = inertia_box(float(model.parameters["mass"][link]), moments)
     turn = np.abs(axes.as_matrix().T @ Rotation.from_quat(place[3:]).as_matrix())
     aligned = np.abs(turn - np.round(turn)).max() <= CLOSE
