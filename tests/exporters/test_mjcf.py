@@ -391,3 +391,18 @@ def test_gravity_compensation_below_zero_alone_is_refused(tmp_path):
                 write_mjcf(tmp_path / "a.xml", builder.finalize())
     write_mjcf(tmp_path / "a.xml", builder.finalize())
     assert mujoco.MjModel.from_xml_path(str(tmp_path / "a.xml")).body_gravcomp.tolist() == [0.0, -0.5, 0.5]
+
+
+def test_sensors_of_limits_that_are_not_there_are_left_out(tmp_path):
+    """MuJoCo refuses them."""
+    builder = sim.ModelBuilder()
+    builder.add_link("arm", mass=1.0, inertia=np.eye(3))
+    builder.add_joint("hinge", "revolute", parent="world", child="arm", axis=(0, 1, 0))
+    builder.add_fixed_tendon("cord", {"hinge": 1.0})
+    builder.add_sensor("angle", "joint_position", "hinge")
+    for kind, target in (("joint_limit_velocity", "hinge"), ("tendon_limit_position", "cord")):
+        builder.add_sensor(kind, kind, target)
+    said = warned(write_mjcf, tmp_path / "a.xml", builder.finalize())
+    assert "left out: sensors" in said
+    assert "('joint_limit_velocity', 'tendon_limit_position')" in said
+    assert mujoco.MjModel.from_xml_path(str(tmp_path / "a.xml")).nsensor == 1

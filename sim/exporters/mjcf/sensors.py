@@ -47,7 +47,7 @@ def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
     lost, bounded, some, mixed = [], [], [], []
     for sensor in bodies.model.sensors:
         element = ET.Element(SENSOR_KINDS[sensor.kind].mjcf, name=sensor.name)
-        if not _aim(element, sensor, bodies, root):
+        if _lacks_limits(sensor, bodies.model) or not _aim(element, sensor, bodies, root):
             lost.append(sensor.name)
             continue
         if sensor.readings != tuple(name for name in DATA.get(sensor.kind, {}) if name in sensor.readings):
@@ -67,10 +67,23 @@ def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
         option.set("magnetic", numbers(fields[0]))
         others = [s.name for s in bodies.model.sensors if s.magnetic_field not in (None, fields[0])]
         losses.leaves_out("magnetic fields of their own, of sensors", others)
-    losses.leaves_out("sensors of links without mass, and of what MJCF has no words for", lost)
+    losses.leaves_out(
+        "sensors of links without mass, of limits that aren't there, and of what MJCF has no words for", lost
+    )
     losses.leaves_out("that touch sensors count some of a body's geoms alone", some)
     losses.leaves_out("another order of readings than MuJoCo's", mixed)
     losses.leaves_out("ranges of sensors that are not symmetric", bounded)
+
+
+def _lacks_limits(sensor: Sensor, model: Model) -> bool:
+    """Whether a sensor is that of limits which its joint or tendon doesn't have; MuJoCo refuses it."""
+    if sensor.kind.startswith("joint_limit_"):
+        of, at = "", int(model.joint_qd_start[model.joint_names.index(sensor.target)])
+    elif sensor.kind.startswith("tendon_limit_"):
+        of, at = "tendon_", model.tendons.names.index(sensor.target)
+    else:
+        return False
+    return not np.isfinite([model.parameters[f"{of}{side}_limit"][at] for side in ("lower", "upper")]).any()
 
 
 def _aim(element: ET.Element, sensor: Sensor, bodies: Bodies, root: ET.Element) -> bool:
