@@ -49,6 +49,13 @@ NOTES = {
     "two motors of a limited joint": (
         LIMITED | {"after": '<actuator><motor name="x" joint="h"/><motor name="y" joint="h"/></actuator>'}, OF_SUMS,
     ),
+    "a sensor of a limited joint's motor": (
+        LIMITED | {
+            "after": '<actuator><motor name="x" joint="h"/><motor name="y" joint="k"/></actuator>'
+            '<sensor><actuatorfrc name="r" actuator="x"/><actuatorfrc name="s" actuator="y"/></sensor>',
+        },
+        "sensors of actuators read forces within the actuatorfrcrange of their joints ('r' (line 6))",
+    ),
     "a tendon's motor": (LIMITED | {"after": f'{TENDON}<actuator><motor tendon="t"/></actuator>'}, OF_SUMS),
     "a site's motor": (LIMITED | {"after": '<actuator><motor site="t" gear="0 0 1 0 0 0"/></actuator>'}, OF_SUMS),
     "adhesion": (LIMITED | {"after": '<actuator><adhesion body="b" ctrlrange="0 1"/></actuator>'}, OF_SUMS),

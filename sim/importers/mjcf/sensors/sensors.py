@@ -9,6 +9,7 @@ from sim.importers.mjcf.notes import names_of
 from sim.importers.mjcf.reader import Reader, pose
 from sim.importers.mjcf.sensors.geometries import contact_sensor, near_geometries, zone
 from sim.importers.mjcf.sensors.rays import notes_on_rays
+from sim.importers.mjcf.transmissions import TRANSMISSIONS, transmission_of
 from sim.importers.mjcf.tree import joint_type
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose
@@ -47,7 +48,7 @@ def add_sensors(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> None:
         ImportFileError: naming the sensor.
     """
     left: dict[str, list[str]] = {}
-    reader.notes += [*notes_on_rays(reader, shapes), *_notes_on_delays(reader)]
+    reader.notes += [*notes_on_rays(reader, shapes), *_notes_on_delays(reader), *_notes_on_limited_forces(reader)]
     for number in range(reader.file.model.nsensor):
         kind = KINDS.get(_type(reader, number))
         name = reader.name("sensor", number, f"{kind}_{number}", reader.builder.sensors)
@@ -72,6 +73,25 @@ def _notes_on_delays(reader: Reader) -> list[str]:
     if not len(which):
         return []
     return [f"left out: delay and interval of sensors ({names_of(file, 'sensor', which)}); they read the present"]
+
+
+def _notes_on_limited_forces(reader: Reader) -> list[str]:
+    """A note on the sensors of actuators whose joints limit their forces; none where there are none.
+
+    MuJoCo reads the force of the actuator before the joint limits it.
+    """
+    model = reader.file.model
+    which = []
+    for number in range(model.nsensor):
+        actuator = int(model.sensor_objid[number])
+        if _type(reader, number) == "actuatorfrc" and actuator in reader.actuators:
+            joint = int(model.actuator_trnid[actuator, 0])
+            if TRANSMISSIONS[transmission_of(reader, actuator)] == "joint" and model.jnt_actfrclimited[joint]:
+                which.append(number)
+    if not which:
+        return []
+    names = names_of(reader.file, "sensor", which)
+    return [f"sensors of actuators read forces within the actuatorfrcrange of their joints ({names})"]
 
 
 def _record(reader: Reader, number: int, kind: str, name: str, shapes: Mapping[int, Sequence[str]]) -> Sensor | None:
