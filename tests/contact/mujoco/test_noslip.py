@@ -146,6 +146,21 @@ def test_gradients(tmp_path, cone, condim, speed, sweeps):
     check(case(model, 2, model.q0, qd, contact=contact, dt=DT), names, most=16)
 
 
+@pytest.mark.parametrize("speed", [0.02, 0.05])
+def test_gradients_where_newton_ends_early(speed):
+    """Beside weak friction of a heavy ball MuJoCo's bound of the multiplier's changes is wide."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=0.6)
+    builder.add_sphere(
+        radius=0.2, mass=300.0, position=(0.0, 0.0, 0.1983), friction=0.6, torsional_friction=0.001,
+        rolling_friction=0.001,
+    )  # fmt: skip
+    contact = sim.ContactOptions(law="mujoco", noslip_iterations=2, noslip_tolerance=0.0)
+    qd = [speed, speed, -0.1, 2.0 * speed, speed, 5.0 * speed]
+    names = ["mass", "friction", "torsional_friction", "rolling_friction"]
+    check(case(builder.finalize("float64"), 2, qd=qd, contact=contact, dt=DT), names)
+
+
 def test_gradient_of_forces_and_of_one_step(tmp_path):
     """Sensors measure what the sweeps leave, and a step's matrices are those of its gradient."""
     _, model, qd = scene(tmp_path, "pyramidal", RESISTING)

@@ -22,7 +22,8 @@ BY_DETERMINANT = 3
 def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
     """Warp functions of one precision and number of directions."""
     vec, mat = wp.types.vector(size, scalar), wp.types.matrix((size, size), scalar)
-    zero, one, near = scalar(0.0), scalar(1.0), scalar(NEAR)
+    turns = wp.types.vector(TURNS, scalar)
+    zero, half, one, near = scalar(0.0), scalar(0.5), scalar(1.0), scalar(NEAR)
 
     @wp.func
     def scaled(a: mat, d: vec):
@@ -89,7 +90,7 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
             over = wp.dot(v, v) - radius * radius
             if over < near * unit * unit:
                 break
-            change = scalar(0.5) * over / wp.dot(v, solve(lower, v))
+            change = half * over / wp.dot(v, solve(lower, v))
             if change < near:
                 break
             multiplier += change
@@ -98,27 +99,60 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
         return wp.cw_mul(d, v), multiplier
 
     @wp.func
-    def least_adjoint(a: mat, b: vec, d: vec, x: vec, multiplier: scalar, x_bar: vec):
-        """Adjoints of A, b, d and the radius, of a multiplier that isn't negative."""
-        v = vec()
-        for i in range(size):
-            if d[i] > zero:
-                v[i] = x[i] / d[i]
+    def least_adjoint(a: mat, b: vec, d: vec, radius: scalar, unit: scalar, x_bar: vec):
+        """Adjoints of A, b, d and the radius, where A is positive enough: those of the turns as they ran."""
         whole = scaled(a, d)
-        lower, _positive = factor(whole, d, multiplier)
-        p = solve(lower, wp.cw_mul(d, x_bar))
+        pull = wp.cw_mul(d, b)
+        # The multiplier of each turn. After the last one there may be another, for which there was no turn.
+        multipliers = turns()
+        last = int(0)
+        multiplier = zero
+        v = vec()
+        for number in range(TURNS):
+            lower, _positive = factor(whole, d, multiplier)
+            v = -solve(lower, pull)
+            multipliers[number] = multiplier
+            last = number
+            over = wp.dot(v, v) - radius * radius
+            if over < near * unit * unit:
+                break
+            change = half * over / wp.dot(v, solve(lower, v))
+            if change < near:
+                break
+            multiplier += change
+        v_bar = wp.cw_mul(d, x_bar)
+        d_bar = wp.cw_mul(x_bar, v)
         radius_bar = zero
         if multiplier > zero:
-            q = solve(lower, v)
-            share = wp.dot(p, v) / wp.dot(q, v)
-            radius_bar = share * wp.length(v)
-            p = p - share * q
+            length = wp.length(v)
+            radius_bar = wp.dot(v, v_bar) / length
+            d_bar = d_bar * (radius / length)
+            v_bar = (v_bar - v * (radius_bar / length)) * (radius / length)
+        whole_bar = mat()
+        pull_bar = vec()
+        multiplier_bar = zero
+        for back in range(last + 1):
+            lower, _positive = factor(whole, d, multipliers[last - back])
+            v = -solve(lower, pull)
+            if back > 0:
+                w = solve(lower, v)
+                along = wp.dot(v, w)
+                over_bar = half * multiplier_bar / along
+                along_bar = -over_bar * (wp.dot(v, v) - radius * radius) / along
+                radius_bar -= scalar(2.0) * over_bar * radius
+                v_bar = scalar(2.0) * (over_bar * v + along_bar * w)
+                whole_bar -= along_bar * wp.outer(w, w)
+                multiplier_bar -= along_bar * wp.dot(w, w)
+            p = solve(lower, v_bar)
+            pull_bar -= p
+            whole_bar -= wp.outer(p, v)
+            multiplier_bar -= wp.dot(p, v)
+        d_bar += wp.cw_mul(pull_bar, b)
         a_bar = mat()
-        d_bar = wp.cw_mul(x_bar, v) - wp.cw_mul(p, b)
         for i in range(size):
             for j in range(size):
-                a_bar[i, j] = -d[i] * p[i] * v[j] * d[j]
-                d_bar[i] = d_bar[i] - (p[i] * v[j] + p[j] * v[i]) * a[i, j] * d[j]
-        return a_bar, -wp.cw_mul(d, p), d_bar, radius_bar
+                a_bar[i, j] = d[i] * whole_bar[i, j] * d[j]
+                d_bar[i] = d_bar[i] + (whole_bar[i, j] + whole_bar[j, i]) * a[i, j] * d[j]
+        return a_bar, wp.cw_mul(d, pull_bar), d_bar, radius_bar
 
     return SimpleNamespace(vec=vec, mat=mat, least=least, least_adjoint=least_adjoint)

@@ -136,7 +136,7 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
         a, d = f.in_ellipsoid(i, mate, world, couplings, friction)
         values = f.joined(value, second_value)
         before = f.joined(old, second)
-        x, multiplier, _cost = f.least_friction(a, d, values, before, old[0], dt)
+        _x, multiplier, _cost = f.least_friction(a, d, values, before, old[0], dt)
         if multiplier < -scalar(1.5):  # it stays as it was
             return vec3(), vec3()
         bars.start[i, world] = vec3(g[0], zero, zero)
@@ -145,7 +145,7 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
         if multiplier < zero:
             return vec3(), vec3()
         a_bar, b_bar, d_bar, normal_bar = f.bowl.least_adjoint(
-            a, values - a * before, d, x, multiplier, f.joined(g, second_g)
+            a, values - a * before, d, old[0], dt, f.joined(g, second_g)
         )
         own = friction.matrix[couplings.row[i, world][1], world]
         normal_bar += b_bar[0] * own[1, 0] + b_bar[1] * own[2, 0]
