@@ -119,3 +119,22 @@ def test_gradients_of_a_hit_within_a_step(kind, solver):
     times = step.slot_time.numpy()[: step.contact_count.numpy()[0], 0]
     assert ((times > 0.0) & (times < 1.0)).any()
     check(c, ["mass", "com", "inertia", "friction", "geometry_size", "geometry_placement", "gravity"])
+
+
+@SOLVERS
+def test_gradients_of_a_slight_overlap(solver):
+    """Two ellipsoids that close, and overlap by less than what counts: they touch now, not at a time before."""
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_ellipsoid(semi_axes=(0.1, 0.06, 0.08), mass=1.0, name="a", orientation=(0.1, 0.2, 0.3, 0.9))
+    builder.add_ellipsoid(
+        semi_axes=(0.05, 0.12, 0.07), mass=0.5, name="b", position=(0.0, 0.02, 0.3), orientation=(-0.3, 0.2, 0.1, 0.9)
+    )
+    model = builder.finalize("float64")
+    q = model.q0.copy()
+    for _ in range(20):
+        found = sim.geometry_distances(model, q[None], [("a/geometry", "b/geometry")])
+        q[9] -= (found.distance.numpy()[0, 0] + 1e-5) / found.normal.numpy()[0, 0, 2]
+    qd = [0.0, 0.0, 0.5, 3.0, -2.0, 4.0, 0.2, 0.1, -0.7, -5.0, 4.0, 2.0]
+    simulator = sim.Simulator(model, 0.005, contact=sim.ContactOptions(solver=solver))
+    report = sim.check_gradients(simulator, simulator.state(q, qd), None, ["q", "qd", "geometry_size"], steps=1)
+    assert max(entry.error for entry in report.entries) < 3e-7, str(report)

@@ -90,14 +90,15 @@ def touch_functions(scalar: Any) -> SimpleNamespace:
         elif not closing > zero:
             stage = PLACE
             time = one
-        elif wp.abs(distance) <= arrived * slop:
+        elif wp.abs(distance) <= arrived * slop or (time == zero and distance < zero):
+            # Where they overlap at present they touch now, and not before.
             stage = LOOK_AHEAD
             touch = time
             time = wp.min(time + scalar(3.0) * slop / closing, one)
         else:
             if distance > zero:
                 touch = time
-            time = time + distance / closing
+            time = wp.max(time + distance / closing, zero)
             if time >= one:
                 stage = PLACE
                 time = one
