@@ -14,8 +14,10 @@ from sim.model.model import Geometry, Mesh
 from warp_kernels import types as codes
 from warp_kernels.collision.convex.shapes import DISC_SIDES, MAX_CORNERS
 
-# Vertices closer to a triangle's plane than this fraction of the hull's extent belong to the same face.
-COPLANAR = 1e-7
+# Vertices closer to a face's plane than both these fractions belong to it, as files round them: of the hull's extent,
+# and of its thickness.
+COPLANAR = 1e-5
+LEVEL = 1e-2
 SMALLEST = 1e-12  # extent of a mesh [m]
 
 
@@ -145,24 +147,62 @@ def hull_faces(vertices: np.ndarray, triangles: np.ndarray) -> list[list[int]]:
     p = vertices[triangles]
     across = np.cross(p[:, 1] - p[:, 0], p[:, 2] - p[:, 0])
     area = np.linalg.norm(across, axis=1)
-    limit = COPLANAR * np.ptp(vertices, axis=0).max()
-    done = area == 0.0
+    limit = _unevenness(vertices)
+    # A triangle that is lower than this belongs to the faces beside it.
+    done = area <= limit * np.linalg.norm(p - np.roll(p, 1, axis=1), axis=2).max(axis=1)
     faces = []
+
+    def in_plane(place: np.ndarray, normal: np.ndarray) -> np.ndarray:
+        level = np.abs((vertices - place) @ normal) <= limit
+        return level[triangles].all(axis=1) & (across @ normal > 0.0)
+
     for k in np.argsort(-area, kind="stable"):
         if done[k]:
             continue
-        normal = across[k] / area[k]
-        on_face = np.abs((vertices - p[k, 0]) @ normal) <= limit
-        done |= on_face[triangles].all(axis=1)
-        faces.append(_polygon(vertices, np.flatnonzero(on_face), normal))
+        face, inside = triangles[k].tolist(), in_plane(p[k, 0], across[k] / area[k])
+        if inside.sum() > 1:
+            face = _polygon(vertices, np.unique(triangles[inside]), across[k] / area[k], limit)
+            # Once more in the plane of the whole face, which a small triangle doesn't tell.
+            normal = _normal(vertices[face])
+            inside = in_plane(vertices[face].mean(axis=0), normal)
+            inside[k] = True
+            face = _polygon(vertices, np.unique(triangles[inside]), normal, limit)
+        done |= inside
+        faces.append(face)
     return faces
 
 
-def _polygon(vertices: np.ndarray, on_face: np.ndarray, normal: np.ndarray) -> list[int]:
+def _unevenness(vertices: np.ndarray) -> float:
+    """How far the vertices of a flat face may be from its plane, or from the line of an edge [m]."""
+    offset = vertices - vertices.mean(axis=0)
+    thickness = float(np.ptp(offset @ np.linalg.svd(offset, full_matrices=False)[2][-1]))
+    return min(COPLANAR * float(np.ptp(vertices, axis=0).max()), LEVEL * thickness)
+
+
+def _polygon(vertices: np.ndarray, on_face: np.ndarray, normal: np.ndarray, limit: float) -> list[int]:
+    """Corners of the least convex polygon around vertices of a face, counter-clockwise seen from outside (Andrew 1979).
+
+    Vertices that are beyond the line between two others by no more than the limit are no corners.
+    """
     offset = vertices[on_face] - vertices[on_face].mean(axis=0)
     u = offset[np.argmax(np.linalg.norm(offset, axis=1))]
-    angle = np.arctan2(offset @ np.cross(normal, u), offset @ u)
-    return [int(index) for index in on_face[np.argsort(angle, kind="stable")]]
+    u = u - (u @ normal) * normal
+    u /= np.linalg.norm(u)
+    x, y = offset @ u, offset @ np.cross(normal, u)
+    order = np.lexsort((y, x))
+    corners: list[int] = []
+    for way in (order, order[::-1]):
+        chain: list[int] = []
+        for c in way:
+            while len(chain) > 1:
+                a, b = chain[-2], chain[-1]
+                beyond = (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])
+                if beyond > limit * np.hypot(x[c] - x[a], y[c] - y[a]):
+                    break
+                chain.pop()
+            chain.append(int(c))
+        corners += chain[:-1]
+    return [int(on_face[corner]) for corner in corners]
 
 
 def _thinned(face: list[int]) -> list[int]:
@@ -173,7 +213,8 @@ def _thinned(face: list[int]) -> list[int]:
 
 def _normal(polygon: np.ndarray) -> np.ndarray:
     """Newell's normal."""
-    across = np.cross(polygon, np.roll(polygon, -1, axis=0)).sum(axis=0)
+    offset = polygon - polygon[0]
+    across = np.cross(offset, np.roll(offset, -1, axis=0)).sum(axis=0)
     return across / np.linalg.norm(across)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from sim.model.hulls import hull_faces
+from sim.model.hulls import convex_hull, hull_faces
 from tests.collision.harness import CONVEX_PAIRS, OUTPUTS, Bench, hull_mesh, pebble
 from tests.collision.test_manifolds import polygon_area, prism
 from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, SPHERE
@@ -166,6 +166,37 @@ def test_faces_of_a_cube_are_its_six_squares():
         for k in range(4):
             across = np.cross(p[(k + 1) % 4] - p[k], p[(k + 2) % 4] - p[(k + 1) % 4])
             assert across @ (p[0] - centre) > 0.0
+
+
+@pytest.mark.parametrize("rounding", [0.0, 3e-8, 3e-7, 1e-6])
+@pytest.mark.parametrize("pieces", [2, 4, 8])
+def test_faces_of_a_cube_in_a_file_are_its_six_squares(pieces, rounding):
+    # Files round the corners of the triangles that a face was divided into: some stand out, some are sunk in.
+    line = np.linspace(-1.0, 1.0, pieces + 1)
+    grid = np.array(np.meshgrid(line, line, line)).reshape(3, -1).T
+    surface = grid[(np.abs(grid) == 1.0).any(axis=1)]
+    for turn in (Rotation.identity(), Rotation.from_rotvec((0.3, 0.4, 0.5))):
+        mesh = convex_hull(turn.apply(surface) + rounding * np.random.default_rng(0).normal(size=surface.shape))
+        faces = hull_faces(mesh.vertices, mesh.faces)
+        assert sorted(map(len, faces)) == [4] * 6
+        corners = turn.inv().apply(mesh.vertices[np.unique(np.concatenate(faces))])
+        np.testing.assert_allclose(np.abs(corners), 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("away", [0.0, 1e5])
+def test_faces_of_round_and_thin_hulls_enclose_them(away):
+    turn = 2.0 * np.pi * np.arange(48) / 48
+    ring = np.column_stack([np.cos(turn), np.sin(turn), 0.0 * turn])
+    coin = np.concatenate([np.add(ring, (0.0, 0.0, height)) for height in (-1e-4, 1e-4)])
+    needle = np.random.default_rng(1).normal(size=(30, 3)) * (1e-4, 1e-4, 1.0)
+    for points in (coin, needle, pebble().vertices, 1e-4 * pebble().vertices):
+        mesh = convex_hull(points + away)
+        extent = np.ptp(mesh.vertices, axis=0).max()
+        for face in hull_faces(mesh.vertices, mesh.faces):
+            place = mesh.vertices[face] - mesh.vertices[face[0]]
+            normal = np.cross(place, np.roll(place, -1, axis=0)).sum(axis=0)
+            normal /= np.linalg.norm(normal)
+            assert ((mesh.vertices - mesh.vertices[face[0]]) @ normal < 1e-5 * extent + 1e-9 * away).all()
 
 
 CASES = {

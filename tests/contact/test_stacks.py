@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sim
+from sim.model.hulls import convex_hull
 from tests.contact.worlds import G, run
 from tests.simulation.differences import blocks
 from warp_kernels.types import CONTACT
@@ -60,3 +61,24 @@ def test_tumbling_box_gains_no_energy():
     assert total[-1] < total[0]
     assert np.abs(qd[-1]).max() < 1e-3
     np.testing.assert_allclose(q[-1].reshape(2, 7)[:, 2].min(), 0.1, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("rounding", [3e-8, 1e-6])
+def test_a_cube_of_many_triangles_in_single_precision_stands_on_a_pedestal(rounding, dtype):
+    # Its faces are divided into 32 triangles, whose corners are rounded: some of them stand out of the face.
+    line = np.linspace(-1.0, 1.0, 5)
+    grid = np.array(np.meshgrid(line, line, line)).reshape(3, -1).T
+    surface = grid[(np.abs(grid) == 1.0).any(axis=1)]
+    surface += rounding * np.random.default_rng(0).normal(size=surface.shape)
+    pedestal = np.array(np.meshgrid(*[(-1.0, 1.0)] * 3)).reshape(3, -1).T
+    builder = sim.ModelBuilder()
+    builder.add_geometry(
+        "world", "convex", mesh=convex_hull(pedestal), size=(0.08, 0.08, 0.1), position=(0.0, 0.0, -0.1)
+    )
+    builder.add_link("cube", mass=1.0, inertia=np.full(3, 0.04 / 6.0))
+    builder.add_joint("free", "free", child="cube", position=(0.0, 0.0, 0.101))
+    builder.add_geometry("cube", "convex", mesh=convex_hull(surface), size=(0.1, 0.1, 0.1))
+    q, qd, _ = run(builder.finalize(dtype), 2.0)
+    np.testing.assert_allclose(q[-1], (0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 1.0), atol=1e-4)
+    assert np.abs(qd[-1]).max() < 0.01
