@@ -205,3 +205,28 @@ def test_many_worlds_and_mujocos_law():
         assert (np.bincount(simulator.contacts(final).world) == 4).all()
         depths.append(final.q.numpy()[:, 2])
     np.testing.assert_allclose(depths[0], depths[1], atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("upright", "most"), [(True, 4), (False, 2)])
+def test_a_cylinder_that_leans_in_soft_ground_keeps_its_contacts(upright, most, dtype):
+    # Above the lowest point of its higher end is no cylinder, but a little beside it.
+    rng = np.random.default_rng(0)
+    worlds, floor = 60, random_floor(5.0, count=40)
+    builder = sim.ModelBuilder()
+    builder.add_static_mesh(floor.vertices, floor.faces)
+    builder.add_cylinder(radius=1.0, half_length=1.0, mass=1.0)
+    model = builder.finalize(dtype)
+    simulator = sim.Simulator(model, 1 / 500, worlds, "cpu")
+    around, lean = rng.uniform(-np.pi, np.pi, (2, worlds))
+    turn = Rotation.from_rotvec(
+        np.outer(np.tile((1e-6, 1e-5, 1e-4, 1e-3), 15), (1, 1, 0)) * np.c_[np.cos(lean), np.sin(lean), lean]
+    )
+    turn = (
+        turn
+        * Rotation.from_rotvec(np.outer(around, (0.0, 0.0, 1.0)))
+        * Rotation.from_rotvec((0.0 if upright else np.pi / 2, 0, 0))
+    )
+    q = np.c_[rng.uniform(-1.0, 1.0, (worlds, 2)), np.full(worlds, 0.98), turn.as_quat()].astype(dtype)
+    contacts = simulator.contacts(simulator.state(q, np.zeros((worlds, model.nv), dtype)))
+    assert (np.bincount(contacts.world, minlength=worlds) == most).all()

@@ -47,17 +47,19 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
     @wp.func
     def stands_on(
         data: Data, field: Field, body: Body, element: int, corners: mat33, point: vec3,
-        distance: scalar, place: vec3,
+        distance: scalar, place: vec3, slack: scalar,
     ):  # fmt: skip
         """Whether a triangle bears a point: it is right under or above it on a heightfield, or has the place nearest to it,
-        where the cylinder is if the point is below.
+        where the cylinder is if the point is below. The higher end of one that leans by no more than the slack, a sine, is
+        beside that place.
         """
         if wp.static(ground != TRIANGLES):
             if surface.triangle_at(data, field, point, scalar(0.0)) == element:
                 return surface.nearest_on_triangle(data, field, corners, point, distance, place)
         if not surface.beside_triangle(corners, point):
             return False
-        return distance >= scalar(0.0) or inside(body, place, scalar(angle))
+        beside = -slack * distance / (body.size[0] + body.size[1])
+        return distance >= scalar(0.0) or inside(body, place, scalar(angle) + beside)
 
     @wp.func
     def with_rims_on_triangle(
@@ -73,7 +75,7 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
                 distance, place, _normal = contacts.rim_point_contact(part, corners, body.pose, body.size)
                 if distance < body.reach:
                     point = place + distance * normal
-                    if stands_on(data, field, body, element, corners, point, distance, place):
+                    if stands_on(data, field, body, element, corners, point, distance, place, choice.slack):
                         choice = choices.consider(choice, body.reach, PARTS * element + part, distance, place, normal)
         return choice
 
