@@ -16,6 +16,7 @@ from sim.model.checks import is_whole
 MOST_WORDS, MOST_LINES = 5, 5  # of what changes together; of more combinations only their number is told
 LITTLE = 0.9  # a deviation above this share of the prior's says that the data tells next to nothing
 ROUNDING = 1e-7  # of a unit eigenvector: what is smaller is no part of it
+INSIDE = 1e-3  # least distance of a first guess from a bound, in units of a free number's scale
 WEAK = 1e-4  # inverse standard deviation, in units of a free number's scale, of the term that keeps it from drifting
 CONFIDENCE = 1.96  # standard deviations on either side of a 95 % interval
 
@@ -141,7 +142,8 @@ def solve(
     """Least squares by SciPy's trust-region method, with bounds on the free numbers.
 
     Free numbers that nothing determines stay where they start: each is drawn there, by a term so weak that it counts
-    for nothing beside any data.
+    for nothing beside any data. Those that start at a bound begin beside it: SciPy's first step is no longer than the
+    distance from zero, and without one it ended there.
 
     Args:
         unknowns: what is looked for.
@@ -157,8 +159,9 @@ def solve(
     )
     scale = np.append(unknowns.scale, np.ones(extra))
     pull = np.diag(WEAK / scale)
+    beside = np.minimum(INSIDE * scale, 0.25 * (bounds[1] - bounds[0]))
     return scipy.optimize.least_squares(
-        lambda x: np.append(residuals.values(x), pull @ (x - x0)), x0,
+        lambda x: np.append(residuals.values(x), pull @ (x - x0)), np.clip(x0, bounds[0] + beside, bounds[1] - beside),
         lambda x: np.vstack([residuals.jacobian(x), pull]), bounds, method="trf", x_scale=scale, ftol=1e-9, xtol=1e-9,
         gtol=1e-12, max_nfev=max_evaluations,
     )  # fmt: skip
@@ -221,7 +224,9 @@ def describe(
     deviations = _deviations(slope, covariance, lost)
     scale = np.sqrt(np.maximum(np.diag(spread), 1e-300))
     correlation = np.where(np.isfinite(deviations), spread / np.outer(scale, scale), 0.0)
-    touching = (x <= unknowns.lower + 1e-6 * (1.0 + np.abs(x))) | (x >= unknowns.upper - 1e-6 * (1.0 + np.abs(x)))
+    width = np.sqrt(np.diag(covariance))
+    near = np.minimum(1e-6 * (1.0 + np.abs(x)), np.where(width > 0.0, 0.1 * width, np.inf))
+    touching = (x <= unknowns.lower + near) | (x >= unknowns.upper - near)
     touched = np.abs(slope) @ touching > 0.0
     return Estimate(
         unknowns.names, unknowns.units, readings, unknowns.readings(unknowns.start).numpy(), deviations,

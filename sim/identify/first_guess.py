@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
+from sim.identify.estimate import INSIDE
 from sim.identify.inertial import from_linear
 from sim.identify.unknown.blocks import Bodies, Numbers
 from sim.identify.unknown.unknowns import Unknowns
@@ -11,7 +12,6 @@ from sim.torch.robot.parametrisations import log_cholesky, pseudo_inertia
 
 TOLERANCE = 1e-8  # of what counts as zero, with columns scaled to unit length
 THINNEST = 0.03  # least length over which a body's mass is spread, relative to the longest
-INSIDE = 1e-3  # least value of a number that must not be negative, relative to its scale
 
 
 def linear_solution(matrix: np.ndarray, target: np.ndarray, present: np.ndarray) -> np.ndarray:

@@ -139,6 +139,9 @@ def fit_torques(
     matrix, wanted_tau = columns.matrix, rest
     free = _unconstrained(matrix, wanted_tau)
     deviations = np.sqrt((free**2).mean(axis=0)) if noise is None else np.asarray(noise, dtype=np.float64)
+    if noise is None and not deviations.all():
+        joint = dof_names(robot.model)[int(np.argmin(deviations))]
+        raise ModelError(f"the logs leave no error in the force of {joint}, from which to tell its noise; give noise")
     if deviations.shape != (robot.nv,) or not (deviations > 0.0).all():
         raise ModelError(f"noise is {deviations.tolist()}; expected {robot.nv} positive numbers, one for each joint")
     together = np.concatenate([[_correlation(part) for part in _split(free, logs)]]).mean(axis=0)

@@ -189,6 +189,15 @@ def test_other_errors():
         fit_torques(robot, sim.identify.Log(robot.model, log.time, log.q, log.qd, log.qdd, source="seed 0"), UNKNOWN)
     with pytest.raises(sim.ModelError, match="expected 7 positive numbers"):
         fit_torques(robot, log, UNKNOWN, noise=[1.0, 2.0])
+    with pytest.raises(sim.ModelError, match="no logs"):
+        fit_torques(robot, [], UNKNOWN)
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_link("cart", mass=1.0, inertia=np.eye(3))
+    builder.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
+    cart, time = builder.finalize("float64"), np.arange(10.0)
+    still = sim.identify.Log(cart, time, *np.zeros((4, 10, 1)))
+    with pytest.raises(sim.ModelError, match="no error in the force of rail, from which to tell its noise; give noise"):
+        fit_torques(cart, still, "damping of rail")
     with pytest.raises(sim.ModelError, match="max_evaluations is 0; it must be a whole number of at least 1"):
         fit_torques(robot, log, UNKNOWN, max_evaluations=0)
     with pytest.raises(sim.ModelError, match="Normal: deviation is 0; it must be a positive number"):
@@ -252,6 +261,11 @@ def test_unknowns_of_a_function_have_one_prior_each():
         FunctionUnknowns(*given, priors=(None, InertialPrior()))
     with pytest.raises(sim.ModelError, match="'a': its prior is 0.5; give a Normal"):
         FunctionUnknowns(*given, priors=(0.5, None))
+    start = torch.ones(2, dtype=torch.float64)
+    with pytest.raises(sim.ModelError, match=r"2 names and 2 units, but start \(2,\), lower \(1,\), upper \(2,\)"):
+        FunctionUnknowns(("a", "b"), ("", ""), start, np.zeros(1), np.ones(2), lambda x: {"damping": x})
+    with pytest.raises(sim.ModelError, match=r"start is \[1.0, 1.0\], lower \[0.0, 0.0\], upper \[0.5, 0.0\]; start"):
+        FunctionUnknowns(("a", "b"), ("", ""), start, np.zeros(2), [0.5, 0.0], lambda x: {"damping": x})
 
 
 @pytest.mark.parametrize(

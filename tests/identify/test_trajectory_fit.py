@@ -226,6 +226,9 @@ def test_unknowns_of_a_function_and_guesses():
         fit_trajectories(
             scene.model, log, unknowns, dt=scene.dt, noise={"q": 1e-3}, known_start=True, guesses=guesses[:1, :3]
         )
+    summed = replace(unknowns, function=lambda x: {"mass": x.exp().sum()})
+    with pytest.raises(sim.ModelError, match=r"parameter 'mass' of 1 guesses has shape \(\); expected \(1, 1\)"):
+        fit_trajectories(scene.model, log, summed, dt=scene.dt, noise={"q": 1e-3}, known_start=True)
 
 
 def test_a_model_in_float32_is_fitted_in_float64(pendulum):
@@ -247,6 +250,37 @@ def test_fits_in_any_mode_of_pytorch(pendulum, mode):
     with mode():
         found = fit_trajectories(pendulum, logs, ["damping of joint0"], dt=DT, noise={"q": 0.01})
     np.testing.assert_array_equal(found.estimate.values, expected.estimate.values)
+
+
+def hinge(mass, length, **quantities):
+    builder = sim.ModelBuilder()
+    inertia = 0.1 * mass * length**2 * np.eye(3)
+    builder.add_link("bob", mass=mass, com=(0, 0, -length), inertia=inertia)
+    builder.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), **quantities)
+    return builder.finalize("float64")
+
+
+@pytest.mark.parametrize(
+    ("mass", "length", "truth"),
+    [(2.0, 0.5, {"damping": 0.3}), (200.0, 2.0, {"damping": 300.0, "stiffness": 3000.0}),
+     (2e-3, 0.05, {"damping": 2e-6, "armature": 3e-7})],
+)  # fmt: skip
+def test_numbers_that_start_at_their_bound(mass, length, truth):
+    """Of a model without damping it is found none the less, and a small number isn't taken for one at its bound."""
+    log = swing(hinge(mass, length, **truth), 2.0, noise=1e-3, start=[1.0])
+    model = hinge(mass, length)
+    fit = fit_trajectories(model, log, [f"{name} of hinge" for name in truth], dt=DT, noise={"q": 1e-3})
+    assert fit.estimate.converged
+    assert fit.estimate.at_bound == ()
+    assert 0.8 < fit.residual[0, 0] < 1.2
+    for name, value in truth.items():
+        assert abs(fit.estimate[f"{name} of hinge"] - value) < 3.5 * fit.estimate.deviation(f"{name} of hinge")
+
+
+def test_a_number_at_its_bound_stays_there():
+    log = swing(hinge(2.0, 0.5), 2.0, noise=1e-3, start=[1.0])
+    fit = fit_trajectories(hinge(2.0, 0.5, damping=0.1), log, "damping of hinge", dt=DT, noise={"q": 1e-3})
+    assert abs(fit.estimate["damping of hinge"]) < 3.5 * fit.estimate.deviation("damping of hinge")
 
 
 def test_the_integrator_that_is_given(pendulum):
@@ -281,6 +315,7 @@ def one(scene, x):
         (dict(dt=0.003), r"row 1 comes 3.333 steps of 0.003 s after the one before; rows must be 3 steps apart"),
         (dict(integrator="heun"), "integrator is 'heun'; it must be"),
         (dict(segment=0.001), "segment is 0.001 s, which is less than a row"),
+        (dict(segment=np.nan), "segment is nan s; it must be a positive number"),
         (dict(segment=0.1, known_start=True), "known_start is for whole logs"),
         (dict(known_start=True), "seed 0: known_start=True needs qd"),
         (dict(contact=sim.ContactOptions(solver="pgs", warm_start=True)), "set warm_start=False"),

@@ -91,6 +91,8 @@ def cut(
         raise ModelError("noise: what isn't measured, of infinite noise, needs known_start=True")
     length = max(len(log) for log in logs) - 1
     if duration is not None:
+        if not is_positive(duration):
+            raise ModelError(f"segment is {duration!r} s; it must be a positive number")
         length = min(length, round(duration / interval))
         if length < 1:
             raise ModelError(f"segment is {duration:g} s, which is less than a row of the logs, {interval:g} s")

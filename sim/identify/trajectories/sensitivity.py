@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import warp as wp
 
+from sim.errors import ModelError
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.simulation.simulator import Simulator
@@ -185,7 +186,15 @@ class Simulators:
         return torch.stack(rows, dim=1)
 
     def _parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {name: value.to(self.dtype) for name, value in self.parameters(x).items()}
+        found = self.parameters(x)
+        for name, value in found.items():
+            own = self.model.parameters.get(name)  # of another name the simulator says that it doesn't exist
+            if own is not None and value.shape != (len(x), *own.shape):
+                raise ModelError(
+                    f"parameter '{name}' of {len(x)} guesses has shape {tuple(value.shape)}; expected "
+                    f"{(len(x), *own.shape)}"
+                )
+        return {name: value.to(self.dtype) for name, value in found.items()}
 
     def _inputs(self, inputs: Inputs, place: str) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         given = inputs.map(lambda each: each.to(place, self.dtype))

@@ -256,7 +256,7 @@ class FunctionUnknowns:
     Attributes:
         names: of the unknowns [p]; they are the free numbers themselves.
         units: their units [p].
-        start: first guess [p].
+        start: first guess [p]; what is beyond a bound begins at it.
         lower, upper: bounds [p].
         function: from unknowns [..., p] to whole parameters [..., n, ...] by name, in PyTorch.
         priors: what is known of each before [p]; None for nothing.
@@ -288,6 +288,19 @@ class FunctionUnknowns:
     priors: tuple[Prior | None, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("lower", "upper"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+        object.__setattr__(self, "start", torch.as_tensor(self.start, dtype=torch.float64))
+        shapes = {name: tuple(getattr(self, name).shape) for name in ("start", "lower", "upper")}
+        count = len(self.names)
+        if set(shapes.values()) != {(count,)} or len(self.units) != count:
+            found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            raise ModelError(f"FunctionUnknowns: {count} names and {len(self.units)} units, but {found}")
+        if not (bool(self.start.isfinite().all()) and (self.lower < self.upper).all()):
+            raise ModelError(
+                f"FunctionUnknowns: start is {self.start.tolist()}, lower {self.lower.tolist()}, upper "
+                f"{self.upper.tolist()}; start must be finite, and each lower below its upper"
+            )
         if self.priors and len(self.priors) != len(self.names):
             raise ModelError(
                 f"FunctionUnknowns: there are {len(self.priors)} priors for {len(self.names)} names; give one for each "
