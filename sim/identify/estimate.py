@@ -160,11 +160,14 @@ def solve(
     scale = np.append(unknowns.scale, np.ones(extra))
     pull = np.diag(WEAK / scale)
     beside = np.minimum(INSIDE * scale, 0.25 * (bounds[1] - bounds[0]))
-    return scipy.optimize.least_squares(
+    found = scipy.optimize.least_squares(
         lambda x: np.append(residuals.values(x), pull @ (x - x0)), np.clip(x0, bounds[0] + beside, bounds[1] - beside),
         lambda x: np.vstack([residuals.jacobian(x), pull]), bounds, method="trf", x_scale=scale, ftol=1e-9, xtol=1e-9,
         gtol=1e-12, max_nfev=max_evaluations,
     )  # fmt: skip
+    without_effect = ~found.jac[: -len(x0)].any(axis=0)
+    found.x = np.where(without_effect, np.clip(x0, *bounds), found.x)
+    return found
 
 
 class Residuals(ABC):

@@ -277,6 +277,22 @@ def test_numbers_that_start_at_their_bound(mass, length, truth):
         assert abs(fit.estimate[f"{name} of hinge"] - value) < 3.5 * fit.estimate.deviation(f"{name} of hinge")
 
 
+def test_a_number_without_effect_stays_at_its_bound():
+    """The restitution of what touches nothing."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(restitution=0.5)
+    builder.add_sphere(radius=0.1, mass=1.0, position=(0, 0, 9), name="ball", restitution=0.0)
+    model = builder.finalize("float64")
+    simulator = sim.Simulator(model, DT, device="cpu")
+    states = simulator.rollout(simulator.initial_state(), steps=50)
+    q, qd = (each.numpy()[::5, 0] for each in (states.q, states.qd))
+    log = Log(model, 5 * DT * np.arange(11), q, qd)
+    wanted = {"restitution of ball": None, "mass of ball": Normal(1.0, 0.1)}
+    fit = fit_trajectories(model, log, wanted, dt=DT, noise={"q": 1e-3}, known_start=True)
+    assert fit.estimate["restitution of ball"] == 0.0
+    assert np.isinf(fit.estimate.deviation("restitution of ball"))
+
+
 def test_a_number_at_its_bound_stays_there():
     log = swing(hinge(2.0, 0.5), 2.0, noise=1e-3, start=[1.0])
     fit = fit_trajectories(hinge(2.0, 0.5, damping=0.1), log, "damping of hinge", dt=DT, noise={"q": 1e-3})
