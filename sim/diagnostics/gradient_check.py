@@ -13,7 +13,7 @@ from sim.diagnostics.gradient_entries import Entry, entries
 from sim.diagnostics.gradient_report import CheckedEntry, GradientReport
 from sim.diagnostics.jumps import Jump, find_jumps
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, require_type
 from sim.model.parameters import as_numbers, number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.gradients import Gradients
@@ -81,6 +81,8 @@ def check_gradients(
     """
     if not is_whole(most, 1):
         raise ModelError(f"most is {most!r}; it must be a whole number from 1 on")
+    require_type("check_gradients: simulator", simulator, Simulator, "a sim.Simulator")
+    require_type("check_gradients: state", state, State, "a sim.State: make one with simulator.state(q, qd)")
     names = _names(simulator, wrt, {"tau": tau, "control": control})
     chosen_worlds = _worlds(simulator, worlds)
     trajectory = _doubled(simulator, state, tau, control, steps, chosen_worlds)

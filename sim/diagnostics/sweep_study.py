@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, require_type
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.simulator import Simulator
@@ -129,6 +129,8 @@ def study_sweeps(
         >>> [result.sweeps for result in study.results if not result.warm_start]
         [5, 10, 20, 50]
     """
+    require_type("study_sweeps: simulator", simulator, Simulator, "a sim.Simulator")
+    require_type("study_sweeps: state", state, State, "a sim.State: make one with simulator.state(q, qd)")
     if simulator.contact.solver != "pgs":
         raise ModelError(
             f'study_sweeps: the solver is "{simulator.contact.solver}", which has no number of sweeps to choose; '

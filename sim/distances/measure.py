@@ -14,6 +14,7 @@ from sim.dynamics.differentiable_op import Array, DifferentiableOp, batch, launc
 from sim.dynamics.kept_arrays import KeptArrays
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
+from sim.model.checks import number
 from sim.model.model import Model
 from warp_kernels.distances.evaluate import evaluate_distance_kernels, found_distance_kernels
 from warp_kernels.distances.search import search_distance_kernels
@@ -105,7 +106,7 @@ def distance_operation(model: Model, pairs: tuple[tuple[int, int], ...], max_dis
 
     The result [num_worlds, pairs, DISTANCE_NUMBERS] has distance, both points and normal first.
     """
-    if not max_distance >= 0.0:
+    if not number("geometry_distances", "max_distance", max_distance) >= 0.0:
         raise ModelError(f"geometry_distances: max_distance is {max_distance}; it must be zero or more")
 
     def found_arrays(m: DeviceModel, worlds: int) -> dict[str, wp.array]:

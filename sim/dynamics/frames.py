@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from sim.errors import ModelError
+from sim.model.checks import names_in
 from sim.model.model import Model
 from warp_kernels.kinematics import frames as codes
 
@@ -16,9 +17,10 @@ def frame_names(model: Model, frames: Sequence[str] | None) -> Names:
         return model.link_names
     if isinstance(frames, str):
         raise ModelError(f"frames is the string '{frames}'; give a sequence of names, such as ['{frames}']")
-    for name in frames:
+    names = names_in("frames", frames)
+    for name in names:
         model.frame(name)
-    return tuple(frames)
+    return names
 
 
 def reference_code(name: str) -> int:

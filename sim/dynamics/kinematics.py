@@ -22,6 +22,7 @@ from sim.dynamics.differentiable_op import (
     taped_backward,
 )
 from sim.dynamics.frames import Names, frame_names, reference_code
+from sim.model.checks import number
 from sim.model.model import Model
 from warp_kernels.kinematics.frames import frame_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
@@ -265,7 +266,7 @@ def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) 
     m = on_device(model, q, qd)
     q = batch(m, "q", q, (m.model.nq,))
     qd = batch(m, "qd", qd, (m.model.nv,), q.shape[0])
-    return run(m, integrate_operation(m.model, dt), [q, qd])
+    return run(m, integrate_operation(m.model, number("integrate", "dt", dt)), [q, qd])
 
 
 def integrate_operation(model: Model, dt: float) -> DifferentiableOp:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sim.errors import ModelError
 from sim.importers.mjcf.importer import add_mjcf
 from sim.importers.mjcf.markup import root_tag
 from sim.importers.sdf.importer import add_sdf, read_gravity
 from sim.importers.urdf.importer import add_urdf
 from sim.model.builder.readers import FileReader, reader, reader_by_suffix, register_reader
+from sim.model.checks import require_path
 
 # By the first element of an .xml file.
 XML_FORMATS = {"mujoco": "mjcf", "robot": "urdf", "sdf": "sdf"}
@@ -43,8 +43,7 @@ def reader_of(path: str | os.PathLike[str]) -> FileReader | None:
         ImportFileError: for an ``.xml`` file that can't be read or is empty.
         ModelError: for what isn't the path of a file.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise ModelError(f"{path!r} is a {type(path).__name__}; it must be the path of a file")
+    require_path(path)
     suffix = Path(path).suffix.lower()
     found = reader_by_suffix().get(suffix)
     if found is not None and suffix == ".xml":

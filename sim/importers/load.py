@@ -12,6 +12,7 @@ from sim.importers.transaction import named_file
 from sim.importers.untrusted import Limits, load_untrusted
 from sim.model.builder import ModelBuilder
 from sim.model.builder.readers import reader_by_suffix
+from sim.model.checks import require_type
 from sim.model.compile.compiler import check_dtype
 from sim.model.model import Model
 from sim.model.specs import Vector
@@ -39,7 +40,7 @@ def load(
     static_meshes: Literal["hulls", "triangles"] | None = None,
     mimic: Literal["couple", "free"] | None = None,
     drives: Literal["actuators", "springs"] | None = None,
-    package_dirs: Sequence[str | os.PathLike[str]] | None = None,
+    package_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     untrusted: bool | Limits = False,
 ) -> Model:
     """Make a model of a file: of the robot of a URDF, or all that an MJCF, an SDF or a USD file describes.
@@ -69,7 +70,7 @@ def load(
         static_meshes: URDF, SDF, MJCF: "triangles" lets meshes that aren't convex and don't move collide as they are.
         mimic: URDF: "couple" or "free" joints that mimic another.
         drives: USD: what drives of joints become, "actuators" or "springs".
-        package_dirs: URDF, SDF: folders to search for ``package://`` and ``model://``.
+        package_dirs: URDF, SDF: a folder, or several, to search for ``package://`` and ``model://``.
         untrusted: read the file in a process of its own, with limits of time and memory (see
             :class:`sim.importers.untrusted.Limits`; True for its defaults), so that a file that makes a library crash,
             hang or take all memory is an error. Takes some seconds more.
@@ -95,6 +96,7 @@ def load(
     }  # fmt: skip
     if untrusted:
         limits = Limits() if untrusted is True else untrusted
+        require_type("untrusted", limits, Limits, "True, False, or Limits")
         own = {"dtype": dtype, "collapse_fixed": collapse_fixed, "gravity": gravity}
         return load_untrusted(path, limits, own | options)
     builder = read_file(path, gravity, **options)

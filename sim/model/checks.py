@@ -2,7 +2,11 @@
 
 import math
 import numbers
+import os
 from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
 
 from sim.errors import ModelError
 
@@ -32,3 +36,46 @@ def names_in(name: str, given: object) -> tuple[str, ...]:
     if held is None or not all(isinstance(each, str) for each in held):
         raise ModelError(f"{name} is {given!r}; it must be a name, or a list of names")
     return held
+
+
+def require_path(path: object, use: str = "file") -> None:
+    """Raise ModelError for what isn't the path of a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise ModelError(f"{path!r} is a {type(path).__name__}; it must be the path of a {use}")
+
+
+def require_no_gradient(name: str, value: object) -> None:
+    """Raise ModelError for a PyTorch tensor that requires a gradient, which would be lost."""
+    if hasattr(value, "detach") and getattr(value, "requires_grad", False):
+        raise ModelError(
+            f"{name} is a PyTorch tensor that requires a gradient; use sim.torch, which carries it, or detach() it"
+        )
+
+
+def number(where: str, label: str, value: object) -> float:
+    """A property as a float. Raises ModelError, naming it, for what isn't one number."""
+    require_no_gradient(f"{where}: {label}", value)
+    try:
+        if not isinstance(value, str):
+            return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        pass
+    raise ModelError(f"{where}: {label} is {value!r}; it must be one number")
+
+
+def two_numbers(where: str, label: str, given: object) -> tuple[float, float]:
+    """A property of two numbers as floats. Raises ModelError, naming it, for anything else."""
+    try:
+        lower, upper = (float(bound) for bound in given)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ModelError(f"{where}: {label} is {given!r}; it must be two numbers") from None
+    return lower, upper
+
+
+def numbers_in(where: str, value: npt.ArrayLike) -> np.ndarray:
+    """A copy of the value as a float64 array; ModelError if it isn't one of numbers."""
+    require_no_gradient(where, value)
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{where}: {value!r} is not an array of numbers") from None

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
+from sim.model.checks import numbers_in, require_type
 from sim.model.model import Model
 from warp_kernels.types import FIXED, FREE, REVOLUTE, SPHERICAL
 
@@ -63,6 +64,7 @@ def to_pinocchio(
         >>> q[3:7].tolist()  # the quaternion of the trunk, w last
         [0.0, 0.0, 0.0, 1.0]
     """
+    q, qd = _arrays(model, q, qd)
     order = _order(model, joint_order)
     turns = _turns(model, unbounded)
 
@@ -102,6 +104,7 @@ def from_pinocchio(
         >>> bool(np.allclose(back, model.q0)), qd.shape
         (True, (18,))
     """
+    q, v = _arrays(model, q, v)
     order = _order(model, joint_order)
     turns = _turns(model, unbounded)
 
@@ -144,6 +147,7 @@ def to_mujoco(model: Model, q: Array, qd: Array, joint_order: Sequence[str] | No
         >>> qpos[3:7].tolist()  # the quaternion of the trunk, w first
         [1.0, 0.0, 0.0, 0.0]
     """
+    q, qd = _arrays(model, q, qd)
 
     def convert(link: int, x: Array, v: Array) -> JointState:
         kind = model.joint_type[link]
@@ -174,6 +178,7 @@ def from_mujoco(model: Model, qpos: Array, qvel: Array, joint_order: Sequence[st
         >>> q[3:7].tolist()  # the quaternion of the trunk, w last
         [0.0, 0.0, 0.0, 1.0]
     """
+    qpos, qvel = _arrays(model, qpos, qvel)
 
     def convert(link: int, x: Array, u: Array) -> JointState:
         kind = model.joint_type[link]
@@ -255,6 +260,14 @@ def _in_runs(model: Model, q: Array, qd: Array, convert: Convert) -> JointState:
         velocities += [qd[..., k:first], v]
         i, k = end, last
     return _join(*coordinates, q[..., i:]), _join(*velocities, qd[..., k:])
+
+
+def _arrays(model: Model, q: Array, v: Array) -> tuple[Array, Array]:
+    """Coordinates and velocities, lists as arrays of NumPy."""
+    require_type("model", model, Model, "a sim.Model")
+    named = (("q", q), ("its velocity", v))
+    q, v = (x if hasattr(x, "shape") else numbers_in(name, x) for name, x in named)
+    return q, v
 
 
 def _library(x: Array) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
+from sim.model.checks import require_no_gradient
 
 
 @dataclass(frozen=True)
@@ -209,10 +210,7 @@ def as_numbers(name: str, value: object) -> np.ndarray:
         ModelError: if it doesn't hold real numbers, or is a PyTorch tensor that requires a gradient, which would be
             lost.
     """
-    if hasattr(value, "detach") and getattr(value, "requires_grad", False):
-        raise ModelError(
-            f"{name} is a PyTorch tensor that requires a gradient; use sim.torch, which carries it, or detach() it"
-        )
+    require_no_gradient(name, value)
     try:
         array = np.asarray(value)
         if np.iscomplexobj(array):

@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, number, numbers_in, require_type
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.mass_properties import NEGLIGIBLE_INERTIA
+from sim.model.softness import Softness
 from sim.model.specs import (
     ACTUATOR_GAINS,
     FRICTION_RULES,
@@ -61,6 +62,8 @@ def check_link(spec: LinkSpec, *, allow_unphysical: bool) -> None:
 def check_joint(spec: JointSpec, type: str) -> None:
     """Refuse crossed limits, negative properties, and those that a joint of this type doesn't have."""
     where = f"joint '{spec.name}'"
+    for label in ("limit_softness", "friction_softness"):
+        require_type(f"{where}: {label}", getattr(spec, label), Softness, "a sim.Softness")
     for label in ("lower", "upper"):
         if np.isnan(getattr(spec, label)):
             raise ModelError(f"{where}: {label} is nan; it must be a number, or infinite for no limit")
@@ -100,6 +103,7 @@ def check_joint(spec: JointSpec, type: str) -> None:
 def check_geometry(spec: GeometrySpec) -> None:
     """Refuse sizes that are not positive, negative friction, restitution outside 0 to 1, unknown rules and groups."""
     where, size = f"geometry '{spec.geometry.name}'", spec.geometry.size
+    require_type(f"{where}: softness", spec.geometry.softness, Softness, "a sim.Softness")
     if spec.geometry.type == codes.CONVEX and spec.geometry.mesh is None:
         raise ModelError(f"{where}: a convex mesh needs mesh=")
     positive = POSITIVE_SIZES[spec.geometry.type]
@@ -161,25 +165,6 @@ def _check_state(where: str, spec: ActuatorSpec) -> None:
         raise ModelError(f"{where}: act_range is ({lower}, {upper}); the first must be less than the second")
     if spec.dynamics == codes.STATELESS and (spec.act_early or np.isfinite(lower) or np.isfinite(upper)):
         raise ModelError(f"{where}: act_range and act_early are of actuators with a state; give it dynamics")
-
-
-def number(where: str, label: str, value: object) -> float:
-    """A property as a float. Raises ModelError, naming it, for what isn't one number."""
-    try:
-        if not isinstance(value, str):
-            return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        pass
-    raise ModelError(f"{where}: {label} is {value!r}; it must be one number")
-
-
-def two_numbers(where: str, label: str, given: object) -> tuple[float, float]:
-    """A property of two numbers as floats. Raises ModelError, naming it, for anything else."""
-    try:
-        lower, upper = (float(bound) for bound in given)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        raise ModelError(f"{where}: {label} is {given!r}; it must be two numbers") from None
-    return lower, upper
 
 
 def finite_and_not_negative(where: str, label: str, value: float) -> None:
@@ -261,14 +246,6 @@ def finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarr
     if not np.isfinite(array).all():
         raise ModelError(f"{where}: {array.tolist()} is not finite")
     return array
-
-
-def numbers_in(where: str, value: npt.ArrayLike) -> np.ndarray:
-    """A copy of the value as a float64 array; ModelError if it isn't one of numbers."""
-    try:
-        return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(f"{where}: {value!r} is not an array of numbers") from None
 
 
 def unit(vector: np.ndarray, complaint: str) -> np.ndarray:

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import numbers_in
 from sim.model.model import Model
-from sim.model.spec_checks import numbers_in
 from sim.optimise.costs import At, LeastSquares, stages_of
 from sim.optimise.motion import Motion
 from sim.optimise.tangent import turn_between

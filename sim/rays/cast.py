@@ -19,6 +19,7 @@ from sim.dynamics.differentiable_op import (
 from sim.dynamics.kept_arrays import KeptArrays
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
+from sim.model.checks import number, require_type
 from sim.model.model import Model
 from sim.rays.targets import RayTargets, TargetArrays
 from warp_kernels.rays.evaluate import RAY_NUMBERS, evaluate_ray_kernels
@@ -109,7 +110,8 @@ def ray_operation(model: Model, rays: int, targets: RayTargets, max_distance: fl
 
     The result [num_worlds, rays, RAY_NUMBERS] has distance, normal and geometry first.
     """
-    if not max_distance > 0.0:
+    require_type("cast_rays: targets", targets, RayTargets, "a sim.RayTargets")
+    if not number("cast_rays", "max_distance", max_distance) > 0.0:
         raise ModelError(f"cast_rays: max_distance is {max_distance}; it must be positive")
     selected = targets.geometries(model)
 

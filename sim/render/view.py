@@ -10,10 +10,10 @@ import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.model.checks import is_positive, is_whole, require_type
+from sim.model.checks import is_positive, is_whole, number, numbers_in, require_type
 from sim.model.model import Geometry, Model
 from sim.model.poses import compose
-from sim.model.spec_checks import check_text, finite, number, numbers_in
+from sim.model.spec_checks import check_text, finite
 from sim.render.tendons import tendon_points
 from warp_kernels import types as codes
 

@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, number
 from sim.model.model import Model
 from sim.model.softness import LARGEST, require_impedance
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -147,6 +147,9 @@ class ContactOptions:
             raise ModelError(f"ContactOptions: friction is '{self.friction}'; it must be {_either(FRICTION_MODELS)}")
         if self.adjoint not in ("unrolled", "implicit"):
             raise ModelError(f"ContactOptions: adjoint is '{self.adjoint}'; it must be 'unrolled' or 'implicit'")
+        for name in ("erp", "regularisation", "impratio", *NOT_NEGATIVE):
+            if getattr(self, name) is not None:
+                number("ContactOptions", name, getattr(self, name))
         if not 0.0 <= self.erp <= 1.0:
             raise ModelError(f"ContactOptions: erp is {self.erp}; it must lie between 0 and 1")
         if not 0.0 < self.regularisation <= 1.0:

@@ -12,6 +12,7 @@ from sim.arrays.launch import launch
 from sim.arrays.packed import PackedArray, pack, unpack
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
+from sim.model.checks import is_whole
 from sim.model.names import counted
 from sim.model.parameters import as_numbers
 from sim.simulation.batches import ArrayLike
@@ -144,9 +145,9 @@ class Trajectory:
         Raises:
             ModelError: for a step whose state isn't stored.
         """
-        if not 0 <= step <= self.steps or (step % self.checkpoint_interval and step != self.steps):
+        if not (is_whole(step, 0) and step <= self.steps) or (step % self.checkpoint_interval and step != self.steps):
             raise ModelError(
-                f"the state before step {step} is not stored: {self.steps} steps, checkpoint_interval "
+                f"the state before step {step!r} is not stored: {self.steps} steps, checkpoint_interval "
                 f"{self.checkpoint_interval}; trajectory.stored_steps lists those that are"
             )
         row = -(-step // self.checkpoint_interval)

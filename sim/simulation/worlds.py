@@ -33,7 +33,7 @@ from sim.simulation.state import State
 from sim.simulation.stepping.body_grid import collision_model
 from sim.simulation.stepping.collision import default_max_contacts
 from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
-from sim.simulation.stepping.force_sensors import chosen_sensor
+from sim.simulation.stepping.force_sensors import chosen_sensors
 from sim.simulation.stepping.integrators.implicit import ImplicitStep
 from sim.simulation.stepping.integrators.implicit_fast import ImplicitFastStep
 from sim.simulation.stepping.integrators.runge_kutta import RungeKuttaStep
@@ -110,9 +110,7 @@ class Worlds(FixedArguments, ABC):
         self._values: Mapping[str, Value] = self._first_values
         self._device_values = DeviceValues(model, self.num_worlds, self.device, self._first_values)
         self.threads = threads or len(usable_cores())
-        self.contact_sensors = tuple(chosen_sensor(model, each) for each in contact_sensors)
-        if len(set(self.contact_sensors)) < len(self.contact_sensors):
-            raise ModelError(f"Simulator: contact_sensors {list(contact_sensors)} name a geometry or sensor twice")
+        self.contact_sensors = chosen_sensors(model, contact_sensors)
         self._shards_by_layout: dict[tuple, ShardSet] = {}
         self._decisive: tuple[list[Value], tuple] = ([], ())
         self._present = self._chosen()

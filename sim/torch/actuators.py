@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import require_type
 from sim.model.model import Model
 from sim.simulation.simulator import Simulator
 from sim.torch.modes import in_own_precision
@@ -55,6 +56,8 @@ def actuator_forces(
         >>> sim.torch.actuator_forces(simulator, q, qd, control).shape
         torch.Size([10, 1, 2])
     """
+    require_type("actuator_forces: simulator", simulator, Simulator, "a sim.Simulator")
+    require_type("actuator_forces: control", control, torch.Tensor, "a torch.Tensor")
     if not len(q) == len(qd) == len(control) + 1:
         raise ModelError(
             f"actuator_forces: q has {len(q)} states, qd {len(qd)} and control {len(control)} inputs; it takes every "

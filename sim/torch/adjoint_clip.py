@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from sim.errors import ModelError
-from sim.model.spec_checks import number
+from sim.model.checks import number
 
 
 def clip_adjoint(

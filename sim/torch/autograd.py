@@ -185,6 +185,7 @@ def rollout_with_sensors(
         >>> readings.shape, round(float(readings[-1, 0, 2]), 2)  # at rest [m/s^2]
         (torch.Size([240, 1, 3]), 9.81)
     """
+    require_type("rollout_with_sensors: sensors", sensors, Sensors, "a sim.torch.Sensors")
     simulator = sensors.simulator
     settings, inputs = _prepared(simulator, q, qd, act, tau, control, steps, 1, 1, leave_out_bad_worlds, {})
     settings.keeps_solved = sensors.needs_acceleration

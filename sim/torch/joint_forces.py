@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import require_type
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, on_joints
 from sim.torch.modes import in_own_precision
@@ -81,6 +82,7 @@ class JointForces(torch.nn.Module):
 
     def __init__(self, simulator: Simulator):
         super().__init__()
+        require_type("JointForces: simulator", simulator, Simulator, "a sim.Simulator")
         if simulator.integrator != "euler":
             raise ModelError(
                 f"JointForces: the simulator has integrator='{simulator.integrator}'; there are forces of steps by "

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
-from sim.model.checks import is_positive, is_whole
+from sim.model.checks import is_positive, is_whole, require_type
 from sim.model.model import Model
 from sim.render import Marker, fit_camera, grid_offsets
 from sim.render.frames import fitting_spacing
@@ -89,6 +89,8 @@ class Viewer:
         spacing: float | None = None,
         markers: Sequence[Marker] = (),
     ):
+        require_type("Viewer: model", model, Model, "a sim.Model")
+        require_type("Viewer: host", host, str, "an address, such as '127.0.0.1'")
         if not is_whole(num_worlds, 1):
             raise ModelError(f"Viewer: num_worlds is {num_worlds!r}; it must be a whole number of at least 1")
         self.model, self.num_worlds = model, int(num_worlds)
@@ -208,6 +210,7 @@ class Viewer:
         Raises:
             ModelError: for a simulator with another model or number of worlds, and for wrong shapes.
         """
+        require_type("offer_simulation: simulator", simulator, Simulator, "a sim.Simulator")
         if simulator.model is not self.model or simulator.num_worlds != self.num_worlds:
             raise ModelError(
                 f"offer_simulation: the simulator has {simulator.num_worlds} worlds of its model; it must have "
@@ -234,6 +237,7 @@ class Viewer:
         Raises:
             ModelError: for contacts of a world that does not exist.
         """
+        require_type("show_contacts: contacts", contacts, Contacts, "what sim.Simulator.contacts returns")
         if len(contacts) and contacts.world.max() >= self.num_worlds:
             raise ModelError(
                 f"show_contacts: a contact is in world {contacts.world.max()}, but there are {self.num_worlds} worlds"

@@ -294,7 +294,7 @@ def test_unknowns_of_a_function_have_one_prior_each():
             "dt is '1' s; it must be pos",
         ),
         (lambda m, log: read_csv(m, "log.csv"), "path is a Model; it must be the path of a file"),
-        (lambda m, log: excite(m, period="5"), "period 5 s.*above 0"),
+        (lambda m, log: excite(m, period="5"), "excite: period is '5'; it must be one number"),
     ],
 )
 def test_arguments_of_another_type_are_named(call, message):

@@ -226,7 +226,7 @@ def test_gravity_of_a_builder():
     builder = sim.ModelBuilder()
     builder.add_sphere(radius=1.0, mass=1.0)
     builder.gravity = np.array([0.0, np.nan, 0.0])
-    with pytest.raises(sim.ModelError, match="the world: gravity is nan, which is not a finite float32"):
+    with pytest.raises(sim.ModelError, match="gravity: .* is not finite"):
         builder.finalize()
 
 

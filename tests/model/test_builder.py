@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
@@ -244,6 +245,8 @@ def test_gravity():
             "tendon 't': limits is 2.0; it must be two numbers",
         ),
         (lambda b: b.add_joint_coupling("j", "k", ratio="2"), "coupling .*: ratio is '2'; it must be one number"),
+        (lambda b: b.add_sphere(radius=0.1, mass=torch.ones((), requires_grad=True)), "mass is .* requires a gradient"),
+        (lambda b: b.add_link("a", com=torch.ones(3, requires_grad=True)), "link 'a': com is .* requires a gradient"),
         (lambda b: b.set_medium(density="air"), "set_medium: density is 'air'; it must be one number"),
     ],
 )

@@ -197,6 +197,55 @@ def test_the_bytes_of_a_world_are_those_it_takes():
     [
         (lambda m: sim.load(None), "None is a NoneType; it must be the path of a file"),
         (lambda m: sim.load("scenes"), "scenes: is a folder; give a file in it"),
+        (lambda m: sim.ModelBuilder().add_urdf(None), "None is a NoneType; it must be the path of a file"),
+        (
+            lambda m: sim.load("scenes/robots/arm.urdf", name=3),
+            "a part has the name 3; names are text|link has the name",
+        ),
+        (lambda m: sim.load("scenes/robots/arm.urdf", untrusted=3), "untrusted is a int; it must be True, False, or"),
+        (lambda m: sim.jacobian(m, m.q0[None], 3), "frames is 3; it must be a name, or a list of names"),
+        (
+            lambda m: sim.integrate(m, m.q0[None], np.zeros((1, 6)), "0.1"),
+            "integrate: dt is '0.1'; it must be one number",
+        ),
+        (
+            lambda m: sim.cast_rays(m, m.q0[None], *np.ones((2, 1, 1, 3)), ["box"]),
+            "targets is a list; it must be a sim",
+        ),
+        (lambda m: sim.geometry_distances(m, m.q0[None], (0, 1)), "0 is no pair of geometries, such as"),
+        (
+            lambda m: sim.geometry_distances(m, m.q0[None], [(0, 1)], max_distance="1"),
+            "max_distance is '1'; it must be",
+        ),
+        (
+            lambda m: sim.check_gradients(m, m.q0, steps=1),
+            "check_gradients: simulator is a Model; it must be a sim.Sim",
+        ),
+        (lambda m: sim.to_mujoco(m.q0, m, np.zeros(6)), "model is a ndarray; it must be a sim.Model"),
+        (
+            lambda m: sim.ContactOptions(recovery_time="a"),
+            "ContactOptions: recovery_time is 'a'; it must be one number",
+        ),
+        (lambda m: sim.Softness(solref="stiff"), "Softness: solref: 'stiff' is not an array of numbers"),
+        (
+            lambda m: sim.ModelBuilder().add_ground(softness=(0.02, 1.0)),
+            "softness is a tuple; it must be a sim.Softness",
+        ),
+        (lambda m: sim.torch.Sensors(m), "Sensors: simulator is a Model; it must be a sim.Simulator"),
+        (lambda m: sim.torch.JointForces(m), "JointForces: simulator is a Model; it must be a sim.Simulator"),
+        (
+            lambda m: sim.torch.imu(m, *torch.zeros(2, 3, 7), 0.01, "box"),
+            "imu: robot is a Model; it must be a sim.torch",
+        ),
+        (
+            lambda m: sim.torch.imu(sim.torch.Robot(m), *torch.zeros(2, 3, 7), 0.0, "box"),
+            "imu: dt is 0.0; it must be pos",
+        ),
+        (
+            lambda m: sim.torch.rollout_with_sensors(m, *torch.zeros(2, 7), steps=1),
+            "sensors is a Model; it must be a sim",
+        ),
+        (lambda m: sim.torch.Positive(minimum="a"), "Positive: minimum is 'a'; it must be one number"),
         (lambda m: m.q_slice(0), "part is a int; it must be the name of a joint, or a sim.Part"),
         (lambda m: sim.Simulator(m, 0.01, parameters=["mass"]), "parameters is a list; it must be a dictionary"),
         (lambda m: sim.mass_matrix(m.q0, m), "model is a ndarray; it must be a sim.Model"),
@@ -224,3 +273,30 @@ def test_arguments_of_another_type(call, message):
 def test_the_gpu_of_a_machine_without_one(make):
     with pytest.raises(sim.ModelError, match="device: there is no 'cuda' on this machine; there is cpu"):
         make(boxes(), **{"dt": 0.01} if make is sim.Simulator else {}, device="cuda")
+
+
+def test_one_name_stands_for_a_list_of_one():
+    model = boxes()
+    assert sim.Simulator(model, 0.01, device="cpu", contact_sensors="ground").contact_sensors == (0,)
+    builder = sim.ModelBuilder()
+    ground = builder.add_ground()
+    ball = builder.add_sphere(radius=0.1, mass=1.0)
+    builder.add_contact_sensor("touch", "force", geometries=ground, against=f"{ball.links[0]}/geometry")
+    (sensor,) = builder.finalize().sensors
+    assert sensor.geometries == (ground,)
+    assert sensor.readings == ("force",)
+    assert sim.load("scenes/robots/arm.urdf", package_dirs="scenes").nq == 9
+
+
+def test_lists_are_converted_to_mujoco_and_pinocchio():
+    model = boxes("float64")
+    q, qd = model.q0.tolist(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    for there in (sim.to_mujoco, sim.to_pinocchio):
+        for listed, arrays in zip(there(model, q, qd), there(model, model.q0, np.array(qd)), strict=True):
+            np.testing.assert_array_equal(listed, arrays)
+
+
+def test_a_state_of_half_a_step(simulator):
+    trajectory = simulator.rollout(simulator.initial_state(), steps=2)
+    with pytest.raises(sim.ModelError, match="the state before step 1.0 is not stored"):
+        trajectory.state(1.0)

@@ -10,9 +10,8 @@ import scipy.signal
 
 from sim.errors import ModelError
 from sim.identify.regressor import dof_names
-from sim.model.checks import is_positive, is_whole, names_in, require_type
+from sim.model.checks import is_positive, is_whole, names_in, number, numbers_in, require_type
 from sim.model.model import Model
-from sim.model.spec_checks import number, numbers_in
 
 CHANNELS = ("q", "qd", "qdd", "tau", "control", "act")
 EVEN = 1e-3  # how much intervals may differ, relative to the mean, to count as even

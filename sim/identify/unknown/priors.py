@@ -7,8 +7,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.inertial import spread
-from sim.model.checks import is_positive
-from sim.model.spec_checks import number
+from sim.model.checks import is_positive, number
 
 Bodies = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # mass [...], centre of mass [..., 3], inertia [..., 3, 3]
 

@@ -3,8 +3,9 @@
 import numpy as np
 
 from sim.errors import ModelError
+from sim.model.checks import number, two_numbers
 from sim.model.joint_types import is_scalar
-from sim.model.spec_checks import check_actuator, check_name, finite, number, two_numbers
+from sim.model.spec_checks import check_actuator, check_name, finite
 from sim.model.specs import ACTUATOR_CODES, DYNAMICS_CODES, ActuatorSpec, Vector, WorldSpec
 
 

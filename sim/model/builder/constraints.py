@@ -3,9 +3,9 @@
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import is_positive
+from sim.model.checks import is_positive, number, require_type
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.spec_checks import check_name, number, pose
+from sim.model.spec_checks import check_name, pose
 from sim.model.specs import IDENTITY_QUATERNION, AnchorSpec, CouplingSpec, Vector, WorldSpec
 
 
@@ -143,6 +143,7 @@ class Constraints(WorldSpec):
             raise ModelError(f"{where}: a joint can't follow itself")
         if joint in self.couplings:
             raise ModelError(f"{where}: it follows '{self.couplings[joint].other}' already")
+        require_type(f"{where}: softness", softness, Softness, "a sim.Softness")
         ratio, offset = number(where, "ratio", ratio), number(where, "offset", offset)
         if not (np.isfinite(ratio) and np.isfinite(offset)):
             raise ModelError(f"{where}: ratio {ratio} and offset {offset} must be finite")
@@ -151,5 +152,6 @@ class Constraints(WorldSpec):
 
     def _add_anchor(self, spec: AnchorSpec) -> str:
         check_name(spec.name, self.anchors, "constraint")
+        require_type(f"constraint '{spec.name}': softness", spec.softness, Softness, "a sim.Softness")
         self.anchors[spec.name] = spec
         return spec.name

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from sim.model.builder.readers import reader
+from sim.model.checks import require_path
 from sim.model.model import Part
 from sim.model.specs import IDENTITY_QUATERNION, Vector, WorldSpec
 
@@ -28,7 +29,7 @@ class Files(WorldSpec):
         decompose: bool | float = False,
         static_meshes: Literal["hulls", "triangles"] = "hulls",
         mimic: Literal["couple", "free"] = "couple",
-        package_dirs: Sequence[str | os.PathLike[str]] = (),
+        package_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     ) -> Part:
         """Add the robot of a URDF file. Either all of it is added, or an error is raised and nothing is.
 
@@ -55,8 +56,8 @@ class Files(WorldSpec):
             mimic: how to read a joint that mimics another: "couple" holds it to the other by a constraint of the
                 solver (:meth:`sim.ModelBuilder.add_joint_coupling`), "free" leaves it independent. Either way it has a
                 coordinate of its own, and kinematics and dynamics without a simulator take it as it is given.
-            package_dirs: folders to search for ``package://`` meshes, before ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and
-                the folders above the file.
+            package_dirs: a folder, or several, to search for ``package://`` meshes, before ROS_PACKAGE_PATH,
+                AMENT_PREFIX_PATH and the folders above the file.
 
         Returns:
             the part, named ``name`` or as the robot in the file.
@@ -65,6 +66,7 @@ class Files(WorldSpec):
             ImportFileError: naming the file, the link or joint and its line.
             ModelError: for a wrong argument.
         """
+        require_path(path)
         add_urdf = reader("urdf").function()
         return add_urdf(
             self,
@@ -81,7 +83,7 @@ class Files(WorldSpec):
             decompose=decompose,
             static_meshes=static_meshes,
             mimic=mimic,
-            package_dirs=package_dirs,
+            package_dirs=[package_dirs] if isinstance(package_dirs, str | os.PathLike) else package_dirs,
         )
 
     def add_usd(
@@ -125,6 +127,7 @@ class Files(WorldSpec):
             ImportFileError: naming the file and the prim.
             ModelError: for a wrong argument.
         """
+        require_path(path)
         add_usd = reader("usd").function()
         return add_usd(
             self,
@@ -153,7 +156,7 @@ class Files(WorldSpec):
         restitution: float = 0.0,
         decompose: bool | float = False,
         static_meshes: Literal["hulls", "triangles"] = "hulls",
-        package_dirs: Sequence[str | os.PathLike[str]] = (),
+        package_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     ) -> list[Part]:
         """Add the models of an SDF file, at its top or in its world. Either all of it is added, or nothing.
 
@@ -173,7 +176,7 @@ class Files(WorldSpec):
                 1 for few.
             static_meshes: what meshes that aren't convex collide as where no joint moves them: "hulls", as others do,
                 or "triangles" as they are, see :meth:`sim.ModelBuilder.add_static_mesh`.
-            package_dirs: folders to search for ``model://`` models and meshes before all others.
+            package_dirs: a folder, or several, to search for ``model://`` models and meshes before all others.
 
         Returns:
             the parts, one for each model.
@@ -182,6 +185,7 @@ class Files(WorldSpec):
             ImportFileError: naming the file, the element and its line.
             ModelError: for a wrong argument.
         """
+        require_path(path)
         add_sdf = reader("sdf").function()
         return add_sdf(
             self,
@@ -195,7 +199,7 @@ class Files(WorldSpec):
             restitution=restitution,
             decompose=decompose,
             static_meshes=static_meshes,
-            package_dirs=package_dirs,
+            package_dirs=[package_dirs] if isinstance(package_dirs, str | os.PathLike) else package_dirs,
         )
 
     def add_mjcf(
@@ -243,6 +247,7 @@ class Files(WorldSpec):
             ImportFileError: naming the file and the element, or with MuJoCo's message.
             ModelError: for a wrong argument, or without MuJoCo (the extra ``mjcf``).
         """
+        require_path(path)
         add_mjcf = reader("mjcf").function()
         return add_mjcf(
             self,

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
+from sim.model.checks import number, numbers_in
 from sim.model.joint_types import joint_type
 from sim.model.model import Keyframe, MujocoOptions, Part
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
@@ -16,8 +17,6 @@ from sim.model.spec_checks import (
     check_text,
     finite,
     initial_coordinates,
-    number,
-    numbers_in,
     pose,
     unit,
 )
@@ -213,6 +212,7 @@ class LinksAndJoints(WorldSpec):
         mujoco: MujocoOptions | None = None,
     ) -> Part:
         """Group links and joints under a name, for :meth:`sim.Model.q_slice`; see :class:`sim.model.model.Part`."""
+        check_text(name, "a part")
         part = Part(name, tuple(links), tuple(joints), keyframes or {}, timestep, mujoco)
         self.parts.append(part)
         return part

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from sim.model.checks import names_in, number
 from sim.model.sensors.place import place_sensor
 from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD, Vector, WorldSpec
@@ -144,9 +145,9 @@ class Sensors(WorldSpec):
         """
         record = Sensor(
             name, "contact", frame, lower=lower, upper=upper, zone=zone, zone_size=_numbers(zone_size),
-            geometries=None if geometries is None else tuple(geometries),
-            against=None if against is None else tuple(against),
-            readings=tuple(readings), choice=choice, most=most,
+            geometries=None if geometries is None else names_in(f"sensor '{name}': geometries", geometries),
+            against=None if against is None else names_in(f"sensor '{name}': against", against),
+            readings=names_in(f"sensor '{name}': readings", readings), choice=choice, most=most,
         )  # fmt: skip
         return place_sensor(self, record)
 
@@ -184,9 +185,11 @@ class Sensors(WorldSpec):
             >>> scene.add_distance_sensor("height", geometries=["ground"], against=["sphere_0/geometry"], reach=2.0)
             'height'
         """
+        where = f"sensor '{name}'"
         record = Sensor(
-            name, kind, geometries=tuple(geometries), against=tuple(against), target=WORLD, reach=float(reach)
-        )
+            name, kind, geometries=names_in(f"{where}: geometries", geometries),
+            against=names_in(f"{where}: against", against), target=WORLD, reach=number(where, "reach", reach),
+        )  # fmt: skip
         return place_sensor(self, record)
 
     def add_range_sensor(
@@ -233,8 +236,8 @@ class Sensors(WorldSpec):
             'depth'
         """
         record = Sensor(
-            name, "rangefinder", frame, lower=lower, upper=upper, readings=tuple(readings), image=_numbers(image),
-            pixels=_numbers(pixels),
+            name, "rangefinder", frame, lower=lower, upper=upper, image=_numbers(image), pixels=_numbers(pixels),
+            readings=names_in(f"sensor '{name}': readings", readings),
         )  # fmt: skip
         return place_sensor(self, record)
 

@@ -6,18 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
+from sim.model.checks import number, require_type
 from sim.model.model import Geometry, Mesh
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.spec_checks import (
-    check_geometry,
-    check_name,
-    colour,
-    finite,
-    finite_and_not_negative,
-    height_grid,
-    number,
-    pose,
-)
+from sim.model.spec_checks import check_geometry, check_name, colour, finite, finite_and_not_negative, height_grid, pose
 from sim.model.specs import (
     GEOMETRY_CODES,
     IDENTITY_QUATERNION,
@@ -490,6 +482,7 @@ class Shapes(WorldSpec):
         where = f"pair of geometries '{geometry_a}' and '{geometry_b}'"
         if geometry_a == geometry_b:
             raise ModelError(f"{where}: name two geometries")
+        require_type(f"{where}: softness", softness, Softness, "a sim.Softness")
         finite_and_not_negative(where, "contact_margin", contact_margin)
         finite_and_not_negative(where, "contact_gap", contact_gap)
         self.pair_softness[frozenset((geometry_a, geometry_b))] = (softness, float(contact_margin), float(contact_gap))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import is_positive
+from sim.model.checks import is_positive, number, require_type, two_numbers
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.spec_checks import check_name, finite, finite_and_not_negative, number, two_numbers
+from sim.model.spec_checks import check_name, finite, finite_and_not_negative
 from sim.model.specs import Vector, WorldSpec
 from sim.model.tendons.specs import TendonCouplingSpec, TendonSpec, TendonWrap
 
@@ -170,6 +170,8 @@ class Tendons(WorldSpec):
     def _add_tendon(self, spec: TendonSpec) -> str:
         where = f"tendon '{spec.name}'"
         check_name(spec.name, self.tendons, "tendon")
+        for label in ("limit_softness", "friction_softness"):
+            require_type(f"{where}: {label}", getattr(spec, label), Softness, "a sim.Softness")
         for label in ("stiffness", "damping", "armature", "friction_loss", "limit_margin"):
             finite_and_not_negative(where, label, getattr(spec, label))
         if not spec.lower <= spec.upper:
@@ -199,7 +201,9 @@ def _rest(where: str, given: float | tuple[float, float] | None) -> tuple[float,
     """Both ends of the range in which a spring is at rest."""
     if given is None:
         return None
-    lower, upper = np.broadcast_to(np.asarray(given, dtype=np.float64), (2,)).tolist()
+    lower, upper = (
+        (number(where, "rest_length", given),) * 2 if np.ndim(given) == 0 else two_numbers(where, "rest_length", given)
+    )
     if not (np.isfinite(lower) and np.isfinite(upper) and lower <= upper):
         raise ModelError(f"{where}: rest_length is {given}; it must be a finite length, or two in ascending order")
     return lower, upper

@@ -1,6 +1,6 @@
 """Which sensors of a model measure forces of constraints, as arrays for :mod:`warp_kernels.sensors.forces`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import warp as wp
 
 from sim.arrays.structs import fill
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, require_type
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from sim.model.sensors.carried import links_carried
@@ -24,6 +24,20 @@ from warp_kernels.sensors.forces import (
 )
 from warp_kernels.sensors.zones import ZONES
 from warp_kernels.types import warp_types
+
+
+def chosen_sensors(model: Model, given: str | Iterable[str | int]) -> tuple[int | str, ...]:
+    """The sensors of a simulator, one or several, see :func:`chosen_sensor`.
+
+    Raises:
+        ModelError: for another, and for one that is given twice.
+    """
+    require_type("Simulator: contact_sensors", given, Iterable, "a list of geometries and sensors")
+    listed = [given] if isinstance(given, str) else list(given)
+    chosen = tuple(chosen_sensor(model, each) for each in listed)
+    if len(set(chosen)) < len(chosen):
+        raise ModelError(f"Simulator: contact_sensors {listed} name a geometry or sensor twice")
+    return chosen
 
 
 def chosen_sensor(model: Model, given: str | int) -> int | str:

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import number
 
 
 class Parametrisation(torch.nn.Module):
@@ -68,7 +69,7 @@ class Positive(Parametrisation):
 
     def __init__(self, minimum: float = 0.0):
         super().__init__()
-        self.minimum = minimum
+        self.minimum = number("Positive", "minimum", minimum)
 
     def start(self, value: torch.Tensor) -> None:
         """See :class:`Parametrisation`."""

@@ -3,6 +3,7 @@
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import number, require_type
 from sim.torch.modes import in_own_precision
 from sim.torch.robot.robot import Robot
 
@@ -37,6 +38,9 @@ def imu(robot: Robot, q: torch.Tensor, qd: torch.Tensor, dt: float, frame: str) 
         >>> force.shape, round(float(force[0].norm()), 2)
         (torch.Size([10, 3]), 9.81)
     """
+    require_type("imu: robot", robot, Robot, "a sim.torch.Robot")
+    if not number("imu", "dt", dt) > 0.0:
+        raise ModelError(f"imu: dt is {dt!r}; it must be positive")
     if len(q) < 2 or len(qd) != len(q):
         raise ModelError(f"imu: q has {len(q)} states and qd {len(qd)}; it takes the same number of both, at least two")
     qdd = torch.diff(qd, dim=0) / dt

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import names_in, require_type
 from sim.model.sensors.carried import links_carried
 from sim.model.sensors.kinds import FRAME, GEOMETRIES, LINK, SENSOR_KINDS
 from sim.model.sensors.sensor import Sensor
@@ -66,10 +67,11 @@ class Sensors(torch.nn.Module):
 
     def __init__(self, simulator: Simulator, names: Sequence[str] | None = None):
         super().__init__()
+        require_type("Sensors: simulator", simulator, Simulator, "a sim.Simulator")
         known = {sensor.name: sensor for sensor in simulator.model.sensors}
         measured = simulator.contact_sensors
         found = [name for name, each in known.items() if name in measured or not SENSOR_KINDS[each.kind].by_forces]
-        self.names = tuple(found if names is None else names)
+        self.names = tuple(found) if names is None else names_in("Sensors: names", names)
         for name in self.names:
             if name not in known:
                 raise ModelError(f"Sensors: there is no sensor '{name}'; the model has {', '.join(known) or 'none'}")
@@ -84,6 +86,10 @@ class Sensors(torch.nn.Module):
         for sensor in self._sensors:
             self.slices[sensor.name] = slice(end, end := end + sensor.numbers)
         self._present = PresentRobot(simulator)
+
+    def extra_repr(self) -> str:
+        """What ``repr`` says of them."""
+        return ", ".join(self.slices)
 
     @property
     def needs_acceleration(self) -> bool:
@@ -120,6 +126,12 @@ class Sensors(torch.nn.Module):
             ModelError: for fewer than two states, for missing inputs, and for sensors of a joint's force and torque of
                 Runge-Kutta steps without their accelerations.
         """
+        for label, value in (("q", q), ("qd", qd)):
+            require_type(f"Sensors: {label}", value, torch.Tensor, "a torch.Tensor")
+            if value.dim() != 3:
+                raise ModelError(
+                    f"Sensors: {label} has shape {tuple(value.shape)}; expected [steps + 1, num_worlds, n]"
+                )
         if len(q) < 2 or len(qd) != len(q):
             raise ModelError(
                 f"Sensors: q has {len(q)} states and qd {len(qd)}; they take the same number, at least two"
