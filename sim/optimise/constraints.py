@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
+from sim.model.checks import require_type
 from sim.model.model import Model
 from sim.optimise.costs import Function, LeastSquares
 from sim.optimise.motion import Motion
@@ -34,6 +35,8 @@ class Constraint:
     """
 
     def __init__(self, function: Function | None = None, *, equal: bool = False):
+        if (function is None and type(self) is Constraint) or (function is not None and not callable(function)):
+            raise ModelError(f"Constraint: function is {function!r}; it must be a function of q, qd and controls")
         self.function = function
         self.equal = equal
         self.name = getattr(function, "__name__", type(self if function is None else function).__name__)
@@ -127,6 +130,7 @@ class Penalty(LeastSquares):
 
     def __init__(self, constraint: Constraint, weight: float):
         super().__init__(None, weight)
+        require_type("Penalty: constraint", constraint, Constraint, "a sim.optimise.Constraint")
         self.constraint = constraint
         self.name = f"Penalty({constraint.name})"
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, number, numbers_in
 from sim.model.model import Model
 from sim.optimise.motion import Motion
 
@@ -73,6 +73,8 @@ class Total(Cost):
     """
 
     def __init__(self, function: Function):
+        if not callable(function):
+            raise ModelError(f"Total: function is {function!r}; it must be a function of q, qd and controls")
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
 
@@ -113,8 +115,10 @@ class LeastSquares(Cost):
     def __init__(self, function: Function | None = None, weight: npt.ArrayLike = 1.0, *, longest: float = float("inf")):
         self.function = function
         self.name = getattr(function, "__name__", type(self if function is None else function).__name__)
-        self.weight = np.asarray(weight, dtype=np.float64)
-        self.longest = float(longest)
+        if function is not None and not callable(function):
+            raise ModelError(f"LeastSquares: function is {function!r}; it must be a function of q, qd and controls")
+        self.weight = numbers_in(f"cost '{self.name}': weight", weight)
+        self.longest = number(f"cost '{self.name}'", "longest", longest)
         if self.weight.ndim > 1 or not (np.isfinite(self.weight).all() and (self.weight >= 0.0).all()):
             raise ModelError(f"cost '{self.name}': weight is {weight!r}; it must be finite numbers, not negative")
         if not self.longest > 0.0:

@@ -9,7 +9,7 @@ import torch
 from scipy.interpolate import make_interp_spline
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, require_type
 from sim.optimise.controls import ControlSpace
 
 # From q [worlds, nq], qd [worlds, nv] and the stage's number to what a policy sees [worlds, n].
@@ -180,6 +180,7 @@ class Policy(Parametrisation):
     """
 
     def __init__(self, module: torch.nn.Module, observe: Observe | None = None):
+        require_type("Policy: module", module, torch.nn.Module, "a torch.nn.Module, not a class or a function")
         self.module = module
         self.observe = observe
         self.shapes = {name: value.shape for name, value in module.named_parameters()}

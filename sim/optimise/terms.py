@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import numbers_in
+from sim.model.checks import is_whole, number, numbers_in
 from sim.model.model import Model
 from sim.optimise.costs import At, LeastSquares, stages_of
 from sim.optimise.motion import Motion
@@ -34,10 +34,13 @@ class _OfStates(LeastSquares):
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """See :meth:`sim.optimise.Cost.check`."""
-        rows = stages_of(self.at, stages, self.name)
-        count = stages + 1 if isinstance(rows, slice) else len(rows)
-        if self.target.ndim == 2 and len(self.target) not in (1, count):
-            raise ModelError(f"cost '{self.name}': target is of {len(self.target)} states, but {count} count")
+        chosen = stages_of(self.at, stages, self.name)
+        states = stages + 1 if isinstance(chosen, slice) else len(chosen)
+        if self.target.ndim == 2 and len(self.target) not in (1, states):
+            raise ModelError(
+                f"cost '{self.name}': target has {len(self.target)} rows; expected one for each of the {states} states "
+                "that count, or a single target"
+            )
 
     def _require_target(self, size: int) -> None:
         if self.target.ndim > 2 or self.target.shape[-1:] != (size,) or not np.isfinite(self.target).all():
@@ -390,17 +393,20 @@ class ContactForce(LeastSquares):
         weight: float = 1.0,
     ):  # fmt: skip
         super().__init__(None, weight)
-        self.sensor, self.least, self.at = sensor, float(least), at
-        self.direction = np.asarray(direction, dtype=np.float64)
         self.name = f"ContactForce({sensor})"
+        where = f"cost '{self.name}'"
+        self.sensor, self.least, self.at = sensor, number(where, "least", least), at
+        self.direction = numbers_in(f"{where}: direction", direction)
+        if self.direction.shape != (3,) or not abs(np.linalg.norm(self.direction) - 1.0) < 1e-6:
+            raise ModelError(f"{where}: direction is {direction!r}; it must be a vector of unit length")
 
     def check(self, model: Model, stages: int, sensors: tuple[int | str, ...]) -> None:
         """See :meth:`sim.optimise.Cost.check`."""
         stages_of(self.at, stages - 1, self.name)
-        if not 0 <= self.sensor < len(sensors):
+        if not (is_whole(self.sensor, 0) and self.sensor < len(sensors)):
             raise ModelError(
-                f"cost '{self.name}': the simulator has {len(sensors)} contact sensors; name geometries with "
-                "Simulator(..., contact_sensors=[...])"
+                f"cost '{self.name}': the simulator has {len(sensors)} contact sensors, and sensor is a number below "
+                "that; name geometries with Simulator(..., contact_sensors=[...])"
             )
         chosen = sensors[self.sensor]
         if any(sensor.name == chosen and sensor.kind == "contact" for sensor in model.sensors):

@@ -10,7 +10,7 @@ import torch
 from tqdm import tqdm
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, require_type
+from sim.model.checks import is_whole, number, require_type
 from sim.optimise.costs import Cost
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
@@ -35,7 +35,7 @@ def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed
     require_type("problem", problem, Problem, "a sim.optimise.Problem")
     if not is_whole(starts, 1):
         raise ModelError(f"starts is {starts!r}; it must be a whole number of at least 1")
-    if not (np.isfinite(spread) and spread >= 0.0):
+    if not 0.0 <= number("first guesses", "spread", spread) < np.inf:
         raise ModelError(f"spread is {spread!r}; it must be finite and not negative")
     if not is_whole(seed, 0):
         raise ModelError(f"seed is {seed!r}; it must be a whole number, not negative")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, require_type
+from sim.model.checks import is_positive, is_whole, require_type
 from sim.optimise.constraints import Multiplied
 from sim.optimise.methods.cmaes import cmaes
 from sim.optimise.methods.gradient import gradient
@@ -67,7 +67,7 @@ def solve(
     run = METHODS[method]
     if not problem.constraints:
         return run(problem, guess, **options)
-    if not (is_whole(rounds, 1) and stiffness > 0.0 and feasible > 0.0):
+    if not (is_whole(rounds, 1) and is_positive(stiffness) and is_positive(feasible)):
         raise ModelError("solve: rounds, stiffness and feasible must be positive, rounds a whole number")
     for name in ("save", "resume"):
         if name in options:
