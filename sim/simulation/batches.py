@@ -98,5 +98,6 @@ class Batches:
             if value.ndim == 2 and value.shape[1] == size:
                 value = np.repeat(value[:, None], self.num_worlds, axis=1)
         if value.ndim != 3 or tuple(value.shape[1:]) != shape:
-            raise ModelError(f"{name} has shape {tuple(value.shape)}; expected (steps, {shape[0]}, {shape[1]})")
+            hint = "" if value.ndim else "; the number of steps is steps="
+            raise ModelError(f"{name} has shape {tuple(value.shape)}; expected (steps, {shape[0]}, {shape[1]}){hint}")
         return self.array(value, 3, name)

@@ -123,6 +123,10 @@ class JointForces(torch.nn.Module):
                 act that is missing.
         """
         model, steps = self._simulator.model, len(q) - 1
+        if q.dim() != 3 or qd.dim() != 3:
+            raise ModelError(
+                f"JointForces: q has shape {tuple(q.shape)} and qd {tuple(qd.shape)}; expected [steps + 1, worlds, n]"
+            )
         lengths = [len(given) for given in (tau, control) if given is not None]
         if steps < 1 or len(qd) != len(q) or any(length != steps for length in lengths):
             raise ModelError(

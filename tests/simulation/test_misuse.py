@@ -24,6 +24,11 @@ def boxes(dtype="float32"):
     return builder.finalize(dtype)
 
 
+def rolled(model, *given):
+    simulator = sim.Simulator(model, 0.01, device="cpu")
+    return simulator.rollout(simulator.initial_state(), *given)
+
+
 @pytest.fixture
 def simulator():
     contact = sim.ContactOptions(solver="pgs", warm_start=True)
@@ -246,6 +251,8 @@ def test_the_bytes_of_a_world_are_those_it_takes():
             "sensors is a Model; it must be a sim",
         ),
         (lambda m: sim.torch.Positive(minimum="a"), "Positive: minimum is 'a'; it must be one number"),
+        (lambda m: sim.torch.JointForces(sim.Simulator(m, 0.01, device="cpu"))(*torch.zeros(2, 3, 7)), "q has shape"),
+        (lambda m: rolled(m, 100), "tau has shape .*; the number of steps is steps="),
         (lambda m: m.q_slice(0), "part is a int; it must be the name of a joint, or a sim.Part"),
         (lambda m: sim.Simulator(m, 0.01, parameters=["mass"]), "parameters is a list; it must be a dictionary"),
         (lambda m: sim.mass_matrix(m.q0, m), "model is a ndarray; it must be a sim.Model"),
