@@ -179,8 +179,14 @@ def test_costs_and_limits_see_the_parameters_of_the_simulator():
         (dict(costs=[so.Position("nose", (0, 0, 0))]), "nose"),
         (dict(costs=[so.Posture([0.0])]), r"cost 'Posture': target has shape \(1,\); expected 2 finite numbers"),
         (dict(costs=[so.Velocity(weight=[1.0, 2.0, 3.0])]), "3 weights; expected one, or one for each of 2"),
-        (dict(costs=[so.Posture(np.zeros((4, 2)), at=-1)]), "cost 'Posture': target is of 4 states, but 1 count"),
-        (dict(costs=[so.Velocity(np.zeros((5, 2)))]), "cost 'Velocity': target is of 5 states, but 6 count"),
+        (
+            dict(costs=[so.Posture(np.zeros((4, 2)), at=-1)]),
+            "cost 'Posture': target has 4 rows; expected one for each of the 1 states",
+        ),
+        (
+            dict(costs=[so.Velocity(np.zeros((5, 2)))]),
+            "cost 'Velocity': target has 5 rows; expected one for each of the 6 states",
+        ),
         (
             dict(costs=[so.Velocity(at=[1, 2.5])]),
             "cost 'Velocity': at is \\[1, 2.5\\]; it must be the number",
