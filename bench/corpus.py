@@ -22,7 +22,7 @@ from sim.output import write_text
 # Notes of things that don't change the motion of the file.
 HARMLESS = re.compile(
     r"used with MuJoCo's law|left out: (\d+ )?sensor|is deprecated|ignored: \d+ skins?$"
-    r"|delay and interval of sensors|^rangefinders"
+    r"|delay and interval of sensors|^rangefinders|^sensors of actuators"
 )
 
 
