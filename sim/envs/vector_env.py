@@ -413,6 +413,11 @@ class VectorEnv:
             shape = None if value is None else tuple(value.shape)
             if shape != expected[name]:
                 raise ModelError(f"{said} {name} {shape}; expected {expected[name]}")
+        if state.steps.shape != (count,):
+            raise ModelError(f"{said} steps {tuple(state.steps.shape)}; expected ({count},)")
+        for name, value in state.data.items():
+            if value.shape[:1] != (count,):
+                raise ModelError(f"{said} data '{name}' {tuple(value.shape)}; expected ({count}, ...)")
 
     def _set_parameters(self) -> None:
         for name, value in self._random_parameters.items():

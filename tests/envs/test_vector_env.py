@@ -154,6 +154,32 @@ def test_what_a_task_returns_is_checked(method, returned, message):
         env.step(torch.zeros(4, 1))
 
 
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (lambda q, qd: TaskState(q, qd, torch.zeros(1, dtype=torch.int64)), r"steps \(1,\); expected \(4,\)"),
+        (
+            lambda q, qd: TaskState(q, qd, q.new_zeros(len(q)).long(), {"goal": torch.zeros(1, 3)}),
+            "data 'goal' .1, 3.;",
+        ),
+    ],
+)
+def test_first_states_are_of_all_environments(state, message):
+    """Steps and data of one row would have been those of all, until some of them began again."""
+
+    class Wrong(Falling):
+        def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
+            first = super().sample_state(n, generator)
+            return state(first.q, first.qd)
+
+        def observe(self, state: TaskState) -> torch.Tensor:
+            return state.q
+
+    env = VectorEnv(Wrong(), 4, device="cpu", seed=1)
+    with pytest.raises(sim.ModelError, match=f"sample_state returned {message}"):
+        env.reset()
+
+
 def test_bounds_of_actions_are_checked():
     for bounds, message in (
         ({"action_low": 1.0, "action_high": -1.0}, r"action_low is \[1.0\], but action_high \[-1.0\]"),
