@@ -120,3 +120,16 @@ def test_actuator_forces_take_every_state():
     states, control = torch.zeros(3, 1, 4), torch.zeros(4, 1, 4)
     with pytest.raises(sim.ModelError, match="one more than inputs"):
         sim.torch.actuator_forces(simulator, states, states, control)
+
+
+def test_forces_on_joints_without_actuators_are_zero():
+    """As MuJoCo's: without actuators there are no inputs to give."""
+    builder = sim.ModelBuilder()
+    builder.add_link("arm", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_joint("hinge", "revolute", child="arm")
+    builder.add_fixed_tendon("rope", {"hinge": 1.0})
+    builder.add_sensor("on joint", "joint_actuator_force", "hinge")
+    builder.add_sensor("on tendon", "tendon_actuator_force", "rope")
+    sensors = sim.torch.Sensors(sim.Simulator(builder.finalize("float64"), dt=0.01, device="cpu"))
+    start = torch.zeros(1, 1, dtype=torch.float64)
+    assert not sim.torch.rollout_with_sensors(sensors, start, start, steps=3)[-1].any()
