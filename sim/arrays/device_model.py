@@ -31,8 +31,11 @@ def find_device(device: wp.DeviceLike) -> wp.Device:
     # A torch.device is told by its text, as "cuda:0".
     named = device if device is None or isinstance(device, wp.Device) else str(device)
     try:
+        # Warp would report on standard error that there is none.
+        if isinstance(named, str) and named == "cuda" and not wp.is_cuda_available():
+            raise ValueError(named)
         return wp.get_device(named)
-    except (ValueError, RuntimeError):  # the latter for "cuda" where there is none
+    except ValueError:
         there = ", ".join(str(each) for each in wp.get_devices())
         raise ModelError(f"device: there is no '{device}' on this machine; there is {there}") from None
 

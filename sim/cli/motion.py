@@ -92,7 +92,7 @@ def _check_memory(model: Model, worlds: int, steps: int) -> None:
 def simulator_of(model: Model, given: argparse.Namespace, dt: float) -> Simulator:
     """By the law that was chosen, or that of the model."""
     settings: dict[str, Any] = {"contact": ContactOptions(law=given.law)}
-    if given.law == "mujoco":
+    if given.law == "mujoco" and any(part.mujoco is not None for part in model.parts):
         settings = mujoco_settings(model)
     return Simulator(model, **{**settings, "dt": dt}, num_worlds=given.worlds, device=given.device)
 
