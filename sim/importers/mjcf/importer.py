@@ -142,8 +142,8 @@ def _set_gravity(reader: Reader) -> None:
         return
     if builder.links or not np.array_equal(builder.gravity, DEFAULT_GRAVITY):
         reader.notes.append(
-            f"gravity of the world becomes {wanted.tolist()}, it was {np.asarray(builder.gravity).tolist()}; set builder.gravity "
-            "afterwards to change it back"
+            f"gravity of the world becomes {wanted.tolist()}, it was {np.asarray(builder.gravity).tolist()}; set "
+            "builder.gravity afterwards to change it back"
         )
     builder.gravity = wanted
 
