@@ -13,8 +13,8 @@ from sim.diagnostics.gradient_entries import Entry, entries
 from sim.diagnostics.gradient_report import CheckedEntry, GradientReport
 from sim.diagnostics.jumps import Jump, find_jumps
 from sim.errors import ModelError
-from sim.model.checks import is_whole, require_type
-from sim.model.parameters import as_numbers, number_of_dims
+from sim.model.checks import as_numbers, is_whole, require_type
+from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.gradients import Gradients
 from sim.simulation.simulator import Simulator

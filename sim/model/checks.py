@@ -3,10 +3,10 @@
 import math
 import numbers
 import os
+import reprlib
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from sim.errors import ModelError
 
@@ -72,10 +72,22 @@ def two_numbers(where: str, label: str, given: object) -> tuple[float, float]:
     return lower, upper
 
 
-def numbers_in(where: str, value: npt.ArrayLike) -> np.ndarray:
-    """A copy of the value as a float64 array; ModelError if it isn't one of numbers."""
-    require_no_gradient(where, value)
+def as_numbers(name: str, value: object) -> np.ndarray:
+    """A copy of a caller's array, nested list, number or tensor in float64.
+
+    Args:
+        name: what to call it in an error.
+        value: anything that numpy can read.
+
+    Raises:
+        ModelError: if it doesn't hold real numbers, or is a PyTorch tensor that requires a gradient, which would be
+            lost.
+    """
+    require_no_gradient(name, value)
     try:
-        return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(f"{where}: {value!r} is not an array of numbers") from None
+        array = np.asarray(value)
+        if np.iscomplexobj(array):
+            raise TypeError("it is complex")
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{name}: {reprlib.repr(value)} is not an array of numbers: {error}") from None

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import numbers_in, require_type
+from sim.model.checks import as_numbers, require_type
 from sim.model.model import Model
 from warp_kernels.types import FIXED, FREE, REVOLUTE, SPHERICAL
 
@@ -266,7 +266,7 @@ def _arrays(model: Model, q: Array, v: Array) -> tuple[Array, Array]:
     """Coordinates and velocities, lists as arrays of NumPy."""
     require_type("model", model, Model, "a sim.Model")
     named = (("q", q), ("its velocity", v))
-    q, v = (x if hasattr(x, "shape") else numbers_in(name, x) for name, x in named)
+    q, v = (x if hasattr(x, "shape") else as_numbers(name, x) for name, x in named)
     return q, v
 
 

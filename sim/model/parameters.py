@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import require_no_gradient
 
 
 @dataclass(frozen=True)
@@ -197,27 +196,6 @@ TOLERANCE = 0.01
 def number_of_dims(name: str) -> int:
     """Of a value shared by all worlds, ``[n, ...]``; one given per world has one more."""
     return len(PARAMETERS[name].shape) + (PARAMETERS[name].per != "world")
-
-
-def as_numbers(name: str, value: object) -> np.ndarray:
-    """A copy of a caller's array, nested list, number or tensor in float64.
-
-    Args:
-        name: what to call it in an error.
-        value: anything that numpy can read.
-
-    Raises:
-        ModelError: if it doesn't hold real numbers, or is a PyTorch tensor that requires a gradient, which would be
-            lost.
-    """
-    require_no_gradient(name, value)
-    try:
-        array = np.asarray(value)
-        if np.iscomplexobj(array):
-            raise TypeError("it is complex")
-        return array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} is not an array of numbers: {error}") from None
 
 
 def require_finite(name: str, array: np.ndarray) -> None:

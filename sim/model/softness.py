@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import numbers_in
+from sim.model.checks import as_numbers
 
 SOLREF = (0.02, 1.0)
 SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
@@ -45,13 +45,13 @@ def require_impedance(where: str, solref: npt.ArrayLike | None = None, solimp: n
     Raises:
         ModelError: naming the first wrong ones.
     """
-    for pair in np.atleast_2d(numbers_in(f"{where}: solref", SOLREF if solref is None else solref)):
+    for pair in np.atleast_2d(as_numbers(f"{where}: solref", SOLREF if solref is None else solref)):
         if len(pair) != 2 or not ((pair > 0.0).all() or (pair <= 0.0).all()) or np.abs(pair).max() > LARGEST:
             raise ModelError(
                 f"{where}: solref is {pair.tolist()}; it must be a time constant and a damping ratio, both "
                 "positive, or minus a stiffness and minus a damping, neither positive, and none infinite"
             )
-    for numbers in np.atleast_2d(numbers_in(f"{where}: solimp", SOLIMP if solimp is None else solimp)):
+    for numbers in np.atleast_2d(as_numbers(f"{where}: solimp", SOLIMP if solimp is None else solimp)):
         if len(numbers) != 5 or not _is_impedance(*numbers):
             raise ModelError(
                 f"{where}: solimp is {numbers.tolist()}; it must be two impedances between 0 and 1, a width "

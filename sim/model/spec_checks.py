@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, number, numbers_in, require_type
+from sim.model.checks import as_numbers, is_whole, number, require_type
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.mass_properties import NEGLIGIBLE_INERTIA
 from sim.model.softness import Softness
@@ -240,7 +240,7 @@ def height_grid(where: str, heights: npt.ArrayLike | None) -> np.ndarray:
 
 def finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     """A copy of the value as a float64 array; ModelError if it has another shape or isn't finite."""
-    array = numbers_in(where, value)
+    array = as_numbers(where, value)
     if array.shape != shape:
         raise ModelError(f"{where}: shape {array.shape}, expected {shape}")
     if not np.isfinite(array).all():

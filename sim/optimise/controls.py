@@ -9,10 +9,9 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import names_in
+from sim.model.checks import as_numbers, names_in
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model, Part
-from sim.model.parameters import as_numbers
 from sim.simulation.worlds import Worlds
 
 Joints = Part | str | Sequence[str] | None

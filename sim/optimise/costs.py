@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, number, numbers_in
+from sim.model.checks import as_numbers, is_whole, number
 from sim.model.model import Model
 from sim.optimise.motion import Motion
 
@@ -117,7 +117,7 @@ class LeastSquares(Cost):
         self.name = getattr(function, "__name__", type(self if function is None else function).__name__)
         if function is not None and not callable(function):
             raise ModelError(f"LeastSquares: function is {function!r}; it must be a function of q, qd and controls")
-        self.weight = numbers_in(f"cost '{self.name}': weight", weight)
+        self.weight = as_numbers(f"cost '{self.name}': weight", weight)
         self.longest = number(f"cost '{self.name}'", "longest", longest)
         if self.weight.ndim > 1 or not (np.isfinite(self.weight).all() and (self.weight >= 0.0).all()):
             raise ModelError(f"cost '{self.name}': weight is {weight!r}; it must be finite numbers, not negative")

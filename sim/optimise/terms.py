@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, number, numbers_in
+from sim.model.checks import as_numbers, is_whole, number
 from sim.model.model import Model
 from sim.optimise.costs import At, LeastSquares, stages_of
 from sim.optimise.motion import Motion
@@ -28,7 +28,7 @@ class _OfStates(LeastSquares):
     def __init__(self, target: npt.ArrayLike, size: int | None, weight: npt.ArrayLike, at: At, longest: float):
         super().__init__(None, weight, longest=longest)
         self.at = at
-        self.target = numbers_in(f"cost '{self.name}': target", target)
+        self.target = as_numbers(f"cost '{self.name}': target", target)
         if size is not None:
             self._require_target(size)
 
@@ -396,7 +396,7 @@ class ContactForce(LeastSquares):
         self.name = f"ContactForce({sensor})"
         where = f"cost '{self.name}'"
         self.sensor, self.least, self.at = sensor, number(where, "least", least), at
-        self.direction = numbers_in(f"{where}: direction", direction)
+        self.direction = as_numbers(f"{where}: direction", direction)
         if self.direction.shape != (3,) or not abs(np.linalg.norm(self.direction) - 1.0) < 1e-6:
             raise ModelError(f"{where}: direction is {direction!r}; it must be a vector of unit length")
 

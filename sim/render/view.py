@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.model.checks import is_positive, is_whole, number, numbers_in, require_type
+from sim.model.checks import as_numbers, is_positive, is_whole, number, require_type
 from sim.model.model import Geometry, Model
 from sim.model.poses import compose
 from sim.model.spec_checks import check_text, finite
@@ -177,7 +177,7 @@ def check_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
         ModelError: for a wrong shape, no frames, non-finite values, or a zero quaternion.
     """
     require_type("model", model, Model, "a sim.Model")
-    array = numbers_in("poses", poses)
+    array = as_numbers("poses", poses)
     if array.ndim != 3 or array.shape[1:] != (model.num_links, 7) or not len(array):
         raise ModelError(
             f"poses have shape {array.shape}; expected [frames, {model.num_links}, 7]: position and quaternion xyzw"
@@ -200,7 +200,7 @@ def check_world_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
         ModelError: as :func:`check_poses` does.
     """
     require_type("model", model, Model, "a sim.Model")
-    array = numbers_in("poses", poses)
+    array = as_numbers("poses", poses)
     if array.ndim != 4:
         return check_poses(model, array)[:, None]
     if array.shape[2:] != (model.num_links, 7) or 0 in array.shape[:2]:

@@ -6,8 +6,8 @@ import warp as wp
 
 from sim.arrays.host_memory import HostArray, Rows, rows_of
 from sim.errors import ModelError
+from sim.model.checks import as_numbers
 from sim.model.model import Model
-from sim.model.parameters import as_numbers
 
 # What a user may give for the worlds: NumPy arrays, nested lists, PyTorch tensors without gradient, or Warp arrays.
 ArrayLike = npt.ArrayLike | wp.array

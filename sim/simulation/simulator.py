@@ -11,9 +11,9 @@ from sim.arrays.warp_lock import serialized
 from sim.dynamics.coordinate_checks import require_coordinates
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import as_numbers, is_whole
 from sim.model.names import counted
-from sim.model.parameters import as_numbers, require_finite
+from sim.model.parameters import require_finite
 from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts, read_contacts
 from sim.simulation.linearisation import Linearisation, Lineariser

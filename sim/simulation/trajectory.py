@@ -12,9 +12,8 @@ from sim.arrays.launch import launch
 from sim.arrays.packed import PackedArray, pack, unpack
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import as_numbers, is_whole
 from sim.model.names import counted
-from sim.model.parameters import as_numbers
 from sim.simulation.batches import ArrayLike
 from sim.simulation.gradients import GradientNorms, Gradients
 from sim.simulation.recording.recording import LossGradient, Recording

@@ -17,10 +17,10 @@ from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.warp_lock import serialized, sole_use
 from sim.cores import usable_cores
 from sim.errors import ModelError
-from sim.model.checks import is_positive, is_whole, require_type
+from sim.model.checks import as_numbers, is_positive, is_whole, require_type
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
-from sim.model.parameters import as_numbers, check_parameter, number_of_dims
+from sim.model.parameters import check_parameter, number_of_dims
 from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
 from sim.simulation.fixed_arguments import FIXED, FixedArguments

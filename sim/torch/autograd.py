@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, require_type
-from sim.model.parameters import PARAMETERS, as_numbers
+from sim.model.checks import as_numbers, is_whole, require_type
+from sim.model.parameters import PARAMETERS
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
 from sim.torch.not_compiled import not_compiled

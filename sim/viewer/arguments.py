@@ -8,8 +8,8 @@ import warp as wp
 
 from sim.dynamics.coordinate_checks import require_coordinates
 from sim.errors import ModelError
+from sim.model.checks import as_numbers
 from sim.model.model import Model
-from sim.model.parameters import as_numbers
 
 
 def numbers(name: str, value: Any) -> np.ndarray:

@@ -313,7 +313,7 @@ def test_what_is_no_tensor_of_a_parameter_is_named(device):
     friction = torch.tensor(0.5, requires_grad=True)
     for given, message in (
         ([friction] * s.model.num_geometries, "parameter 'friction' is a list of tensors; join them by torch.stack"),
-        ("rough", "parameter 'friction' is not an array of numbers"),
+        ("rough", "parameter 'friction': 'rough' is not an array of numbers"),
         (None, "parameter 'friction' has a value that is not finite"),
     ):
         with pytest.raises(sim.ModelError, match=message):

@@ -10,7 +10,7 @@ import scipy.signal
 
 from sim.errors import ModelError
 from sim.identify.regressor import dof_names
-from sim.model.checks import is_positive, is_whole, names_in, number, numbers_in, require_type
+from sim.model.checks import as_numbers, is_positive, is_whole, names_in, number, require_type
 from sim.model.model import Model
 
 CHANNELS = ("q", "qd", "qdd", "tau", "control", "act")
@@ -63,7 +63,7 @@ class Log:
 
     def __post_init__(self) -> None:
         require_type(f"{self.source}: model", self.model, Model, "a sim.Model; of a robot give robot.model")
-        time = numbers_in(f"{self.source}: time", self.time)
+        time = as_numbers(f"{self.source}: time", self.time)
         if time.ndim != 1 or len(time) < 2:
             raise ModelError(f"{self.source}: time has shape {time.shape}; expected [n], at least two rows")
         object.__setattr__(self, "time", time)
@@ -78,7 +78,7 @@ class Log:
             value = getattr(self, name)
             if value is None and name != "q":
                 continue
-            array = numbers_in(f"{self.source}: {name}", value)
+            array = as_numbers(f"{self.source}: {name}", value)
             expected = (len(time), channel_width(self.model, name))
             if array.shape != expected:
                 raise ModelError(f"{self.source}: {name} has shape {array.shape}; expected {expected}")
@@ -202,7 +202,7 @@ class Log:
                 that allows.
         """
         self._require_derivable()
-        given = numbers_in(f"{self.source}: noise", noise)
+        given = as_numbers(f"{self.source}: noise", noise)
         if given.shape not in ((), (1,), (self.model.nv,)):
             raise ModelError(f"{self.source}: noise has shape {given.shape}; expected one number, or {self.model.nv}")
         deviations = np.broadcast_to(given, (self.model.nv,))
@@ -242,7 +242,7 @@ class Log:
     def with_offset(self, channel: str, offset: Any) -> "Log":
         """A log with something constant taken away from one channel."""
         self.require(channel)
-        taken = numbers_in(f"{self.source}: offset", offset)
+        taken = as_numbers(f"{self.source}: offset", offset)
         return self._of_channels(lambda name, value: value - taken if name == channel else value)
 
     def _with_derivatives(self, derivative: Any) -> "Log":

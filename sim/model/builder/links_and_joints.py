@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import number, numbers_in
+from sim.model.checks import as_numbers, number
 from sim.model.joint_types import joint_type
 from sim.model.model import Keyframe, MujocoOptions, Part
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
@@ -63,7 +63,7 @@ class LinksAndJoints(WorldSpec):
         if name in self.frames:
             raise ModelError(f"link '{name}': a frame of this name exists already; choose another")
         where = f"link '{name}'"
-        tensor = np.zeros((3, 3)) if inertia is None else numbers_in(f"{where}: inertia", inertia)
+        tensor = np.zeros((3, 3)) if inertia is None else as_numbers(f"{where}: inertia", inertia)
         tensor = np.diag(tensor) if tensor.shape == (3,) else tensor
         spec = LinkSpec(
             name=name,
