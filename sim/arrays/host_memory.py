@@ -58,14 +58,14 @@ def new_rows(shape: Sequence[int], dtype: Any, device: wp.Device | None) -> Rows
     """An array of a scalar type, still to be written: a Warp array unless the device is a CPU."""
     if device is None or not device.is_cpu:
         return wp.empty(tuple(shape), dtype=dtype, device=device)
-    return _on_host(np.empty(shape, dtype=wp.dtype_to_numpy(dtype)), dtype)
+    return _on_host(np.empty(shape, dtype=_numpy_type(dtype)), dtype)
 
 
 def rows_of(value: np.ndarray, dtype: Any, device: wp.Device) -> Rows:
     """A copy of an array of numbers on a device, of a scalar type of Warp's: a Warp array unless it is a CPU."""
     if not device.is_cpu:
         return wp.array(value, dtype=dtype, device=device)
-    return _on_host(np.array(value, dtype=wp.dtype_to_numpy(dtype), order="C"), dtype)
+    return _on_host(np.array(value, dtype=_numpy_type(dtype), order="C"), dtype)
 
 
 def _on_host(memory: np.ndarray, dtype: Any) -> HostArray:
@@ -113,6 +113,7 @@ def _is_on_host(rows: Rows) -> bool:
 
 
 _bytes_of = functools.cache(wp.types.type_size_in_bytes)
+_numpy_type = functools.cache(wp.dtype_to_numpy)
 
 
 class HostNumbers:

@@ -4,6 +4,7 @@ import sys
 import warnings
 from types import FrameType
 
+import numpy as np
 import warp as wp
 
 from sim.arrays.host_memory import Rows, as_warp, new_rows
@@ -90,7 +91,8 @@ def _report(simulator: Worlds, bad_state: Rows, steps: int) -> None:
         states = bad_state.numpy()
         if simulator.check_finite and (states >= 0).any():
             raise FloatingPointError(f"rollout: {first_bad_state(states)}")
-        _warn(problems(states, simulator.contact_overflow, steps))
+        overflows = [shard.overflow.numpy() for shard in simulator.shards]
+        _warn(problems(states, overflows[0] if len(overflows) == 1 else np.concatenate(overflows), steps))
     else:
         simulator.late_report.send(as_warp(bad_state), simulator.shards[0].step.total_overflow, steps)
 

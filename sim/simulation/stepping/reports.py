@@ -56,9 +56,9 @@ def problems(bad_state: np.ndarray, overflow: np.ndarray, steps: int, which: str
         which: rollout it was.
     """
     found: Problems = []
-    if (bad_state >= 0).any():
+    if np.count_nonzero(bad_state >= 0):  # of few worlds, any() takes several times as long
         found.append((NotFiniteWarning, f"{which} of {counted(steps, 'step')}: {first_bad_state(bad_state)}"))
-    if overflow.any():
+    if np.count_nonzero(overflow):
         world = int(np.argmax(overflow))
         dropped = f"{int(overflow[world])} contacts exceeded max_contacts in world {world} and were dropped"
         found.append((ContactOverflowWarning, f"{which}: {dropped}; raise ContactOptions(max_contacts=...)"))
