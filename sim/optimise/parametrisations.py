@@ -157,6 +157,8 @@ class Knots(OpenLoop):
 class Policy(Parametrisation):
     """The parameters of a module that sees the state and returns controls, which are cut off at their limits.
 
+    Those that require no gradient, such as those of frozen layers, stay as they are.
+
     Args:
         module: maps observations [worlds, n] to controls [worlds, size]. It must work row by row, as under
             ``torch.func.vmap``; its parameters are the first guess and stay as they are.
@@ -183,9 +185,9 @@ class Policy(Parametrisation):
         require_type("Policy: module", module, torch.nn.Module, "a torch.nn.Module, not a class or a function")
         self.module = module
         self.observe = observe
-        self.shapes = {name: value.shape for name, value in module.named_parameters()}
+        self.shapes = {name: value.shape for name, value in module.named_parameters() if value.requires_grad}
         if not self.shapes:
-            raise ModelError("Policy: the module has no parameters")
+            raise ModelError("Policy: the module has no parameters that require a gradient")
 
     def size(self, space: ControlSpace) -> int:
         """Number of unknowns."""
@@ -202,7 +204,7 @@ class Policy(Parametrisation):
     def guess(self, space: ControlSpace, given: Any) -> np.ndarray:
         """The module's parameters, or those given [size] or [starts, size]."""
         if given is None:
-            given = torch.cat([value.detach().reshape(-1) for value in self.module.parameters()]).cpu().numpy()
+            given = torch.cat([value.detach().reshape(-1) for value in self._parameters()]).cpu().numpy()
         rows = np.atleast_2d(np.asarray(given, dtype=np.float64))
         if rows.ndim != 2 or rows.shape[1] != self.size(space):
             raise ModelError(f"guess has shape {rows.shape}; expected ({self.size(space)},), or (starts, ...)")
@@ -237,7 +239,11 @@ class Policy(Parametrisation):
 
     def load(self, unknowns: np.ndarray) -> torch.nn.Module:
         """The module, with unknowns [size] of a result as its parameters."""
-        values = torch.as_tensor(unknowns, dtype=next(self.module.parameters()).dtype)
+        parameters = self._parameters()
+        values = torch.as_tensor(unknowns, dtype=parameters[0].dtype)
         with torch.no_grad():
-            torch.nn.utils.vector_to_parameters(values, self.module.parameters())
+            torch.nn.utils.vector_to_parameters(values, parameters)
         return self.module
+
+    def _parameters(self) -> list[torch.nn.Parameter]:
+        return [self.module.get_parameter(name) for name in self.shapes]

@@ -140,6 +140,22 @@ def test_policy_learns_to_hold_a_pendulum():
     np.testing.assert_array_equal(law.weight.detach(), 0.0)
 
 
+def test_frozen_layers_of_a_policy_stay():
+    """What requires no gradient is no unknown, and is used as it is."""
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1)).double()
+    net[0].requires_grad_(False)
+    frozen = net[0].weight.clone()
+    torch.nn.init.zeros_(net[2].weight)
+    problem = swing(controls=so.Policy(net))
+    problem.q0 = np.array([np.pi - 0.3])
+    found = so.lbfgs(problem, iterations=5)
+    assert found.unknowns.shape == (4,)
+    assert found.cost < found.history[0]
+    problem.parametrisation.load(found.unknowns)
+    np.testing.assert_array_equal(net[0].weight, frozen)
+    np.testing.assert_array_equal(torch.cat([net[2].weight.flatten(), net[2].bias]).detach(), found.unknowns)
+
+
 @pytest.mark.parametrize("method", ["ilqr", "lbfgs", "gradient"])
 def test_constraints_are_met(method):
     """A mass must not come closer than 0.1: the least cost is that of a solver for such problems, SLSQP."""

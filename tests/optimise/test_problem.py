@@ -254,7 +254,7 @@ def test_what_does_not_fit_is_named_later():
     for make, message in (
         (lambda: so.Knots(3, "cubic"), "count is 3; for interpolation='cubic' it must be .* at least 4"),
         (lambda: so.Knots(3, "quintic"), "interpolation is 'quintic'"),
-        (lambda: so.Policy(torch.nn.ReLU()), "the module has no parameters"),
+        (lambda: so.Policy(torch.nn.ReLU()), "the module has no parameters that require a gradient"),
         (lambda: so.Orientation("a", (1.0, 1.0, 0.0, 0.0)), "no quaternion of unit length"),
         (lambda: so.Effort(-1.0), "weight is -1.0"),
         (lambda: so.Effort(target=[np.nan]), "target is .* it must be finite numbers"),

@@ -138,7 +138,7 @@ def inverse_kinematics(
         q = q.reshape(rows, restarts, nq)[torch.arange(rows, device=q.device), best]
     error = target.error(q)
     if error.requires_grad:
-        q = with_gradients(q, target, error)
+        q = with_gradient_of_solution(q, target, error)
     distance, angle = errors(error.detach(), target)
     return Solution(
         q.reshape(*batch, nq),
@@ -148,7 +148,7 @@ def inverse_kinematics(
     )
 
 
-def with_gradients(q: torch.Tensor, target: Target, error: torch.Tensor) -> torch.Tensor:
+def with_gradient_of_solution(q: torch.Tensor, target: Target, error: torch.Tensor) -> torch.Tensor:
     """Solutions [rows, nq] that are differentiable in all that their error [rows, 6 or 3] depends on."""
     with torch.no_grad():
         jacobian = target.frame.ranges.free_motion(q, target.jacobian(q))
