@@ -76,6 +76,19 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
         return x
 
     @wp.func
+    def newton_turn(whole: mat, pull: vec, d: vec, radius: scalar, unit: scalar, multiplier: scalar):
+        """v for a multiplier, what the next one adds to that, zero where the search ends, and whether A is positive enough."""
+        lower, positive = factor(whole, d, multiplier)
+        v = -solve(lower, pull)
+        over = wp.dot(v, v) - radius * radius
+        change = zero
+        if not over < near * unit * unit:
+            change = half * over / wp.dot(v, solve(lower, v))
+            if change < near:
+                change = zero
+        return v, change, positive
+
+    @wp.func
     def least(a: mat, b: vec, d: vec, radius: scalar, unit: scalar):
         """x, and the multiplier, which is negative where A isn't positive enough, with x = 0. ``unit``: of x, in N."""
         whole = scaled(a, d)
@@ -83,15 +96,11 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
         multiplier = zero
         v = vec()
         for _turn in range(TURNS):
-            lower, positive = factor(whole, d, multiplier)
+            found, change, positive = newton_turn(whole, pull, d, radius, unit, multiplier)
             if not positive:
                 return vec(), -one
-            v = -solve(lower, pull)
-            over = wp.dot(v, v) - radius * radius
-            if over < near * unit * unit:
-                break
-            change = half * over / wp.dot(v, solve(lower, v))
-            if change < near:
+            v = found
+            if change == zero:
                 break
             multiplier += change
         if multiplier > zero:
@@ -109,15 +118,11 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
         multiplier = zero
         v = vec()
         for number in range(TURNS):
-            lower, _positive = factor(whole, d, multiplier)
-            v = -solve(lower, pull)
+            found, change, _positive = newton_turn(whole, pull, d, radius, unit, multiplier)
+            v = found
             multipliers[number] = multiplier
             last = number
-            over = wp.dot(v, v) - radius * radius
-            if over < near * unit * unit:
-                break
-            change = half * over / wp.dot(v, solve(lower, v))
-            if change < near:
+            if change == zero:
                 break
             multiplier += change
         v_bar = wp.cw_mul(d, x_bar)
