@@ -48,7 +48,7 @@ def test_refused_options(options, said):
     ],
 )
 def test_refused_models(ball, what):
-    with pytest.raises(sim.ModelError, match=f"law='mujoco' doesn't have {what}"):
+    with pytest.raises(sim.ModelError, match=f"law='mujoco' has no {what}"):
         sim.Simulator(model(**ball), 0.004, contact=sim.ContactOptions(law="mujoco"))
 
 

@@ -136,7 +136,7 @@ def require_mujoco_law(layout: ConstraintLayout) -> None:
     for what, present in left.items():
         if present:
             raise ModelError(
-                f"ContactOptions: law='mujoco' doesn't have {what}, which the model has; leave that out, or choose "
+                f"ContactOptions: law='mujoco' has no {what}; leave that out of model and parameters, or choose "
                 "law='hard'"
             )
 
