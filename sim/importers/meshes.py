@@ -41,6 +41,11 @@ class Piece:
     rgba: Colour | None
 
 
+def folders_in(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """The folders that an argument names, one or several."""
+    return [Path(given)] if isinstance(given, str | os.PathLike) else [Path(each) for each in given]
+
+
 class MeshLibrary:
     """The meshes that a robot file refers to; each mesh file is read once.
 
@@ -52,9 +57,9 @@ class MeshLibrary:
         decomposed: the convex pieces of files that have been taken apart, by path and scale.
     """
 
-    def __init__(self, folder: Path, package_dirs: Sequence[str | os.PathLike[str]] = ()):
+    def __init__(self, folder: Path, package_dirs: Sequence[Path] = ()):
         self._folder = folder
-        self._package_dirs = [Path(directory) for directory in package_dirs]
+        self._package_dirs = package_dirs
         self._pieces: dict[Path, list[Piece]] = {}
         self._hulls: dict[tuple[Path, tuple[float, ...]], Mesh] = {}
         self.decomposed: dict[tuple[Path, tuple[float, ...]], list[Mesh]] = {}

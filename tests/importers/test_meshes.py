@@ -8,7 +8,7 @@ import trimesh
 from numpy.testing import assert_allclose
 
 import sim
-from sim.importers.meshes import MeshLibrary
+from sim.importers.meshes import MeshLibrary, folders_in
 from warp_kernels import types as codes
 
 INERTIAL = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
@@ -59,7 +59,7 @@ class TestFind:
         put(robot.parent / "part.stl")
         inside, itself = put(tmp_path / "a/arm_description/part.stl"), put(tmp_path / "b/arm_description/part.stl")
         assert MeshLibrary(robot, [tmp_path / "a"]).find("package://arm_description/part.stl") == inside
-        assert MeshLibrary(robot, [str(itself.parent)]).find("package://arm_description/part.stl") == itself
+        assert MeshLibrary(robot, folders_in(str(itself.parent))).find("package://arm_description/part.stl") == itself
 
     def test_ros_package_path(self, robot, tmp_path, monkeypatch):
         path = put(tmp_path / "ros/hand/part.stl")

@@ -16,7 +16,7 @@ import numpy as np
 
 from sim.errors import ImportFileError, ModelError, SDFWarning
 from sim.importers.decomposition import as_triangles, threshold_of
-from sim.importers.meshes import MeshLibrary
+from sim.importers.meshes import MeshLibrary, folders_in
 from sim.importers.sdf.joints import JointFrame, joint_properties, tree_of
 from sim.importers.sdf.scopes import FlatModel, Library, flat_models, version_of
 from sim.importers.sdf.shapes import ALL_BITS, bitmask, shapes
@@ -50,7 +50,7 @@ def add_sdf(
     restitution: float = 0.0,
     decompose: bool | float = False,
     static_meshes: Literal["hulls", "triangles"] = "hulls",
-    package_dirs: Sequence[str | os.PathLike[str]] = (),
+    package_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
 ) -> list[Part]:
     """Add the models of an SDF file, at its top or in its world. Either all of it is added, or nothing.
 
@@ -90,12 +90,13 @@ def add_sdf(
     with named_file(file), all_or_nothing(builder):
         root = parse_xml(file)
         top = _top(root)
-        library = Library(file.resolve().parent, package_dirs)
+        folders = folders_in(package_dirs)
+        library = Library(file.resolve().parent, folders)
         models = flat_models(top, version_of(root), library)
         if not models:
             raise ImportFileError(file, "contains no models; there is nothing to simulate")
         prefix = "" if name is None else f"{name}/"
-        reader = _Reader(builder, base, friction, restitution, threshold, triangles, visual, collision, package_dirs)
+        reader = _Reader(builder, base, friction, restitution, threshold, triangles, visual, collision, folders)
         collisions = [each for model in models for link in model.links.values() for each in link.all("collision")]
         reader.filtered = any(bitmask(each) is not None for each in collisions)
         parts = [reader.add(model, prefix, several=len(models) > 1) for model in models]
@@ -136,7 +137,7 @@ class _Reader:
     triangles: bool
     visual: bool
     collision: bool
-    package_dirs: Sequence[str | os.PathLike[str]]
+    package_dirs: Sequence[Path]
     notes: list[str] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
     meshes: dict[Path, MeshLibrary] = field(default_factory=dict)

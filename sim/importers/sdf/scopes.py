@@ -105,10 +105,10 @@ class Library:
         package_dirs: folders to search before all others.
     """
 
-    def __init__(self, folder: Path, package_dirs: Sequence[str | os.PathLike[str]]):
+    def __init__(self, folder: Path, package_dirs: Sequence[Path]):
         listed = [entry for name in SEARCH for entry in os.environ.get(name, "").split(os.pathsep) if entry]
         self._count = 0
-        self._places = [*map(Path, package_dirs), folder, *map(Path, listed), *folder.parents]
+        self._places = [*package_dirs, folder, *map(Path, listed), *folder.parents]
 
     def models(self, include: Element, depth: int) -> tuple[list[Element], float]:
         """The models of the file that an ``<include>`` names, and its version of SDF."""

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError, URDFWarning
 from sim.importers.decomposition import as_triangles, threshold_of
-from sim.importers.meshes import MeshLibrary
+from sim.importers.meshes import MeshLibrary, folders_in
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_tree
 from sim.importers.urdf.shapes import Shape, collision_shapes, named_colours, origin, visual_shapes
@@ -47,7 +47,7 @@ def add_urdf(
     decompose: bool | float = False,
     static_meshes: Literal["hulls", "triangles"] = "hulls",
     mimic: Literal["couple", "free"] = "couple",
-    package_dirs: Sequence[str | os.PathLike[str]] = (),
+    package_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
 ) -> Part:
     """Add the robot of a URDF file. Either all of it is added, or an error is raised and nothing is.
 
@@ -103,7 +103,7 @@ def add_urdf(
         links = [reader.link(link) for link in tree.links]
         joints = [reader.base_joint(), *(reader.joint(joint) for joint in tree.joints)]
         reader.mimics()
-        meshes = MeshLibrary(file.resolve().parent, package_dirs)
+        meshes = MeshLibrary(file.resolve().parent, folders_in(package_dirs))
         reader.geometries(meshes, visual, collision, friction, restitution, threshold, triangles)
         if not self_collision:
             builder.exclude_group(links)

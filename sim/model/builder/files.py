@@ -83,7 +83,7 @@ class Files(WorldSpec):
             decompose=decompose,
             static_meshes=static_meshes,
             mimic=mimic,
-            package_dirs=[package_dirs] if isinstance(package_dirs, str | os.PathLike) else package_dirs,
+            package_dirs=package_dirs,
         )
 
     def add_usd(
@@ -199,7 +199,7 @@ class Files(WorldSpec):
             restitution=restitution,
             decompose=decompose,
             static_meshes=static_meshes,
-            package_dirs=[package_dirs] if isinstance(package_dirs, str | os.PathLike) else package_dirs,
+            package_dirs=package_dirs,
         )
 
     def add_mjcf(
