@@ -287,10 +287,11 @@ class VectorEnv:
         """
         model = self.simulator.model
         require_type("render: worlds", worlds, Iterable, "a list of numbers")
-        for world in worlds:
+        chosen = list(worlds)
+        for world in chosen:
             if not (is_whole(world, 0) and world < self.num_envs):
                 raise ModelError(f"render: there is no world {world!r}; they go from 0 to {self.num_envs - 1}")
-        q = self.state.q.detach()[list(worlds)].cpu().numpy()
+        q = self.state.q.detach()[chosen].cpu().numpy()
         poses = forward_kinematics(model, wp.array(q, dtype=model.scalar, device="cpu")).numpy()
         return render_frames(model, poses[None], width=width, height=height, **options)[0]
 

@@ -112,7 +112,8 @@ def iterate_frames(
     check_size(width, height)
     checked = check_world_poses(model, poses)
     offsets = grid_offsets(checked.shape[1], fitting_spacing(checked) if spacing is None else spacing)
-    for trail in listed("trails", trails, Trail):
+    markers, trails = listed("markers", markers, Marker), listed("trails", trails, Trail)
+    for trail in trails:
         if np.shape(trail.points) != (len(checked), 3):
             raise ModelError(
                 f"trail '{trail.name}': points have shape {np.shape(trail.points)}; expected {(len(checked), 3)}"

@@ -152,9 +152,10 @@ def _check_look(where: str, radius: float, color: Color) -> None:
 def listed(name: str, given: Sequence[Any], kind: type) -> tuple[Any, ...]:
     """What is drawn beside the model, as a tuple. Raises ModelError for what isn't a list of such things."""
     require_type(name, given, Iterable, f"a list of sim.render.{kind.__name__}")
+    given = tuple(given)
     for each in given:
         require_type(f"{name}: one of them", each, kind, f"a sim.render.{kind.__name__}")
-    return tuple(given)
+    return given
 
 
 def linear_light(srgb: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdLux, UsdPhysics
 from sim.errors import ModelError
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
 from sim.render.shapes import sphere
-from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera
+from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera, listed
 from sim.usd.annotations import keep, keep_parameters, keep_softness, keep_text, keep_texts
 from sim.usd.drives import keep_further_actuators
 from sim.usd.instances import add_instancers
@@ -48,6 +48,7 @@ class StageWriter:
         self, name: str, model: Model, fps: float, num_worlds: int, markers: Sequence[Marker] = (),
         trails: Sequence[Trail] = (), camera: Camera | None = None,
     ):  # fmt: skip
+        markers, trails = listed("markers", markers, Marker), listed("trails", trails, Trail)
         self.stage = _new_stage(name, fps)
         self.frames = 0
         self._model, self._markers, self._camera = model, markers, camera

@@ -115,3 +115,14 @@ def test_outermost_poses_are_kept_once():
 def test_arguments_of_another_type_are_named(call, message):
     with pytest.raises(sim.ModelError, match=message):
         call(ball_model(), np.array([[[0.0, 0, 0, 0, 0, 0, 1]]]))
+
+
+def test_markers_of_a_generator_are_drawn():
+    places = ((0.3, 0.0, 0.2), (-0.3, 0.0, 0.2))
+    poses = np.array([[[0.0, 0, 0, 0, 0, 0, 1]]])
+    size = {"width": 64, "height": 48}
+    several = render_frames(ball_model(), poses, markers=(Marker("goal", place, 0.1) for place in places), **size)
+    expected = render_frames(ball_model(), poses, markers=[Marker("goal", place, 0.1) for place in places], **size)
+    without = render_frames(ball_model(), poses, **size)
+    np.testing.assert_array_equal(several[0], expected[0])
+    assert (several[0] != without[0]).any()
