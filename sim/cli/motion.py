@@ -99,7 +99,6 @@ def simulator_of(model: Model, given: argparse.Namespace, dt: float) -> Simulato
 
 def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """q [steps + 1, worlds, nq] and qd [steps + 1, worlds, nv]."""
-    _check_worlds(given)
     _check_memory(model, given.worlds, steps)
     simulator, state, control = begin(model, given, dt)
     found: tuple[list[np.ndarray], list[np.ndarray]] = ([state.q.numpy()[None]], [state.qd.numpy()[None]])

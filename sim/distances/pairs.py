@@ -1,6 +1,6 @@
 """The pairs of geometries whose distance is asked for, and their arrays on a device."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ def numbered_pairs(model: Model, pairs: Sequence[GeometryPair]) -> tuple[tuple[i
         raise ModelError("geometry_distances: there are no pairs; give one or more")
     numbered = []
     for pair in pairs:
-        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        if isinstance(pair, str) or not isinstance(pair, Sized) or len(pair) != 2:
             raise ModelError(f"geometry_distances: {pair!r} is no pair of geometries, such as ('hand', 'cup')")
         a, b = (_number(model, each) for each in pair)
         if a == b:

@@ -38,10 +38,10 @@ def names_in(name: str, given: object) -> tuple[str, ...]:
     return held
 
 
-def require_path(path: object, use: str = "file") -> None:
+def require_path(path: object) -> None:
     """Raise ModelError for what isn't the path of a file."""
     if not isinstance(path, str | os.PathLike):
-        raise ModelError(f"{path!r} is a {type(path).__name__}; it must be the path of a {use}")
+        raise ModelError(f"{path!r} is a {type(path).__name__}; it must be the path of a file")
 
 
 def require_no_gradient(name: str, value: object) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from sim.arrays.host_memory import HostArray, Rows, rows_of
+from sim.arrays.host_memory import HostArray, Rows, as_warp, rows_of
 from sim.errors import ModelError
 from sim.model.checks import as_numbers
 from sim.model.model import Model
@@ -54,29 +54,21 @@ class Batches:
 
     def of_worlds(self, value: ArrayLike, size: int, name: str) -> wp.array:
         """[num_worlds, size], from that or from [size] for all worlds. Raises ModelError for another shape."""
-        shape = (self.num_worlds, size)
-        if not isinstance(value, wp.array):
-            value = as_numbers(name, value)
-            if value.shape == (size,):
-                value = np.tile(value, (self.num_worlds, 1))
-        if tuple(value.shape) != shape:
-            raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
-        return self.array(value, 2, name)
+        return as_warp(self.rows_of_worlds(value, size, name))
 
     def rows_of_worlds(self, value: ArrayLike | HostArray, size: int, name: str) -> Rows:
         """As :meth:`of_worlds`, but on a CPU without a Warp array over the numbers, unless one was given."""
         shape = (self.num_worlds, size)
         if isinstance(value, HostArray):
-            fits = value.shape == shape and value.dtype == self.scalar and self.device.is_cpu
-            return value if fits else self.of_worlds(value.warp(), size, name)
-        if isinstance(value, wp.array):
-            return self.of_worlds(value, size, name)
-        numbers = as_numbers(name, value)
-        if numbers.shape == (size,):
-            numbers = np.broadcast_to(numbers, shape)
-        if numbers.shape != shape:
-            raise ModelError(f"{name} has shape {numbers.shape}; expected {shape}")
-        return rows_of(numbers, self.scalar, self.device)
+            if value.shape == shape and value.dtype == self.scalar and self.device.is_cpu:
+                return value
+            value = value.warp()
+        given = value if isinstance(value, wp.array) else as_numbers(name, value)
+        if isinstance(given, np.ndarray) and given.shape == (size,):
+            given = np.broadcast_to(given, shape)
+        if tuple(given.shape) != shape:
+            raise ModelError(f"{name} has shape {tuple(given.shape)}; expected {shape}")
+        return self.array(given, 2, name) if isinstance(given, wp.array) else rows_of(given, self.scalar, self.device)
 
     def of_one_step(self, value: ArrayLike | None, size: int, name: str) -> wp.array | None:
         """The input of a single step as that of a rollout, with its gradient."""

@@ -124,6 +124,16 @@ def test_single_precision_has_most_of_its_digits(scene):
     assert np.quantile(error, 0.99) < 2e-6
 
 
+def test_a_pair_is_anything_with_two_geometries():
+    model = shelf()
+    names = [geometry.name for geometry in model.geometries]
+    numbers = [names.index(name) for name in ("hand", "floor")]
+    expected = sim.geometry_distances(model, model.q0[None], [("hand", "floor")]).distance.numpy()
+    for pair in (["hand", "floor"], np.array(numbers)):
+        found = sim.geometry_distances(model, model.q0[None], [pair]).distance.numpy()
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_refusals():
     model = shelf()
     q = model.q0[None]

@@ -166,6 +166,7 @@ def test_what_is_refused(tmp_path):
         ({"zone": "cone", "zone_size": (1.0,)}, "zone is 'cone'; 'touch' needs one of sphere, capsule"),
         ({"zone": "sphere", "zone_size": (0.0,)}, "it must be positive"),
         ({"zone": "sphere", "zone_size": (1.0,), "geometries": ["none"]}, "unknown geometry 'none'"),
+        ({"zone": "sphere", "zone_size": (1.0,), "geometries": "none"}, "unknown geometry 'none'"),
         ({"zone": "sphere", "zone_size": (1.0,), "target": "world"}, "needs a frame or link"),
         ({"kind": "gyro", "zone": "sphere"}, "of kind 'gyro' has no zone"),
     ],

@@ -80,7 +80,7 @@ class Sensors(WorldSpec):
         """
         record = Sensor(
             name, kind, target, reference, lower, upper, _numbers(magnetic_field), zone, _numbers(zone_size),
-            None if geometries is None else tuple(geometries), image=_numbers(image),
+            _names(f"sensor '{name}': geometries", geometries), image=_numbers(image),
         )  # fmt: skip
         return place_sensor(self, record)
 
@@ -145,8 +145,8 @@ class Sensors(WorldSpec):
         """
         record = Sensor(
             name, "contact", frame, lower=lower, upper=upper, zone=zone, zone_size=_numbers(zone_size),
-            geometries=None if geometries is None else names_in(f"sensor '{name}': geometries", geometries),
-            against=None if against is None else names_in(f"sensor '{name}': against", against),
+            geometries=_names(f"sensor '{name}': geometries", geometries),
+            against=_names(f"sensor '{name}': against", against),
             readings=names_in(f"sensor '{name}': readings", readings), choice=choice, most=most,
         )  # fmt: skip
         return place_sensor(self, record)
@@ -240,6 +240,10 @@ class Sensors(WorldSpec):
             readings=names_in(f"sensor '{name}': readings", readings),
         )  # fmt: skip
         return place_sensor(self, record)
+
+
+def _names(where: str, given: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if given is None else names_in(where, given)
 
 
 def _numbers(given: Sequence[float] | Vector | None) -> Any:
