@@ -3,6 +3,7 @@
 #   PYTHON     Python 3.11 or newer for the virtual environment (default: the first suitable one on the PATH)
 #   VENV       where the virtual environment is made (default: .venv)
 #   PIP_FLAGS  more options for pip install
+#   UV_FLAGS   more options for uv pip install in `make lowest`, such as --torch-backend=cpu
 #   ARGS       more options for the command that the target runs, such as ARGS="--seed 3"
 #   WORKERS    how many processes run tests in `make test` (default: 2, each takes up to 2 GB)
 
@@ -21,7 +22,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Without bytecode every run of the tests would spend another 5 s on their assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick rehearse gpu kernels lint docs links package bench bench-robot registers pictures clean
+.PHONY: help demo test quick lowest rehearse gpu kernels lint docs links package bench bench-robot registers pictures clean
 
 help:
 	@echo "make demo   install, optimise a throw, write its curve, animation and USD stage under out/throw"
@@ -31,6 +32,7 @@ help:
 	@echo "make gpu    the tests on a GPU, then benchmarks; in pieces, nine minutes a call"
 	@echo "make lint   linters and type checker alone"
 	@echo "make docs   the site, with its tutorials run, under out/docs; warnings and broken links are errors"
+	@echo "make lowest  part of the tests with the oldest versions of all packages that pyproject.toml allows; needs a network"
 	@echo "make links  links of the site to other hosts; needs a network"
 	@echo "make package  wheel and sdist under out/dist, tried in a bare environment"
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
@@ -50,6 +52,15 @@ quick: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest --quick $(ARGS)
+
+# What pip installs for a user who has old packages, in an environment of its own. pip takes only the newest; uv can take the oldest.
+# Old packages warn that they are deprecated by newer ones beneath them.
+lowest:
+	$(MAKE) VENV=$(VENV)-lowest $(VENV)-lowest/bin/python
+	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct $(UV_FLAGS) \
+		-e ".[plot,video,mjcf,decompose,cma,rl,view,rosbag,test,peers]" tensorboard
+	$(VENV)-lowest/bin/python -m pytest --quick -W ignore::DeprecationWarning $(ARGS)
 
 # On the CPU, but launched as on a GPU: see tests/rehearsal.py.
 rehearse: $(VENV)/.installed-test
@@ -121,5 +132,5 @@ pictures: $(VENV)/.installed-test
 	$(BIN)/python -m bench.pictures $(ARGS)
 
 clean:
-	rm -rf $(VENV) out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
