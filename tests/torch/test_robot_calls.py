@@ -256,6 +256,30 @@ def test_a_model_without_links_is_refused():
         sim.torch.Robot(builder.finalize())
 
 
+def test_a_robot_whose_joints_are_all_fixed(device):
+    """A sensor head, say: poses, energies and results without columns, from the first call to those by graphs."""
+    builder = sim.ModelBuilder()
+    for name, parent in (("mast", "world"), ("camera", "mast")):
+        builder.add_link(name, mass=2.0, inertia=(1.0, 1.0, 1.0))
+        builder.add_joint(f"{name}_bolts", "fixed", child=name, parent=parent, position=(0.0, 0.0, 0.5))
+    robot = sim.torch.Robot(builder.finalize("float64", collapse_fixed=False), device=device)
+    none = torch.zeros(3, 0, dtype=torch.float64, device=device, requires_grad=True)
+    for _ in range(AGAIN):
+        position, _ = robot.forward_kinematics(none, "camera")
+        assert position.tolist() == [[0.0, 0.0, 1.0]] * 3
+        assert robot.jacobian(none, "camera").shape == (3, 6, 0)
+        assert robot.mass_matrix(none).shape == robot.mass_matrix_inverse(none).shape == (3, 0, 0)
+        for result in (robot.inverse_dynamics(none, none, none), robot.forward_dynamics(none, none, none)):
+            assert result.shape == (3, 0)
+            assert torch.autograd.grad(result.sum(), none)[0].shape == (3, 0)
+        assert robot.integrate(none, none).shape == robot.difference(none, none).shape == (3, 0)
+
+
+def test_a_default_device_that_warp_lacks_is_refused():
+    with torch.device("meta"), pytest.raises(sim.ModelError, match="there is no 'meta' on this machine"):
+        sim.torch.Robot("scenes/robots/arm.urdf")
+
+
 @pytest.mark.parametrize("kind", [torch.tensor, np.array])
 def test_a_constant_in_a_tensor_or_array_is_read_at_each_call(kind, device):
     robot = zoo_robot(device)

@@ -69,7 +69,7 @@ class RobotModule(torch.nn.Module):
         super().__init__()
         if dtype not in DTYPES:
             raise ModelError(f"dtype is {dtype}; it must be torch.float32 or torch.float64")
-        place = None if device is None else wp.device_to_torch(find_device(str(device)))
+        place = wp.device_to_torch(find_device(str(torch.get_default_device() if device is None else device)))
         self.model, self._source = model, source
         values = {name: model.parameters[name] for name in (*dynamics_parameters(model), *LIMITS[:2])}
         values |= {name: getattr(model, name) for name in LIMITS[2:]}

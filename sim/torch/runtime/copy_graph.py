@@ -22,7 +22,7 @@ ROWS_AT_A_TIME = 64
 def most_copied_rows(call: Call) -> int:
     """How many rows such a graph works on: its tensors, too, stay in the cache."""
     row_bytes = sum(x.element_size() * x[0].numel() for x in (*call.inputs, call.seed, *call.outputs) if x is not None)
-    return max(CAPTURED_ROWS, min(MOST_CAPTURED_ROWS, CAPTURED_BYTES // row_bytes))
+    return max(CAPTURED_ROWS, min(MOST_CAPTURED_ROWS, CAPTURED_BYTES // max(1, row_bytes)))
 
 
 class CopyGraph(Graph):
