@@ -169,6 +169,12 @@ def test_rotation_between_quaternions():
         (("arm", torch.zeros(3)), {"start": torch.zeros(1).double()}, "start is torch.float64 on cpu, but the robot"),
         (("arm", torch.zeros(3), torch.zeros(3)), {}, r"quaternion has shape \(3,\); expected \(..., 4\)"),
         (("arm", torch.zeros(3)), {"start": torch.zeros(2)}, r"start has shape \(2,\); expected \(..., 1\)"),
+        (("arm", torch.zeros(3)), {"seed": 2**64}, "seed is 18446744073709551616; it must be a whole number of up to"),
+        (("arm", torch.zeros(3), torch.zeros(4)), {}, "quaternion is zero and stands for no rotation"),
+        (("arm", torch.zeros(3), torch.eye(5)[:, :4]), {}, r"quaternion\[4\] is zero and stands for no rotation"),
+        (("arm", torch.zeros(3), torch.full((4,), torch.nan)), {}, "quaternion isn't finite"),
+        (("arm", torch.tensor([[0.0, 0, 1], [0, 0, torch.nan]])), {}, r"position\[1\] isn't finite"),
+        (("arm", torch.zeros(3)), {"start": torch.full((2, 1), torch.inf)}, r"start\[0\] isn't finite"),
         (
             ("arm", torch.zeros(2, 3)),
             {"start": torch.zeros(3, 1)},
@@ -182,6 +188,17 @@ def test_misuse(arguments, options, message):
     builder.add_joint("hinge", "revolute", child="arm", lower=-1.0, upper=0.5)
     with pytest.raises(sim.ModelError, match=message):
         sim.torch.Robot(builder.finalize()).inverse_kinematics(*arguments, **options)
+
+
+@pytest.mark.cpu_shapes
+def test_defaults_of_torch_change_nothing(device):
+    """The random starts too."""
+    robot = load("ur5", device)
+    position, _ = robot.forward_kinematics(random_coordinates(robot, 3), robot.link_names[-1])
+    expected = robot.inverse_kinematics(robot.link_names[-1], position).q
+    with torch.device("meta"):
+        found = robot.inverse_kinematics(robot.link_names[-1], position).q
+    assert torch.equal(found, expected)
 
 
 def test_a_tolerance_of_zero_gives_the_best_try(device):

@@ -157,3 +157,44 @@ def test_starts_of_balls_and_free_joints_are_random(device):
         torch.testing.assert_close(second_moment.cpu(), 0.25 * torch.eye(4).double(), rtol=0.0, atol=0.03)
     assert torch.equal(ranges.random(first, 500, seed=0), starts)
     assert not torch.equal(ranges.random(first, 500, seed=1), starts)
+
+
+@pytest.mark.parametrize(
+    ("limits", "tried"),
+    [
+        ((-1.0, 2.0), (-1.0, 2.0)),
+        ((0.0, 6.0), (0.0, 6.0)),
+        ((3.5, 6.0), (3.5, 6.0)),
+        ((-20.0, -14.0), (-20.0, -14.0)),
+        ((-7.0, 7.0), (-np.pi, np.pi)),
+        ((-np.inf, np.inf), (-np.pi, np.pi)),
+        ((-np.inf, 1.0), (1.0 - 2.0 * np.pi, 1.0)),
+        ((5.0, np.inf), (5.0, 5.0 + 2.0 * np.pi)),
+    ],
+)
+def test_starts_of_axes_are_all_over_their_range(limits, tried, device):
+    builder = sim.ModelBuilder()
+    builder.add_link("arm", mass=1.0, inertia=(1.0, 1.0, 1.0))
+    builder.add_joint("hinge", "revolute", child="arm", lower=limits[0], upper=limits[1])
+    robot = sim.torch.Robot(builder.finalize("float64"), device=device)
+    ranges = joint_ranges(robot.model, robot.lower_limit, robot.upper_limit)
+    starts = ranges.random(robot.initial_coordinates()[None], 2000, seed=0)[0, 1:, 0].cpu()
+    span = tried[1] - tried[0]
+    assert tried[0] <= starts.min() < tried[0] + 0.01 * span
+    assert tried[1] - 0.01 * span < starts.max() <= tried[1]
+
+
+def test_targets_of_joints_far_from_zero_are_reached(device):
+    """Two joints that turn between 190 and 355 degrees, as some drives count; every target is one of theirs."""
+    builder = sim.ModelBuilder()
+    for number, parent in enumerate(("world", "link0")):
+        builder.add_link(f"link{number}", mass=1.0, inertia=(1.0, 1.0, 1.0))
+        builder.add_joint(
+            f"joint{number}", "revolute", parent=parent, child=f"link{number}", position=(number, 0.0, 0.0),
+            axis=(0.0, 0.0, 1.0), lower=3.3, upper=6.2,
+        )  # fmt: skip
+    builder.add_frame("tip", link="link1", position=(1.0, 0.0, 0.0))
+    robot = sim.torch.Robot(builder.finalize("float64"), device=device)
+    q = torch.as_tensor(np.random.default_rng(0).uniform(3.3, 6.2, (200, 2)), device=device)
+    found = robot.inverse_kinematics("tip", *robot.forward_kinematics(q, "tip"))
+    assert found.success.double().mean() > 0.95

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch._C._functorch import TransformType
 
+from sim.dynamics.coordinate_checks import SHORTEST
 from sim.errors import ModelError
 from sim.model.checks import is_whole
 from sim.torch.modes import in_own_precision
@@ -168,8 +169,8 @@ def checked_goal(restarts: int, iterations: int, goal: tuple[float, float], seed
         )
     if not is_whole(iterations, 0):
         raise ModelError(f"iterations is {iterations!r}; it must be a whole number, zero or more")
-    if not is_whole(seed, -(2**63)):
-        raise ModelError(f"seed is {seed!r}; it must be a whole number")
+    if not is_whole(seed, -(2**63)) or int(seed) >= 2**64:
+        raise ModelError(f"seed is {seed!r}; it must be a whole number of up to 64 bits")
     names = ("position_tolerance", "rotation_tolerance")
     position, rotation = (one_number(name, value) for name, value in zip(names, goal, strict=True))
     for name, value in zip(names, (position, rotation), strict=True):
@@ -184,7 +185,7 @@ def flat_target(
     """Targets [..., 3] and [..., 4] and coordinates [..., nq] to start from as rows, and the shape of their batch.
 
     Raises:
-        ModelError: for a wrong shape, dtype or device.
+        ModelError: for a wrong shape, dtype or device, numbers that aren't finite, and a quaternion of zeros.
     """
     wanted = {"position": (position, 3), "quaternion": (quaternion, 4), "start": (start, len(frame.initial))}
     shapes = {
@@ -197,6 +198,8 @@ def flat_target(
     except RuntimeError:
         listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
         raise ModelError(f"batch shapes don't fit each other: {listed}") from None
+    if quaternion is not None:
+        require_rows("quaternion", quaternion.norm(dim=-1) >= SHORTEST, "is zero and stands for no rotation")
 
     def rows(value: torch.Tensor) -> torch.Tensor:
         return value.expand(*batch, value.shape[-1]).reshape(batch.numel(), value.shape[-1])
@@ -206,12 +209,20 @@ def flat_target(
 
 
 def checked_shape(name: str, value: object, size: int, like: torch.Tensor) -> torch.Size:
-    """The shape of a tensor [..., size] of the dtype and device of another. Raises ModelError for anything else."""
+    """The shape of a finite tensor [..., size] of the dtype and device of another. Raises ModelError for all else."""
     if not isinstance(value, torch.Tensor) or value.dim() < 1 or value.shape[-1] != size:
         found = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
         raise ModelError(f"{name} has shape {found}; expected (..., {size})")
     check_like(name, value, like)
+    require_rows(name, value.isfinite().all(-1), "isn't finite")
     return value.shape
+
+
+def require_rows(name: str, good: torch.Tensor, problem: str) -> None:
+    """Raise ModelError, naming the first, if some rows of an argument [...] aren't good."""
+    if not bool(good.all()):
+        first = (~good).nonzero()[0].tolist()
+        raise ModelError(f"{name}{first or ''} {problem}")
 
 
 def solve(target: Target, start: torch.Tensor, iterations: int, goal: tuple[float, float]) -> torch.Tensor:

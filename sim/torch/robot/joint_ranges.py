@@ -6,6 +6,7 @@ w not negative, and the joint's axis a, the swing is 2 atan2(|v - (v . a) a|, |(
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,14 +72,15 @@ class JointRanges:
     def random(self, first: torch.Tensor, restarts: int, seed: int) -> torch.Tensor:
         """Coordinates [rows, restarts, nq]: those given first [rows, nq], the others random.
 
-        Axes are within their limits, and within half a turn or π metres where these are farther. Quaternions are
-        uniform over all rotations, and free joints stay where they are.
+        Axes are within their limits, see :func:`range_to_try`. Quaternions are uniform over all rotations, and free
+        joints stay where they are.
         """
-        low, high = (x[self.axis_dof].clamp(-torch.pi, torch.pi) for x in (self.lower, self.upper))
-        generator = torch.Generator().manual_seed(seed)
-        rows, dtype = len(first), first.dtype
-        chance = torch.rand(rows, restarts, len(self.axis_q), generator=generator, dtype=dtype).to(first.device)
-        normal = torch.randn(rows, restarts, *self.turn_q.shape, generator=generator, dtype=dtype).to(first.device)
+        low, high = range_to_try(self.lower[self.axis_dof], self.upper[self.axis_dof])
+        rows = len(first)
+        # Drawn on the CPU, so that a seed means the same on every device.
+        drawn: dict[str, Any] = {"generator": torch.Generator("cpu").manual_seed(seed), "dtype": first.dtype}
+        chance = torch.rand(rows, restarts, len(self.axis_q), device="cpu", **drawn).to(first.device)
+        normal = torch.randn(rows, restarts, *self.turn_q.shape, device="cpu", **drawn).to(first.device)
         result = first[:, None].repeat(1, restarts, 1)
         result[:, 1:, self.axis_q] = (low + chance * (high - low))[:, 1:]
         result[:, 1:, self.turn_q] = torch.nn.functional.normalize(normal[:, 1:], dim=-1)
@@ -133,6 +135,15 @@ def joint_ranges(model: Model, lower: torch.Tensor, upper: torch.Tensor) -> Join
         numbers(model.joint_axis[balls]),
         numbers(limits[balls]),
     )
+
+
+def range_to_try(lower: torch.Tensor, upper: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Bounds of the coordinates that are worth trying between limits, of a turn (or 2 π metres) at most.
+
+    Where the limits are farther apart, it is the turn about zero, as far as they let it be.
+    """
+    low = torch.maximum(lower, (upper - 2.0 * torch.pi).clamp(max=-torch.pi))
+    return low, torch.minimum(upper, low + 2.0 * torch.pi)
 
 
 def rotation_angles(rotation: torch.Tensor, axis: torch.Tensor) -> torch.Tensor:
