@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import torch
 
 from sim.errors import ModelError
 from sim.identify.regressor import as_robot, column_names, torque_regressor
+from sim.model.checks import as_numbers, is_whole, number
 from sim.model.model import Model
+from sim.torch.robot.joint_ranges import range_to_try
 from sim.torch.robot.robot import Robot
 from warp_kernels import types as codes
 
@@ -80,7 +83,8 @@ def base_parameters(regressor: np.ndarray, names: Sequence[str], tolerance: floa
         tolerance: what counts as zero, relative to the largest.
 
     Raises:
-        ModelError: for fewer rows than columns, a wrong number of names, and a regressor of zeros.
+        ModelError: for fewer rows than columns, a wrong number of names, what holds no numbers, a tolerance that isn't
+            between 0 and 1, and a regressor of zeros.
 
     Example:
         >>> import numpy as np
@@ -91,7 +95,9 @@ def base_parameters(regressor: np.ndarray, names: Sequence[str], tolerance: floa
         >>> len(found.chosen), found.never
         (2, ('m4',))
     """
-    regressor = np.asarray(regressor, dtype=np.float64)
+    regressor = as_numbers("regressor", regressor)
+    if not 0.0 < number("base_parameters", "tolerance", tolerance) < 1.0:
+        raise ModelError(f"tolerance is {tolerance!r}; it must lie between 0 and 1")
     if regressor.ndim != 2 or not np.isfinite(regressor).all():
         raise ModelError(f"the regressor has shape {regressor.shape}; expected finite numbers [rows, n]")
     rows, columns = regressor.shape
@@ -133,6 +139,10 @@ def robot_base_parameters(
         samples: number of random states.
         seed: seed of the states.
 
+    Raises:
+        ModelError: for a robot without a joint that moves, a wrong name, number of samples or seed, and for too few
+            samples.
+
     Example:
         A pendulum's torques tell its moment of inertia about the joint, whatever it is made of.
 
@@ -149,6 +159,10 @@ def robot_base_parameters(
         ('mass of bob', 'mass*com_y of bob')
     """
     robot = as_robot(model)
+    if not robot.nv:
+        raise ModelError("no joint of the robot moves, so there are no joint forces to tell anything")
+    if not (is_whole(samples, 1) and is_whole(seed, 0)):
+        raise ModelError(f"samples {samples!r}, seed {seed!r}: expected whole numbers, at least 1 and at least 0")
     q, qd, qdd = random_states(robot.model, samples, seed)
     matrix = torque_regressor(robot, q, qd, qdd, joint_columns=joint_columns)
     rows = matrix.detach().double().cpu().numpy().reshape(-1, matrix.shape[-1])
@@ -158,7 +172,8 @@ def robot_base_parameters(
 def random_states(model: Model, samples: int, seed: int) -> tuple[Any, Any, Any]:
     """Random q [samples, nq], qd and qdd [samples, nv], within limits where there are any."""
     rng = np.random.default_rng(seed)
-    lower, upper = (np.clip(model.parameters[name], -np.pi, np.pi) for name in ("lower_limit", "upper_limit"))
+    limits = (torch.from_numpy(model.parameters[name]) for name in ("lower_limit", "upper_limit"))
+    lower, upper = (bound.numpy() for bound in range_to_try(*limits))
     q = np.tile(model.q0, (samples, 1))
     scalar = model.dof_q >= 0
     q[:, model.dof_q[scalar]] = rng.uniform(lower[scalar], upper[scalar], (samples, int(scalar.sum())))

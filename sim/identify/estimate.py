@@ -184,7 +184,7 @@ class Residuals(ABC):
 
 def prior_deviations(unknowns: UnknownSet, x: np.ndarray) -> np.ndarray:
     """How far free numbers [p] are from the priors [k], in standard deviations."""
-    return unknowns.prior_deviations(torch.as_tensor(x)).numpy()
+    return unknowns.prior_deviations(torch.from_numpy(x)).numpy()
 
 
 def prior_slopes(unknowns: UnknownSet, x: np.ndarray) -> np.ndarray:
@@ -196,7 +196,7 @@ def prior_slopes(unknowns: UnknownSet, x: np.ndarray) -> np.ndarray:
 
 def jacobian(function: object, x: np.ndarray) -> np.ndarray:
     """Derivatives [m, p] of a function of PyTorch from free numbers [p] to numbers [m]."""
-    found = torch.autograd.functional.jacobian(function, torch.as_tensor(x), vectorize=True)
+    found = torch.autograd.functional.jacobian(function, torch.from_numpy(x), vectorize=True)
     assert isinstance(found, torch.Tensor)
     return found.numpy()
 
@@ -221,7 +221,7 @@ def describe(
     covariance, lost = covariance_of(information)
     slopes = prior_slopes(unknowns, x)
     before, free_before = covariance_of(slopes.T @ slopes)
-    readings = unknowns.readings(torch.as_tensor(x)).numpy()
+    readings = unknowns.readings(torch.from_numpy(x)).numpy()
     slope = jacobian(unknowns.readings, x)
     spread = slope @ covariance @ slope.T
     deviations = _deviations(slope, covariance, lost)

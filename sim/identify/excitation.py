@@ -12,7 +12,7 @@ from sim.errors import ModelError
 from sim.identify.base_parameters import base_parameters, random_states
 from sim.identify.logs.log import Log
 from sim.identify.regressor import as_double, as_tensor, column_names, torque_regressor
-from sim.model.checks import is_positive, is_whole
+from sim.model.checks import as_numbers, is_positive, is_whole
 from sim.model.model import Model
 from sim.torch.modes import with_gradients
 from sim.torch.robot.robot import Robot
@@ -125,15 +125,21 @@ def excite(
         True
     """
     robot = as_double(model)
-    if robot.nq != robot.nv or not robot.nv:
+    if not robot.nv:
+        raise ModelError("no joint of the robot moves, so nothing can excite it")
+    if robot.nq != robot.nv:
         raise ModelError("each joint needs one coordinate; quaternions have no Fourier series")
-    if not (is_whole(harmonics, 3) and is_positive(period) and is_whole(starts, 1) and is_whole(iterations, 0)):
+    whole = all(map(is_whole, (harmonics, starts, iterations, seed), (3, 1, 0, 0)))
+    if not (whole and is_positive(period)):
         raise ModelError(
-            f"harmonics {harmonics}, period {period} s, starts {starts}, iterations {iterations}: expected at least 3, "
-            "above 0, at least 1, at least 0"
+            f"harmonics {harmonics}, period {period} s, starts {starts}, iterations {iterations}, seed {seed}: "
+            "expected at least 3, above 0, at least 1, at least 0, at least 0"
         )
     series = _Series(robot, period, harmonics, acceleration, lower, upper)
-    weight = 1.0 / _per_joint(robot, "noise", noise)
+    deviations = _per_joint(robot, "noise", noise)
+    if np.isinf(deviations).any():
+        raise ModelError(f"noise is {noise}; expected finite numbers, since a joint without a sensor tells nothing")
+    weight = 1.0 / deviations
     columns = _base_columns(robot, joint_columns, seed)
     time = np.arange(SAMPLES) * period / SAMPLES
 
@@ -145,7 +151,7 @@ def excite(
         return (values[0] / values[-1]).log()
 
     def objective(z: np.ndarray) -> tuple[float, np.ndarray]:
-        point = torch.tensor(z).reshape(-1, robot.nv).requires_grad_()
+        point = torch.from_numpy(z.copy()).reshape(-1, robot.nv).requires_grad_()
         value = log_condition(point)
         (slope,) = torch.autograd.grad(value, point)
         return float(value.detach()), slope.numpy().ravel()
@@ -153,14 +159,14 @@ def excite(
     rng = np.random.default_rng(seed)
     drawn = [rng.standard_normal(series.free * robot.nv) for _ in range(starts)]
     with torch.no_grad():
-        values = [float(log_condition(torch.tensor(z).reshape(-1, robot.nv))) for z in drawn]
+        values = [float(log_condition(torch.from_numpy(z.copy()).reshape(-1, robot.nv))) for z in drawn]
     best = drawn[int(np.argmin(values))]
     found = best
     if iterations:
         found = scipy.optimize.minimize(objective, best, jac=True, method="L-BFGS-B", options={"maxiter": iterations}).x
-    sine, cosine = series.coefficients(torch.tensor(found).reshape(-1, robot.nv))
+    sine, cosine = series.coefficients(torch.from_numpy(found).reshape(-1, robot.nv))
     with torch.no_grad():
-        last = float(log_condition(torch.tensor(found).reshape(-1, robot.nv)))
+        last = float(log_condition(torch.from_numpy(found).reshape(-1, robot.nv)))
     return Excitation(
         robot.model, period, series.middle.numpy(), sine.numpy(), cosine.numpy(), float(np.exp(last)),
         float(np.exp(min(values))),
@@ -194,12 +200,12 @@ class _Series:
         if not (half > 0.0).all():
             joint = robot.joint_names[int(np.argmin(half))]
             raise ModelError(f"joint '{joint}' has no room between its limits")
-        self.middle = torch.as_tensor(middle)
-        self._limits = [torch.as_tensor(MARGIN * limit) for limit in limits]
+        self.middle = torch.from_numpy(middle)
+        self._limits = [torch.from_numpy(MARGIN * limit) for limit in limits]
         self._w = 2.0 * np.pi / period * np.arange(1, harmonics + 1)
         # Velocity and acceleration vanish at the start: w . a = 0 and w^2 . b = 0.
         rest = scipy.linalg.block_diag(self._w[None], self._w[None] ** 2)
-        self._basis = torch.as_tensor(scipy.linalg.null_space(rest))
+        self._basis = torch.from_numpy(scipy.linalg.null_space(rest))
         self.free = self._basis.shape[1]
         self._grid = self._functions(np.linspace(0.0, period, GRID * harmonics))
 
@@ -222,7 +228,7 @@ class _Series:
         """Position, velocity and acceleration for one unit of each coefficient [n, 2 * harmonics]."""
         w, sine, cosine = self._w, *(f(time[:, None] * self._w) for f in (np.sin, np.cos))
         parts = [(sine, cosine), (w * cosine, -w * sine), (-(w**2) * sine, -(w**2) * cosine)]
-        return [torch.as_tensor(np.concatenate(each, axis=1)) for each in parts]
+        return [torch.from_numpy(np.concatenate(each, axis=1)) for each in parts]
 
 
 def _base_columns(robot: Robot, joint_columns: Sequence[str], seed: int) -> np.ndarray:
@@ -243,7 +249,7 @@ def _limits(robot: Robot, name: str, given: Sequence[float] | np.ndarray | None)
 def _per_joint(
     robot: Robot, name: str, value: float | Sequence[float] | np.ndarray, positive: bool = True
 ) -> np.ndarray:
-    array = np.asarray(value, dtype=np.float64)
+    array = as_numbers(name, value)
     if array.shape not in ((), (robot.nv,)) or np.isnan(array).any() or (positive and not (array > 0.0).all()):
         wanted = "positive numbers" if positive else "numbers"
         raise ModelError(f"{name} is {value}; expected {wanted}, one or {robot.nv}")

@@ -58,7 +58,7 @@ def _existing(numbers: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
     """Log-Cholesky numbers of the body nearest to ten numbers that can exist and isn't thin."""
     if not numbers[0] > 0.0:
         return otherwise
-    mass, com, inertia = from_linear(torch.as_tensor(numbers))
+    mass, com, inertia = from_linear(torch.from_numpy(numbers))
     spread = 0.5 * np.trace(inertia.numpy()) * np.eye(3) - inertia.numpy()
     values, vectors = np.linalg.eigh(spread)
     if not values[-1] > 0.0:
@@ -66,7 +66,7 @@ def _existing(numbers: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
     values = np.maximum(values, THINNEST**2 * values[-1])
     thick = vectors @ np.diag(values) @ vectors.T
     try:
-        free = log_cholesky(pseudo_inertia(mass, com, torch.as_tensor(np.trace(thick) * np.eye(3) - thick)))
+        free = log_cholesky(pseudo_inertia(mass, com, torch.from_numpy(np.trace(thick) * np.eye(3) - thick)))
     except ModelError:  # by rounding
         return otherwise
     return free.numpy()[np.tril_indices(4)]

@@ -39,7 +39,8 @@ def spread(mass: torch.Tensor, inertia: torch.Tensor) -> torch.Tensor:
 
 def trace(matrices: torch.Tensor) -> torch.Tensor:
     """Identity matrices times the traces of matrices [..., 3, 3]."""
-    return matrices.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None] * torch.eye(3).to(matrices)
+    identity = torch.eye(3, dtype=matrices.dtype, device=matrices.device)
+    return matrices.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None] * identity
 
 
 def _point_inertia(com: torch.Tensor) -> torch.Tensor:

@@ -4,12 +4,13 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from sim.errors import ModelError
 from sim.identify.inertial import INERTIAL_NAMES, to_linear
+from sim.model.checks import as_numbers, names_in
 from sim.model.model import Model
+from sim.torch.robot.arguments import check_shared
 from sim.torch.robot.robot import Robot
 
 # Parameters of degrees of freedom in which joint forces are linear too, each with one column per degree of freedom.
@@ -38,7 +39,8 @@ def torque_regressor(
         their names.
 
     Raises:
-        ModelError: for a wrong shape or name, and for a robot with a value of gravity for each row.
+        ModelError: for a wrong shape or name, what holds no numbers, and for a robot with a value of gravity for each
+            row.
 
     Example:
         >>> import numpy as np
@@ -56,9 +58,8 @@ def torque_regressor(
         >>> column_names(robot)[:2]
         ('mass of bob', 'mass*com_x of bob')
     """
-    robot = as_robot(model)
-    _require_columns(joint_columns)
-    q, qd, qdd = (as_tensor(robot, value) for value in (q, qd, qdd))
+    robot, kinds = as_robot(model), _kinds_of_columns(joint_columns)
+    q, qd, qdd = (as_tensor(robot, value, name) for name, value in (("q", q), ("qd", qd), ("qdd", qdd)))
     gravity = robot.value("gravity")
     if gravity.dim() != 1:
         raise ModelError("the regressor needs one gravity for all rows; set the robot's gravity to a tensor [3]")
@@ -72,7 +73,7 @@ def torque_regressor(
         felt = felt * (1.0 - robot.value("gravity_compensation"))[:, None]
     columns = wrench_columns(angular_velocity, acceleration[..., :3], acceleration[..., 3:] - felt)
     by_link = torch.einsum("...lkv,...lkp->...vlp", jacobian, columns).flatten(-2)
-    return torch.cat([by_link, *_joint_parts(joint_columns, qd, qdd, by_link)], dim=-1)
+    return torch.cat([by_link, *_joint_parts(kinds, qd, qdd, by_link)], dim=-1)
 
 
 def wrench_columns(
@@ -107,10 +108,11 @@ def linear_parameters(model: Robot | Model, joint_columns: Sequence[str] = ()) -
         >>> values["mass of link7"] == float(model.parameters["mass"][-1])
         True
     """
-    robot = as_robot(model)
-    _require_columns(joint_columns)
-    numbers = to_linear(*(robot.value(name) for name in ("mass", "com", "inertia")))
-    return torch.cat([numbers.flatten(), *(robot.value(name) for name in joint_columns)])
+    robot, kinds = as_robot(model), _kinds_of_columns(joint_columns)
+    values = {name: robot.value(name) for name in ("mass", "com", "inertia", *kinds)}
+    check_shared(robot.model, values, "a vector of parameters")
+    numbers = to_linear(*(values[name] for name in ("mass", "com", "inertia")))
+    return torch.cat([numbers.flatten(), *(values[name] for name in kinds)])
 
 
 def column_names(model: Robot | Model, joint_columns: Sequence[str] = ()) -> tuple[str, ...]:
@@ -124,10 +126,9 @@ def column_names(model: Robot | Model, joint_columns: Sequence[str] = ()) -> tup
         >>> names[:3], names[-1]
         (('mass of link1', 'mass*com_x of link1', 'mass*com_y of link1'), 'damping of joint7')
     """
-    robot = as_robot(model)
-    _require_columns(joint_columns)
+    robot, kinds = as_robot(model), _kinds_of_columns(joint_columns)
     links = [f"{name} of {link}" for link in robot.link_names for name in INERTIAL_NAMES]
-    return (*links, *(f"{name} of {dof}" for name in joint_columns for dof in dof_names(robot.model)))
+    return (*links, *(f"{name} of {dof}" for name in kinds for dof in dof_names(robot.model)))
 
 
 def dof_names(model: Model) -> tuple[str, ...]:
@@ -153,26 +154,27 @@ def as_double(model: Robot | Model) -> Robot:
     return copy.deepcopy(as_robot(model)).to("cpu", torch.float64)
 
 
-def as_tensor(robot: Robot, value: Any) -> torch.Tensor:
+def as_tensor(robot: Robot, value: Any, name: str = "argument") -> torch.Tensor:
     """Something that numpy can read as a tensor of the robot's dtype, on its device; tensors as they are."""
     if isinstance(value, torch.Tensor):
         return value
     like = robot.value("gravity")
-    return torch.as_tensor(np.asarray(value), dtype=like.dtype, device=like.device)
+    return torch.as_tensor(as_numbers(name, value), dtype=like.dtype, device=like.device)
 
 
-def _joint_parts(
-    joint_columns: Sequence[str], qd: torch.Tensor, qdd: torch.Tensor, like: torch.Tensor
-) -> list[torch.Tensor]:
+def _joint_parts(kinds: Sequence[str], qd: torch.Tensor, qdd: torch.Tensor, like: torch.Tensor) -> list[torch.Tensor]:
     factors = {"damping": qd, "friction_loss": qd.sign(), "armature": qdd}
     batch = like.shape[:-1]
-    return [torch.diag_embed(factors[name].expand(batch)) for name in joint_columns]
+    return [torch.diag_embed(factors[name].expand(batch)) for name in kinds]
 
 
-def _require_columns(joint_columns: Sequence[str]) -> None:
-    for name in joint_columns:
+def _kinds_of_columns(joint_columns: Sequence[str]) -> tuple[str, ...]:
+    """The names in ``joint_columns``. Raises ModelError for an unknown one."""
+    kinds = names_in("joint_columns", joint_columns)
+    for name in kinds:
         if name not in JOINT_COLUMNS:
             raise ModelError(f"joint_columns: unknown '{name}'; there are {', '.join(JOINT_COLUMNS)}")
+    return kinds
 
 
 def _cross(v: torch.Tensor) -> torch.Tensor:

@@ -153,7 +153,7 @@ def fit_torques(
     start = first_guess(wanted, columns.places, linear_solution(residuals.factor, residuals.target, present))
     found = solve(wanted, start, residuals, max_evaluations)
     slope = residuals.jacobian(found.x)
-    numbers, first = (residuals.numbers(torch.as_tensor(x)).numpy() for x in (found.x, wanted.start.numpy()))
+    numbers, first = (residuals.numbers(torch.from_numpy(x)).numpy() for x in (found.x, wanted.start.numpy()))
     left, before = (np.sqrt(((matrix @ each - wanted_tau) ** 2).mean(axis=0)) for each in (numbers, first))
     chi_square = float((((matrix @ numbers - wanted_tau) / deviations) ** 2).sum())
     estimate = describe(wanted, found, slope.T @ slope, chi_square, wanted_tau.size)
@@ -186,21 +186,21 @@ class _Reduced(Residuals):
 
     def __init__(self, unknowns: Unknowns, used: np.ndarray, weighted: np.ndarray, target: np.ndarray):
         self.unknowns = unknowns
-        self.used = torch.as_tensor(used)
+        self.used = torch.from_numpy(used)
         triangle: np.ndarray = np.asarray(np.linalg.qr(np.column_stack([weighted, target]), mode="r"))
         self.factor, self.target = triangle[:-1, :-1], triangle[:-1, -1]
 
     def numbers(self, x: torch.Tensor) -> torch.Tensor:
         """The numbers in which joint forces are linear, those that the unknowns have an effect on [n]."""
         model, values = self.unknowns.model, self.unknowns.parameters(x)
-        whole = {name: torch.as_tensor(model.parameters[name]) for name in (*INERTIAL, *JOINT_COLUMNS)} | values
-        offsets = values.get(TORQUE_OFFSET, torch.zeros(model.nv, dtype=torch.float64))
+        whole = {name: torch.from_numpy(model.parameters[name]) for name in (*INERTIAL, *JOINT_COLUMNS)} | values
+        offsets = values.get(TORQUE_OFFSET, torch.from_numpy(np.zeros(model.nv)))
         parts = [to_linear(*(whole[name] for name in INERTIAL)).flatten(), *(whole[name] for name in JOINT_COLUMNS)]
         return torch.cat([*parts, offsets])[self.used]
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """See :class:`Residuals`."""
-        numbers = self.numbers(torch.as_tensor(x)).numpy()
+        numbers = self.numbers(torch.from_numpy(x)).numpy()
         return np.append(self.factor @ numbers - self.target, prior_deviations(self.unknowns, x))
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
@@ -214,8 +214,8 @@ def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Col
     touched = _touched(unknowns, len(robot.link_names), robot.nv)
     used = np.unique(np.concatenate(list(touched.values())))
     pi = torch.cat([linear_parameters(robot, JOINT_COLUMNS), robot.value("mass").new_zeros(robot.nv)]).detach()
-    others = torch.ones(len(pi), dtype=torch.bool)
-    others[torch.as_tensor(used)] = False
+    others = torch.ones_like(pi, dtype=torch.bool)
+    others[torch.from_numpy(used)] = False
     parts, targets = [], []
     for log in logs:
         log.require("qd", "qdd", "tau")
@@ -230,7 +230,7 @@ def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Col
             with torch.no_grad():
                 matrix = torque_regressor(robot, q, qd, qdd, joint_columns=JOINT_COLUMNS)
                 known = robot.inverse_dynamics(q, qd, qdd) - matrix @ pi[: matrix.shape[-1]]
-                offsets = torch.eye(robot.nv).to(matrix).expand(*matrix.shape[:2], robot.nv)
+                offsets = torch.diag_embed(torch.ones_like(qd))
                 matrix = torch.cat([matrix, offsets], dim=-1)
                 known = known + matrix[..., others] @ pi[others]
             parts.append(matrix[..., used].cpu().double().numpy())
@@ -297,7 +297,7 @@ def _present_model(robot: Robot) -> Model:
 def _with_values(robot: Robot, unknowns: Unknowns, x: np.ndarray) -> Robot:
     found = copy.deepcopy(robot)
     with torch.no_grad():
-        for name, value in unknowns.parameters(torch.as_tensor(x)).items():
+        for name, value in unknowns.parameters(torch.from_numpy(x)).items():
             if name != TORQUE_OFFSET:
                 getattr(found, name).copy_(value)
     return found

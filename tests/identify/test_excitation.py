@@ -1,6 +1,7 @@
 """Motions that tell much: within limits, at rest at the start, better than random ones."""
 
 import copy
+import functools
 
 import numpy as np
 import pytest
@@ -69,10 +70,13 @@ def test_limits_on_one_side():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (dict(harmonics=2), "harmonics 2, period 10.0 s, starts 20, iterations 50: expected at least 3"),
-        (dict(starts=1.5), "starts 1.5, iterations 50: expected"),
+        (dict(harmonics=2), "harmonics 2, period 10.0 s, starts 20, iterations 50, seed 0: expected at least 3"),
+        (dict(starts=1.5), "starts 1.5, iterations 50, seed 0: expected"),
+        (dict(seed=-1), "seed -1: expected"),
         (dict(acceleration=[1.0, 2.0]), "acceleration is .* expected positive numbers, one or 7"),
         (dict(noise=0.0), "noise is 0.0; expected positive numbers"),
+        (dict(noise=np.inf), "noise is inf; expected finite numbers"),
+        (dict(noise="loud"), "noise: 'loud' is not an array of numbers"),
         (dict(lower=np.zeros(7), upper=np.zeros(7)), "joint 'joint1' has no room between its limits"),
     ],
 )
@@ -94,8 +98,9 @@ def test_a_robot_in_float32_moves_as_one_in_float64():
     assert better.condition < 0.95 * better.condition_before
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, functools.partial(torch.device, "meta")])
 def test_searches_in_any_mode_of_pytorch(mode):
-    expected = excite(arm(), iterations=3, starts=2)
+    robot = arm()
+    expected = excite(robot, iterations=3, starts=2)
     with mode():
-        assert excite(arm(), iterations=3, starts=2).condition == expected.condition
+        assert excite(robot, iterations=3, starts=2).condition == expected.condition

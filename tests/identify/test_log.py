@@ -120,6 +120,40 @@ def test_rosbag(moving, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"position": [0.1]}, "bag: message 0: position has 1 values for 2 joints"),
+        ({"effort": [1.0, 2.0, 3.0]}, "bag: message 0: effort has 3 values for 2 joints"),
+        ({"type": "std_msgs/msg/String"}, "topic '/joint_states' is of type std_msgs/msg/String; expected sensor_msgs"),
+    ],
+)
+def test_messages_of_a_bag_that_are_no_joint_states(change, message, tmp_path):
+    rosbag2 = pytest.importorskip("rosbags.rosbag2")
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS2_HUMBLE)
+    builder = sim.ModelBuilder()
+    for name, parent in (("hip", "world"), ("knee", "hip")):
+        builder.add_link(name, mass=1.0, inertia=np.eye(3))
+        builder.add_joint(f"{name}_joint", "revolute", child=name, parent=parent, axis=(0, 1, 0))
+    model, kind = builder.finalize("float64"), change.get("type", "sensor_msgs/msg/JointState")
+    if "type" in change:
+        sent = store.types[kind](data="hello")
+    else:
+        stamp = store.types["builtin_interfaces/msg/Time"](sec=1, nanosec=0)
+        values = {"position": [0.1, 0.2], "velocity": [], "effort": [], **change}
+        sent = store.types[kind](
+            header=store.types["std_msgs/msg/Header"](stamp, ""), name=["hip_joint", "knee_joint"],
+            **{channel: np.array(value) for channel, value in values.items()},
+        )  # fmt: skip
+    with rosbag2.Writer(tmp_path / "bag", version=9) as writer:
+        there = writer.add_connection("/joint_states", kind, typestore=store)
+        writer.write(there, 0, store.serialize_cdr(sent, kind))
+    with pytest.raises(sim.ImportFileError, match=message):
+        read_rosbag(tmp_path / "bag", model)
+
+
+@pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("q_joint1", "joint1", r"log.csv: has no column 'q_joint1' for q; there are note, time"),

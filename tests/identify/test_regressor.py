@@ -5,7 +5,14 @@ import pytest
 import torch
 
 import sim
-from sim.identify import base_parameters, column_names, linear_parameters, robot_base_parameters, torque_regressor
+from sim.identify import (
+    base_parameters,
+    column_names,
+    excite,
+    linear_parameters,
+    robot_base_parameters,
+    torque_regressor,
+)
 from tests.dynamics.states import random_state, relative_error
 from tests.dynamics.trees import build, zoo
 from warp_kernels import types as codes
@@ -103,6 +110,16 @@ def test_base_parameters_of_a_pendulum():
     assert "4 combinations of 12 parameters are determined" in str(found)
 
 
+@pytest.mark.parametrize("limits", [(-1.0, 1.0), (3.5, 6.0), (-9.0, -8.0)])
+def test_base_parameters_wherever_the_limits_are(limits):
+    """Drives may count their angles from anywhere."""
+    builder = sim.ModelBuilder()
+    builder.add_link("bob", mass=1.0, com=(0.1, 0.0, -0.3), inertia=np.eye(3))
+    builder.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), lower=limits[0], upper=limits[1])
+    found = robot_base_parameters(builder.finalize("float64"))
+    assert set(found.alone) == {"mass*com_x of bob", "mass*com_z of bob", "Iyy of bob"}
+
+
 @pytest.mark.parametrize(("file", "rank"), [("scenes/robots/manipulator.urdf", 45)])
 def test_base_parameters_of_an_arm(file, rank):
     robot = sim.torch.Robot(file, dtype=torch.float64, collapse_fixed=True)
@@ -132,3 +149,39 @@ def test_errors():
         base_parameters(np.full((4, 3), np.nan), "abc")
     with pytest.raises(sim.ModelError, match="no parameter has an effect"):
         base_parameters(np.zeros((4, 3)), "abc")
+    with pytest.raises(sim.ModelError, match="regressor: 'matrix' is not an array of numbers"):
+        base_parameters("matrix", "abc")
+    with pytest.raises(sim.ModelError, match="tolerance is 2.0; it must lie between 0 and 1"):
+        base_parameters(np.ones((4, 3)), "abc", tolerance=2.0)
+    with pytest.raises(sim.ModelError, match="qd: 'fast' is not an array of numbers"):
+        torque_regressor(robot, zeros, "fast", zeros)
+    with pytest.raises(sim.ModelError, match="samples -1, seed 0: expected whole numbers, at least 1 and at least 0"):
+        robot_base_parameters(robot, samples=-1)
+    with pytest.raises(sim.ModelError, match="samples 200, seed -1: expected"):
+        robot_base_parameters(robot, seed=-1)
+    robot.mass = robot.mass.repeat(2, 1)
+    with pytest.raises(sim.ModelError, match="parameter 'mass' has shape .* a vector of parameters needs one value"):
+        linear_parameters(robot)
+
+
+def test_a_robot_without_a_joint_that_moves():
+    builder = sim.ModelBuilder()
+    builder.add_link("base", mass=1.0, inertia=(1.0, 1.0, 1.0))
+    builder.add_joint("bolts", "fixed", child="base")
+    model = builder.finalize("float64", collapse_fixed=False)
+    with pytest.raises(sim.ModelError, match="no joint of the robot moves, so there are no joint forces"):
+        robot_base_parameters(model)
+    with pytest.raises(sim.ModelError, match="no joint of the robot moves, so nothing can excite it"):
+        excite(model)
+
+
+def test_defaults_of_torch_change_nothing():
+    """A robot on the CPU where tensors lie elsewhere by default."""
+    robot = sim.torch.Robot("scenes/robots/arm.urdf", dtype=torch.float64)
+    states = np.random.default_rng(0).standard_normal((3, 2, robot.nv))
+    expected = torque_regressor(robot, *states, joint_columns="damping")
+    numbers, found = linear_parameters(robot, "damping"), robot_base_parameters(robot)
+    with torch.device("meta"):
+        assert torch.equal(torque_regressor(robot, *states, joint_columns=["damping"]), expected)
+        assert torch.equal(linear_parameters(robot, ["damping"]), numbers)
+        assert robot_base_parameters(robot).words() == found.words()

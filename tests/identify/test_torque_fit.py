@@ -1,5 +1,7 @@
 """Identification by inverse dynamics: what was drawn comes out, as certain as it says."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -18,6 +20,7 @@ from sim.identify import (
     fit_trajectories,
     linear_parameters,
     read_csv,
+    read_rosbag,
     torque_regressor,
 )
 from tests.identify.arms import arm, different, moving_log, numbers_of_a_body
@@ -85,11 +88,14 @@ def test_it_is_linear_least_squares_where_bodies_may_be_anything():
     np.testing.assert_allclose(found, weighted, atol=1e-4)
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, functools.partial(torch.device, "meta")])
 def test_fits_in_any_mode_of_pytorch(mode):
     robot = arm()
     log = moving_log(different(robot), seconds=4.0, offset=0.0)
-    unknown = {"mass of link7": LogNormal(1.0, 1.0), "damping of *": None}
+    unknown = {
+        "mass of link7": LogNormal(1.0, 1.0), "inertial of link6": InertialPrior(), "damping of *": None,
+        "torque_offset of *": None,
+    }  # fmt: skip
     expected = fit_torques(robot, log, unknown).estimate
     with mode():
         found = fit_torques(robot, log, unknown).estimate
@@ -293,7 +299,9 @@ def test_unknowns_of_a_function_have_one_prior_each():
             lambda m, log: fit_trajectories(m, log, ["mass of *"], dt="1", noise={"q": 1.0}),
             "dt is '1' s; it must be pos",
         ),
-        (lambda m, log: read_csv(m, "log.csv"), "path is a Model; it must be the path of a file"),
+        (lambda m, log: read_csv(m, "log.csv"), "is a Model; it must be the path of a file"),
+        (lambda m, log: read_rosbag(m, "bag"), "is a Model; it must be the path of a file"),
+        (lambda m, log: read_rosbag("bag", sim.torch.Robot(m)), "model is a Robot; it must be a sim.Model"),
         (lambda m, log: excite(m, period="5"), "period 5 s.*above 0"),
     ],
 )

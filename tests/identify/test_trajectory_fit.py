@@ -1,5 +1,6 @@
 """Identification by motions: derivatives, single and multiple shooting, contact, what can't be told."""
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -243,7 +244,7 @@ def test_a_model_in_float32_is_fitted_in_float64(pendulum):
         assert fits[1].model.dtype == "float64"
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, functools.partial(torch.device, "meta")])
 def test_fits_in_any_mode_of_pytorch(pendulum, mode):
     logs = swing(pendulum, 0.4)
     expected = fit_trajectories(pendulum, logs, ["damping of joint0"], dt=DT, noise={"q": 0.01})

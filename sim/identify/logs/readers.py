@@ -11,12 +11,13 @@ import numpy as np
 
 from sim.errors import ImportFileError, ModelError
 from sim.identify.logs.log import CHANNELS, Log, channel_names
-from sim.model.checks import require_type
+from sim.model.checks import require_path, require_type
 from sim.model.model import Model
 
 # A pattern with {joint} in it, or the name of each column in the order of the model.
 Columns = str | Sequence[str]
 DEFAULT: dict[str, Columns] = {"q": "q_{joint}", "qd": "qd_{joint}", "tau": "tau_{joint}", "control": "u_{joint}"}
+JOINT_STATE = "sensor_msgs/msg/JointState"
 
 
 def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", **columns: Columns | None) -> Log:
@@ -187,7 +188,8 @@ def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/jo
         topic: of the messages.
 
     Raises:
-        ImportFileError: for a bag that can't be read, a missing topic, and a joint that a message lacks.
+        ImportFileError: for a bag that can't be read, a missing topic or one of another type, a joint that a message
+            lacks, and a message with another number of values than joints.
         ModelError: without the package, which the extra ``rosbag`` installs.
 
     Example:
@@ -213,6 +215,7 @@ def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/jo
         >>> log.time.tolist(), log.q[:, 0].tolist()
         ([0.0, 0.01, 0.02], [0.0, 0.1, 0.2])
     """
+    _require(path, model)
     try:
         from rosbags.highlevel import AnyReader, AnyReaderError
         from rosbags.typesys import Stores, get_typestore
@@ -226,6 +229,9 @@ def read_rosbag(path: str | os.PathLike[str], model: Model, *, topic: str = "/jo
             if not found:
                 topics = ", ".join(sorted({each.topic for each in bag.connections}))
                 raise ImportFileError(path, f"has no topic '{topic}'; there are {topics}")
+            for each in found:
+                if each.msgtype != JOINT_STATE:
+                    raise ImportFileError(path, f"topic '{topic}' is of type {each.msgtype}; expected {JOINT_STATE}")
             messages = [bag.deserialize(raw, each.msgtype) for each, _, raw in bag.messages(connections=found)]
     except (AnyReaderError, OSError) as error:
         raise ImportFileError(path, f"can't be read: {error}") from None
@@ -246,6 +252,10 @@ def _of_messages(path: Any, model: Model, messages: list[Any]) -> Log:
     channels = {"time": seconds}
     for channel, attribute in (("q", "position"), ("qd", "velocity"), ("tau", "effort")):
         values = [getattr(message, attribute) for message in messages]
+        for row, (value, message) in enumerate(zip(values, messages, strict=True)):
+            if len(value) not in (0, len(message.name)):
+                problem = f"{attribute} has {len(value)} values for {len(message.name)} joints"
+                raise ImportFileError(path, problem, f"message {row}")
         there = [len(value) > 0 for value in values]
         if all(there):
             channels[channel] = np.array([value[order] for value, order in zip(values, orders, strict=True)])
@@ -295,7 +305,7 @@ def _made(path: Any, model: Model, channels: Mapping[str, np.ndarray]) -> Log:
 
 
 def _require(path: object, model: object) -> None:
-    require_type("path", path, (str, os.PathLike), "the path of a file")
+    require_path(path)
     require_type("model", model, Model, "a sim.Model; of a robot give robot.model")
 
 

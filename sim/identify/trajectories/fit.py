@@ -75,7 +75,8 @@ class TrajectoryFit:
         """
         segments, robot = self.segments, self._problem.robot
         first = segments.q[:1]
-        offset = segments.q[0, :, self.model.dof_q[dof]] if self.model.dof_q[dof] >= 0 else torch.zeros(segments.count)
+        place = self.model.dof_q[dof]
+        offset = segments.q[0, :, place] if place >= 0 else segments.q.new_zeros(segments.count)
         measured, fitted = (robot.difference(first, q)[..., dof] + offset for q in (segments.q, self.motion.q))
         shown = segments.weight[..., dof] > 0.0
         return [
@@ -89,7 +90,7 @@ class TrajectoryFit:
         with torch.no_grad():
             for name, value in self.parameters.items():
                 if name in own:
-                    own[name].copy_(torch.as_tensor(value))
+                    own[name].copy_(torch.from_numpy(value))
         return robot
 
     def sampled(self, samples: int = 512, rounds: int = 3, seed: int = 0, bar: bool = False) -> Estimate:
@@ -128,7 +129,7 @@ class TrajectoryFit:
 
         peak, width = estimate.free[None, None], estimate.free_covariance[None, None]
         posterior = sample(likelihood, peak, width, samples, rounds, seed, bar)
-        readings = unknowns.readings(torch.as_tensor(posterior.samples[0])).numpy()
+        readings = unknowns.readings(torch.from_numpy(posterior.samples[0])).numpy()
         weights = posterior.weights[0]
         mean = weights @ readings
         apart = readings - mean
@@ -236,7 +237,7 @@ def fit_trajectories(
         wanted, found, problem.marginal(slope.T @ slope), problem.misfit(found.x),
         int(problem.weight.count_nonzero()),
     )  # fmt: skip
-    values = wanted.parameters(torch.as_tensor(found.x[:size]))
+    values = wanted.parameters(torch.from_numpy(found.x[:size]))
     return TrajectoryFit(
         estimate, {name: value.numpy() for name, value in values.items()}, segments, problem.motion(found.x),
         problem.sizes(found.x), problem.sizes(np.append(wanted.start.numpy(), states)), problem,

@@ -103,7 +103,7 @@ def cut(
             if start:
                 following.append((len(pieces) - 1, len(pieces), length))
             pieces.append((log, start, min(start + length, len(log) - 1)))
-    weight = torch.zeros(length + 1, len(pieces), deviations.numel(), dtype=torch.float64)
+    weight = deviations.new_zeros(length + 1, len(pieces), deviations.numel())
     for world, (log, start, end) in enumerate(pieces):
         for k, name in enumerate(channels):
             log.require(name)
@@ -165,7 +165,7 @@ def _deviations(model: Model, name: str, value: Any) -> torch.Tensor:
     )
     if not (found > 0.0).all() or np.isinf(found).all():
         raise ModelError(f"noise of {name} is {value}; expected a positive number, or {model.nv} of them")
-    return torch.tensor(np.broadcast_to(found, (model.nv,)).copy())
+    return torch.from_numpy(np.broadcast_to(found, (model.nv,)).copy())
 
 
 def _velocity(log: Log) -> np.ndarray:

@@ -203,4 +203,4 @@ class Simulators:
 
 def as_states(values: np.ndarray) -> torch.Tensor:
     """An array [rows, worlds, n] in float64."""
-    return torch.as_tensor(np.ascontiguousarray(values, dtype=np.float64))
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float64))

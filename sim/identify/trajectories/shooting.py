@@ -38,14 +38,14 @@ class Shooting(Residuals):
         self.extra = 0 if known_start else self.width * segments.count
         weight = segments.weight
         self.weight = torch.cat([torch.zeros_like(weight[:1]), weight[1:]]) if known_start else weight
-        self.robot = Robot(worlds.model, dtype=torch.float64)
+        self.robot = Robot(worlds.model, dtype=torch.float64, device="cpu")
         self._known: tuple[bytes, Motion] | None = None
 
     def motion(self, x: np.ndarray) -> Motion:
         """The motions for free numbers [size + extra]."""
         key = x.tobytes()
         if self._known is None or self._known[0] != key:
-            theta = torch.as_tensor(x[: self.size]).repeat(self.segments.count, 1)
+            theta = torch.from_numpy(x[: self.size]).repeat(self.segments.count, 1)
             start = self._start(self._changes(x))
             motion = self.worlds.run(theta, start, self.segments.inputs, self.segments.rows)
             self._known = key, Motion(*(each.double() for each in motion.states))
@@ -63,7 +63,7 @@ class Shooting(Residuals):
     def jacobian(self, x: np.ndarray) -> np.ndarray:
         """See :class:`Residuals`."""
         motion, count = self.motion(x), self.segments.count
-        changes, theta = self._changes(x), torch.as_tensor(x[: self.size]).repeat(count, 1)
+        changes, theta = self._changes(x), torch.from_numpy(x[: self.size]).repeat(count, 1)
         start = self._start_slopes(changes)
         slopes = self.worlds.derivatives(theta, motion, self.segments.inputs, start)
         own = self._misfit_slopes(motion, slopes).numpy()
@@ -113,14 +113,14 @@ class Shooting(Residuals):
         found = []
         for begin in range(0, len(thetas), together):
             rows = np.minimum(np.arange(begin, begin + together), len(thetas) - 1)  # the last group is filled up
-            theta = torch.as_tensor(thetas[rows]).repeat_interleave(count, dim=0)
+            theta = torch.from_numpy(thetas[rows]).repeat_interleave(count, dim=0)
             start = tuple(each.repeat(together, 1) for each in self._measured)
             inputs = segments.inputs.map(lambda each: each.repeat(1, together, 1))
             motion = self.worlds.run(theta, start, inputs, segments.rows)
             by_guess = (each.double().unflatten(1, (together, count)) for each in (motion.q, motion.qd))
             for q, qd in zip(*(each.unbind(1) for each in by_guess), strict=True):
                 found.append(float(self._misfits(Motion(q, qd)).square().sum()))
-        prior = self.unknowns.prior_deviations(torch.as_tensor(thetas)).square().sum(-1).numpy()
+        prior = self.unknowns.prior_deviations(torch.from_numpy(thetas)).square().sum(-1).numpy()
         return np.array(found[: len(thetas)]) + prior
 
     def best_of(self, guesses: np.ndarray) -> np.ndarray:
@@ -150,8 +150,8 @@ class Shooting(Residuals):
     def _changes(self, x: np.ndarray) -> torch.Tensor:
         """Changes of initial states [worlds, width], in units of how well one row tells them; zeros if known."""
         if not self.extra:
-            return torch.zeros(self.segments.count, self.width, dtype=torch.float64)
-        return torch.as_tensor(x[self.size :]).reshape(self.segments.count, -1)
+            return self.segments.q.new_zeros(self.segments.count, self.width)
+        return torch.from_numpy(x[self.size :]).reshape(self.segments.count, -1)
 
     def _start(self, changes: torch.Tensor) -> Start:
         """Initial states [worlds, nq], [worlds, nv] and, where there are any, [worlds, na]."""
@@ -165,7 +165,7 @@ class Shooting(Residuals):
     def _start_slopes(self, changes: torch.Tensor) -> torch.Tensor:
         """Derivatives of the initial states in the changes [worlds, nq + nv + na, width]; no columns if known."""
         if not self.extra:
-            return torch.zeros(self.segments.count, self.worlds.state_size, 0, dtype=torch.float64)
+            return changes.new_zeros(self.segments.count, self.worlds.state_size, 0)
         inner = changes.detach().requires_grad_()
         return _slopes(torch.cat(self._start(inner), dim=1), inner)[0]
 

@@ -81,7 +81,7 @@ class Numbers(Block):
         """Starting from a number."""
         if not lower <= start <= upper:
             raise ModelError(f"'{name}': it starts from {start:g}, but must lie between {lower:g} and {upper:g}")
-        first = torch.tensor([start], dtype=torch.float64)
+        first = torch.tensor([start], dtype=torch.float64, device="cpu")
         return cls(name, (place,), ((name, unit),), first, lower, upper, prior)
 
     @property
@@ -107,7 +107,7 @@ class Mass(Block):
         """Starting from a mass [kg]."""
         if not start > 0.0:
             raise ModelError(f"'{name}': it starts from {start:g} kg; a mass must be positive")
-        first = torch.tensor([start], dtype=torch.float64).log()
+        first = torch.tensor([start], dtype=torch.float64, device="cpu").log()
         return cls(name, (place,), ((name, "kg"),), first, -np.inf, np.inf, prior)
 
     def values(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -165,7 +165,7 @@ class Bodies(Block):
     @classmethod
     def of(cls, model: Model, name: str, link: int, prior: InertialPrior | None) -> "Bodies":
         """Starting from a link's present values."""
-        drawn = tuple(torch.as_tensor(model.parameters[each][link]).double() for each in BODY)
+        drawn = tuple(torch.as_tensor(model.parameters[each][link], dtype=torch.float64, device="cpu") for each in BODY)
         try:
             free = log_cholesky(pseudo_inertia(*drawn))
         except ModelError as error:
@@ -200,4 +200,4 @@ class Bodies(Block):
 
 _LOWER = np.tril_indices(4)
 _SPREAD = [0, 2, 5]  # the logarithms of those lengths times the root of the mass
-_FLAT = torch.as_tensor(4 * _LOWER[0] + _LOWER[1])
+_FLAT = torch.from_numpy(4 * _LOWER[0] + _LOWER[1])

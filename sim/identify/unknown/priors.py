@@ -112,7 +112,8 @@ class InertialPrior:
         """How far bodies are from those as drawn, in standard deviations [..., 10]."""
         root = torch.linalg.cholesky(spread(drawn[0], drawn[2]))
         half = torch.linalg.solve_triangular(root, spread(bodies[0], bodies[2]), upper=False)
-        strain = torch.linalg.solve_triangular(root, half.mT, upper=False) - torch.eye(3).to(half)
+        identity = torch.eye(3, dtype=half.dtype, device=half.device)
+        strain = torch.linalg.solve_triangular(root, half.mT, upper=False) - identity
         # A lower triangular strain E turns the unit matrix into about 1 + E + E'.
         strain = strain - 0.5 * torch.diag_embed(strain.diagonal(dim1=-2, dim2=-1))
         parts = (

@@ -128,7 +128,7 @@ class Unknowns:
         """See :class:`UnknownSet`."""
         values = {}
         for name in self.touched:
-            present = torch.as_tensor(_present(self.model, name)).to(x)
+            present = torch.from_numpy(_present(self.model, name)).to(x)
             values[name] = present.expand(*x.shape[:-1], *present.shape).clone()
         for block, part in self._parts(x):
             for place, value in zip(block.places, block.values(part), strict=True):
@@ -235,7 +235,7 @@ def _block(model: Model, quantity: str, parameter: str, owner: str, entries: lis
     unit = UNITS.get(unit, unit)
     place = Place(parameter, tuple(entries))
     if quantity == "com":
-        return Vector.of(name, place, torch.as_tensor(present[0]), unit, prior)
+        return Vector.of(name, place, torch.from_numpy(present[0]), unit, prior)
     if prior is None and np.ptp(present) > 0.0:
         raise ModelError(f"'{name}': its entries are {present.tolist()}, not one number; give a prior, which starts it")
     start = float(present[0]) if prior is None else float(prior.start)  # type: ignore[union-attr]
@@ -290,7 +290,7 @@ class FunctionUnknowns:
     def __post_init__(self) -> None:
         for name in ("lower", "upper"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
-        object.__setattr__(self, "start", torch.as_tensor(self.start, dtype=torch.float64))
+        object.__setattr__(self, "start", torch.as_tensor(self.start, dtype=torch.float64, device="cpu"))
         shapes = {name: tuple(getattr(self, name).shape) for name in ("start", "lower", "upper")}
         count = len(self.names)
         if set(shapes.values()) != {(count,)} or len(self.units) != count:
