@@ -11,9 +11,10 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ModelError
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
-from sim.model.parameters import PARAMETERS
 from warp_kernels.types import FREE
 
+# What decides whether the mass matrix is regular.
+DECISIVE = ("joint_placement", "mass", "com", "inertia", "damping", "armature", "stiffness")
 # Smallest share of a joint's inertia that may be left once the joints further out give way; less is rounding.
 SMALLEST_SHARE = 1e-12
 
@@ -26,17 +27,17 @@ def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: fl
 
     Args:
         model: the model.
-        parameters: values of all parameters; of those given per world the first world's are looked at.
+        parameters: values of DECISIVE parameters, others may be there; of those per world the first world's count.
         dt: time step [s].
 
     Raises:
-        ModelError: naming the first joint with a direction without inertia.
+        ModelError: naming the first joint with a direction without inertia, or a parameter that isn't finite.
     """
-    value = {
-        name: array[0] if array.ndim > model.parameters[name].ndim else array
-        for name, array in parameters.items()
-        if PARAMETERS[name].per in ("link", "dof")
-    }
+    given = {name: parameters[name] for name in DECISIVE}
+    value = {name: x[0] if x.ndim > model.parameters[name].ndim else x for name, x in given.items()}
+    for name, array in value.items():
+        if not np.isfinite(array).all():
+            raise ModelError(f"parameter '{name}' isn't finite, so there is no mass matrix")
     implicit = value["armature"] + dt * value["damping"] + dt * dt * value["stiffness"]
     articulated = [_spatial_inertia(*body) for body in zip(value["mass"], value["com"], value["inertia"], strict=True)]
     composite = [inertia.copy() for inertia in articulated]
@@ -75,7 +76,7 @@ def _spatial_inertia(mass: float, com: np.ndarray, inertia: np.ndarray) -> np.nd
 
 def _motion_transform(placement: np.ndarray, joint_type: int, axes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """From motions in the parent's frame to motions in the link's, at a random position of the joint."""
-    frame = Rotation.from_quat(placement[3:])
+    frame = Rotation.from_quat(placement[3:]) if placement[3:].any() else Rotation.identity()
     move = axes @ rng.uniform(0.5, 1.5, axes.shape[1]) if joint_type != FREE else np.zeros(6)
     turn = (frame * Rotation.from_rotvec(move[:3])).as_matrix().T
     position = placement[:3] + frame.apply(move[3:])

@@ -235,3 +235,30 @@ def test_a_placement_with_a_quaternion_of_zeros_is_not_turned(device):
     assert expected[5, 3:].norm() > 0.1
     expected[5, 3:] = 0.0
     assert torch.equal(found, expected)
+    robot.joint_placement.data[5, 3:] = 0.0
+    turned = zoo_robot(device)
+    turned.joint_placement[5, 3:] = torch.tensor([0.0, 0.0, 0.0, 1.0])
+    assert torch.equal(robot.mass_matrix_inverse(q), turned.mass_matrix_inverse(q))
+
+
+@pytest.mark.parametrize("name", ["mass", "com", "inertia", "joint_placement", "armature"])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_parameters_that_are_not_finite_are_named(name, value, device):
+    """As a step of an optimiser may leave them, by what divides by the mass matrix."""
+    robot = zoo_robot(device)
+    getattr(robot, name)[-1] = value
+    q, qd, qdd, _ = state(robot, (2,))
+    for call in (lambda: robot.mass_matrix_inverse(q), lambda: robot.forward_dynamics(q, qd, qdd)):
+        with pytest.raises(sim.ModelError, match=f"parameter '{name}' isn't finite, so there is no mass matrix"):
+            call()
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore:.*torch.jit.*:DeprecationWarning")
+def test_a_trace_would_hold_nothing(device):
+    """What kernels write is no operation of torch's: a trace would return memory that nobody has written."""
+    robot = zoo_robot(device)
+    q = state(robot, (2,))[0]
+    for _ in range(4):
+        robot(q, "link5")
+    with pytest.raises(RuntimeError, match=r"can't be recorded by torch\.jit\.trace"):
+        torch.jit.trace(robot, (q,))

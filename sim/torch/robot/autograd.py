@@ -24,6 +24,7 @@ NO_SECOND = (
 NO_FORWARD_MODE = (
     "a robot's functions have no forward-mode derivatives (torch.func.jvp, jacfwd); use reverse mode (vjp, jacrev)"
 )
+NO_TRACE = "a robot's functions can't be recorded by torch.jit.trace; trace the network around them"
 NO_BATCHED_GRADIENTS = (
     "a robot's functions can't take a batch of gradients from torch.autograd.grad(..., is_grads_batched=True) or "
     "torch.autograd.functional.jacobian(..., vectorize=True); use torch.func.jacrev, or vmap of torch.func.vjp"
@@ -38,6 +39,8 @@ def evaluate(engine: Engine, signature: CallSignature, tensors: list[torch.Tenso
         signature: what is known about the call.
         tensors: inputs, then the parameters that the operation reads.
     """
+    if torch._C._is_tracing():
+        raise RuntimeError(NO_TRACE)
     tensors = signature.broadcast(tensors)
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         if signature.leaves:

@@ -13,7 +13,7 @@ from sim.arrays.device_model import find_device
 from sim.dynamics.differentiable_op import dynamics_parameters
 from sim.errors import ModelError
 from sim.exporters.urdf.changes import update_urdf
-from sim.model.inertia_check import check_mass_matrix
+from sim.model.inertia_check import DECISIVE, check_mass_matrix
 from sim.model.model import Model
 from sim.torch.arrays import DTYPES
 from sim.torch.not_compiled import not_compiled
@@ -28,8 +28,6 @@ from sim.torch.robot.learning import (
 )
 from sim.torch.robot.parametrisations import Parametrisation
 
-# What decides whether the mass matrix is regular.
-INERTIAL = ("joint_placement", "mass", "com", "inertia", "damping", "armature", "stiffness")
 LIMITS = ("lower_limit", "upper_limit", "velocity_limit", "effort_limit")
 
 
@@ -235,7 +233,7 @@ class RobotModule(torch.nn.Module):
         # Inside of a transform of torch.func the parameters have no numbers to look at.
         if self.model.massless_links or torch._C._are_functorch_transforms_active():
             return
-        values = dict(zip(INERTIAL, self._values(INERTIAL), strict=True))
+        values = dict(zip(DECISIVE, self._values(DECISIVE), strict=True))
         own = self.model.parameters
         if any(value.shape[-own[name].ndim :] != own[name].shape for name, value in values.items()):
             return  # the call refuses them by name
