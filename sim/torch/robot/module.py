@@ -197,7 +197,7 @@ class RobotModule(torch.nn.Module):
         with torch.no_grad():
             tensors = {name: self.value(name) for name in dynamics_parameters(self.model)}
         check_shared(self.model, tensors, "a file")
-        values = {name: tensor.detach().double().cpu().numpy() for name, tensor in tensors.items()}
+        values = {name: tensor.double().numpy(force=True) for name, tensor in tensors.items()}
         # Rounding to float32, now or earlier, doesn't count as a change.
         first = {name: self.model.parameters[name] for name in values}
         single = {name: value.astype(np.float32).astype(float) for name, value in first.items()}
@@ -237,7 +237,7 @@ class RobotModule(torch.nn.Module):
         own = self.model.parameters
         if any(value.shape[-own[name].ndim :] != own[name].shape for name, value in values.items()):
             return  # the call refuses them by name
-        check_mass_matrix(self.model, {name: value.detach().cpu().numpy() for name, value in values.items()}, dt=0.0)
+        check_mass_matrix(self.model, {name: value.numpy(force=True) for name, value in values.items()}, dt=0.0)
         self._regular = True
 
     @property

@@ -105,7 +105,7 @@ class Engine:
         result = new_tensor(tensors[0], (tensors[0].shape[0], *operation.shape))
         value = Call(operation, tensors, [result])
         wanted = (*[True] * inputs, *[False] * len(operation.parameters))
-        gradients = [torch.empty_like(tensor) for tensor in tensors[:inputs]]
+        gradients = [new_tensor(tensor, tensor.shape) for tensor in tensors[:inputs]]
         gradient = Call(operation, [*tensors, result], gradients, result, wanted)
         with paused_tape(), on_torch_stream(self.device), collecting_kernels(recording=False) as kernels:
             for call in (value.contiguous(), gradient.contiguous()):
