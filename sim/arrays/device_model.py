@@ -14,6 +14,7 @@ from sim.arrays.kernels import start_warp
 from sim.arrays.launch import launch, record
 from sim.arrays.precision import scalars
 from sim.errors import ModelError
+from sim.model.checks import is_whole, names_in, require_type
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS, check_parameter, number_of_dims
@@ -99,7 +100,8 @@ class DeviceModel:
     A pickle or deep copy has the model and the values of the parameters, but not their gradients.
 
     Raises:
-        ModelError: for an unknown parameter, a wrong shape, a value that is not finite, a zero quaternion.
+        ModelError: for an unknown parameter, a wrong shape, a value that is not finite, a zero quaternion, and an
+            argument of another type.
 
     Example:
         >>> import sim
@@ -116,12 +118,15 @@ class DeviceModel:
         parameters: Mapping[str, npt.ArrayLike] | None = None,
         requires_grad: Iterable[str] = (),
     ):
+        require_type("model", model, Model, "a sim.Model; of a robot give robot.model")
+        if not is_whole(num_worlds, 1):
+            raise ModelError(f"num_worlds is {num_worlds!r}; it must be a whole number of at least 1")
         self.model = model
         self.device = find_device(device)
         self.lanes = LANES if self.device.is_cpu else 1
         self.num_worlds = num_worlds
         self.types = warp_types(model.scalar)
-        self.requires_grad = tuple(requires_grad)
+        self.requires_grad = names_in("requires_grad", requires_grad)
         for name in self.requires_grad:
             if name not in PARAMETERS:
                 raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(PARAMETERS)}")

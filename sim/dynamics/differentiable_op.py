@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import warp as wp
 
@@ -25,7 +24,7 @@ from sim.arrays.scratch import scratch_array, scratch_arrays
 from sim.arrays.warp_lock import serialized
 from sim.dynamics.coordinate_checks import require_coordinates
 from sim.errors import ModelError
-from sim.model.checks import require_type
+from sim.model.checks import as_numbers, require_type
 from sim.model.model import Model
 
 Array = wp.array | npt.ArrayLike
@@ -80,16 +79,18 @@ def batch(model: DeviceModel, name: str, value: Array, shape: tuple[int, ...], w
 
     Raises:
         ModelError: for another shape, dtype or device, or another number of worlds than the first argument or the
-            parameters have. Coordinates from NumPy or a list must be finite, without quaternions of zeros.
+            parameters have; for what holds no real numbers, and a tensor whose gradient would be lost. Coordinates
+            from NumPy or a list must be finite, without quaternions of zeros.
     """
-    given = value
+    given = None
     if not isinstance(value, wp.array):
-        value = wp.array(np.asarray(value, dtype=model.model.dtype), dtype=model.types.scalar, device=model.device)
+        given = as_numbers(name, value)
+        value = wp.array(given.astype(model.model.dtype), dtype=model.types.scalar, device=model.device)
     if value.ndim != len(shape) + 1 or value.shape[1:] != shape or (worlds is not None and value.shape[0] != worlds):
         first = "num_worlds" if worlds is None else str(worlds)
         raise ModelError(f"{name} has shape {value.shape}; expected ({', '.join([first, *map(str, shape)])})")
-    if name == "q" and given is not value:
-        require_coordinates(model.model, "argument", np.asarray(given, dtype=np.float64)[None])
+    if name == "q" and given is not None:
+        require_coordinates(model.model, "argument", given[None])
     if value.dtype != model.types.scalar or value.device != model.device:
         raise ModelError(
             f"{name} is {value.dtype.__name__} on {value.device}; the model is {model.model.dtype} on {model.device}"

@@ -23,8 +23,8 @@ def frame_names(model: Model, frames: Sequence[str] | None) -> Names:
     return names
 
 
-def reference_code(name: str) -> int:
+def reference_code(name: str | None) -> int:
     """The code of a reference by its name. Raises ModelError for an unknown one."""
-    if name not in REFERENCES:
+    if not isinstance(name, str) or name not in REFERENCES:
         raise ModelError(f"unknown reference '{name}'; known are {', '.join(REFERENCES)}")
     return REFERENCES[name]

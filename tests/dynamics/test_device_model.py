@@ -83,6 +83,24 @@ def test_errors_name_the_parameter(model, device):
         sim.DeviceModel(model, device).gradient("mass")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"model": "arm.urdf"}, "model is a str; it must be a sim.Model"),
+        ({"num_worlds": 2.5}, "num_worlds is 2.5; it must be a whole number of at least 1"),
+        ({"num_worlds": 0}, "num_worlds is 0; it must be a whole number of at least 1"),
+        ({"requires_grad": 3}, "requires_grad is 3; it must be a name, or a list of names"),
+    ],
+)
+def test_arguments_of_another_type_are_named(model, arguments, message):
+    with pytest.raises(sim.ModelError, match=message):
+        sim.DeviceModel(**{"model": model, "device": "cpu", **arguments})
+
+
+def test_one_gradient_by_its_name(model, device):
+    assert sim.DeviceModel(model, device, requires_grad="mass").requires_grad == ("mass",)
+
+
 def test_singular_mass_matrices_are_refused(device):
     """By everything that divides by them, at the first call; inverse dynamics and the matrix itself don't."""
     builder = sim.ModelBuilder()

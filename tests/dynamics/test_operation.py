@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 import warp as wp
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -168,6 +169,14 @@ def test_wrong_arguments_are_named(model, device):
         sim.forward_kinematics(m, q, "link1")
     with pytest.raises(sim.ModelError, match="sideways"):
         sim.jacobian(m, q, "link1", "sideways")
+    with pytest.raises(sim.ModelError, match=r"unknown reference '\['local'\]'"):
+        sim.jacobian(m, q, "link1", ["local"])
+    with pytest.raises(sim.ModelError, match="q: 'abc' is not an array of numbers"):
+        sim.mass_matrix(m, "abc")
+    with pytest.raises(sim.ModelError, match="qd: .* is not an array of numbers: it is complex"):
+        sim.coriolis_forces(m, q, qd + 0j)
+    with pytest.raises(sim.ModelError, match=r"q is a PyTorch tensor that requires a gradient; use sim\.torch"):
+        sim.mass_matrix(m, torch.as_tensor(q).requires_grad_())
     own = sim.DeviceModel(model, device, 3, {"mass": np.ones((3, model.num_links))})
     with pytest.raises(sim.ModelError, match="'mass' has 3"):
         sim.mass_matrix(own, q)

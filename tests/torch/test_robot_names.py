@@ -50,6 +50,28 @@ def test_a_parameter_by_the_name_of_the_method(device):
             lambda r, q: r.inverse_dynamics(q, q, q, {"link7": np.zeros(6)}),
             "wrench on 'link7' is a ndarray; it must be",
         ),
+        (lambda r, q: r.inverse_dynamics(q, q, q, np.zeros((7, 6))), "wrench is a ndarray; it must be a dictionary"),
+        (
+            lambda r, q: r.inverse_dynamics(q, q, q, {"link7": torch.zeros(())}),
+            r"wrench on 'link7' has shape \(\); expected \(..., 6\)",
+        ),
+        (
+            lambda r, q: r.inverse_dynamics(q, q, q, {"link7": torch.zeros(6), "link6": torch.zeros(6).double()}),
+            "wrench on 'link6' is torch.float64 on cpu, but the robot is torch.float32",
+        ),
+        (
+            lambda r, q: r.forward_dynamics(q, q, q, {"link7": torch.zeros(3, 6), "link6": torch.zeros(2, 6)}),
+            r"batch shapes don't fit each other: wrench on 'link7' \(3, 6\), wrench on 'link6' \(2, 6\)",
+        ),
+        (
+            lambda r, q: r.inverse_dynamics(q, q, q, torch.zeros(7, 6), "local"),
+            "reference is 'local', but a tensor of wrenches is along world axes",
+        ),
+        (lambda r, q: r.jacobian(q, "link7", ["local"]), r"unknown reference '\['local'\]'; known are"),
+        (
+            lambda r, q: r.inverse_dynamics(q, q, q, {"link7": torch.zeros(6)}, {"local": 1}),
+            "unknown reference '{'local': 1}'; known are",
+        ),
         (
             lambda r, q: r.inverse_kinematics("link7", torch.zeros(3), seed="a"),
             "seed is 'a'; it must be a whole number",

@@ -376,7 +376,10 @@ def test_what_it_says_of_itself(device):
             lambda r, q, v: r.inverse_dynamics(q, v, v.expand(5, 2, -1)[:, :1].expand(5, 3, -1)),
             "batch shapes don't fit",
         ),
-        (lambda r, q, v: r.inverse_dynamics(q, v, v, {"link1": v}), "wrenches has shape"),
+        (
+            lambda r, q, v: r.inverse_dynamics(q, v, v, {"link1": v}),
+            r"wrench on 'link1' has shape \(2, 17\); exp",
+        ),
         (lambda r, q, v: r.learn("restitution"), "unknown parameter 'restitution'"),
         (lambda r, q, v: r.half().forward_kinematics(q.half()), "torch.float16; it works in"),
         (lambda r, q, v: sim.torch.Robot(r.model, dtype=torch.float16), "dtype is torch.float16"),

@@ -82,11 +82,24 @@ class Arguments:
                 )
 
 
-def check_wrenches(wrench: object) -> None:
-    """Raise ModelError if external wrenches aren't a dictionary of tensors."""
+def stacked_wrenches(wrench: Mapping[str, torch.Tensor], like: torch.Tensor) -> torch.Tensor:
+    """External wrenches [..., 6] by the names of frames as one tensor [..., frames, 6].
+
+    Raises:
+        ModelError: for what isn't a dictionary of tensors of the robot's dtype and device, those of ``like``, for a
+            wrong shape, and for batch shapes that don't fit each other.
+    """
     require_type("wrench", wrench, Mapping, "a dictionary from names of frames to tensors, or a tensor")
-    for name, each in wrench.items():  # type: ignore[attr-defined]
+    for name, each in wrench.items():
         require_type(f"wrench on '{name}'", each, torch.Tensor, "a torch.Tensor")
+        if each.dim() < 1 or each.shape[-1] != 6:
+            raise ModelError(f"wrench on '{name}' has shape {tuple(each.shape)}; expected (..., 6)")
+        check_like(f"wrench on '{name}'", each, like)
+    try:
+        return torch.stack(torch.broadcast_tensors(*wrench.values()), dim=-2)
+    except RuntimeError:
+        listed = ", ".join(f"wrench on '{name}' {tuple(each.shape)}" for name, each in wrench.items())
+        raise ModelError(f"batch shapes don't fit each other: {listed}") from None
 
 
 def check_like(name: str, value: torch.Tensor, like: torch.Tensor) -> None:

@@ -15,7 +15,7 @@ from sim.dynamics.acceleration import acceleration_operation, jacobian_derivativ
 from sim.dynamics.bias import bias_operation, coriolis_operation, gravity_operation
 from sim.dynamics.differentiable_op import DifferentiableOp
 from sim.dynamics.dynamics import forward_dynamics_operation, inverse_dynamics_operation
-from sim.dynamics.frames import frame_names
+from sim.dynamics.frames import frame_names, reference_code
 from sim.dynamics.kinematics import (
     difference_operation,
     integrate_operation,
@@ -42,7 +42,7 @@ from sim.model.model import Model
 from sim.rays.cast import RAY_PARAMETERS, ray_operation
 from sim.rays.targets import RayTargets
 from sim.torch.not_compiled import not_compiled
-from sim.torch.robot.arguments import check_shared, check_wrenches, one_number
+from sim.torch.robot.arguments import check_shared, one_number, stacked_wrenches
 from sim.torch.robot.autograd import evaluate
 from sim.torch.robot.calls import RobotCalls
 from sim.torch.robot.geometry_values import geometry_values
@@ -441,7 +441,7 @@ class Robot(RobotModule):
     ) -> torch.Tensor:
         """An operation on frames ``make(model, names, reference)``, without their dimension for a single one."""
         (names, single), further = self._names(frame), () if make is matrix_operation else (reference,)
-        key = (name, names, single, reference)
+        key = (name, names, single, *map(reference_code, further))
         return self._call(key, lambda: make(self.model, frame_names(self.model, names), *further), single, **inputs)[0]
 
     def _names(self, frame: Frames) -> tuple[tuple[str, ...], bool]:
@@ -460,13 +460,13 @@ class Robot(RobotModule):
     ) -> dict[str, torch.Tensor]:
         """Wrenches on links, as the argument of that name."""
         if isinstance(wrench, torch.Tensor):
+            if reference != "local_world_aligned":
+                raise ModelError(f"reference is '{reference}', but a tensor of wrenches is along world axes")
             return {"wrench": wrench}
-        if not wrench:
+        if isinstance(wrench, Mapping) and not wrench:
             return {}
-        check_wrenches(wrench)
-        names = frame_names(self.model, list(wrench))
-        stacked = torch.stack(torch.broadcast_tensors(*wrench.values()), dim=-2)
-        key = ("wrench", names, reference)
+        stacked, names = stacked_wrenches(wrench, self._like), frame_names(self.model, list(wrench))
+        key = ("wrench", names, reference_code(reference))
         make = lambda: link_wrench_operation(self.model, names, reference)  # noqa: E731
         return {"wrench": self._call(key, make, q=q, wrenches=stacked)[0]}
 
