@@ -24,9 +24,10 @@ from sim.identify.regressor import (
 )
 from sim.identify.unknown.priors import Prior
 from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns
-from sim.model.checks import is_whole
+from sim.model.checks import as_numbers, is_whole
 from sim.model.model import Model
 from sim.torch.modes import with_gradients
+from sim.torch.robot.arguments import check_shared
 from sim.torch.robot.robot import Robot
 
 INERTIAL = ("mass", "com", "inertia")
@@ -138,7 +139,7 @@ def fit_torques(
     columns, rest = _regressors(robot, logs, wanted)
     matrix, wanted_tau = columns.matrix, rest
     free = _unconstrained(matrix, wanted_tau)
-    deviations = np.sqrt((free**2).mean(axis=0)) if noise is None else np.asarray(noise, dtype=np.float64)
+    deviations = np.sqrt((free**2).mean(axis=0)) if noise is None else as_numbers("noise", noise)
     if noise is None and not deviations.all():
         joint = dof_names(robot.model)[int(np.argmin(deviations))]
         raise ModelError(f"the logs leave no error in the force of {joint}, from which to tell its noise; give noise")
@@ -289,15 +290,14 @@ def _correlation(errors: np.ndarray) -> np.ndarray:
 def _present_model(robot: Robot) -> Model:
     """The robot's model with its present values."""
     model = copy.copy(robot.model)
-    values = {name: robot.value(name).detach().cpu().double().numpy() for name in (*INERTIAL, *JOINT_COLUMNS)}
+    present = {name: robot.value(name) for name in (*INERTIAL, *JOINT_COLUMNS)}
+    check_shared(model, present, "identification")
+    values = {name: value.double().numpy(force=True) for name, value in present.items()}
     object.__setattr__(model, "parameters", {**model.parameters, **values})
     return model
 
 
 def _with_values(robot: Robot, unknowns: Unknowns, x: np.ndarray) -> Robot:
-    found = copy.deepcopy(robot)
-    with torch.no_grad():
-        for name, value in unknowns.parameters(torch.from_numpy(x)).items():
-            if name != TORQUE_OFFSET:
-                getattr(found, name).copy_(value)
+    found, values = copy.deepcopy(robot), unknowns.parameters(torch.from_numpy(x))
+    found.set_values({name: value for name, value in values.items() if name != TORQUE_OFFSET})
     return found

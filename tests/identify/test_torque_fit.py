@@ -1,5 +1,6 @@
 """Identification by inverse dynamics: what was drawn comes out, as certain as it says."""
 
+import copy
 import functools
 
 import numpy as np
@@ -103,6 +104,16 @@ def test_fits_in_any_mode_of_pytorch(mode):
     np.testing.assert_array_equal(found.deviations, expected.deviations)
 
 
+def test_what_is_found_takes_the_place_of_what_is_learnt():
+    robot = arm()
+    log = moving_log(different(robot), seconds=4.0, offset=0.0)
+    robot.learn_quantity("link7", "inertial")
+    fit = fit_torques(robot, log, ["mass of link7", "damping of *"])
+    assert float(fit.robot.value("mass")[-1]) == fit.estimate["mass of link7"]
+    torch.testing.assert_close(fit.robot.value("com"), robot.value("com"))
+    assert robot.learnable("link7", "inertial") is not None, "the robot that was given stays as it is"
+
+
 def test_errors_that_last_count_less():
     """Noise that a filter made alike over ten samples: deviations are those of as many fewer samples."""
     robot = arm()
@@ -197,6 +208,14 @@ def test_other_errors():
         fit_torques(robot, log, UNKNOWN, noise=[1.0, 2.0])
     with pytest.raises(sim.ModelError, match="there is no log"):
         fit_torques(robot, [], UNKNOWN)
+    with pytest.raises(sim.ModelError, match="logs is a NoneType; it must be a sim.identify.Log, or a list of them"):
+        fit_torques(robot, None, UNKNOWN)
+    with pytest.raises(sim.ModelError, match="noise: 'some' is not an array of numbers"):
+        fit_torques(robot, log, UNKNOWN, noise="some")
+    rows = copy.deepcopy(robot)
+    rows.mass = rows.mass.repeat(2, 1)
+    with pytest.raises(sim.ModelError, match="parameter 'mass' has shape .*; identification needs one value for all"):
+        fit_torques(rows, log, UNKNOWN)
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("cart", mass=1.0, inertia=np.eye(3))
     builder.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))

@@ -319,6 +319,30 @@ def test_misuse(arguments, message, robot):
     assert not list(robot.parameters())
 
 
+def test_new_values_of_what_is_learnt(robot):
+    """What isn't replaced of a link whose mass, centre of mass and inertia were learnt together stays as it is."""
+    learnt = copy.deepcopy(robot)
+    inertial = learnt.learn_quantity("turn", "inertial")
+    other = learnt.learn_quantity("slide", "com")
+    with torch.no_grad():
+        inertial.free.mul_(1.1)
+        other.value.add_(0.1)
+        before = {name: learnt.value(name).clone() for name in ("com", "inertia")}
+    mass = torch.arange(1.0, 1.0 + len(learnt.link_names), dtype=torch.float64)
+    learnt.set_values({"mass": mass})
+    assert torch.equal(learnt.value("mass"), mass)
+    assert all(torch.equal(learnt.value(name), value) for name, value in before.items())
+    assert [name for name, _ in learnt.named_parameters()] == [f"learnt.com_{robot.model.link('slide')}.value"]
+    learnt.set_values({"centre_of_mass": robot.com})
+    assert torch.equal(learnt.com, robot.com)
+    assert not list(learnt.parameters())
+    with pytest.raises(sim.ModelError, match=r"parameter 'mass' has shape \(1,\); a new value needs"):
+        learnt.set_values({"mass": torch.ones(1)})
+    learnt.mass = learnt.mass.repeat(2, 1)
+    with pytest.raises(sim.ModelError, match=r"put one in its place, such as robot.mass = robot.mass\[0\]"):
+        learnt.set_values({"mass": mass})
+
+
 def test_one_quantity_is_learnt_once(robot):
     robot.make_learnable("turn", "inertial", PhysicalInertia())
     with pytest.raises(sim.ModelError, match="mass of 'turn': its inertial is learnt already"):

@@ -300,6 +300,7 @@ class Log:
 
 def listed_logs(logs: Log | Iterable[Log]) -> list[Log]:
     """One log or several as a list. Raises ModelError for none, and for anything else."""
+    require_type("logs", logs, (Iterable, Log), "a sim.identify.Log, or a list of them")
     listed = [logs] if isinstance(logs, Log) else list(logs)
     if not listed:
         raise ModelError("there is no log; give at least one")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from sim.dynamics.differentiable_op import dynamics_parameters
 from sim.errors import ModelError
 from sim.identify.estimate import Estimate, describe, solve
 from sim.identify.logs.log import Log, listed_logs
@@ -86,11 +87,9 @@ class TrajectoryFit:
 
     def apply(self, robot: Robot) -> Robot:
         """Put what was found of links and joints into a robot, which ``save_urdf`` then writes. Returns the robot."""
-        own = dict(robot.named_buffers(recurse=False)) | dict(robot.named_parameters(recurse=False))
-        with torch.no_grad():
-            for name, value in self.parameters.items():
-                if name in own:
-                    own[name].copy_(torch.from_numpy(value))
+        require_type("robot", robot, Robot, "a sim.torch.Robot")
+        own = dynamics_parameters(robot.model)
+        robot.set_values({name: torch.from_numpy(value) for name, value in self.parameters.items() if name in own})
         return robot
 
     def sampled(self, samples: int = 512, rounds: int = 3, seed: int = 0, bar: bool = False) -> Estimate:

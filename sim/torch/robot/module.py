@@ -1,7 +1,7 @@
 """A model as a module of PyTorch: names, limits and parameters, and what of them is learnt."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -176,6 +176,24 @@ class RobotModule(torch.nn.Module):
         if key not in self.learnt:
             raise ModelError(f"{quantity} of '{name}' is not learnt; call learn_quantity first")
         return self.learnt[key]
+
+    def set_values(self, values: Mapping[str, torch.Tensor]) -> None:
+        """Give parameters new values [n, ...]. Single quantities that were learnt of them stay as they are then.
+
+        Raises:
+            ModelError: for an unknown name, another shape than the model's, and a parameter with a value for each row.
+        """
+        given = {self._parameter(name): value for name, value in values.items()}
+        for each in (given, {name: getattr(self, name) for name in given}):
+            check_shared(self.model, each, "a new value")
+        quantities = {key: QUANTITIES[key.rsplit("_", 1)[0]][0] for key in self.learnt}
+        over = [key for key, names in quantities.items() if not given.keys().isdisjoint(names)]
+        with torch.no_grad():
+            present = {name: self.value(name) for key in over for name in quantities[key]}
+            for key in over:
+                del self.learnt[key]
+            for name, value in {**present, **given}.items():
+                getattr(self, name).copy_(value)
 
     def save_urdf(self, path: str | os.PathLike[str]) -> None:
         """Write the robot as a URDF file: the file that it came from, with the present values.
