@@ -15,7 +15,7 @@ from sim.arrays.launch import launch, record
 from sim.arrays.precision import scalars
 from sim.errors import ModelError
 from sim.model.checks import is_whole, names_in, require_type
-from sim.model.inertia_check import check_mass_matrix
+from sim.model.inertia_check import check_mass_matrix, check_masses
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS, check_parameter, number_of_dims
 from warp_kernels.parameter_values import parameter_value_kernels
@@ -384,13 +384,10 @@ class DeviceModel:
         """Check that dynamics are defined.
 
         Raises:
-            ModelError: naming the links that move and came without inertial data.
+            ModelError: naming the links that move, came without inertial data and weren't given a mass.
         """
         if self.model.massless_links:
-            names = ", ".join(repr(name) for name in self.model.massless_links)
-            raise ModelError(
-                f"dynamics need the masses of links {names}, which came without inertial data; give them a mass"
-            )
+            check_masses(self.model, self.parameters["mass"].numpy())
 
     def require_regular_mass_matrix(self) -> None:
         """Check that accelerations are defined, once for the parameters as they are; of several worlds the first.

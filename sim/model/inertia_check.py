@@ -1,4 +1,4 @@
-"""A check before the simulation: is the mass matrix regular?
+"""Checks before the simulation: do all links have a mass, and is the mass matrix regular?
 
 Without it a free body whose inertia was forgotten would give NaN in its first step.
 """
@@ -17,6 +17,20 @@ from warp_kernels.types import FREE
 DECISIVE = ("joint_placement", "mass", "com", "inertia", "damping", "armature", "stiffness")
 # Smallest share of a joint's inertia that may be left once the joints further out give way; less is rounding.
 SMALLEST_SHARE = 1e-12
+
+
+def check_masses(model: Model, mass: np.ndarray) -> None:
+    """Check that links which came without inertial data have a mass by now; ``mass`` [num_links], or for each world.
+
+    Raises:
+        ModelError: naming those that haven't.
+    """
+    missing = [name for name in model.massless_links if not (mass[..., model.link(name)] > 0.0).all()]
+    if missing:
+        raise ModelError(
+            f"dynamics need the masses of links {', '.join(map(repr, missing))}, which came without inertial data; "
+            "give them a mass"
+        )
 
 
 def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: float) -> None:

@@ -183,6 +183,7 @@ def test_wrong_arguments_are_named(model, device):
 
 
 def test_dynamics_refuse_links_without_inertial_data(device):
+    """Unless parameters give them a mass, as a simulator's may, too."""
     builder = sim.ModelBuilder()
     builder.add_link("hollow")
     builder.add_joint("hinge", "revolute", child="hollow")
@@ -196,6 +197,12 @@ def test_dynamics_refuse_links_without_inertial_data(device):
     ):
         with pytest.raises(sim.ModelError, match="'hollow'"):
             call()
+    heavy = {"mass": np.ones(1), "inertia": 0.1 * np.eye(3)[None]}
+    m = sim.DeviceModel(model, device, parameters=heavy)
+    assert_allclose(sim.forward_dynamics(m, zero, zero, zero + 2.0).numpy(), 20.0)
+    with pytest.raises(sim.ModelError, match="'hollow'"):
+        sim.Simulator(model, 0.01, device=device)
+    assert sim.Simulator(model, 0.01, device=device, parameters=heavy).num_worlds == 1
 
 
 def test_frames_of_the_world_and_of_merged_links(device):

@@ -84,6 +84,14 @@ def test_a_moving_link_without_inertial_is_refused_by_dynamics_alone(tmp_path, d
     torch.testing.assert_close(robot.forward_kinematics(q, "arm")[1][2], torch.tensor(math.sin(0.25), device=device))
     with pytest.raises(sim.ModelError, match="masses of links 'arm'"):
         robot.inverse_dynamics(q, q, q)
+    with pytest.raises(sim.ModelError, match="masses of links 'arm'"):
+        robot.forward_dynamics(q, q, q)
+    robot.mass[1] = 2.0
+    with pytest.raises(sim.ModelError, match="joint 'j' has a direction without inertia"):
+        robot.forward_dynamics(q, q, q)
+    robot.inertia[1] = 0.1 * torch.eye(3)
+    torch.testing.assert_close(robot.mass_matrix(q), torch.tensor([[0.1]], device=device))
+    torch.testing.assert_close(robot.forward_dynamics(q, q, q), torch.tensor([5.0], device=device))
 
 
 def test_limits_and_names(path, device):

@@ -41,7 +41,8 @@ class LinksAndJoints(WorldSpec):
 
         Args:
             name: unique name.
-            mass: mass [kg]; None for a link without inertial data, which kinematics accepts and dynamics refuses.
+            mass: mass [kg]; None for a link without inertial data, which kinematics accepts, and dynamics once
+                the parameter ``mass`` gives it one.
             com: centre of mass in the link frame [m].
             inertia: rotational inertia about the centre of mass in link axes [kg m^2], [3, 3] or its diagonal [3].
             gravity_compensation: share of the link's weight that a force at its centre of mass bears, 1 for a link that

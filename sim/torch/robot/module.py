@@ -13,7 +13,7 @@ from sim.arrays.device_model import find_device
 from sim.dynamics.differentiable_op import dynamics_parameters
 from sim.errors import ModelError
 from sim.exporters.urdf.changes import update_urdf
-from sim.model.inertia_check import DECISIVE, check_mass_matrix
+from sim.model.inertia_check import DECISIVE, check_mass_matrix, check_masses
 from sim.model.model import Model
 from sim.torch.arrays import DTYPES
 from sim.torch.not_compiled import not_compiled
@@ -74,7 +74,7 @@ class RobotModule(torch.nn.Module):
         for name, value in values.items():
             self.register_buffer(name, torch.tensor(value, dtype=dtype, device=place))
         self.learnt = torch.nn.ModuleDict()
-        self._regular = False
+        self._weighed, self._regular = not model.massless_links, False
 
     @property
     def nq(self) -> int:
@@ -236,21 +236,23 @@ class RobotModule(torch.nn.Module):
         learnt = {(int(link), quantity): self.learnt[f"{quantity}_{link}"] for quantity, link in parts}
         return list(with_learnt(self.model, learnt, dict(zip(names, values, strict=True))).values())
 
+    @not_compiled("numbers of parameters are outside of what torch.compile can see")
     def _require_masses(self) -> None:
-        learnt = {key.rsplit("_", 1)[1] for key in self.learnt if key.startswith(("mass_", "inertial_"))}
-        missing = [name for name in self.model.massless_links if str(self.model.link(name)) not in learnt]
-        if missing:
-            raise ModelError(
-                f"dynamics need the masses of links {', '.join(map(repr, missing))}, which came without inertial data; "
-                "give them a mass"
-            )
+        """Look until all links have a mass; inside of a transform of torch.func there are no numbers to look at."""
+        mass = self.value("mass")
+        # The call refuses another shape by name.
+        if not torch._C._are_functorch_transforms_active() and mass.shape[-1:] == self.model.parameters["mass"].shape:
+            check_masses(self.model, mass.numpy(force=True))
+            self._weighed = True
 
     @not_compiled("numbers of parameters are outside of what torch.compile can see")
     def _require_regular_mass_matrix(self) -> None:
         """Look once, at the first call that divides by it; what a parameter becomes later is its owner's affair."""
         # Inside of a transform of torch.func the parameters have no numbers to look at.
-        if self.model.massless_links or torch._C._are_functorch_transforms_active():
+        if torch._C._are_functorch_transforms_active():
             return
+        if not self._weighed:
+            self._require_masses()
         values = dict(zip(DECISIVE, self._values(DECISIVE), strict=True))
         own = self.model.parameters
         if any(value.shape[-own[name].ndim :] != own[name].shape for name, value in values.items()):

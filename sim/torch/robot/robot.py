@@ -451,7 +451,7 @@ class Robot(RobotModule):
         return self.link_names if frame is None else names_in("frame", frame), False
 
     def _dynamics(self, key: str, make: Callable[[], DifferentiableOp], **inputs: torch.Tensor) -> torch.Tensor:
-        if self.model.massless_links:
+        if not self._weighed:
             self._require_masses()
         return self._call(key, make, **inputs)[0]
 
