@@ -5,7 +5,8 @@ damping, spring and dry friction, with the armature in M and gravity in c:
 
     tau = M(q) qdd + c(q, qd) + damping qd + stiffness (q - rest_position) + friction_loss sign(qd) - compensation(q)
 
-where the last is what bears the links' ``gravity_compensation``, their shares of weight.
+where the last is what bears the links' ``gravity_compensation``, their shares of weight. Constraints, contacts,
+actuators, tendons and a medium belong to the simulator.
 
 Dry friction is that of a joint in motion, by Coulomb's law, sign(0) = 0. At rest any force up to friction_loss may
 hold, and which one follows from state and acceleration no more than whether the joint sticks: that belongs to the

@@ -70,8 +70,8 @@ class Robot(RobotModule):
     The parameters (``mass``, ``com``, ``inertia``, ``joint_placement``, ``damping``, ``armature``, ``stiffness``,
     ``rest_position``, ``friction_loss``, ``gravity``; see :data:`sim.model.parameters.PARAMETERS`) are buffers,
     ``[n, ...]`` or one for each row of a flat batch ``[rows, n, ...]``. :meth:`learn` makes them parameters of the
-    module. Joints that mimic another and other constraints of the solver have no effect here: their coordinates are
-    independent.
+    module. Constraints, contacts, actuators, tendons and a medium have no effect here; coordinates of joints that mimic
+    another are independent.
 
     Args:
         source: a robot file (see :func:`sim.load`), or a model.
