@@ -319,6 +319,41 @@ def test_misuse(arguments, message, robot):
     assert not list(robot.parameters())
 
 
+class Gives(torch.nn.Module):
+    """A module of a user's own."""
+
+    def __init__(self, value: object):
+        super().__init__()
+        self.value = value
+
+    def forward(self) -> object:
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("quantity", "value", "message"),
+    [
+        ("mass", torch.ones(3).double(), r"the module for mass of 'turn' gives \(3,\); expected \(\)"),
+        ("mass", [1.0], "the module for mass of 'turn' gives list"),
+        ("mass", torch.ones(()), r"what the module for mass of 'turn' gives is torch\.float32 .*, but the robot is"),
+        (
+            "inertial",
+            torch.ones(2, 3).double(),
+            "for inertial of 'turn' gives 2 values; expected mass, com and inertia",
+        ),
+    ],
+)
+def test_what_modules_give_that_does_not_fit(quantity, value, message, robot):
+    with pytest.raises(sim.ModelError, match=message):
+        robot.learn_quantity("turn", quantity, Gives(value))
+    assert not len(robot.learnt)
+
+
+def test_a_rotation_of_zeros_is_learnt_from_no_turn(robot):
+    robot.joint_placement[robot.model.link("turn"), 3:] = 0.0
+    assert robot.learn_quantity("turn", "rotation")().tolist() == [0.0, 0.0, 0.0, 1.0]
+
+
 def test_new_values_of_what_is_learnt(robot):
     """What isn't replaced of a link whose mass, centre of mass and inertia were learnt together stays as it is."""
     learnt = copy.deepcopy(robot)

@@ -1,6 +1,5 @@
 """Single quantities of links and joints that are learnt, and their places in the parameters of a robot."""
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,7 @@ import torch
 from sim.errors import ModelError
 from sim.model.model import Model
 from sim.torch.modes import in_own_precision
+from sim.torch.robot.arguments import check_like
 from sim.torch.robot.parametrisations import (
     Parametrisation,
     PhysicalInertia,
@@ -88,38 +88,51 @@ def with_learnt(model: Model, learnt: Mapping[tuple[int, str], torch.nn.Module],
         values: parameters ``[n, ...]`` by name.
 
     Raises:
-        ModelError: if a module gives another shape, or a parameter has a value for each row.
+        ModelError: if a module gives another number of values, shape, dtype or device, or a parameter has a value for
+            each row.
     """
     rows: dict[str, dict[int, torch.Tensor]] = defaultdict(dict)
     for (link, quantity), module in learnt.items():
         names = QUANTITIES[quantity][0]
         if not any(name in values for name in names):
             continue
+        for name in names:
+            if name in values and values[name].dim() != model.parameters[name].ndim:
+                raise ModelError(f"parameter '{name}' has a value for each row and can't have learnt entries as well")
         given = module()
         if quantity in ("translation", "rotation"):
             row = rows["joint_placement"].get(link, values["joint_placement"][link])
-            given = _reshaped(model, link, quantity, given, (3,) if quantity == "translation" else (4,))
+            given = _reshaped(model, link, quantity, given, row[:3] if quantity == "translation" else row[3:])
             parts = (given, row[3:]) if quantity == "translation" else (row[:3], given)
             rows["joint_placement"][link] = torch.cat(parts)
         elif quantity in OF_JOINTS:
             dofs = model.dofs_of(link)
-            rows[names[0]].update(zip(dofs, _reshaped(model, link, quantity, given, (len(dofs),)), strict=True))
+            own = _reshaped(model, link, quantity, given, values[names[0]][..., dofs])
+            rows[names[0]].update(zip(dofs, own, strict=True))
         else:
-            for name, value in zip(names, given if quantity == "inertial" else (given,), strict=True):
+            parts = tuple(given) if quantity == "inertial" else (given,)
+            if len(parts) != len(names):
+                found = f"{_module(model, link, quantity)} gives {len(parts)} values"
+                raise ModelError(f"{found}; expected mass, com and inertia")
+            for name, value in zip(names, parts, strict=True):
                 if name in values:
-                    rows[name][link] = _reshaped(model, link, quantity, value, model.parameters[name].shape[1:])
+                    rows[name][link] = _reshaped(model, link, quantity, value, values[name][link])
     result = dict(values)
     for name, changed in rows.items():
-        base = values[name]
-        if base.dim() != model.parameters[name].ndim:
-            raise ModelError(f"parameter '{name}' has a value for each row and can't have learnt entries as well")
-        index = torch.tensor(list(changed), device=base.device)
-        result[name] = base.index_copy(0, index, torch.stack(list(changed.values())))
+        index = torch.tensor(list(changed), device=values[name].device)
+        result[name] = values[name].index_copy(0, index, torch.stack(list(changed.values())))
     return result
 
 
-def _reshaped(model: Model, link: int, quantity: str, value: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    if not isinstance(value, torch.Tensor) or value.numel() != math.prod(shape):
+def _reshaped(model: Model, link: int, quantity: str, value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """What a module gives, in the shape of the present value; it must have its number of entries, dtype and device."""
+    module = _module(model, link, quantity)
+    if not isinstance(value, torch.Tensor) or value.numel() != like.numel():
         found = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
-        raise ModelError(f"the module for {quantity} of '{model.link_names[link]}' gives {found}; expected {shape}")
-    return value.reshape(shape)
+        raise ModelError(f"{module} gives {found}; expected {tuple(like.shape)}")
+    check_like(f"what {module} gives", value, like)
+    return value.reshape(like.shape)
+
+
+def _module(model: Model, link: int, quantity: str) -> str:
+    return f"the module for {quantity} of '{model.link_names[link]}'"

@@ -148,8 +148,9 @@ class Rotation(Parametrisation):
     """
 
     def start(self, value: torch.Tensor) -> None:
-        """See :class:`Parametrisation`."""
-        self.register_buffer("origin", value / value.norm())
+        """See :class:`Parametrisation`. Four zeros stand for no turn."""
+        unit = value / value.norm() if bool(value.any()) else value.new_tensor([0.0, 0.0, 0.0, 1.0])
+        self.register_buffer("origin", unit)
         self.free = torch.nn.Parameter(torch.zeros(3, dtype=value.dtype, device=value.device))
 
     def forward(self) -> torch.Tensor:
