@@ -257,6 +257,19 @@ def test_unknowns_reach_all_kinds_of_parameters():
         Unknowns(model, ["friction of cart"])
 
 
+def test_springs_are_of_joints_with_one_coordinate():
+    builder = sim.ModelBuilder()
+    for name, kind, parent in (("upper", "spherical", "world"), ("fore", "revolute", "upper")):
+        builder.add_link(name, mass=1.0, inertia=np.eye(3))
+        builder.add_joint(f"{name}_joint", kind, parent=parent, child=name)
+    model = builder.finalize("float64")
+    assert Unknowns(model, ["rest_position of *", "damping of *"]).names == (
+        "rest_position of fore_joint", "damping of upper_joint", "damping of fore_joint",
+    )  # fmt: skip
+    with pytest.raises(sim.ModelError, match="unknown 'stiffness of upper_joint': the model has stiffness of fore_joi"):
+        Unknowns(model, ["stiffness of upper_joint"])
+
+
 def test_a_name_comes_before_a_star():
     """In either order, without its prior being lost, and where the star alone would be refused."""
     model = arm().model

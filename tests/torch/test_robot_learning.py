@@ -319,6 +319,12 @@ def test_misuse(arguments, message, robot):
     assert not list(robot.parameters())
 
 
+@pytest.mark.parametrize("quantity", ["stiffness", "rest_position"])
+def test_springs_are_of_joints_with_one_coordinate(quantity):
+    with pytest.raises(sim.ModelError, match=f"joint 'joint2' has no {quantity}; springs act on revolute and pris"):
+        zoo_robot("cpu").learn_quantity("joint2", quantity)
+
+
 class Gives(torch.nn.Module):
     """A module of a user's own."""
 

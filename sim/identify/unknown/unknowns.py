@@ -15,6 +15,7 @@ from sim.identify.unknown.priors import InertialPrior, LogNormal, Normal, Prior,
 from sim.model.checks import names_in
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
+from sim.torch.robot.learning import OF_SPRINGS
 from warp_kernels.types import EXACT_FILTER, FILTER
 
 OF_LINKS = ("mass", "com", "inertial")
@@ -209,6 +210,8 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
         name: list(range(part.start, part.stop))
         for name in model.joint_names
         if (part := model.qd_slice(name)).stop > part.start
+        # Springs act on revolute and prismatic joints.
+        and (quantity not in OF_SPRINGS or model.dof_q[part.start] >= 0)
     }
     if quantity in OF_JOINTS:
         return [(quantity, joints)]

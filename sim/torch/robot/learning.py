@@ -35,6 +35,7 @@ OF_JOINTS: dict[str, tuple[tuple[str, ...], type[Parametrisation]]] = {
     "stiffness": (("stiffness",), Positive),
     "rest_position": (("rest_position",), Unconstrained),
 }
+OF_SPRINGS = ("stiffness", "rest_position")
 QUANTITIES = {**OF_LINKS, **OF_JOINTS}
 # Other names: that of the method for the whole robot, and that of the parameter.
 PARAMETER_ALIASES = {"centre_of_mass": "com"}
@@ -60,6 +61,10 @@ def find_link(model: Model, name: str, quantity: str) -> int:
         raise ModelError(f"no link or joint named '{name}'; links are {', '.join(model.link_names)}")
     if quantity in OF_JOINTS and not len(model.dofs_of(link)):
         raise ModelError(f"joint '{model.joint_names[link]}' is fixed and has no {quantity}")
+    if quantity in OF_SPRINGS and (model.dof_q[model.dofs_of(link)] < 0).any():
+        raise ModelError(
+            f"joint '{model.joint_names[link]}' has no {quantity}; springs act on revolute and prismatic joints"
+        )
     return link
 
 
