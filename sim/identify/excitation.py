@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
 import torch
@@ -57,16 +58,19 @@ class Excitation:
     condition: float
     condition_before: float
 
-    def __call__(self, time: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """q, qd and qdd at given times [n, nv]."""
+    def __call__(self, time: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q, qd and qdd [..., nv] at given times [...]."""
         w = 2.0 * np.pi / self.period * np.arange(1, len(self.sine) + 1)
-        sine, cosine = (f(np.asarray(time, dtype=np.float64)[:, None] * w) for f in (np.sin, np.cos))
+        sine, cosine = (f(as_numbers("time", time)[..., None] * w) for f in (np.sin, np.cos))
         q = self.middle + sine @ self.sine + cosine @ self.cosine
         qd = (w * cosine) @ self.sine - (w * sine) @ self.cosine
         return q, qd, -(w**2 * sine) @ self.sine - (w**2 * cosine) @ self.cosine
 
     def log(self, rate: float, periods: float = 1.0) -> Log:
         """The motion as a log without joint forces, at a rate [Hz]."""
+        for name, value in (("rate", rate), ("periods", periods)):
+            if not is_positive(value):
+                raise ModelError(f"{name} is {value!r}; it must be a positive number")
         time = np.arange(round(periods * self.period * rate) + 1) / rate
         return Log(self.model, time, *self(time), source="excitation")
 

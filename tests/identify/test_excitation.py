@@ -85,6 +85,18 @@ def test_errors(given, message):
         excite(arm(), **given)
 
 
+def test_a_motion_at_any_times():
+    motion = excite(arm(), iterations=0, starts=1)
+    times = np.linspace(0.0, 3.0, 6)
+    for found, expected in zip(motion(times.reshape(2, 3)), motion(times), strict=True):
+        np.testing.assert_allclose(found.reshape(6, 7), expected, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(motion(times[1])[0], motion(times)[0][1], rtol=1e-14)
+    with pytest.raises(sim.ModelError, match="time: 'now' is not an array of numbers"):
+        motion("now")
+    with pytest.raises(sim.ModelError, match="rate is 0; it must be a positive number"):
+        motion.log(0)
+
+
 def test_quaternions_are_refused():
     with pytest.raises(sim.ModelError, match="quaternions have no Fourier series"):
         excite(box.build().model)

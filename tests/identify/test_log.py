@@ -193,6 +193,20 @@ def test_more_errors(moving, tmp_path):
     assert len(Log(moving, time[:16], log.q[:16]).filtered(100.0)) == 16
     with pytest.raises(sim.ModelError, match="mine: shifted by 0.2 s, fewer than two rows are left of 0.098 s"):
         log.shifted("q", 0.2)
+    with pytest.raises(sim.ModelError, match="order is 1; it must be a whole number of at least 2"):
+        log.differentiated(0.02, order=1)
+    with pytest.raises(sim.ModelError, match="order is 2.5; it must be a whole number of at least 2"):
+        log.differentiated(0.02, order=2.5)
+    with pytest.raises(sim.ModelError, match="order is 0; it must be a whole number of at least 1"):
+        Log(moving, time, log.q, log.q).differentiated(0.02, order=0)
+    with pytest.raises(sim.ModelError, match="splines of degree 5 need 6 rows, but there are 5"):
+        Log(moving, time[:5], log.q[:5]).spline_differentiated(1e-3)
+    with pytest.raises(sim.ModelError, match=r"offset has shape \(2,\); expected one number, or 3"):
+        log.with_offset("q", [0.1, 0.2])
+    with pytest.raises(sim.ModelError, match="mine: start is 'now'; it must be one number"):
+        log.between("now", 1.0)
+    with pytest.raises(sim.ModelError, match="align: longest is 'long'; it must be one number"):
+        align(Log(moving, time, log.q, log.q), "qd", longest="long")
     uneven = Log(moving, time**1.5, log.q)
     with pytest.raises(sim.ModelError, match="needs even intervals, but row 1 comes after"):
         uneven.filtered(10.0)

@@ -257,6 +257,21 @@ def test_unknowns_reach_all_kinds_of_parameters():
         Unknowns(model, ["friction of cart"])
 
 
+def test_only_a_star_stands_for_other_names():
+    """Names of files may hold brackets and question marks."""
+    builder = sim.ModelBuilder()
+    for name, parent in (("leg[0]", "world"), ("leg[1]", "leg[0]"), ("leg0", "leg[1]")):
+        builder.add_link(name, mass=1.0, inertia=np.eye(3))
+        builder.add_joint(f"{name}?", "revolute", parent=parent, child=name)
+    model = builder.finalize("float64")
+    assert Unknowns(model, ["mass of leg[1]"]).names == ("mass of leg[1]",)
+    assert Unknowns(model, ["damping of leg[*"]).names == ("damping of leg[0]?", "damping of leg[1]?")
+    with pytest.raises(sim.ModelError, match=r"unknown 'mass of leg\?': the model has mass of leg\[0\], leg"):
+        Unknowns(model, ["mass of leg?"])
+    with pytest.raises(sim.ModelError, match=r"model is a Robot; it must be a sim\.Model; of a robot give robot"):
+        Unknowns(sim.torch.Robot(model), ["mass of *"])
+
+
 def test_springs_are_of_joints_with_one_coordinate():
     builder = sim.ModelBuilder()
     for name, kind, parent in (("upper", "spherical", "world"), ("fore", "revolute", "upper")):

@@ -8,6 +8,7 @@ import torch
 from sim.errors import ModelError
 from sim.identify.logs.log import Log
 from sim.identify.regressor import as_robot, as_tensor
+from sim.model.checks import number, require_type
 from sim.model.model import Model
 from sim.torch.robot.robot import Robot
 
@@ -74,8 +75,10 @@ def align(log: Log, channel: str, model: Robot | Model | None = None, longest: f
         >>> round(float(found.delay), 3), found.gain.round(2).tolist()
         (0.02, [1.0])
     """
+    require_type("log", log, Log, "a sim.identify.Log")
     log.require(channel)
     log.require_even("align")
+    longest = number("align", "longest", longest)
     if channel == "qd":
         if log.model.nq != log.model.nv:
             raise ModelError(f"{log.source}: coordinates with quaternions can't be differentiated")

@@ -14,6 +14,7 @@ from sim.model.checks import as_numbers, is_positive, is_whole, names_in, number
 from sim.model.model import Model
 
 CHANNELS = ("q", "qd", "qdd", "tau", "control", "act")
+SPLINE_DEGREE = 5
 EVEN = 1e-3  # how much intervals may differ, relative to the mean, to count as even
 
 
@@ -109,6 +110,7 @@ class Log:
 
     def between(self, start: float, end: float) -> "Log":
         """The rows from one time to another [s], both included."""
+        start, end = (number(self.source, name, value) for name, value in (("start", start), ("end", end)))
         rows = (self.time >= start) & (self.time <= end)
         if rows.sum() < 2:
             raise ModelError(
@@ -176,12 +178,16 @@ class Log:
             order: degree of the polynomials.
 
         Raises:
-            ModelError: for a window of too few rows, uneven intervals, and joints with quaternions without qd.
+            ModelError: for a window of too few rows, polynomials that have no such derivative, uneven intervals, and
+                joints with quaternions without qd.
         """
         self._require_derivable()
         self.require_even("differentiated")
         if not is_positive(window):
             raise ModelError(f"{self.source}: window is {window!r} s; it must be a positive number")
+        least = 1 if self.qd is not None else 2
+        if not is_whole(order, least):
+            raise ModelError(f"{self.source}: order is {order!r}; it must be a whole number of at least {least}")
         length = 2 * round(0.5 * window * self.rate) + 1
         if not order < length <= len(self):
             raise ModelError(
@@ -202,6 +208,9 @@ class Log:
                 that allows.
         """
         self._require_derivable()
+        if len(self) <= SPLINE_DEGREE:
+            need = f"splines of degree {SPLINE_DEGREE} need {SPLINE_DEGREE + 1} rows"
+            raise ModelError(f"{self.source}: {need}, but there are {len(self)}")
         given = as_numbers(f"{self.source}: noise", noise)
         if given.shape not in ((), (1,), (self.model.nv,)):
             raise ModelError(f"{self.source}: noise has shape {given.shape}; expected one number, or {self.model.nv}")
@@ -213,7 +222,7 @@ class Log:
             columns = []
             for column, deviation in zip(value.T, deviations, strict=True):
                 weights = np.full(len(column), 1.0 / deviation)
-                spline = scipy.interpolate.UnivariateSpline(self.time, column, weights, k=5, s=len(column))
+                spline = scipy.interpolate.UnivariateSpline(self.time, column, weights, k=SPLINE_DEGREE, s=len(column))
                 columns.append(spline(self.time, number))
             return np.stack(columns, axis=1)
 
@@ -242,7 +251,9 @@ class Log:
     def with_offset(self, channel: str, offset: Any) -> "Log":
         """A log with something constant taken away from one channel."""
         self.require(channel)
-        taken = as_numbers(f"{self.source}: offset", offset)
+        taken, width = as_numbers(f"{self.source}: offset", offset), channel_width(self.model, channel)
+        if taken.shape not in ((), (1,), (width,), (len(self), width)):
+            raise ModelError(f"{self.source}: offset has shape {taken.shape}; expected one number, or {width}")
         return self._of_channels(lambda name, value: value - taken if name == channel else value)
 
     def _with_derivatives(self, derivative: Any) -> "Log":

@@ -1,8 +1,8 @@
 """Unknown quantities of a model, by name: how free numbers of a search become parameters of the model."""
 
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ from sim.errors import ModelError
 from sim.identify.regressor import dof_names
 from sim.identify.unknown.blocks import BODY, Block, Bodies, Mass, Numbers, Place, Vector
 from sim.identify.unknown.priors import InertialPrior, LogNormal, Normal, Prior, require_prior
-from sim.model.checks import names_in
+from sim.model.checks import names_in, require_type
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
 from sim.torch.robot.learning import OF_SPRINGS
@@ -112,6 +112,7 @@ class Unknowns:
     """
 
     def __init__(self, model: Model, wanted: Mapping[str, Prior | None] | Sequence[str]):
+        require_type("model", model, Model, "a sim.Model; of a robot give robot.model")
         given = wanted if isinstance(wanted, Mapping) else dict.fromkeys(names_in("unknowns", wanted))
         if not given:
             raise ModelError("no unknowns: name at least one, such as 'mass of forearm'")
@@ -167,7 +168,7 @@ def _blocks(model: Model, name: str, prior: Prior | None, taken: Set[tuple[str, 
         (parameter, owner, entries)
         for parameter, owners in kinds
         for owner, entries in owners.items()
-        if fnmatchcase(owner, pattern)
+        if re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), owner)
     ]
     if not found:
         owners = [owner for _, owners in kinds for owner in owners]
