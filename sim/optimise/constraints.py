@@ -92,7 +92,7 @@ class JointRange(Constraint):
         """Beyond the lower limits, then beyond the upper ones [stages + 1, worlds, 2 * limited joints]."""
         model = motion.robot.model
         limited = _limited(model, motion.parameters)
-        q = motion.q[..., torch.as_tensor(model.dof_q[limited], dtype=torch.long)]
+        q = motion.q[..., torch.from_numpy(model.dof_q[limited]).long()]
         lower, upper = (
             torch.as_tensor(motion.parameters[name][limited], dtype=q.dtype, device=q.device)
             for name in ("lower_limit", "upper_limit")

@@ -240,7 +240,7 @@ class Policy(Parametrisation):
     def load(self, unknowns: np.ndarray) -> torch.nn.Module:
         """The module, with unknowns [size] of a result as its parameters."""
         parameters = self._parameters()
-        values = torch.as_tensor(unknowns, dtype=parameters[0].dtype)
+        values = torch.as_tensor(unknowns, dtype=parameters[0].dtype, device=parameters[0].device)
         with torch.no_grad():
             torch.nn.utils.vector_to_parameters(values, parameters)
         return self.module

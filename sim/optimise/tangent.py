@@ -30,7 +30,7 @@ class Tangent:
             if joint.quaternion is not None:
                 self._turning.append((i + count, k + count, joint.local_rate))
         self.flat = not self._turning and plain_q == plain_v
-        self._plain_q, self._plain_v = torch.tensor(plain_q), torch.tensor(plain_v)
+        self._plain_q, self._plain_v = (torch.tensor(plain, device="cpu") for plain in (plain_q, plain_v))
         self.plain = np.asarray(plain_v, dtype=np.int64)
         self._plain_coordinates = np.asarray(plain_q, dtype=np.int64)
 

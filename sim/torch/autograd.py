@@ -378,7 +378,7 @@ def _parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor:
     elif isinstance(value, Sequence) and any(isinstance(each, torch.Tensor) for each in value):
         raise ModelError(f"parameter '{name}' is a {type(value).__name__} of tensors; join them by torch.stack")
     else:
-        tensor = torch.as_tensor(as_numbers(f"parameter '{name}'", value), dtype=numbers)
+        tensor = torch.from_numpy(as_numbers(f"parameter '{name}'", value)).to(numbers)
     if tensor.dim() == 0 and not PARAMETERS[name].shape and PARAMETERS[name].per != "world":
         tensor = tensor.expand(simulator.model.counts[PARAMETERS[name].per])
     return tensor

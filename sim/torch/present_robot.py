@@ -37,7 +37,7 @@ class PresentRobot:
     """
 
     def __init__(self, simulator: Simulator):
-        self._simulator, self.robot = simulator, Robot(simulator.model)
+        self._simulator, self.robot = simulator, Robot(simulator.model, device=simulator.device)
         self._held: tuple[Mapping[str, Any], torch.device, torch.Size] | None = None
 
     def __call__(self, q: torch.Tensor) -> Robot:
@@ -55,7 +55,7 @@ class PresentRobot:
     def _take(self, q: torch.Tensor) -> None:
         simulator, robot = self._simulator, self.robot.to(q.device)
         for name in dynamics_parameters(simulator.model):
-            shared, value = simulator.model.parameters[name], torch.as_tensor(simulator.parameter(name))
+            shared, value = simulator.model.parameters[name], torch.from_numpy(simulator.parameter(name))
             if value.dim() > shared.ndim:
                 value = value.expand(q.shape[1], *value.shape[1:]).repeat(len(q) - 1, *[1] * shared.ndim)
             setattr(robot, name, value.to(device=q.device, dtype=getattr(robot, name).dtype))

@@ -1,5 +1,6 @@
 """Gradient, L-BFGS and CMA-ES on the same problems; constraints; interruptions."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -272,7 +273,7 @@ def test_derivatives_that_are_not_numbers_are_no_divergence():
         so.gradient(problem, iterations=2)
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, functools.partial(torch.device, "meta")])
 @pytest.mark.parametrize("method", [so.gradient, so.lbfgs, so.ilqr])
 def test_searches_take_their_derivatives_in_any_mode_of_pytorch(method, mode):
     expected = method(rails())

@@ -1,5 +1,7 @@
 """The receding horizon: it follows what is wanted, in a plant that isn't its model, and a quadruped keeps standing."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -71,7 +73,7 @@ def test_gains_are_those_of_the_last_iteration():
     np.testing.assert_array_equal(mpc.gains, mpc._search.law.gains[:, 0])
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, functools.partial(torch.device, "meta")])
 def test_controls_in_any_mode_of_pytorch(mode):
     """A robot's loop rarely wants gradients of its own, but the controller does."""
     costs = [so.Posture([0.5, 0.2], 50.0), so.Velocity(weight=5.0), so.Effort(0.05)]

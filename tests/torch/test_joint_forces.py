@@ -166,3 +166,22 @@ def test_what_is_refused(pulled):
     states = torch.zeros(3, 1, 4)
     with pytest.raises(sim.ModelError, match="one more than inputs"):
         sim.torch.JointForces(simulator)(states, states, control=torch.zeros(1, 1, 4))
+
+
+def test_defaults_of_torch_change_nothing(pulled):
+    """A simulator on the CPU where tensors lie elsewhere by default, and a parameter from NumPy."""
+    _, model = pulled
+    simulator = sim.Simulator(model, 0.002, num_worlds=1, device="cpu")
+    q, qd = (torch.tensor(x)[None] for x in start(model))
+    damping = model.parameters["damping"] + 0.1
+    control = torch.tensor(CONTROL, dtype=torch.float64)[None]
+
+    def found():
+        states = sim.torch.rollout(simulator, q, qd, control=control.expand(4, 1, -1), damping=damping)
+        return sim.torch.JointForces(simulator)(*states[:2], control=control.expand(4, 1, -1))
+
+    expected = found()
+    with torch.device("meta"):
+        again = found()
+    assert torch.equal(again.actuators, expected.actuators)
+    assert torch.equal(again.passive, expected.passive)

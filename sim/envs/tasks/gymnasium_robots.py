@@ -144,7 +144,7 @@ class AntPaper(Ant):
         given = self._model.parameters
         heavier = {"mass": given["mass"] + 1.0, "armature": np.zeros_like(given["armature"])}
         self._model = replace(self._model, parameters={**given, **heavier})
-        self._robot = Robot(self._model)
+        self._robot = Robot(self._model, device="cpu")
 
     def seen_velocity(self, qvel: torch.Tensor) -> torch.Tensor:
         """Scaled down."""
@@ -202,7 +202,7 @@ class Humanoid(GymnasiumRobot):
 
     def __init__(self, dtype: str = "float32", law: str = "hard", integrator: str = "euler"):
         super().__init__(dtype, law, integrator)
-        self._robot = Robot(self._model)
+        self._robot = Robot(self._model, device="cpu")
 
     def place(self, state: TaskState) -> torch.Tensor:
         """Of the centre of mass."""

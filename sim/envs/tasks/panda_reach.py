@@ -51,7 +51,7 @@ class PandaReach(Task):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", URDFWarning)  # of what belongs to a safety controller
             self._model = load(panda_file() if file is None else file, dtype=dtype, collision=False)
-        self._robot = Robot(self._model)
+        self._robot = Robot(self._model, device="cpu")
 
     def model(self) -> Model:
         """As the file has it; its fingers are coupled."""

@@ -90,8 +90,8 @@ class Quadratics:
         (known,) = np.nonzero(columns >= 0)
         if len(known):
             rows = torch.arange(len(z), device=z.device)[cost.rows(moved)]
-            root = torch.as_tensor(np.sqrt(np.broadcast_to(cost.weight, r.shape[2])[known]), dtype=z.dtype)
-            J[rows[:, None], :, known, columns[known]] = root.to(z.device)[:, None]
+            root = torch.from_numpy(np.sqrt(np.broadcast_to(cost.weight, r.shape[2])[known])).to(z)
+            J[rows[:, None], :, known, columns[known]] = root[:, None]
         value = 0.5 * (r**2).sum((0, 2))
         self._add(cost, _slope(value.sum(), z), J.mT @ J, slope, curvature)
         return value
@@ -196,8 +196,8 @@ def _nonzero(found: torch.Tensor) -> torch.Tensor:
 
 def _signs(like: torch.Tensor) -> torch.Tensor:
     """Fixed random numbers, so that nothing cancels."""
-    generator = torch.Generator().manual_seed(0)
-    return (0.5 + torch.rand(like.shape, generator=generator, dtype=like.dtype)).to(like.device)
+    generator = torch.Generator("cpu").manual_seed(0)
+    return (0.5 + torch.rand(like.shape, generator=generator, dtype=like.dtype, device="cpu")).to(like.device)
 
 
 def _coupled(cost: Cost) -> ModelError:

@@ -122,7 +122,8 @@ def _capsules(simulator: Simulator, robot: Robot, q: torch.Tensor, members: torc
     axis = turned_z_axis(placement).expand(*q.shape[:2], len(geometries), 3)
     link = torch.tensor([geometry.link for geometry in geometries], device=q.device)
     rotation = robot.forward_kinematics_matrix(q)[..., :3, :3]
-    rotation = torch.cat([rotation, torch.eye(3).to(rotation).expand(*q.shape[:2], 1, 3, 3)], dim=2)
+    world = torch.eye(3, dtype=rotation.dtype, device=rotation.device).expand(*q.shape[:2], 1, 3, 3)
+    rotation = torch.cat([rotation, world], dim=2)
     along = (rotation[:, :, link] @ axis[..., None])[..., 0]
     along = along.gather(2, capsule.clamp(min=0)[..., None].expand(*capsule.shape, 3))
     return along * on_plane.any(dim=-1, keepdim=True)

@@ -45,8 +45,8 @@ def _rays(sensor: Sensor, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     if sensor.pixels is None or sensor.image is None:
         return like.new_tensor([[0.0, 0.0, 1.0]]), like.new_ones(1)
     (columns, rows), (focal_x, focal_y, centre_x, centre_y) = sensor.pixels, sensor.image
-    x = (torch.arange(columns).to(like) + 0.5 - centre_x) / focal_x
-    y = (centre_y - 0.5 - torch.arange(rows).to(like)) / focal_y
+    x = (torch.arange(columns, device=like.device).to(like) + 0.5 - centre_x) / focal_x
+    y = (centre_y - 0.5 - torch.arange(rows, device=like.device).to(like)) / focal_y
     up, across = torch.meshgrid(y, x, indexing="ij")
     axes = torch.nn.functional.normalize(torch.stack([across, up, -torch.ones_like(up)], dim=-1).flatten(0, 1), dim=-1)
     return axes, -axes[:, 2]
