@@ -103,7 +103,7 @@ class Task(ABC):
     action_high: float | Sequence[float] = 1.0
 
     def __init__(self, dtype: str = "float32"):
-        if dtype not in DTYPES:
+        if not isinstance(dtype, str) or dtype not in DTYPES:
             raise ModelError(f"a task's dtype is {dtype!r}; it must be 'float32' or 'float64'")
         self.dtype = dtype
 

@@ -15,12 +15,12 @@ import warp as wp
 from sim.dynamics.kinematics import forward_kinematics
 from sim.envs.task import DTYPES, Task, TaskState
 from sim.errors import ModelError, NotFiniteWarning
-from sim.model.checks import is_whole, require_type
+from sim.model.checks import is_whole, number, require_type
 from sim.render.frames import render_frames
 from sim.simulation.simulator import Simulator
 from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.autograd import step as simulate
-from sim.torch.modes import in_own_precision
+from sim.torch.modes import in_own_precision, outside_inference
 
 if TYPE_CHECKING:
     import gymnasium
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 AUTORESET_MODES = ("same_step", "next_step", "disabled")
 INPUTS = frozenset({"tau", "control"})  # what drives a model
 STATES = ("q", "qd", "act")  # of a TaskState, what the simulator carries on
+KEPT = ("q", "qd", "steps", "data", "ended", "returns", "parameters", "generator")  # of get_state
 Transition = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]
 
 
@@ -86,6 +87,7 @@ class VectorEnv:
         (True, torch.Size([4]))
     """
 
+    @outside_inference
     def __init__(
         self,
         task: Task,
@@ -104,7 +106,7 @@ class VectorEnv:
             raise ModelError(f"num_envs is {num_envs!r}; it must be a whole number of at least 1")
         if autoreset_mode not in AUTORESET_MODES:
             raise ModelError(f"autoreset_mode is {autoreset_mode!r}; it must be one of {', '.join(AUTORESET_MODES)}")
-        if not adjoint_clip > 0.0:
+        if not number("VectorEnv", "adjoint_clip", adjoint_clip) > 0.0:
             raise ModelError(f"adjoint_clip is {adjoint_clip!r}; it must be positive")
         self.task = task
         self.num_envs = int(num_envs)
@@ -133,6 +135,10 @@ class VectorEnv:
         self._state: TaskState | None = None
         self._episodes = Episodes(self._flags(False), torch.zeros(num_envs, dtype=self.dtype, device=self.device))
         self._random_parameters: dict[str, torch.Tensor] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle holds: the present state without its history, which PyTorch can't copy."""
+        return {**self.__dict__, "_state": self._state and self._state.detach()}
 
     def __repr__(self) -> str:
         return f"VectorEnv({type(self.task).__name__}, num_envs={self.num_envs}, {self.simulator!r})"
@@ -189,13 +195,16 @@ class VectorEnv:
         return self.state.steps
 
     @episode_length_buf.setter
+    @outside_inference
     def episode_length_buf(self, steps: torch.Tensor) -> None:
+        steps = torch.as_tensor(steps)
         if steps.shape != (self.num_envs,):
             raise ModelError(f"episode_length_buf has shape {tuple(steps.shape)}; expected ({self.num_envs},)")
         self._state = replace(self.state, steps=steps.to(self.state.steps))
 
     # ---- episodes ------------------------------------------------------------------------------------------------
 
+    @outside_inference
     @in_own_precision
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -219,7 +228,10 @@ class VectorEnv:
         mask = (options or {}).get("reset_mask")
         rows = torch.arange(self.num_envs, device=self.device)
         if mask is not None:
-            mask = torch.as_tensor(mask, device=self.device)
+            try:
+                mask = torch.as_tensor(mask, device=self.device)
+            except (TypeError, ValueError, RuntimeError):
+                raise ModelError(f"reset_mask is {mask!r}; expected {self.num_envs} booleans") from None
             if mask.shape != (self.num_envs,) or mask.dtype != torch.bool:
                 raise ModelError(
                     f"reset_mask has shape {tuple(mask.shape)} and dtype {mask.dtype}; expected ({self.num_envs},) "
@@ -231,6 +243,7 @@ class VectorEnv:
         self._begin(rows)
         return self._observe().clone(), {}
 
+    @outside_inference
     def step(self, action: torch.Tensor) -> Transition:
         """Apply an action for ``frame_skip`` steps.
 
@@ -247,6 +260,7 @@ class VectorEnv:
         with torch.set_grad_enabled(self.differentiable and torch.is_grad_enabled()):
             return self._step(self._checked(action))
 
+    @outside_inference
     def detach(self) -> None:
         """Cut the history of the present state, and keep its numbers."""
         self._state = self.state.detach()
@@ -266,15 +280,24 @@ class VectorEnv:
             "generator": self.generator.get_state(),
         }
 
+    @outside_inference
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go back to what :meth:`get_state` has returned, bit for bit; without history."""
-        given = TaskState(state["q"], state["qd"], state["steps"], state["data"], state.get("act")).clone()
-        self._require_shapes("set_state: the state has", given, self.num_envs)
-        self._state = given
-        self._episodes = Episodes(state["ended"].clone(), state["returns"].clone())
+        """Go back to what :meth:`get_state` has returned, bit for bit; without history. Raises ModelError otherwise."""
+        require_type("set_state: state", state, Mapping, "what get_state has returned")
+        if missing := [name for name in KEPT if name not in state]:
+            raise ModelError(f"set_state: the state lacks '{missing[0]}'; give what get_state has returned")
+        given = TaskState(state["q"], state["qd"], state["steps"], state["data"], state.get("act"))
+        said, episodes = "set_state: the state has", Episodes(state["ended"], state["returns"])
+        self._require_shapes(said, given, self.num_envs)
+        for name, dtype in (("ended", torch.bool), ("returns", self.dtype)):
+            require_tensor(f"set_state: '{name}' has", getattr(episodes, name), (self.num_envs,), dtype)
+        try:
+            self.generator.set_state(state["generator"])
+        except (TypeError, RuntimeError) as error:
+            raise ModelError(f"{said} another generator: {error}") from None
+        self._state, self._episodes = given.clone(), Episodes(episodes.ended.clone(), episodes.returns.clone())
         self._random_parameters = {name: value.clone() for name, value in state["parameters"].items()}
         self._set_parameters()
-        self.generator.set_state(state["generator"])
 
     def render(self, worlds: tuple[int, ...] = (0,), width: int = 640, height: int = 480, **options: Any) -> np.ndarray:
         """A picture of some worlds side by side, uint8 [height, width, 3].
@@ -288,6 +311,8 @@ class VectorEnv:
         model = self.simulator.model
         require_type("render: worlds", worlds, Iterable, "a list of numbers")
         chosen = list(worlds)
+        if not chosen:
+            raise ModelError("render: worlds is empty; name at least one")
         for world in chosen:
             if not (is_whole(world, 0) and world < self.num_envs):
                 raise ModelError(f"render: there is no world {world!r}; they go from 0 to {self.num_envs - 1}")
@@ -307,7 +332,9 @@ class VectorEnv:
                 f'environment {row} has ended, and autoreset_mode is "disabled"; begin it again with '
                 'reset(options={"reset_mask": mask})'
             )
-        after, bad = self._simulate(before, action)
+        lost = action.isnan().any(dim=1)
+        action = action.masked_fill(lost[:, None], 0.0)  # a NaN in a reward would be one in its gradient
+        after, bad = self._simulate(before, action, lost)
         every = (self.num_envs,)
         reward = self._returned("reward", self.task.reward(before, action, after), every)
         reward = reward.masked_fill(bad | waiting, 0.0)
@@ -333,8 +360,8 @@ class VectorEnv:
             observation = self._observe()
         return observation.clone(), reward, terminated, truncated, info  # apart from final_obs, if it is changed
 
-    def _simulate(self, before: TaskState, action: torch.Tensor) -> tuple[TaskState, torch.Tensor]:
-        """The state after an action, and which environments went bad: they stay where they were."""
+    def _simulate(self, before: TaskState, action: torch.Tensor, lost: torch.Tensor) -> tuple[TaskState, torch.Tensor]:
+        """The state after an action, and which environments went bad, or are ``lost``: they stay where they were."""
         inputs = self.task.inputs(before, action.clamp(self.action_low, self.action_high))
         if not isinstance(inputs, Mapping) or not INPUTS.issuperset(inputs):
             said = ", ".join(map(repr, inputs)) if isinstance(inputs, Mapping) else f"a {type(inputs).__name__}"
@@ -345,7 +372,7 @@ class VectorEnv:
                 self.simulator, before.q, before.qd, inputs.get("tau"), inputs.get("control"),
                 hold=self.task.frame_skip, leave_out_bad_worlds=True, act=before.act,
             )  # fmt: skip
-        bad = ~torch.cat(found, dim=1).isfinite().all(dim=1)
+        bad = lost | ~torch.cat(found, dim=1).isfinite().all(dim=1)
         kept = before.detach()
         old = (kept.q, kept.qd) if kept.act is None else (kept.q, kept.qd, kept.act)
         states = [torch.where(bad[:, None], a, b) for a, b in zip(old, found, strict=True)]
@@ -359,13 +386,7 @@ class VectorEnv:
         self, method: str, value: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None
     ) -> torch.Tensor:
         """What a method of the task returned; raises ModelError where it is something else than it must be."""
-        said = f"{type(self.task).__name__}.{method} returned"
-        if not isinstance(value, torch.Tensor):
-            raise ModelError(f"{said} a {type(value).__name__}; expected a torch.Tensor")
-        if value.shape != shape:
-            raise ModelError(f"{said} shape {tuple(value.shape)}; expected {shape}")
-        if dtype is not None and value.dtype != dtype:
-            raise ModelError(f"{said} {value.dtype}; expected {dtype}")
+        require_tensor(f"{type(self.task).__name__}.{method} returned", value, shape, dtype)
         return value
 
     def _bound(self, name: str) -> torch.Tensor:
@@ -410,10 +431,15 @@ class VectorEnv:
         model = self.simulator.model
         given = {name: getattr(state, name) for name in STATES}
         expected = {"q": (count, model.nq), "qd": (count, model.nv), "act": (count, model.na) if model.na else None}
+        for name, value in (given | {"steps": state.steps, **state.data}).items():
+            if not isinstance(value, torch.Tensor | None):
+                raise ModelError(f"{said} {name} as a {type(value).__name__}; expected a torch.Tensor")
         for name, value in given.items():
             shape = None if value is None else tuple(value.shape)
             if shape != expected[name]:
                 raise ModelError(f"{said} {name} {shape}; expected {expected[name]}")
+            if value is not None and value.dtype != self.dtype:
+                raise ModelError(f"{said} {name} of {value.dtype}; expected {self.dtype}")
         if state.steps.shape != (count,):
             raise ModelError(f"{said} steps {tuple(state.steps.shape)}; expected ({count},)")
         for name, value in state.data.items():
@@ -443,6 +469,16 @@ class VectorEnv:
         if action.device != self.device:
             raise ModelError(f"action is on {action.device}, but the environment is on {self.device}; move one of them")
         return action.to(self.dtype)
+
+
+def require_tensor(said: str, value: Any, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> None:
+    """Raise ModelError, beginning with what is ``said``, for anything but a tensor of this shape and dtype."""
+    if not isinstance(value, torch.Tensor):
+        raise ModelError(f"{said} a {type(value).__name__}; expected a torch.Tensor")
+    if value.shape != shape:
+        raise ModelError(f"{said} shape {tuple(value.shape)}; expected {shape}")
+    if dtype is not None and value.dtype != dtype:
+        raise ModelError(f"{said} {value.dtype}; expected {dtype}")
 
 
 def _gymnasium_spaces(asked: str) -> Any:

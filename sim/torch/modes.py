@@ -42,3 +42,19 @@ def in_own_precision(function: Function) -> Function:
             return function(*args, **kwargs)
 
     return called  # type: ignore[return-value]
+
+
+def outside_inference(function: Function) -> Function:
+    """A function whose tensors may get a history later: for it ``torch.inference_mode()`` is ``torch.no_grad()``.
+
+    It is for what keeps tensors: an environment that begins in such a mode may be trained in after it.
+    """
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if not torch.is_inference_mode_enabled():
+            return function(*args, **kwargs)
+        with torch.inference_mode(False), torch.no_grad():
+            return function(*args, **kwargs)
+
+    return called  # type: ignore[return-value]

@@ -345,6 +345,12 @@ def test_refused():
         (lambda e: sim.envs.make(None), "name is a NoneType; it must be the name of an environment"),
         (lambda e: e.reset(options=3), "reset: options is a int; it must be a dictionary"),
         (lambda e: e.render(worlds=0), "render: worlds is a int; it must be a list of numbers"),
+        (lambda e: e.reset(options={"reset_mask": "01"}), "reset_mask is '01'; expected 2 booleans"),
+        (lambda e: falling(adjoint_clip="3 N"), "VectorEnv: adjoint_clip is '3 N'; it must be one number"),
+        (lambda e: Falling([32]), r"a task's dtype is \[32\]; it must be"),
+        (lambda e: sim.envs.make("Pendulum-1", noise="much"), "Pendulum: noise is 'much'; it must be one number"),
+        (lambda e: sim.envs.make("Pendulum-1", noise=-0.1), "Pendulum: noise is -0.1; it must be finite"),
+        (lambda e: e.render(worlds=()), "render: worlds is empty; name at least one"),
         (lambda e: e.render(worlds=(2,)), "render: there is no world 2; they go from 0 to 1"),
     ],
 )

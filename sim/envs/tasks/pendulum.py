@@ -1,11 +1,13 @@
 """Pendulum: lift the tip of a chain of links to its highest point."""
 
+import math
+
 import torch
 
 from sim.envs.task import Task, TaskState
 from sim.errors import ModelError
 from sim.model.builder.builder import ModelBuilder
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, number
 from sim.model.model import Model
 from sim.model.specs import WORLD
 from warp_kernels.types import CAPSULE
@@ -41,6 +43,8 @@ class Pendulum(Task):
         super().__init__(dtype)
         if not is_whole(links, 1) or not is_whole(substeps, 1):
             raise ModelError(f"Pendulum: links is {links!r} and substeps {substeps!r}; both must be at least 1")
+        if not 0.0 <= number("Pendulum", "noise", noise) < math.inf:
+            raise ModelError(f"Pendulum: noise is {noise!r}; it must be finite and not negative")
         self.links = int(links)
         self.noise = noise
         self.frame_skip = int(substeps)
