@@ -1,5 +1,7 @@
 """The forces of actuators along a rollout, as differentiable functions of its states and inputs."""
 
+from collections.abc import Collection
+
 import numpy as np
 import torch
 
@@ -63,6 +65,7 @@ def actuator_forces(
             f"actuator_forces: q has {len(q)} states, qd {len(qd)} and control {len(control)} inputs; it takes every "
             "state, one more than inputs"
         )
+    require_joints_and_tendons(simulator.model, "actuator_forces")
     tendons = None
     if (simulator.model.actuator_tendon >= 0).any():
         robot = PresentRobot(simulator)(q)
@@ -80,10 +83,11 @@ def forces_of_actuators(
 ) -> torch.Tensor:
     """:func:`actuator_forces`, with what :class:`sim.torch.tendon_paths.TendonPaths` says of the states before a step.
 
+    What it returns of actuators on frames and on contacts means nothing.
+
     Args:
         tendons: lengths and slopes; may be None where no actuator acts on a tendon.
     """
-    require_joints_and_tendons(simulator.model, "actuator_forces")
     gear, kp, kd, gain, offset, kp_per_input, kd_per_input, centre, limit = (
         present_parameter(simulator, f"actuator_{name}", q)
         for name in (
@@ -147,11 +151,13 @@ def _states(model: Model, count: int, act: torch.Tensor | None) -> torch.Tensor:
     return act
 
 
-def require_joints_and_tendons(model: Model, where: str) -> None:
-    """Raise ModelError where an actuator acts on a frame or on contacts, which isn't followed here."""
-    if len(model.transmissions):
-        name = model.actuator_names[model.transmissions.actuator[0]]
-        raise ModelError(f"{where}: actuator '{name}' acts on a frame or on contacts, whose forces aren't given here")
+def require_joints_and_tendons(model: Model, where: str, actuators: Collection[int] | None = None) -> None:
+    """Raise ModelError where one of these actuators acts on a frame or on contacts; None for any of the model's."""
+    for number in model.transmissions.actuator:
+        if actuators is None or number in actuators:
+            name = model.actuator_names[number]
+            kind = "acts on a frame or on contacts"
+            raise ModelError(f"{where}: actuator '{name}' {kind}, whose forces aren't given here")
 
 
 def moved_by_actuators(

@@ -7,7 +7,7 @@ import torch
 from sim.errors import ModelError
 from sim.model.checks import require_type
 from sim.simulation.simulator import Simulator
-from sim.torch.actuators import forces_of_actuators, on_joints
+from sim.torch.actuators import forces_of_actuators, on_joints, require_joints_and_tendons
 from sim.torch.modes import in_own_precision
 from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.robot.robot import Robot
@@ -160,6 +160,7 @@ class JointForces(torch.nn.Module):
         """Those of joints at their degrees of freedom, those of tendons along them."""
         if not self._simulator.model.nu:
             return torch.zeros_like(qd[1:])
+        require_joints_and_tendons(self._simulator.model, "JointForces")
         force = forces_of_actuators(self._simulator, q, qd, control, act, tendons)
         return on_joints(self._simulator, force, tendons)
 

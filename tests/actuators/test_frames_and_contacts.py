@@ -232,3 +232,29 @@ def test_what_has_no_place_for_them_says_so(tmp_path):
     states = [torch.zeros(3, 1, size, dtype=torch.float64) for size in (7, 6)]
     with pytest.raises(sim.ModelError, match="actuator 'sticky' acts on a frame or on contacts"):
         sim.torch.actuator_forces(simulator, *states, torch.zeros(2, 1, 1, dtype=torch.float64))
+
+
+def test_sensors_of_other_actuators_read_beside_them(tmp_path):
+    """An actuator on a joint reads as in MuJoCo; of those on frames and contacts the sensor's own one is named."""
+    sensors = """<sensor><actuatorfrc actuator="lift"/><actuatorpos actuator="lift"/><actuatorfrc actuator="stick"/>
+      <actuatorvel actuator="reach"/><jointactuatorfrc joint="d"/></sensor></mujoco>"""
+    path = written(tmp_path)
+    path.write_text(path.read_text().replace("</mujoco>", sensors))
+    peer = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(peer)
+    data.ctrl = CONTROL
+    model = load_quietly(path)
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu")
+    given = [torch.tensor(each)[None] for each in sim.from_mujoco(model, data.qpos, data.qvel)]
+    inputs = {"control": torch.tensor(CONTROL, dtype=torch.float64)[None, None], "act": torch.zeros(1, 1).double()}
+    mujoco.mj_step(peer, data)
+
+    def read(*names: str) -> torch.Tensor:
+        chosen = sim.torch.Sensors(simulator, names)
+        return sim.torch.rollout_with_sensors(chosen, *given, **inputs)[-1]
+
+    names = [sensor.name for sensor in model.sensors]
+    np.testing.assert_allclose(read(*names[:2])[0, 0], data.sensordata[:2], rtol=1e-12)
+    for name, actuator in ((names[2], "stick"), (names[3], "reach"), (names[4], "thrust")):
+        with pytest.raises(sim.ModelError, match=f"Sensors: actuator '{actuator}' acts on a frame or on contacts"):
+            read(name)

@@ -258,12 +258,16 @@ class _Motion:
 
     def _of_actuator(self, which: int, actuator: str) -> torch.Tensor:
         """Position (0) or velocity (1) of what an actuator acts on, times its gear."""
-        number = self.model.actuator_names.index(actuator)
-        if number in self.model.transmissions.actuator:
-            require_joints_and_tendons(self.model, "Sensors")
+        number = self._followed(actuator)
         make = lambda: torch.stack(moved_by_actuators(self.simulator, self.q, self.qd, self._tendons()))  # noqa: E731
         moved = self._once("moved by actuators", make)
         return self._gear()[..., number, None] * moved[which, ..., number : number + 1]
+
+    def _followed(self, actuator: str) -> int:
+        """The number of an actuator on a joint or a tendon. Raises ModelError for one on a frame or on contacts."""
+        number = self.model.actuator_names.index(actuator)
+        require_joints_and_tendons(self.model, "Sensors", [number])
+        return number
 
     def _gear(self) -> torch.Tensor:
         return present_parameter(self.simulator, "actuator_gear", self.q)
@@ -285,12 +289,13 @@ class _Motion:
         return self._once("forces", lambda: forces_of_actuators(*given, self._tendons()))
 
     def _actuator_force(self, sensor: Sensor) -> torch.Tensor:
-        number = self.model.actuator_names.index(sensor.target)
+        number = self._followed(sensor.target)
         return self._forces()[..., number : number + 1]
 
     def _joint_actuator_force(self, sensor: Sensor) -> torch.Tensor:
         if not self.model.nu:
             return torch.zeros_like(self.qd[..., :1])
+        require_joints_and_tendons(self.model, "Sensors")
         make = lambda: on_joints(self.simulator, self._forces(), self._tendons())  # noqa: E731
         return self._of_joint(self._once("on joints", make), self.model.joint_qd_start, sensor.target, 1)
 
