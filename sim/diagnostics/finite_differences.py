@@ -29,6 +29,9 @@ RIGHT = np.array([0.0, 0.0, 2.0, -0.5])
 NOISE_WIDTH = FINER_WIDTHS[-1]
 NOISE_SAMPLES = 16
 NOISE_MARGIN = 5.0  # allowance for rounding, in standard deviations
+# A loss for which that is a larger share of what all widths change is erratic, as after a chaotic motion: no width is
+# small enough for differences to be derivatives. What changes less than DISCERNIBLE of the loss may be rounding.
+ERRATIC, DISCERNIBLE = 1e-3, 1e-8
 # On a CPU more make more shards, each of which takes longer to build than its rollouts.
 WORLDS_AT_ONCE = 128
 
@@ -156,8 +159,8 @@ class Differences:
         left: one-sided differences from below, second order.
         right: one-sided differences from above, second order.
         central: central differences, fourth order, at the width at which the two sides agree best.
-        left_doubt: uncertainty of ``left``: difference between neighbouring widths plus rounding, at the width at which
-            it is least.
+        left_doubt: uncertainty of ``left``: how much it changes to the next width, and at finer ones, plus rounding, at
+            the width at which that is least; infinite where the loss is erratic, so that differences say nothing.
         right_doubt: the same for ``right``.
         width: width of the central differences.
         rounding: rounding error of the central differences.
@@ -246,14 +249,25 @@ def _best(values: np.ndarray, widths: np.ndarray, noise: float) -> Differences:
     rounding = noise / widths
     left, right, central = (changes @ weights for weights in (LEFT, RIGHT, CENTRAL))
     rows = np.arange(len(values))
-    best = _least(np.abs(left - right) + rounding)
+    losses = values[np.isfinite(values)]
+    erratic = noise > ERRATIC * max(np.ptp(losses), DISCERNIBLE * np.abs(losses).max())
+    best = _least(np.abs(left - right) + rounding + _later(central, rounding))
     sides = []
     for side in (left, right):
-        doubt = np.abs(np.diff(side, axis=1)) + rounding[:, 1:]
+        doubt = np.abs(np.diff(side, axis=1)) + rounding[:, 1:] + _later(side, rounding)[:, 1:]
         at = _least(doubt)
-        sides += [side[rows, at + 1], doubt[rows, at]]
+        sides += [side[rows, at + 1], np.where(erratic, np.inf, doubt[rows, at])]
     return Differences(sides[0], sides[2], central[rows, best], sides[1], sides[3], widths[rows, best],
                        rounding[rows, best])  # fmt: skip
+
+
+def _later(side: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+    """The largest change of differences [directions, widths] beyond rounding, at finer widths than each.
+
+    Wide differences of a bounded loss that changes fast agree with each other before they agree with its derivative.
+    """
+    change = np.nan_to_num(np.maximum(np.abs(np.diff(side, axis=1)) - rounding[:, 1:], 0.0))
+    return np.maximum.accumulate(np.pad(change, ((0, 0), (0, 1)))[:, ::-1], axis=1)[:, ::-1]
 
 
 def _least(doubt: np.ndarray) -> np.ndarray:

@@ -244,7 +244,7 @@ def judge(
     beyond = np.maximum(low - analytic, analytic - high)
     wrong = ~np.isfinite(analytic) | (beyond > doubt + tolerance)
     verdicts = np.where(wrong, "wrong", np.where(high - low > doubt, "kink", "unclear"))
-    verdicts[miss <= tolerance] = "right"
+    verdicts[np.isfinite(doubt) & (miss <= tolerance)] = "right"
     # Scaled such that entries with an error within the bound are right.
     outside = np.nan_to_num(np.maximum(beyond, 0.0))  # NaN where a side has no difference
     error = np.where(np.isin(verdicts, ("kink", "unclear")), outside, miss) / (tolerance / bound)

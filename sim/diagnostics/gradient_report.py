@@ -11,6 +11,7 @@ from sim.simulation.gradients import GradientNorms
 
 VERDICTS = ("right", "kink", "unclear", "wrong")
 LISTED = 20
+ABOUT = {"unclear": ("Differences of several widths disagree, so that they can't tell whether these are right:",)}
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class CheckedEntry:
             what is beyond both one-sided differences; relative to the largest derivative of the same argument and
             world, with an allowance for rounding.
         verdict: "right": it agrees with the central difference. "kink": the one-sided differences differ, and it equals
-            one of them or lies between. "unclear": the same, but the differences depend on their width. "wrong": none
-            of these.
+            one of them or lies between. "unclear": the differences depend on their width by more than what parts it
+            from them, as after a chaotic motion. "wrong": none of these.
     """
 
     entry: Entry
@@ -113,7 +114,7 @@ class GradientReport:
             lines.append(f"{name:<20}{f'{len(of_it)} of {total}':>12}{counts}{text:>15}")
         for verdict in VERDICTS[:0:-1]:
             found = self.of(verdict)
-            lines += ["", *map(str, found[:LISTED])] if found else []
+            lines += ["", *ABOUT.get(verdict, ()), *map(str, found[:LISTED])] if found else []
             if len(found) > LISTED:
                 lines.append(f"... and {len(found) - LISTED} more {verdict}")
         lines += ["", *map(str, self.jumps)] if self.jumps else []

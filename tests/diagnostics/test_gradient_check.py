@@ -417,3 +417,32 @@ def test_kinks_are_no_jumps():
     report = sim.check_gradients(simulator, state, wrt=["qd"], steps=20)
     assert report.kinks
     assert not report.jumps
+
+
+def tossed(dt: float) -> tuple[sim.Simulator, sim.State]:
+    """A pendulum whose steps are longer than its period, a kicked rotor: each multiplies the derivatives."""
+    builder = sim.ModelBuilder()
+    builder.add_link("bob", mass=1.0, com=(0.0, 0.0, -0.001), inertia=(1e-6, 1e-6, 1e-6))
+    builder.add_joint("pivot", "continuous", child="bob", axis=(0.0, 1.0, 0.0))
+    simulator = sim.Simulator(builder.finalize("float64"), dt, device="cpu")
+    return simulator, simulator.state([1.0], [0.5])
+
+
+@pytest.mark.parametrize(("dt", "steps"), [(0.07, 10), (0.05, 14), (0.1, 10), (0.2, 14)])
+def test_a_chaotic_motion_decides_nothing(dt, steps):
+    """Where the derivatives are from 2e9 to 1e29 no width of differences is small enough."""
+    report = sim.check_gradients(*tossed(dt), steps=steps)
+    assert report.norms.q.max() > 1e9
+    assert {entry.verdict for entry in report.entries} == {"unclear"}, str(report)
+    assert "Differences of several widths disagree" in str(report)
+    report.raise_if_wrong()
+
+
+@pytest.mark.parametrize(("dt", "steps"), [(0.045, 10), (0.03, 18), (0.04, 14)])
+def test_derivatives_that_grow_fast_are_told_right_from_wrong(monkeypatch, dt, steps):
+    """From 2e6 to 9e8; wide differences agree with each other, but not with these."""
+    report = sim.check_gradients(*tossed(dt), steps=steps, wrt=["q"])
+    assert 1e6 < report.norms.q.max() < 1e9
+    assert {entry.verdict for entry in report.entries} == {"right"}, str(report)
+    corrupted(monkeypatch, lambda gradients: add(gradients.q, (0, 0), 0.3))
+    assert sim.check_gradients(*tossed(dt), steps=steps, wrt=["q"]).wrong
