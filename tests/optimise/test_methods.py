@@ -248,6 +248,10 @@ def without_history(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -
     return q[-1, :, 0].detach() ** 2
 
 
+def not_due(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(q.shape[1], dtype=q.dtype)
+
+
 def without_slope(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
     return (controls[0, :, 0] * 0.0).sqrt()
 
@@ -258,6 +262,17 @@ def test_costs_that_are_not_numbers_are_named(method):
     name = method.__name__
     with pytest.raises(sim.ModelError, match=f"{name}: cost 'not_a_number' isn't finite for the first guess, though"):
         method(problem, iterations=2)
+
+
+@pytest.mark.parametrize("method", [so.gradient, so.lbfgs, so.ilqr])
+def test_costs_that_lost_their_gradient_are_named_beside_others(method):
+    """A cost of zero, as a penalty that isn't due, may have none."""
+    problem = so.Problem(sliders(), 3, [so.Effort(0.1), without_history, not_due], q0=[0.5, 0.0])
+    said = f"{method.__name__}: no gradient reaches the cost 'without_history', so that it doesn't count beside"
+    with pytest.warns(UserWarning, match=said) as found:
+        method(problem, iterations=2)
+    assert len(found) == 1
+    assert found[0].filename == __file__
 
 
 @pytest.mark.parametrize("method", [so.gradient, so.lbfgs, so.ilqr])

@@ -28,6 +28,7 @@ from sim.optimise.methods.search import (
     nothing_finite,
     progress_bar,
     require_counts,
+    warn_of_lost_gradients,
 )
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
@@ -152,6 +153,7 @@ def gradient(
     engine = _Engine(problem, score)
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed, more=joining)
+    warn_of_lost_gradients(problem, "gradient", guesses[0])
     x, reserve = guesses[:starts], guesses[starts:]
     search = _resumed(resume) if resume is not None else _begun(x)
     begun -= search.seconds

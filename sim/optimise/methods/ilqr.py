@@ -15,7 +15,14 @@ from sim.model.checks import require_type
 from sim.optimise.methods.box_qp import solve_box_qp
 from sim.optimise.methods.dynamics import Dynamics, Law, Start, States
 from sim.optimise.methods.quadratic import Quadratic, Quadratics
-from sim.optimise.methods.search import finished, first_guesses, nothing_finite, progress_bar, require_counts
+from sim.optimise.methods.search import (
+    finished,
+    first_guesses,
+    nothing_finite,
+    progress_bar,
+    require_counts,
+    warn_of_lost_gradients,
+)
 from sim.optimise.parametrisations import PerStage
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
@@ -86,6 +93,7 @@ def ilqr(
     require_stages(problem, "ilqr")
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed)
+    warn_of_lost_gradients(problem, "ilqr", guesses[0])
     controls = guesses.reshape(len(guesses), problem.stages, -1).swapaxes(0, 1)
     search = IterativeLQR(problem)
     start = (problem.q0, problem.qd0, problem.act0)

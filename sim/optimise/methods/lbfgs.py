@@ -13,6 +13,7 @@ from sim.optimise.methods.search import (
     nothing_finite,
     progress_bar,
     require_counts,
+    warn_of_lost_gradients,
 )
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
@@ -73,6 +74,7 @@ def lbfgs(
     require_counts(iterations=iterations)
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed)
+    warn_of_lost_gradients(problem, "lbfgs", guesses[0])
     scale = problem.parametrisation.scale(problem.space)
     low, high = problem.parametrisation.bounds(problem.space)
     bounds = np.stack([low / scale, high / scale], axis=1)

@@ -1,6 +1,7 @@
 """What all methods share: their first guesses, progress, and the result."""
 
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,8 @@ from sim.optimise.costs import Cost
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
+
+IN_PYTORCH = "compute it from q, qd and controls in PyTorch, without detach() or numpy, or use cmaes"
 
 
 def first_guesses(problem: Problem, guess: Any, starts: int, spread: float, seed: int, more: int = 0) -> np.ndarray:
@@ -58,6 +61,27 @@ def require_counts(**counts: int) -> None:
             raise ModelError(f"{name} is {count!r}; it must be a whole number, not negative")
 
 
+def warn_of_lost_gradients(problem: Problem, method: str, unknowns: np.ndarray) -> None:
+    """Warn of costs of a first guess [n] that no gradient reaches, beside others that have one: they count for nothing.
+
+    A cost of zero may be one that has just nothing to say of this motion.
+    """
+    with torch.no_grad():
+        motion = _motion(problem, unknowns).detached()
+    for seen in (motion.q, motion.qd, motion.act, motion.controls, motion.contact_force):
+        if seen is not None:
+            seen.requires_grad_()
+    values = {_name(cost): cost.value(motion) for cost in problem.costs}
+    lost = [name for name, value in values.items() if not value.requires_grad and bool(value.any())]
+    if lost and len(lost) < len(values):
+        said = "'" + "', '".join(lost) + "'"
+        warnings.warn(
+            f"{method}: no gradient reaches the cost {said}, so that it doesn't count beside the others; {IN_PYTORCH}",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
 def nothing_finite(problem: Problem, method: str, unknowns: np.ndarray, otherwise: str) -> ModelError:
     """The error of a search that finds no finite cost.
 
@@ -94,10 +118,7 @@ def no_derivative(cost: Cost, method: str) -> ModelError:
 def no_gradient(costs: Sequence[Cost], method: str) -> ModelError:
     """The error of a search by gradients, none of which reaches the costs."""
     names = ", ".join(f"'{_name(cost)}'" for cost in costs)
-    return ModelError(
-        f"{method}: no gradient reaches the cost {names}; compute it from q, qd and controls in PyTorch, without "
-        "detach() or numpy, or use cmaes"
-    )
+    return ModelError(f"{method}: no gradient reaches the cost {names}; {IN_PYTORCH}")
 
 
 @contextmanager
