@@ -19,7 +19,10 @@ SIZE = (640, 360)  # of animations [pixels]
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
-    """Decorator of an example's main function: what a user can mend ends it with one sentence and exit status 1."""
+    """Decorator of an example's main function: what a user can mend ends it with one sentence and exit status 1.
+
+    Ctrl-C ends it with status 130, as that of a shell; what can go on then says so itself (:mod:`examples.resume`).
+    """
 
     @functools.wraps(main)
     def run() -> None:
@@ -30,6 +33,9 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             main()
         except (ModelError, OSError) as error:
             sys.exit(f"error: {error}")
+        except KeyboardInterrupt:
+            print("stopped", file=sys.stderr)
+            sys.exit(130)
 
     return run
 

@@ -63,6 +63,8 @@ class Progress:
         with self._held:
             if self.path is not None and self._done and kind is None:
                 self.path.unlink(missing_ok=True)
+            elif self.path is not None and kind is KeyboardInterrupt and self.path.is_file():
+                print(f"\nthe same command goes on from {self.path}")
 
     def load(self) -> dict[str, np.ndarray] | None:
         """The arrays saved last, or None if there is nothing to resume."""

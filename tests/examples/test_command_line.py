@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from examples import __main__ as command
+from examples import options as example_options
 from examples.resume import RUNNING, Progress
 
 # Options and constants with which each is done soon. examples.estimate is longer, and has a test of its own.
@@ -75,6 +76,27 @@ def test_goes_on_with_what_was_kept(tmp_path, capsys):
     with kept:
         kept.done()
     assert kept.load() is None
+
+
+def test_ctrl_c_ends_without_a_traceback(tmp_path, capsys):
+    """And says how to go on, where something was kept."""
+    path = tmp_path / "interrupted.npz"
+
+    @example_options.command
+    def stopped() -> None:
+        with Progress(path, {}) as kept:
+            if kept.load() is None:
+                kept.save(x=1.0)
+                raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as ended:
+        stopped()
+    assert ended.value.code == 130
+    said = capsys.readouterr()
+    assert said.out == f"\nthe same command goes on from {path}\n"
+    assert said.err == "stopped\n"
+    stopped()
+    assert "resuming" in capsys.readouterr().out
 
 
 def test_a_broken_file_is_no_obstacle(tmp_path, capsys):
