@@ -13,6 +13,7 @@ import torch
 import warp as wp
 
 from sim.dynamics.kinematics import forward_kinematics
+from sim.envs.checks import bound_of, require_settings, require_state, require_tensor
 from sim.envs.task import DTYPES, Task, TaskState
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.checks import is_whole, number, require_type
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 AUTORESET_MODES = ("same_step", "next_step", "disabled")
 INPUTS = frozenset({"tau", "control"})  # what drives a model
-STATES = ("q", "qd", "act")  # of a TaskState, what the simulator carries on
 KEPT = ("q", "qd", "steps", "data", "ended", "returns", "parameters", "generator")  # of get_state
 Transition = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]
 
@@ -121,7 +121,10 @@ class VectorEnv:
         self.generator = torch.Generator(self.device)
         self._seed(seed)
         self.num_actions = task.num_actions(self.simulator.model)
-        self.action_low, self.action_high = (self._bound(name) for name in ("action_low", "action_high"))
+        require_settings(task, self.num_actions)
+        self.action_low, self.action_high = (
+            bound_of(task, name, self.num_actions, self.device) for name in ("action_low", "action_high")
+        )
         if not bool((self.action_low <= self.action_high).all()):
             raise ModelError(
                 f"{type(task).__name__}: action_low is {self.action_low.tolist()}, but action_high "
@@ -130,7 +133,7 @@ class VectorEnv:
         # A first look at the task, with random numbers of its own, so that a seed's episodes don't depend on it.
         probe = self._first_states(1, torch.Generator(self.device))
         seen = task.observe(probe)
-        self.num_observations = int(seen.shape[-1])
+        self.num_observations = int(seen.shape[-1]) if isinstance(seen, torch.Tensor) and seen.dim() else 0
         self._returned("observe", seen, (1, self.num_observations))
         self._state: TaskState | None = None
         self._episodes = Episodes(self._flags(False), torch.zeros(num_envs, dtype=self.dtype, device=self.device))
@@ -240,7 +243,8 @@ class VectorEnv:
             rows = rows[mask]
         if self._state is None and len(rows) < self.num_envs:
             raise ModelError("reset_mask leaves environments out that have never begun; call reset() without it first")
-        self._begin(rows)
+        if len(rows):
+            self._begin(rows)
         return self._observe().clone(), {}
 
     @outside_inference
@@ -288,7 +292,7 @@ class VectorEnv:
             raise ModelError(f"set_state: the state lacks '{missing[0]}'; give what get_state has returned")
         given = TaskState(state["q"], state["qd"], state["steps"], state["data"], state.get("act"))
         said, episodes = "set_state: the state has", Episodes(state["ended"], state["returns"])
-        self._require_shapes(said, given, self.num_envs)
+        require_state(said, given, self.num_envs, self.simulator.model)
         for name, dtype in (("ended", torch.bool), ("returns", self.dtype)):
             require_tensor(f"set_state: '{name}' has", getattr(episodes, name), (self.num_envs,), dtype)
         try:
@@ -336,7 +340,7 @@ class VectorEnv:
         action = action.masked_fill(lost[:, None], 0.0)  # a NaN in a reward would be one in its gradient
         after, bad = self._simulate(before, action, lost)
         every = (self.num_envs,)
-        reward = self._returned("reward", self.task.reward(before, action, after), every)
+        reward = self._returned("reward", self.task.reward(before, action, after), every).to(self.dtype)
         reward = reward.masked_fill(bad | waiting, 0.0)
         failed = self._returned("terminated", self.task.terminated(after), every, torch.bool)
         terminated = (failed | bad) & ~waiting
@@ -380,7 +384,8 @@ class VectorEnv:
 
     def _observe(self) -> torch.Tensor:
         """What is observed of the present state."""
-        return self._returned("observe", self.task.observe(self.state), (self.num_envs, self.num_observations))
+        seen = self._returned("observe", self.task.observe(self.state), (self.num_envs, self.num_observations))
+        return seen.to(self.dtype)
 
     def _returned(
         self, method: str, value: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None
@@ -389,29 +394,22 @@ class VectorEnv:
         require_tensor(f"{type(self.task).__name__}.{method} returned", value, shape, dtype)
         return value
 
-    def _bound(self, name: str) -> torch.Tensor:
-        """A bound of actions [num_actions]."""
-        bound = torch.as_tensor(getattr(self.task, name), dtype=self.dtype, device=self.device)
-        if bound.shape not in ((), (self.num_actions,)):
-            raise ModelError(
-                f"{type(self.task).__name__}: {name} has shape {tuple(bound.shape)}; expected one number, or "
-                f"{self.num_actions}"
-            )
-        return bound.expand(self.num_actions).clone()
-
     def _begin(self, rows: torch.Tensor) -> None:
         """Begin the episodes of these environments [k]."""
         count = len(rows)
-        parameters = self.task.randomise(count, self.generator)
+        parameters, known = self.task.randomise(count, self.generator), self._random_parameters
+        said = f"{type(self.task).__name__}.randomise returned"
+        require_type(f"what {said}", parameters, Mapping, "a dictionary")
         for name, value in parameters.items():
-            self._returned(f"randomise '{name}'", value, (count, *value.shape[1:]))
+            require_tensor(f"{said} for '{name}'", value, (count, *getattr(value, "shape", ())[1:]))
+        if self._state is not None and parameters.keys() != known.keys():
+            raise ModelError(f"{said} {sorted(parameters)}, but before {sorted(known)}; return the same names always")
         first = self._first_states(count, self.generator)
         self._state = first if count == self.num_envs else self.state.with_rows(rows, first)
         self._episodes = Episodes(
             self._episodes.ended.index_fill(0, rows, False), self._episodes.returns.index_fill(0, rows, 0.0)
         )
         if parameters:
-            known = self._random_parameters
             self._random_parameters = {
                 name: known[name].index_copy(0, rows, value) if name in known else value
                 for name, value in parameters.items()
@@ -421,30 +419,16 @@ class VectorEnv:
     def _first_states(self, count: int, generator: torch.Generator) -> TaskState:
         """Where episodes begin, with the states of actuators, which are zero unless the task says otherwise."""
         first = self.task.sample_state(count, generator)
+        require_type(
+            f"what {type(self.task).__name__}.sample_state returned",
+            first,
+            TaskState,
+            "a TaskState, as self.episodes(q, qd) makes one",
+        )
         if first.act is None and self.simulator.model.na:
             first = replace(first, act=first.qd.new_zeros(count, self.simulator.model.na))
-        self._require_shapes("sample_state returned", first, count)
+        require_state("sample_state returned", first, count, self.simulator.model)
         return first
-
-    def _require_shapes(self, said: str, state: TaskState, count: int) -> None:
-        """Raise ModelError for a state of another shape."""
-        model = self.simulator.model
-        given = {name: getattr(state, name) for name in STATES}
-        expected = {"q": (count, model.nq), "qd": (count, model.nv), "act": (count, model.na) if model.na else None}
-        for name, value in (given | {"steps": state.steps, **state.data}).items():
-            if not isinstance(value, torch.Tensor | None):
-                raise ModelError(f"{said} {name} as a {type(value).__name__}; expected a torch.Tensor")
-        for name, value in given.items():
-            shape = None if value is None else tuple(value.shape)
-            if shape != expected[name]:
-                raise ModelError(f"{said} {name} {shape}; expected {expected[name]}")
-            if value is not None and value.dtype != self.dtype:
-                raise ModelError(f"{said} {name} of {value.dtype}; expected {self.dtype}")
-        if state.steps.shape != (count,):
-            raise ModelError(f"{said} steps {tuple(state.steps.shape)}; expected ({count},)")
-        for name, value in state.data.items():
-            if value.shape[:1] != (count,):
-                raise ModelError(f"{said} data '{name}' {tuple(value.shape)}; expected ({count}, ...)")
 
     def _set_parameters(self) -> None:
         for name, value in self._random_parameters.items():
@@ -469,16 +453,6 @@ class VectorEnv:
         if action.device != self.device:
             raise ModelError(f"action is on {action.device}, but the environment is on {self.device}; move one of them")
         return action.to(self.dtype)
-
-
-def require_tensor(said: str, value: Any, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> None:
-    """Raise ModelError, beginning with what is ``said``, for anything but a tensor of this shape and dtype."""
-    if not isinstance(value, torch.Tensor):
-        raise ModelError(f"{said} a {type(value).__name__}; expected a torch.Tensor")
-    if value.shape != shape:
-        raise ModelError(f"{said} shape {tuple(value.shape)}; expected {shape}")
-    if dtype is not None and value.dtype != dtype:
-        raise ModelError(f"{said} {value.dtype}; expected {dtype}")
 
 
 def _gymnasium_spaces(asked: str) -> Any:

@@ -143,12 +143,25 @@ def column(values: torch.Tensor) -> torch.Tensor:
         ("inputs", lambda task, state, action: {"ctrl": action}, "'ctrl'; expected 'tau', 'control' or both"),
         ("inputs", lambda task, state, action: None, "a NoneType; expected 'tau', 'control' or both"),
         ("observe", lambda task, state: state.q[:, 2], r"shape \(1,\); expected \(1, 1\)"),
-        ("randomise", lambda task, n, generator: {"mass": torch.ones(1)}, r"'mass' returned .*\(1,\); expected \(4,\)"),
+        (
+            "randomise",
+            lambda task, n, generator: {"mass": torch.ones(1)},
+            r"returned for 'mass' shape \(1,\); expected \(4,\)",
+        ),
+        ("randomise", lambda task, n, generator: None, "returned is a NoneType; it must be a dictionary"),
+        ("randomise", lambda task, n, generator: {"mass": 1.0}, "returned for 'mass' a float; expected a torch.Tensor"),
+        (
+            "sample_state",
+            lambda task, n, generator: (torch.zeros(n, 7),),
+            "returned is a tuple; it must be a TaskState",
+        ),
+        ("observe", lambda task, state: {"height": state.q[:, 2:3]}, "a dict; expected a torch.Tensor"),
+        ("num_actions", lambda task, model: 1.0, " is 1.0; it must be a whole number of at least 1"),
     ],
 )
 def test_what_a_task_returns_is_checked(method, returned, message):
     task = type("Wrong", (Falling,), {method: returned})()
-    with pytest.raises(sim.ModelError, match=rf"Wrong\.{method}.*{message}"):  # noqa: PT012
+    with pytest.raises(sim.ModelError, match=rf"Wrong\.{method}.*{message}|Wrong: {method}{message}"):  # noqa: PT012
         env = VectorEnv(task, 4, device="cpu", seed=1)
         env.reset()
         env.step(torch.zeros(4, 1))
@@ -180,8 +193,12 @@ def test_first_states_are_of_all_environments(state, message):
         env.reset()
 
 
-def test_bounds_of_actions_are_checked():
+def test_settings_of_a_task_are_checked():
     for bounds, message in (
+        ({"frame_skip": 0}, "frame_skip is 0; it must be a whole number of at least 1"),
+        ({"max_episode_length": 0}, "max_episode_length is 0; it must be at least 1"),
+        ({"max_episode_length": None}, "max_episode_length is None; it must be one number"),
+        ({"action_low": "left"}, "action_low is 'left'; it must be a number, or one for each entry"),
         ({"action_low": 1.0, "action_high": -1.0}, r"action_low is \[1.0\], but action_high \[-1.0\]"),
         ({"action_high": (1.0, 1.0)}, r"action_high has shape \(2,\); expected one number, or 1"),
         ({"action_high": math.nan}, r"action_low is \[-1.0\], but action_high \[nan\]"),
@@ -359,3 +376,45 @@ def test_arguments_of_another_type_are_named(call, message):
     env.reset(seed=0)
     with pytest.raises(sim.ModelError, match=message):
         call(env)
+
+
+def test_numbers_of_a_task_are_of_its_dtype():
+    """A reward of another type, such as whether a place was reached, would be one in all that is made of it."""
+
+    class Reached(Falling):
+        def reward(self, before: TaskState, action: torch.Tensor, after: TaskState) -> torch.Tensor:
+            return after.q[:, 2] < 10.0
+
+        def observe(self, state: TaskState) -> torch.Tensor:
+            return state.q.double()
+
+    env = VectorEnv(Reached(), 2, device="cpu", seed=1)
+    seen, _ = env.reset()
+    observation, reward, _, _, info = env.step(torch.zeros(2, 1))
+    for numbers in (seen, observation, reward, info["final_obs"], info["episode_return"]):
+        assert numbers.dtype == torch.float32
+    assert reward.tolist() == [1.0, 1.0]
+
+
+def test_other_parameters_than_before_are_refused():
+    """Worlds that didn't begin anew would have kept the ones that are no longer drawn."""
+
+    class Wrong(Falling):
+        def randomise(self, n: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
+            return {"mass" if n == 3 else "damping": torch.ones(n, 1)}
+
+    env = VectorEnv(Wrong(), 3, device="cpu", seed=1)
+    env.reset()
+    with pytest.raises(sim.ModelError, match=r"randomise returned \['damping'\], but before \['mass'\]"):
+        env.reset(options={"reset_mask": [True, False, False]})
+
+
+def test_a_reset_of_none_asks_the_task_for_nothing():
+    class Careful(Falling):
+        def sample_state(self, n: int, generator: torch.Generator) -> TaskState:
+            assert n > 0
+            return super().sample_state(n, generator)
+
+    env = VectorEnv(Careful(), 2, device="cpu", seed=1)
+    first, _ = env.reset()
+    assert torch.equal(env.reset(options={"reset_mask": [False, False]})[0], first)
