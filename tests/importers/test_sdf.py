@@ -133,7 +133,16 @@ def test_poses(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("version", "flag", "along"), [("1.4", "", 0), ("1.6", "true", 0), ("1.6", "false", 1), ("1.9", "", 1)]
+    ("version", "flag", "along"),
+    [
+        ("1.4", "", 0),
+        ("1.4", "0", 1),
+        ("1.6", "true", 0),
+        ("1.6", "false", 1),
+        ("1.9", "", 1),
+        ("1.10", "", 1),
+        ("1.12", "", 1),
+    ],
 )
 def test_axes_of_older_versions(tmp_path, version, flag, along):
     """Before 1.5 along the axes of the model, until 1.7 where a flag says so, then along those of the joint."""

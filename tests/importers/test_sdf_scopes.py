@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import sim
+from sim.model.poses import compose
 from sim.simulation.stepping.collision import may_touch
 from tests.importers.test_sdf import SPHERE, model, pose_of, read
 
@@ -103,6 +104,57 @@ def test_a_joint_may_name_a_frame_or_a_nested_model(tmp_path):
     assert [found.link_names[parent] for parent in found.link_parent[1:]] == ["a", "b"]
 
 
+def test_names_in_an_included_model_are_its_own(tmp_path):
+    """Its axes are those of the version of its own file, and ``__model__`` is itself, merged or not."""
+    quarter = "<pose>0 0 0 0 0 1.5707963267948966</pose>"
+    joint = """<link name='a'/><link name='b'>{}</link><joint name='j' type='continuous'><parent>a</parent><child>b</child>
+        <axis><xyz{}>1 0 0</xyz></axis></joint>"""
+    for version, stated, merge, along in (
+        ("1.4", "", "false", (0, 1, 0)),
+        ("1.9", "", "false", (-1, 0, 0)),
+        ("1.9", " expressed_in='__model__'", "false", (0, 1, 0)),
+        ("1.9", " expressed_in='__model__'", "true", (0, 1, 0)),
+    ):
+        (tmp_path / "inc.sdf").write_text(model(joint.format(quarter, stated), version))
+        found = read(tmp_path, model(f"""<include merge='{merge}'><uri>inc.sdf</uri>{quarter}</include><joint name='w' type='fixed'>
+            <parent>world</parent><child>{"" if merge == "true" else "r::"}a</child></joint>"""))  # fmt: skip
+        axis = sim.jacobian(found, found.q0[None], found.link_names[-1]).numpy()[0, :3, 0]
+        np.testing.assert_allclose(axis, along, atol=1e-12)
+
+
+def test_an_included_file_includes_from_beside_itself(tmp_path):
+    (tmp_path / "deep").mkdir()
+    including(tmp_path / "deep")
+    (tmp_path / "deep/outer.sdf").write_text(model("<include><uri>inc.sdf</uri></include>"))
+    found = read(tmp_path, model("<include><uri>deep/outer.sdf</uri></include>"))
+    assert found.parts[0].links == ("r::inc::l", "r::inc::m")
+
+
+def test_shapes_stand_relative_to_any_frame_of_their_model(tmp_path):
+    """The link moves to the joint that carries it; the shape stays where its frame says."""
+    shape = f"<{{0}} name='{{0}}'><pose relative_to='{{1}}'>1 0 0 0 0 0</pose>{SPHERE}</{{0}}>"
+    nested = f"""<model name='n'><pose>0 0 7 0 0 0</pose><link name='b'><pose>5 5 5 0 1 0</pose>{shape.format("visual", "__model__")}
+        {shape.format("collision", "f")}</link><frame name='f'><pose>0 2 0 0 0 1.5707963267948966</pose></frame></model>"""
+    found = read(tmp_path, model(f"""<link name='a'/>{nested}<joint name='j' type='revolute'><pose>0 0 3 0 0 0</pose>
+        <parent>world</parent><child>n::b</child><axis><xyz>0 0 1</xyz></axis></joint>"""))  # fmt: skip
+    poses = sim.forward_kinematics(found, found.q0[None]).numpy()[0]
+    places = {each.name: compose(poses[each.link], each.placement)[:3] for each in found.geometries}
+    np.testing.assert_allclose(places["n::b/visual"], (1, 0, 7), atol=1e-12)
+    np.testing.assert_allclose(places["n::b/collision"], (0, 3, 7), atol=1e-12)
+
+
+def test_empty_elements_state_nothing(tmp_path):
+    """As in SDF's own reader; geometry may be empty, and a colour may have no opacity."""
+    found = read(
+        tmp_path,
+        model(f"""<link name='a'><pose/><gravity/><inertial><pose> </pose><mass/></inertial>
+        <visual name='v'><pose rotation_format='quat_xyzw'/><geometry><empty/></geometry></visual>
+        <visual name='u'>{SPHERE}<material><diffuse>1 0 0.5</diffuse></material></visual></link>"""),
+    )
+    assert found.parameters["mass"].tolist() == [1.0]
+    assert {geometry.name: geometry.rgba for geometry in found.geometries} == {"a/u": (1.0, 0.0, 0.5, 1.0)}
+
+
 def test_bits_of_collisions(tmp_path):
     """Two collisions touch where their masks share a bit; without a mask they have all."""
     bits = {"a": "0x01", "b": "2", "c": "3", "d": "0", "e": None}
@@ -170,6 +222,10 @@ def test_what_changes_nothing_is_not_named(tmp_path):
         (world("<include><uri>inc.sdf</uri><placement_frame>f</placement_frame></include>"), "needs a <pose> beside it"),
         (model(f"""<link name='a'><collision name='c'>{SPHERE}<surface><contact><collide_bitmask>x</collide_bitmask></contact>
             </surface></collision></link>"""), "it must be an integer"),
+        (world("<model name='o'><link name='a'/></model><joint name='j' type='fixed'><parent>o</parent><child>o::a</child></joint>"),
+         r"joint 'j' \(line 1\): joins models of a world; nest them in one model"),
+        (model("<link name='a'><pose rotation_format='rpy'>0 0 0 0 0 0</pose></link>"), "it must be euler_rpy or quat_xyzw"),
+        (model("<link name='a'/>", "1.9x"), "version '1.9x' is not one of SDF, such as 1.9 or 1.12"),
     ],
 )  # fmt: skip
 def test_messages(tmp_path, text, said):

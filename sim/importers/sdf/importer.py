@@ -21,7 +21,7 @@ from sim.importers.sdf.joints import JointFrame, joint_properties, tree_of
 from sim.importers.sdf.scopes import FlatModel, Library, flat_models, version_of
 from sim.importers.sdf.shapes import ALL_BITS, bitmask, shapes
 from sim.importers.sdf.unread import count_unread
-from sim.importers.sdf.values import below, flag, named, number, pose, vector
+from sim.importers.sdf.values import below, flag, named, number, pose, relative_to, vector
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import ModelBuilder
@@ -92,7 +92,7 @@ def add_sdf(
         top = _top(root)
         folders = folders_in(package_dirs)
         library = Library(file.resolve().parent, folders)
-        models = flat_models(top, version_of(root), library)
+        models = flat_models(top, library)
         if not models:
             raise ImportFileError(file, "contains no models; there is nothing to simulate")
         prefix = "" if name is None else f"{name}/"
@@ -183,10 +183,11 @@ class _Reader:
             self.notes.append(f"link '{name}': no physical body has its inertia, which is kept as in the file")
         if not is_identity(local):
             self.builder.add_frame(f"{name}/origin", name, local[:3], local[3:])
-        self._geometries(element, name, local, self.triangles and model.static)
+        self._geometries(model, link, name, frame)
         count_unread(element, self.ignored)
 
-    def _geometries(self, element: Element, name: str, local: np.ndarray, triangles: bool) -> None:
+    def _geometries(self, model: FlatModel, link: str, name: str, frame: np.ndarray) -> None:
+        element, triangles = model.links[link], self.triangles and model.static
         folder = element.path.resolve().parent
         meshes = self.meshes.setdefault(folder, MeshLibrary(folder, self.package_dirs))
         visuals = element.all("visual") if self.visual else []
@@ -194,10 +195,11 @@ class _Reader:
             for item in items:
                 label = f"{name}/{item.attributes.get('name') or tag}"
                 found = list(shapes(item, meshes, self.threshold, triangles))
+                around = compose(inverse(frame), self._around(model, link, item))
                 for number_, shape in enumerate(found):
                     own = label if len(found) == 1 else f"{label}/{number_}"
                     own = free_name(own, self.builder.geometries)
-                    placed = compose(local, shape.pose)
+                    placed = compose(around, shape.pose)
                     surface: dict[str, float | int] = {}
                     if tag == "collision":
                         surface = {"friction": self._friction(item), "restitution": self.restitution}
@@ -209,6 +211,11 @@ class _Reader:
                             visible=tag == "visual" or not visuals, **surface,  # type: ignore[arg-type]
                         )  # fmt: skip
                 count_unread(item, self.ignored)
+
+    def _around(self, model: FlatModel, link: str, item: Element) -> np.ndarray:
+        """Pose in the world of the frame in which a shape of a link is placed [7]: the link's, or the one it names."""
+        stated = relative_to(item)
+        return model.pose_of(link if stated is None else model.scopes[link].full(stated), item, self.base)
 
     def _friction(self, collision: Element) -> float:
         found = below(collision, "surface", "friction", "ode")
@@ -257,7 +264,7 @@ class _Reader:
         mimic = None if axis is None else axis.optional("mimic")
         if mimic is None:
             return
-        other = joint.prefix + mimic.text("joint")
+        other = joint.scope.full(mimic.text("joint"))
         if other not in model.joints:
             raise mimic.error(f"follows joint '{other}', which doesn't exist")
         ratio = number(mimic, "multiplier", 1.0)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.importers.sdf.scopes import FlatModel
+from sim.importers.sdf.scopes import ROOT, FlatModel, Scope, version_of
 from sim.importers.sdf.values import bound, flag, number, numbers
 from sim.importers.xmltree import Element
 from sim.model.specs import WORLD
@@ -23,11 +23,11 @@ UNLIMITED = 1e16
 
 @dataclass(frozen=True)
 class JointFrame:
-    """A joint that carries a link: its full name, the prefix of names that it uses, its parent link and its type."""
+    """A joint that carries a link: its full name, what the names in it mean, its parent link and its type."""
 
     element: Element
     name: str
-    prefix: str
+    scope: Scope
     parent: str
     type: str
 
@@ -39,16 +39,17 @@ def tree_of(model: FlatModel) -> dict[str, JointFrame]:
         ImportFileError: naming a joint of another type, one whose links don't exist, or one that closes a loop.
     """
     found: dict[str, JointFrame] = {}
-    for name, (element, prefix) in model.joints.items():
+    for name, element in model.joints.items():
         type = element.text("type")
         if type not in TYPES:
             raise element.error(f"a {type} joint is not supported; types are {', '.join(TYPES)}")
-        parent, child = (_end(model, element, prefix, tag) for tag in ("parent", "child"))
+        scope = model.scopes[name]
+        parent, child = (_end(model, element, scope, tag) for tag in ("parent", "child"))
         if child == WORLD:
             raise element.error("its child is the world; exchange parent and child")
         if child in found:
             raise element.error(f"link '{child}' has a joint already, '{found[child].name}'; loops are not supported")
-        found[child] = JointFrame(element, name, prefix, parent, TYPES[type])
+        found[child] = JointFrame(element, name, scope, parent, TYPES[type])
     for link, joint in found.items():
         above, seen = joint.parent, {link}
         while above in found and above not in seen:
@@ -59,12 +60,12 @@ def tree_of(model: FlatModel) -> dict[str, JointFrame]:
     return found
 
 
-def _end(model: FlatModel, element: Element, prefix: str, tag: str) -> str:
+def _end(model: FlatModel, element: Element, scope: Scope, tag: str) -> str:
     """The link at one end of a joint, or "world"; a frame stands for the link that it is attached to."""
     name = element.required(tag).content
     if name == WORLD:
         return WORLD
-    link = model.link_of(prefix + name)
+    link = model.link_of(scope.full(name))
     if link is None:
         raise element.error(f"its {tag} '{name}' is no link of model '{model.name}'")
     return link
@@ -106,10 +107,10 @@ def _axis(model: FlatModel, joint: JointFrame, axis: Element, frame: np.ndarray,
     """The axis along those of the link's frame [3]."""
     stated = axis.optional("xyz")
     xyz = np.array([0.0, 0.0, 1.0]) if stated is None else numbers(stated, 3)
-    within = joint.name
+    within, version = joint.name, version_of(axis)
     if stated is not None and stated.attributes.get("expressed_in"):
-        within = joint.prefix + stated.attributes["expressed_in"]
-    elif model.version < 1.5 or (model.version < 1.7 and flag(axis, "use_parent_model_frame")):
-        within = f"{joint.prefix}__model__"
+        within = joint.scope.full(stated.attributes["expressed_in"])
+    elif version < (1, 7) and flag(axis, "use_parent_model_frame", default=version < (1, 5)):
+        within = joint.scope.full(ROOT)
     there = model.pose_of(within, axis, base)
     return np.asarray(Rotation.from_quat(frame[3:]).inv().apply(Rotation.from_quat(there[3:]).apply(xyz)))

@@ -23,6 +23,19 @@ SEARCH = ("GZ_SIM_RESOURCE_PATH", "IGN_GAZEBO_RESOURCE_PATH", "GAZEBO_MODEL_PATH
 
 
 @dataclass(frozen=True)
+class Scope:
+    """What names inside a model mean: they stand behind ``prefix``, and ``root`` is the model's own frame."""
+
+    prefix: str
+    root: str
+
+    def full(self, name: str) -> str:
+        """The full name of a frame, link or joint that an element of the model calls ``name``."""
+        own = self.root if name == ROOT else name
+        return own if own == WORLD_FRAME else self.prefix + own
+
+
+@dataclass(frozen=True)
 class Placed:
     """A frame: the pose of an element in another frame, both by their full names."""
 
@@ -39,9 +52,9 @@ class FlatModel:
         element: the model.
         name: its name.
         static: whether nothing of it moves.
-        version: of the SDF of its file.
         links: by full name, as "nested::link".
-        joints: by full name, with the prefix of the names that they use.
+        joints: by full name.
+        scopes: what the names inside each link and joint mean.
         frames: where all of them are, from the world.
         attached: the frame that each joint, frame and model is fixed to, up to a link.
         elements: the model and those nested in it.
@@ -50,9 +63,9 @@ class FlatModel:
     element: Element
     name: str
     static: bool
-    version: float
     links: dict[str, Element] = field(default_factory=dict)
-    joints: dict[str, tuple[Element, str]] = field(default_factory=dict)
+    joints: dict[str, Element] = field(default_factory=dict)
+    scopes: dict[str, Scope] = field(default_factory=dict)
     frames: dict[str, Placed] = field(default_factory=dict)
     attached: dict[str, str] = field(default_factory=dict)
     elements: list[Element] = field(default_factory=list)
@@ -66,14 +79,14 @@ class FlatModel:
             frame = self.attached.get(frame, WORLD_FRAME)
         return frame if frame in self.links else None
 
-    def place_at(self, model: str, frame: str | None, prefix: str) -> None:
+    def place_at(self, model: str, frame: str | None, scope: Scope) -> None:
         """Move a model, given by its frame, so that a frame in it is where the model was; None leaves it there.
 
-        ``prefix`` is that of the names inside the model.
+        ``scope`` is that of the names inside the model.
         """
         if frame is None:
             return
-        placed, inside, each, seen = self.frames[model], IDENTITY, prefix + frame, set[str]()
+        placed, inside, each, seen = self.frames[model], IDENTITY, scope.full(frame), set[str]()
         while each != model:
             if each not in self.frames or each in seen:
                 raise placed.element.error(f"its placement_frame '{frame}' is no frame of it")
@@ -101,7 +114,7 @@ class Library:
     """Finds the models that a file includes.
 
     Args:
-        folder: the folder of the file.
+        folder: the folder of the file; a file that is included finds others beside itself, too.
         package_dirs: folders to search before all others.
     """
 
@@ -110,8 +123,8 @@ class Library:
         self._count = 0
         self._places = [*package_dirs, folder, *map(Path, listed), *folder.parents]
 
-    def models(self, include: Element, depth: int) -> tuple[list[Element], float]:
-        """The models of the file that an ``<include>`` names, and its version of SDF."""
+    def models(self, include: Element, depth: int) -> list[Element]:
+        """The models of the file that an ``<include>`` names."""
         uri = include.required("uri").content
         rest = uri.removeprefix("model://").removeprefix("file://")
         if not rest or "://" in rest:
@@ -119,11 +132,10 @@ class Library:
         self._count += 1
         if depth > DEEPEST or self._count > MOST_INCLUDED:
             raise include.error(f"more than {DEEPEST} files include each other, or more than {MOST_INCLUDED} in all")
-        for place in self._places:
+        for place in (*self._places, include.path.parent):
             found = _model_file(place / rest)
             if found is not None:
-                root = parse_xml(found)
-                return models_of(root), version_of(root)
+                return models_of(parse_xml(found))
         places = ", ".join(str(place) for place in self._places[:4])
         raise include.error(f"'{uri}' not found; searched {places} and the folders above: name one with package_dirs=")
 
@@ -140,14 +152,22 @@ def _model_file(path: Path) -> Path | None:
     return path / "model.sdf" if os.path.isfile(path / "model.sdf") else None
 
 
-def version_of(root: Element) -> float:
-    """The version of SDF that a file states. Raises ImportFileError for a file that isn't SDF."""
+def version_of(element: Element) -> tuple[int, ...]:
+    """The version of SDF of an element's file: (1, 10) is later than (1, 9).
+
+    Raises:
+        ImportFileError: for a file that isn't SDF, or a version that isn't numbers with points between them.
+    """
+    root = element
+    while root.parent is not None:
+        root = root.parent
     if root.tag != "sdf":
         raise ImportFileError(root.path, f"is not an SDF: its root element is <{root.tag}>, expected <sdf>")
+    stated = root.attributes.get("version", "1.6")
     try:
-        return float(root.attributes.get("version", "1.6"))
+        return tuple(int(part) for part in stated.split("."))
     except ValueError:
-        raise root.error(f"version '{root.attributes['version']}' is not a number") from None
+        raise root.error(f"version '{stated}' is not one of SDF, such as 1.9 or 1.12") from None
 
 
 def models_of(root: Element) -> list[Element]:
@@ -156,7 +176,7 @@ def models_of(root: Element) -> list[Element]:
     return root.all("model")
 
 
-def flat_models(top: Element, version: float, library: Library) -> list[FlatModel]:
+def flat_models(top: Element, library: Library) -> list[FlatModel]:
     """The models inside a world or at the top of a file, with those that are included.
 
     Raises:
@@ -165,19 +185,21 @@ def flat_models(top: Element, version: float, library: Library) -> list[FlatMode
     models = []
     for child in top.children:
         if child.tag == "model":
-            models.append(_flat(child, child, version, library))
+            models.append(_flat(child, child, library))
         elif child.tag == "include":
             models.append(_flat(*_included(child, library, 0), library))
+        elif child.tag == "joint":
+            raise child.error("joins models of a world; nest them in one model, and put the joint there")
     _place_in_world(top, models)
     return models
 
 
-def _included(include: Element, library: Library, depth: int) -> tuple[Element, Element, float]:
-    """The model that an ``<include>`` names, the ``<include>``, and the version of SDF of the model's file."""
-    models, version = library.models(include, depth)
+def _included(include: Element, library: Library, depth: int) -> tuple[Element, Element]:
+    """The model that an ``<include>`` names, and the ``<include>``."""
+    models = library.models(include, depth)
     if len(models) != 1:
         raise include.error(f"includes {len(models)} models; it must be one")
-    return models[0], include, version
+    return models[0], include
 
 
 def _name_of(model: Element, placed: Element) -> str:
@@ -186,21 +208,22 @@ def _name_of(model: Element, placed: Element) -> str:
     return named(model) if given is None else given.content
 
 
-def _flat(model: Element, placed: Element, version: float, library: Library) -> FlatModel:
+def _flat(model: Element, placed: Element, library: Library) -> FlatModel:
     """A model; ``placed`` is the element that says where it is and what it is called."""
     if placed.attributes.get("merge", "false").lower() in TRUE:
         raise placed.error("merges a model with the world; only a model can take up another, so remove merge")
-    flat = FlatModel(model, _name_of(model, placed), flag(placed, "static", flag(model, "static")), version)
+    flat = FlatModel(model, _name_of(model, placed), flag(placed, "static", flag(model, "static")))
     at = placed if placed.optional("pose") is not None else model
     flat.frames[ROOT] = Placed(model, relative_to(at) or WORLD_FRAME, pose(at))
-    _fill(flat, model, "", ROOT, library, 0)
-    flat.place_at(ROOT, _placement_frame(model, placed), "")
+    scope = Scope("", ROOT)
+    _fill(flat, model, scope, library, 0)
+    flat.place_at(ROOT, _placement_frame(model, placed), scope)
     return flat
 
 
 def _place_in_world(top: Element, models: list[FlatModel]) -> None:
     """Express the poses of models that are relative to frames of their world, or of other models, in the world."""
-    world = FlatModel(top, top.attributes.get("name", top.tag), True, 0.0)
+    world = FlatModel(top, top.attributes.get("name", top.tag), True)
     for element in top.all("frame"):
         parent = relative_to(element) or element.attributes.get("attached_to") or WORLD_FRAME
         world.frames[named(element)] = Placed(element, parent, pose(element))
@@ -223,8 +246,8 @@ def _outside(model: FlatModel, frame: str) -> str:
     return model.name if frame == ROOT else f"{model.name}::{frame}"
 
 
-def _fill(flat: FlatModel, model: Element, prefix: str, root: str, library: Library, depth: int) -> None:
-    """Add the links, joints, frames and nested models of a model, whose own frame is ``prefix + root``."""
+def _fill(flat: FlatModel, model: Element, scope: Scope, library: Library, depth: int) -> None:
+    """Add the links, joints, frames and nested models of a model, whose names mean what ``scope`` says."""
     if depth > DEEPEST:
         raise model.error(f"more than {DEEPEST} models are nested in each other")
     flat.elements.append(model)
@@ -234,42 +257,39 @@ def _fill(flat: FlatModel, model: Element, prefix: str, root: str, library: Libr
             raise element.error(f"the name '{name}' is taken")
         flat.frames[name] = Placed(element, parent, where)
 
-    def inside(name: str | None, usual: str) -> str:
-        own = usual if name is None else root if name == ROOT else name
-        return own if own == WORLD_FRAME else prefix + own
-
     for element in model.children:
         if element.tag == "link":
-            name = prefix + named(element)
-            add(name, element, inside(relative_to(element), root), pose(element))
-            flat.links[name] = element
+            name = scope.prefix + named(element)
+            add(name, element, scope.full(relative_to(element) or ROOT), pose(element))
+            flat.links[name], flat.scopes[name] = element, scope
         elif element.tag == "joint":
-            name = prefix + named(element)
+            name = scope.prefix + named(element)
             child = element.required("child").content
-            add(name, element, inside(relative_to(element), child), pose(element))
-            flat.joints[name] = (element, prefix)
-            flat.attached[name] = inside(child, root)
+            add(name, element, scope.full(relative_to(element) or child), pose(element))
+            flat.joints[name], flat.scopes[name] = element, scope
+            flat.attached[name] = scope.full(child)
         elif element.tag == "frame":
-            name = prefix + named(element)
-            usual = element.attributes.get("attached_to") or root
-            add(name, element, inside(relative_to(element), usual), pose(element))
-            flat.attached[name] = inside(usual, root)
+            name = scope.prefix + named(element)
+            usual = element.attributes.get("attached_to") or ROOT
+            add(name, element, scope.full(relative_to(element) or usual), pose(element))
+            flat.attached[name] = scope.full(usual)
         elif element.tag in ("model", "include"):
-            nested, placed = (element, element) if element.tag == "model" else _included(element, library, depth)[:2]
+            nested, placed = (element, element) if element.tag == "model" else _included(element, library, depth)
             own = _name_of(nested, placed)
             at = placed if placed.optional("pose") is not None else nested
             merged = placed.attributes.get("merge", "false").lower() in TRUE
-            name = f"{prefix}{MERGED.format(own)}" if merged else f"{prefix}{own}"
-            add(name, element, inside(relative_to(at), root), pose(at))
+            name = scope.prefix + (MERGED.format(own) if merged else own)
+            add(name, element, scope.full(relative_to(at) or ROOT), pose(at))
             _refuse_static(flat, nested, placed)
             if merged:
-                _fill(flat, nested, prefix, MERGED.format(own), library, depth + 1)
+                inside = Scope(scope.prefix, MERGED.format(own))
             else:
-                add(f"{name}::{ROOT}", nested, name, IDENTITY)
-                flat.attached[name] = f"{name}::{ROOT}"
-                _fill(flat, nested, f"{name}::", ROOT, library, depth + 1)
-            flat.place_at(name, _placement_frame(nested, placed), prefix if merged else f"{name}::")
-    flat.attached[prefix + root] = _canonical(flat, model, prefix)
+                inside = Scope(f"{name}::", ROOT)
+                add(inside.full(ROOT), nested, name, IDENTITY)
+                flat.attached[name] = inside.full(ROOT)
+            _fill(flat, nested, inside, library, depth + 1)
+            flat.place_at(name, _placement_frame(nested, placed), inside)
+    flat.attached[scope.full(ROOT)] = _canonical(flat, model, scope.prefix)
 
 
 def _canonical(flat: FlatModel, model: Element, prefix: str) -> str:

@@ -22,7 +22,7 @@ ALL_BITS = 65535  # of collide_bitmask
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape as :meth:`sim.ModelBuilder.add_geometry` takes it; its pose is in the SDF link [7]."""
+    """A shape as :meth:`sim.ModelBuilder.add_geometry` takes it; its pose is in the frame of its element [7]."""
 
     type: int
     size: tuple[float, float, float]
@@ -54,6 +54,8 @@ PRIMITIVES = {
 def shapes(element: Element, meshes: MeshLibrary, threshold: float | None, triangles: bool) -> Iterator[Shape]:
     """The shapes of a ``<collision>`` or a ``<visual>``; a mesh that collides is its hull, or convex pieces.
 
+    Their poses are in the frame in which the element is placed. ``<empty>`` geometry has no shape.
+
     ``threshold`` and ``triangles`` are those of :func:`sim.importers.decomposition.collider_of_file`.
 
     Raises:
@@ -79,7 +81,7 @@ def shapes(element: Element, meshes: MeshLibrary, threshold: float | None, trian
                     yield Shape(codes.CONVEX, UNIT, piece.mesh, rgba or piece.rgba or GREY, where)
         except ModelError as error:
             raise kind.error(str(error)) from None
-    else:
+    elif kind.tag != "empty":
         known = ", ".join((*PRIMITIVES, "mesh"))
         raise kind.error(f"<{kind.tag}> is not supported; shapes are {known}")
 
@@ -123,5 +125,6 @@ def _colour(element: Element) -> Colour | None:
     found = None if material is None else material.optional("diffuse") or material.optional("ambient")
     if found is None:
         return None
-    r, g, b, a = np.clip(numbers(found, 4), 0.0, 1.0).tolist()
+    opaque = len(found.content.split()) == 3
+    r, g, b, a = np.clip([*numbers(found, 3), 1.0] if opaque else numbers(found, 4), 0.0, 1.0).tolist()
     return r, g, b, a

@@ -38,9 +38,15 @@ def below(element: Element, *tags: str) -> Element | None:
     return found
 
 
+def _stated(parent: Element | None, tag: str) -> Element | None:
+    """A child that states something: as in SDF's own reader, an empty one is none."""
+    found = None if parent is None else parent.optional(tag)
+    return found if found is not None and found.content else None
+
+
 def vector(parent: Element, tag: str, default: tuple[float, ...]) -> np.ndarray:
-    """The numbers of a child; the default where there is none."""
-    found = parent.optional(tag)
+    """The numbers of a child; the default where there is none, or an empty one."""
+    found = _stated(parent, tag)
     return np.array(default) if found is None else numbers(found, len(default))
 
 
@@ -51,7 +57,7 @@ def number(parent: Element, tag: str, default: float) -> float:
 
 def bound(parent: Element | None, tag: str, default: float, largest: float = UNREACHABLE) -> float:
     """A limit, infinite where it is left out or at least ``largest``."""
-    found = None if parent is None else parent.optional(tag)
+    found = _stated(parent, tag)
     if found is None:
         return default
     try:
@@ -65,7 +71,7 @@ def bound(parent: Element | None, tag: str, default: float, largest: float = UNR
 
 def flag(parent: Element, tag: str, default: bool = False) -> bool:
     """A child that is true or false."""
-    found = parent.optional(tag)
+    found = _stated(parent, tag)
     if found is None:
         return default
     word = found.content.lower()
@@ -76,14 +82,17 @@ def flag(parent: Element, tag: str, default: bool = False) -> bool:
 
 def pose(parent: Element) -> np.ndarray:
     """The ``<pose>`` of an element: position and quaternion xyzw [7], the identity without one."""
-    found = parent.optional("pose")
-    if found is None or (not found.content and "relative_to" in found.attributes):
+    found = _stated(parent, "pose")
+    if found is None:
         return IDENTITY
-    if found.attributes.get("rotation_format", "euler_rpy") == "quat_xyzw":
+    format = found.attributes.get("rotation_format", "euler_rpy")
+    if format == "quat_xyzw":
         values = numbers(found, 7)
         if not values[3:].any():
             raise found.error("its quaternion is zero")
         return np.concatenate([values[:3], values[3:] / np.linalg.norm(values[3:])])
+    if format != "euler_rpy":
+        raise found.error(f"its rotation_format is '{format}'; it must be euler_rpy or quat_xyzw")
     values = numbers(found, 6)
     degrees = found.attributes.get("degrees", "false").lower() in TRUE
     return np.concatenate([values[:3], Rotation.from_euler("xyz", values[3:], degrees=degrees).as_quat()])
