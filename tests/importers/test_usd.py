@@ -176,6 +176,66 @@ def test_meshes_and_materials(tmp_path):
     assert_allclose(np.delete(model.parameters["friction"], index)[:4], 0.9)
 
 
+MATERIAL = """def Material "{name}" (prepend apiSchemas = ["PhysicsMaterialAPI"]) {{
+    float physics:dynamicFriction = {friction}
+    float physics:staticFriction = {friction}
+}}"""
+
+
+def test_a_material_bound_above_a_collider_counts(tmp_path):
+    """As by the rules of UsdShade: inside instances too, unless the collider has its own."""
+    box = """def Cube "{}" (prepend apiSchemas = ["PhysicsCollisionAPI"{}]) {{ {}
+ }}"""
+    binding = 'prepend apiSchemas = ["MaterialBindingAPI"]'
+    model = written_by_hand(
+        tmp_path,
+        f"""#usda 1.0
+class "Asset" {{
+    {MATERIAL.format(name="inner", friction=0.125)}
+    def Xform "in" ({binding}) {{ rel material:binding:physics = </Asset/inner>; {box.format("d", "", "")}
+    }}
+    {box.format("c", "", "")}
+}}
+{MATERIAL.format(name="ice", friction=0.25)}
+{MATERIAL.format(name="rubber", friction=0.75)}
+def Xform "body" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "MaterialBindingAPI"]) {{
+    rel material:binding:physics = </ice>
+    {box.format("a", "", "")}
+    {box.format("b", ', "MaterialBindingAPI"', "rel material:binding:physics = </rubber>")}
+    def Xform "instance" (prepend references = </Asset>
+        instanceable = true) {{ }}
+}}""",
+    )
+    friction = {g.name: f for g, f in zip(model.geometries, model.parameters["friction"], strict=True) if g.collides}
+    assert friction == {"body/a": 0.25, "body/b": 0.75, "body/c": 0.25, "body/d": 0.125}
+
+
+def test_meshes_of_one_name_that_collide_and_are_seen(tmp_path):
+    tetrahedron = """def Mesh "mesh" (prepend apiSchemas = ["PhysicsCollisionAPI"]) {
+        point3f[] points = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
+        int[] faceVertexCounts = [3, 3, 3, 3]
+        int[] faceVertexIndices = [0, 2, 1, 0, 1, 3, 1, 2, 3, 2, 0, 3]
+    }"""
+    parts = "".join(f'def Xform "{name}" {{ {tetrahedron}\n}}\n' for name in ("left", "right"))
+    model = written_by_hand(
+        tmp_path, f'#usda 1.0\ndef Xform "b" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {{ {parts} }}'
+    )
+    assert [(g.collides, g.visible) for g in model.geometries] == [(True, False)] * 2 + [(False, True)] * 2
+
+
+def test_a_cone_has_the_mass_of_a_cone(tmp_path):
+    model = written_by_hand(
+        tmp_path,
+        """#usda 1.0
+( metersPerUnit = 1 )
+def Cone "c" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"]) {
+    double radius = 0.3
+    double height = 0.5
+}""",
+    )
+    assert model.parameters["mass"][0] == pytest.approx(1000.0 * np.pi * 0.3**2 * 0.5 / 3.0, rel=1e-6)
+
+
 def test_instances_and_references(tmp_path):
     """Two robots that are instances of one file, each in its place."""
     part = stage_of(tmp_path, "part.usda")

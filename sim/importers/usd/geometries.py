@@ -8,13 +8,14 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from pxr import Sdf, Usd, UsdGeom
+from pxr import Sdf, Usd, UsdGeom, UsdShade
 
 from sim.importers.usd.colours import colour
 from sim.importers.usd.filters import Filters
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.shapes import PRIMITIVES, Shape, mesh_of, primitive, seen_from
 from sim.importers.usd.stage import Kind, Scene
+from sim.model.names import free_name
 from sim.model.softness import Softness
 from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
 from warp_kernels import types as codes
@@ -141,7 +142,7 @@ def _contact(
     reader: Reader, found: Any, prim: Usd.Prim, materials: dict[Sdf.Path, Any], filters: Filters
 ) -> dict[str, Any]:
     """Contact parameters and group of a collider."""
-    material = next((materials[path] for path in found.materials if path in materials), None)
+    material = _material(found, prim, materials)
     friction, restitution = reader.friction, reader.restitution
     if material is not None:
         if not np.isclose(material.staticFriction, material.dynamicFriction):
@@ -169,6 +170,12 @@ def _contact(
     return options
 
 
+def _material(found: Any, prim: Usd.Prim, materials: dict[Sdf.Path, Any]) -> Any | None:
+    """The physics material of a collider; UsdPhysics' reader leaves out one that is bound above it."""
+    inherited, _ = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial("physics")
+    return next((materials[path] for path in (*found.materials, inherited.GetPath()) if path in materials), None)
+
+
 def _geometry(reader: Reader, prim: Usd.Prim, shape: Shape, number: int, **options: object) -> str:
     """Add a shape, its pose given in its body, or in the world where it has none; returns its name."""
     body = reader.scene.body_of(prim.GetPath())
@@ -179,7 +186,7 @@ def _geometry(reader: Reader, prim: Usd.Prim, shape: Shape, number: int, **optio
     name = reader.prefix + (kept_text(prim, "name") or f"{link.removeprefix(reader.prefix)}/{prim.GetName()}")
     name = name if number == 0 else f"{name}_{number}"
     if name in reader.builder.geometries:
-        name = f"{name}:{str(prim.GetPath()).lstrip('/')}"
+        name = free_name(f"{name}:{str(prim.GetPath()).lstrip('/')}", reader.builder.geometries)
     reader.add(
         prim.GetPath(), reader.builder.add_geometry, link, shape.type, name=name, size=shape.size, mesh=shape.mesh,
         heights=shape.heights, position=placed[:3], orientation=placed[3:], **options,

@@ -26,6 +26,8 @@ TO_AXIS = {
     "Z": Rotation.identity(),
 }
 CONE_SIDES = 32
+# Of the corners of a cone's base, so that it has the area of the circle: the pyramid then has the mass of the cone.
+CONE_CORNERS = float(np.sqrt(2.0 * np.pi / (CONE_SIDES * np.sin(2.0 * np.pi / CONE_SIDES))))
 LARGEST = 1e30  # size whose volume and inertia don't overflow [m]
 HULLS = (UsdPhysics.Tokens.convexHull, UsdPhysics.Tokens.convexDecomposition)
 
@@ -250,8 +252,8 @@ def _triangles(scene: Scene, mesh: UsdGeom.Mesh) -> tuple[np.ndarray, np.ndarray
 
 
 def _cone(scene: Scene, cone: UsdGeom.Cone) -> tuple[np.ndarray, np.ndarray]:
-    """A cone as a pyramid with many sides."""
-    radius, half = float(cone.GetRadiusAttr().Get()), 0.5 * float(cone.GetHeightAttr().Get())
+    """A cone as a pyramid with many sides and the same volume."""
+    radius, half = CONE_CORNERS * float(cone.GetRadiusAttr().Get()), 0.5 * float(cone.GetHeightAttr().Get())
     angles = 2.0 * np.pi * np.arange(CONE_SIDES) / CONE_SIDES
     rim = np.stack([radius * np.cos(angles), radius * np.sin(angles), np.full(CONE_SIDES, -half)], axis=1)
     points = np.concatenate([rim, [[0.0, 0.0, -half], [0.0, 0.0, half]]])
