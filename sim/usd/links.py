@@ -6,7 +6,7 @@ from sim.model.model import Model
 from sim.usd.annotations import keep, keep_text, keep_texts
 from sim.usd.shapes import child_name, set_pose
 
-RESERVED = ("PhysicsScene", "Static", "Marks", "Materials", "Camera", "Lights", "Joints")
+RESERVED = ("PhysicsScene", "Static", "Marks", "Materials", "Camera", "Lights", "Joints", "Constraints", "Contacts")
 
 
 def link_paths(model: Model) -> list[Sdf.Path]:

@@ -237,3 +237,22 @@ def test_a_weld_that_holds_bodies_apart_from_where_they_start(tmp_path):
     stage.GetRootLayer().Save()
     with pytest.warns(sim.USDWarning, match="its frames are 0.3 m and 0 rad apart"):
         sim.load(path)
+
+
+def test_links_may_be_called_as_what_a_stage_holds(tmp_path):
+    """Free bodies with the names of the prims beside them stay where they are."""
+    names = ("World", "Joints", "Constraints", "Contacts", "Static", "Lights", "Camera", "Materials")
+    builder = sim.ModelBuilder()
+    for x, name in enumerate(names):
+        builder.add_sphere(radius=0.1, mass=1.0, name=name, position=(x, 0, 1))
+    builder.add_point_constraint("pin", "World", "Joints", position_a=(0.5, 0, 0))
+    builder.add_ground()
+    model = builder.finalize("float64")
+    path = tmp_path / "names.usda"
+    with sim.usd.UsdRecorder(path, model, fps=30) as recorder:
+        simulator = sim.Simulator(model, dt=1 / 60)
+        recorder.append(poses_at(model, model.q0)[0], simulator.contacts(simulator.initial_state()))
+    with pytest.warns(sim.USDWarning, match="not drawn: PointInstancer"):
+        again = sim.load(path, dtype="float64")
+    assert again.link_names == names
+    assert_allclose(again.q0, model.q0, atol=1e-12)
