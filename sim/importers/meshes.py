@@ -29,6 +29,9 @@ COLLADA_LOOKS = {
     "bind_material", "instance_camera", "instance_light",
 }  # fmt: skip
 LARGEST = 1e12  # extent of a mesh [m]; its cube is a number of float32, as that of the smallest
+# Bytes of a binary .stl file: before its triangles, of each, and among which one of text has its first triangle.
+STL_HEADER, STL_TRIANGLE, STL_BEGINNING = 84, 50, 1000
+FROM_ZERO = re.compile(r"^ *f (?:[^#\n]* )?0(?:[/ ][^\n]*)?$", re.MULTILINE)
 NOT_FINITE = re.compile(rb"\b(?:nan|inf|infinity)\b", re.IGNORECASE)
 Colour = tuple[float, float, float, float]
 
@@ -152,9 +155,13 @@ def _read_pieces(path: Path) -> list[Piece]:
     """Triangles by colour. The unit of the file is applied, its up axis is not, as in ROS."""
     import trimesh
 
-    if path.suffix.lower() in GLTF:
+    suffix = path.suffix.lower()
+    if suffix in GLTF:
         check_gltf(path)
-    scene = _read_collada(path) if path.suffix.lower() == ".dae" else _read_scene(str(path))
+    elif suffix == ".stl":
+        _check_stl(path)
+    reader = {".dae": _read_collada, ".obj": _read_obj}.get(suffix)
+    scene = _read_scene(str(path)) if reader is None else reader(path)
     by_colour: dict[Colour | None, list[Mesh]] = {}
     factor = 1.0
     if scene.units is not None:
@@ -182,6 +189,32 @@ def _read_scene(source: Any, **options: Any) -> Any:
                 raise ValueError(f"vertex {np.argwhere(~np.isfinite(part.vertices))[0][0]} is not finite")
             part.process()
     return scene
+
+
+def _read_obj(path: Path) -> Any:
+    """An .obj file as a scene: without marks before its text, and with the blanks and ends of lines that trimesh knows.
+
+    Raises:
+        ValueError: for a face that counts its corners from 0, which trimesh takes for the last vertex.
+    """
+    import trimesh
+
+    text = path.read_text("utf-8-sig", errors="replace").replace("\t", " ")
+    if (found := FROM_ZERO.search(text)) is not None:
+        raise ValueError(f"the face '{found[0].strip()}' has a corner 0; the first vertex of an .obj file is 1")
+    resolver = trimesh.resolvers.FilePathResolver(str(path))
+    return _read_scene(io.StringIO(text), file_type="obj", resolver=resolver)
+
+
+def _check_stl(path: Path) -> None:
+    """Raise ValueError for a binary .stl file that isn't as long as its number of triangles says."""
+    data = path.read_bytes()
+    if b"facet" in data[:STL_BEGINNING].lower() or len(data) < STL_HEADER:
+        return  # text, or nothing
+    count = int.from_bytes(data[STL_HEADER - 4 : STL_HEADER], "little")
+    length = STL_HEADER + count * STL_TRIANGLE
+    if length != len(data):
+        raise ValueError(f"its {count} triangles take {length} bytes and it has {len(data)}; export it again")
 
 
 def _read_collada(path: Path) -> Any:

@@ -174,6 +174,31 @@ class TestRead:
         counts = {piece.rgba: len(piece.mesh.faces) for piece in pieces}
         assert counts == {(1.0, 0.0, 0.0, 1.0): 1, (0.0, 0.0, 1.0, 1.0): 2}
 
+    @pytest.mark.parametrize(
+        ("before", "after"), [("v ", "\ufeffv "), (" ", "\t"), ("\n", "\r\n"), ("\n", "\r"), ("f ", "o B\xe9\nf ")]
+    )
+    def test_an_obj_file_as_other_programs_write_it(self, robot, before, after):
+        put(robot / "part.obj")
+        text = (robot / "part.obj").read_text()
+        text = text[text.index("v ") :].replace(before, after, 1 if after[0] == "\ufeff" else -1)
+        (robot / "part.obj").write_bytes(text.encode("latin1" if "\xe9" in text else "utf-8"))
+        mesh = MeshLibrary(robot).surface("part.obj", ONE)
+        assert_allclose(trimesh.Trimesh(mesh.vertices, mesh.faces).volume, 3.0, rtol=1e-6)
+
+    @pytest.mark.parametrize("face", ["f 0 1 2", "f 1/1 2/2 0/3", "f 2 0 1 # 3"])
+    def test_an_obj_file_that_counts_from_zero(self, robot, face):
+        (robot / "part.obj").write_text(f"v 0 0 0\nv 1 0 0\nv 0 1 0\n{face}\n")
+        with pytest.raises(sim.ModelError, match=rf"the face '{face}' has a corner 0; the first vertex .* is 1"):
+            MeshLibrary(robot).surface("part.obj", ONE)
+
+    def test_an_stl_file_that_was_cut_off(self, robot):
+        data = put(robot / "part.stl").read_bytes()
+        (robot / "part.stl").write_bytes(data[:-20])
+        with pytest.raises(
+            sim.ModelError, match=rf"its 24 triangles take {len(data)} bytes and it has {len(data) - 20}"
+        ):
+            MeshLibrary(robot).surface("part.stl", ONE)
+
     @pytest.mark.parametrize("suffix", ["stl", "obj", "dae"])
     def test_rubbish(self, robot, suffix):
         (robot / f"part.{suffix}").write_bytes(b"\x00\x01rubbish" * 20)
