@@ -93,6 +93,14 @@ def test_roll_pitch_yaw_about_fixed_axes(write):
     assert_allclose(frame_poses(model, np.zeros(1))["tip"][:3, :3], expected, atol=1e-15)
 
 
+def test_a_quaternion_instead_of_angles(write):
+    """As of version 1.1 of URDF; Pinocchio reads the same."""
+    quaternion = np.array([0.1, -0.2, 0.3, 0.5])
+    model = sim.load(write(arm("<origin xyz='1 2 3' quat_xyzw='0.1 -0.2 0.3 0.5'/>")), dtype="float64")
+    expected = Rotation.from_quat(quaternion).as_matrix()
+    assert_allclose(frame_poses(model, np.zeros(1))["tip"][:3, :3], expected, atol=1e-15)
+
+
 def test_inertia_is_turned_into_link_axes(write):
     inertial = (
         "<inertial><origin xyz='1 2 3' rpy='0 0 1.5707963267948966'/><mass value='2'/>"

@@ -225,6 +225,14 @@ WRONG = {
         shape("<geometry><box size='1 0 1'/></geometry>"),
         "link 'a', <collision> .*: size .* must be positive",
     ),
+    "angles and a quaternion": (
+        shape(f"<origin rpy='0 0 1' quat_xyzw='0 0 0 1'/>{BALL}"),
+        "link 'a', <origin> .*: has both rpy and quat_xyzw; leave one out",
+    ),
+    "no rotation": (
+        shape(f"<origin quat_xyzw='0 0 0 0'/>{BALL}"),
+        "link 'a', <origin> .*: its quat_xyzw is zero",
+    ),
     "negative visual": (
         shape("<geometry><sphere radius='-1'/></geometry>", "visual"),
         "link 'a', <sphere> .*: its size is negative",

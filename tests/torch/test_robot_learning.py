@@ -241,6 +241,19 @@ def test_a_learnt_robot_is_written_and_read(robot, tmp_path):
     assert '<axis xyz="0.3 -0.4 1.2"' in text
 
 
+def test_a_placement_that_the_file_states_by_a_quaternion(tmp_path):
+    (tmp_path / "robot.urdf").write_text(ROBOT.replace('rpy="0.5 0.6 0.7"', 'quat_xyzw="0.1 0.2 0.3 0.4"'))
+    robot = sim.torch.Robot(tmp_path / "robot.urdf", dtype=torch.float64)
+    robot.make_learnable("weld", "translation")
+    for p in robot.parameters():
+        p.data += 0.1
+    robot.save_urdf(tmp_path / "learnt.urdf")
+    again = sim.torch.Robot(tmp_path / "learnt.urdf", dtype=torch.float64)
+    q = torch.tensor([0.3, -0.7, 1.1], dtype=torch.float64)
+    expected = robot.forward_kinematics_matrix(q).detach()
+    torch.testing.assert_close(again.forward_kinematics_matrix(q), expected, rtol=1e-13, atol=1e-14)
+
+
 def test_an_unchanged_robot_is_the_same_file(robot, tmp_path):
     """Rounded to float32 and in float64 again, too."""
     one = sim.load(tmp_path / "robot.urdf", dtype="float64")

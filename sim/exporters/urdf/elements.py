@@ -17,7 +17,7 @@ def child(element: ET.Element, tag: str) -> ET.Element:
 def set_inertial(link: ET.Element, mass: float, com: np.ndarray, inertia: np.ndarray) -> None:
     """Give a link its mass [kg], centre of mass [3], and rotational inertia about it in link axes [3, 3]."""
     inertial = child(link, "inertial")
-    origin = child(inertial, "origin")
+    origin = _origin(inertial)
     origin.set("xyz", numbers(com))
     origin.set("rpy", "0 0 0")
     child(inertial, "mass").set("value", number(mass))
@@ -29,9 +29,16 @@ def set_inertial(link: ET.Element, mass: float, com: np.ndarray, inertia: np.nda
 
 def set_origin(element: ET.Element, placement: np.ndarray) -> None:
     """Give an element its ``<origin>``: position and quaternion xyzw [7]."""
-    origin = child(element, "origin")
+    origin = _origin(element)
     origin.set("xyz", numbers(placement[:3]))
     origin.set("rpy", numbers(roll_pitch_yaw(placement[3:])))
+
+
+def _origin(element: ET.Element) -> ET.Element:
+    """The ``<origin>`` of an element, to be given angles: without a quaternion beside them."""
+    origin = child(element, "origin")
+    origin.attrib.pop("quat_xyzw", None)
+    return origin
 
 
 def roll_pitch_yaw(quaternion: np.ndarray) -> np.ndarray:

@@ -33,11 +33,22 @@ def origin(element: Element) -> tuple[np.ndarray, np.ndarray]:
     found = element.optional("origin")
     if found is None:
         return np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])
-    if "rpy" not in found.attributes:
-        return found.vector("xyz", 3, (0.0, 0.0, 0.0)), np.array([0.0, 0.0, 0.0, 1.0])
+    return found.vector("xyz", 3, (0.0, 0.0, 0.0)), _orientation(found)
+
+
+def _orientation(element: Element) -> np.ndarray:
+    """The quaternion xyzw of an ``<origin>``: by its angles, or since version 1.1 of URDF by ``quat_xyzw``."""
+    if "quat_xyzw" in element.attributes:
+        quaternion = element.vector("quat_xyzw", 4)
+        if "rpy" in element.attributes:
+            raise element.error("has both rpy and quat_xyzw; leave one out")
+        if not quaternion.any():
+            raise element.error("its quat_xyzw is zero; no rotation has it")
+        return np.asarray(quaternion / np.linalg.norm(quaternion))
+    if "rpy" not in element.attributes:
+        return np.array([0.0, 0.0, 0.0, 1.0])
     # Roll, pitch, yaw turn about fixed axes.
-    rotation = Rotation.from_euler("xyz", found.vector("rpy", 3))
-    return found.vector("xyz", 3, (0.0, 0.0, 0.0)), rotation.as_quat()
+    return np.asarray(Rotation.from_euler("xyz", element.vector("rpy", 3)).as_quat())
 
 
 def named_colours(robot: Element) -> dict[str, Colour]:
