@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sim.errors import ModelError
+from sim.model.checks import require_flags
 from sim.model.names import some
 
 
@@ -20,6 +21,7 @@ class Losses:
     """
 
     def __init__(self, path: str | os.PathLike[str], format: str, category: type[Warning], lossy: bool):
+        require_flags(f"{path}", lossy=lossy)
         self.path = Path(path)
         self._format, self._category, self._lossy = format, category, lossy
         self._grave: list[str] = []

@@ -8,6 +8,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.importers.meshes import MeshLibrary
+from sim.model.checks import is_positive
 from sim.model.hulls import convex_hull
 from sim.model.model import Mesh
 from warp_kernels import types as codes
@@ -27,7 +28,7 @@ def threshold_of(decompose: bool | float) -> float | None:
     """
     if isinstance(decompose, bool):
         return USUAL_THRESHOLD if decompose else None
-    if not LEAST_THRESHOLD <= decompose <= MOST_THRESHOLD:
+    if not (is_positive(decompose) and LEAST_THRESHOLD <= decompose <= MOST_THRESHOLD):
         raise ModelError(
             f"decompose is {decompose!r}; it must be True, False, or CoACD's threshold, a number from "
             f"{LEAST_THRESHOLD:g} to {MOST_THRESHOLD:g}"

@@ -30,6 +30,13 @@ def require_type(name: str, value: object, kind: type | tuple[type, ...], expect
         raise ModelError(f"{name} is a {type(value).__name__}; it must be {expected}")
 
 
+def require_flags(where: str, **given: object) -> None:
+    """Raise ModelError for switches that are neither True nor False, nor 1 or 0: the text "false" counts as true."""
+    for name, value in given.items():
+        if not (isinstance(value, int | np.bool_ | np.integer) and value in (0, 1)):
+            raise ModelError(f"{where}: {name} is {value!r}; it must be True or False")
+
+
 def names_in(name: str, given: object) -> tuple[str, ...]:
     """The names that an argument holds, one or several. Raises ModelError for what holds anything else."""
     held = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else None

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole, number, require_type
+from sim.model.checks import as_numbers, is_whole, number, require_flags, require_type
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.mass_properties import NEGLIGIBLE_INERTIA
 from sim.model.softness import Softness
@@ -47,6 +47,7 @@ def check_name(name: str, taken: Container[str], what: str) -> None:
 
 def check_link(spec: LinkSpec, *, allow_unphysical: bool) -> None:
     """Refuse a mass or an inertia that no physical body has."""
+    require_flags(f"link '{spec.name}'", allow_unphysical=allow_unphysical)
     if spec.mass is not None and (not np.isfinite(spec.mass) or spec.mass < 0.0):
         raise ModelError(f"link '{spec.name}': mass is {spec.mass}; it must be finite and not negative")
     if spec.gravity_compensation is not None and not np.isfinite(spec.gravity_compensation):
@@ -62,6 +63,7 @@ def check_link(spec: LinkSpec, *, allow_unphysical: bool) -> None:
 def check_joint(spec: JointSpec, type: str) -> None:
     """Refuse crossed limits, negative properties, and those that a joint of this type doesn't have."""
     where = f"joint '{spec.name}'"
+    require_flags(where, kinematic=spec.kinematic)
     for label in ("limit_softness", "friction_softness"):
         require_type(f"{where}: {label}", getattr(spec, label), Softness, "a sim.Softness")
     for label in ("lower", "upper"):
@@ -104,6 +106,7 @@ def check_geometry(spec: GeometrySpec) -> None:
     """Refuse sizes that are not positive, negative friction, restitution outside 0 to 1, unknown rules and groups."""
     where, size = f"geometry '{spec.geometry.name}'", spec.geometry.size
     require_type(f"{where}: softness", spec.geometry.softness, Softness, "a sim.Softness")
+    require_flags(where, collides=spec.geometry.collides, visible=spec.geometry.visible)
     if spec.geometry.type == codes.CONVEX and spec.geometry.mesh is None:
         raise ModelError(f"{where}: a convex mesh needs mesh=")
     positive = POSITIVE_SIZES[spec.geometry.type]
@@ -133,6 +136,7 @@ def check_geometry(spec: GeometrySpec) -> None:
 def check_actuator(spec: ActuatorSpec, kind: str) -> None:
     """Refuse gains that this kind doesn't have, missing ones, and values that are negative or not finite."""
     where = f"actuator '{spec.name}'"
+    require_flags(where, act_early=spec.act_early)
     if not np.isfinite(spec.gear) or spec.gear == 0.0:
         raise ModelError(f"{where}: gear is {spec.gear}; it must be finite and not zero")
     for label in ("kp", "kd"):

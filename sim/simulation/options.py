@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, number
+from sim.model.checks import is_whole, number, require_flags
 from sim.model.model import Model
 from sim.model.softness import LARGEST, require_impedance
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -127,6 +127,7 @@ class ContactOptions:
 
     def __post_init__(self) -> None:
         """Check the ranges; raises ModelError naming the option."""
+        require_flags("ContactOptions", warm_start=self.warm_start)
         if self.solver not in SOLVERS:
             raise ModelError(f"ContactOptions: solver is '{self.solver}'; it must be {_either(SOLVERS)}")
         if self.law is None and self.solver != "newton":

@@ -17,7 +17,7 @@ from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.warp_lock import serialized, sole_use
 from sim.cores import usable_cores
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_positive, is_whole, require_type
+from sim.model.checks import as_numbers, is_positive, is_whole, require_flags, require_type
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
 from sim.model.parameters import check_parameter, number_of_dims
@@ -82,6 +82,7 @@ class Worlds(FixedArguments, ABC):
         require_type("Simulator: model", model, Model, "a sim.Model")
         require_type("Simulator: contact", contact, ContactOptions, "a sim.ContactOptions")
         require_type("Simulator: parameters", parameters or {}, Mapping, "a dictionary, from names to values")
+        require_flags("Simulator", check_finite=check_finite)
         if not is_positive(dt):
             raise ModelError(f"Simulator: dt is {dt!r}; it must be positive")
         for name, number in (("num_worlds", num_worlds), ("threads", 1 if threads is None else threads)):

@@ -229,10 +229,7 @@ WRONG = {
         shape(f"<origin rpy='0 0 1' quat_xyzw='0 0 0 1'/>{BALL}"),
         "link 'a', <origin> .*: has both rpy and quat_xyzw; leave one out",
     ),
-    "no rotation": (
-        shape(f"<origin quat_xyzw='0 0 0 0'/>{BALL}"),
-        "link 'a', <origin> .*: its quat_xyzw is zero",
-    ),
+    "no rotation": (shape(f"<origin quat_xyzw='0 0 0 0'/>{BALL}"), "<origin> .*: its quat_xyzw is zero"),
     "negative visual": (
         shape("<geometry><sphere radius='-1'/></geometry>", "visual"),
         "link 'a', <sphere> .*: its size is negative",

@@ -255,6 +255,42 @@ def test_what_is_no_number_is_named(add, message):
         add(sim.ModelBuilder())
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda b, p: b.add_ground(collides="false"),
+            "geometry 'ground': collides is 'false'; it must be True or False",
+        ),
+        (lambda b, p: b.add_box(half_extents=(1, 1, 1), mass=1, visible=None), "visible is None"),
+        (lambda b, p: b.add_link("a", allow_unphysical="no"), "link 'a': allow_unphysical is 'no'"),
+        (lambda b, p: b.add_joint("j", "fixed", child="a", kinematic=2), "joint 'j': kinematic is 2"),
+        (lambda b, p: b.finalize(collapse_fixed="False"), "finalize: collapse_fixed is 'False'"),
+        (
+            lambda b, p: sim.load(p, floating_base="false"),
+            "add_urdf: floating_base is 'false'; it must be True or False",
+        ),
+        (
+            lambda b, p: sim.load(p, decompose="true"),
+            "decompose is 'true'; it must be True, False, or CoACD's threshold",
+        ),
+        (lambda b, p: sim.exporters.write_urdf("a.urdf", sim.load(p), lossy="n"), "a.urdf: lossy is 'n'"),
+        (lambda b, p: sim.ContactOptions(solver="pgs", warm_start="off"), "ContactOptions: warm_start is 'off'"),
+        (lambda b, p: sim.Simulator(sim.load(p), 0.01, check_finite="0"), "Simulator: check_finite is '0'"),
+    ],
+)
+def test_switches_are_true_or_false(call, message):
+    """A text such as "false" would count as true."""
+    with pytest.raises(sim.ModelError, match=message):
+        call(sim.ModelBuilder(), "scenes/robots/manipulator.urdf")
+
+
+def test_switches_may_be_of_numpy_or_one_and_zero():
+    builder = sim.ModelBuilder()
+    builder.add_sphere(radius=0.1, mass=1.0, collides=np.bool_(False), visible=1)
+    assert not builder.finalize(collapse_fixed=0).geometries[0].collides
+
+
 def test_gravity_set_later():
     builder = sim.ModelBuilder()
     builder.add_link("a", mass=1.0, inertia=UNIT)

@@ -25,6 +25,7 @@ from sim.importers.sdf.values import below, flag, named, number, pose, relative_
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import ModelBuilder
+from sim.model.checks import require_flags
 from sim.model.model import Part
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose, inverse, is_identity
@@ -84,6 +85,7 @@ def add_sdf(
     """
     if name is not None and not name:
         raise ModelError("add_sdf: name is empty; leave it out to use the names of the file")
+    require_flags("add_sdf", visual=visual, collision=collision)
     base, threshold = check_pose("add_sdf", position, orientation), threshold_of(decompose)
     triangles = as_triangles("add_sdf", static_meshes)
     file = Path(path)

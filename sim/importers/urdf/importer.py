@@ -19,6 +19,7 @@ from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_
 from sim.importers.urdf.shapes import Shape, collision_shapes, named_colours, origin, visual_shapes
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import ModelBuilder
+from sim.model.checks import require_flags
 from sim.model.model import Part
 from sim.model.poses import compose
 from sim.model.spec_checks import is_physical, pose
@@ -90,6 +91,9 @@ def add_urdf(
         raise ModelError(f"add_urdf: mimic is {mimic!r}; it must be 'couple' or 'free'")
     if name is not None and not name:
         raise ModelError("add_urdf: name is empty; leave it out to use the names of the file")
+    require_flags(
+        "add_urdf", floating_base=floating_base, visual=visual, collision=collision, self_collision=self_collision
+    )
     base, threshold = pose("add_urdf", position, orientation), threshold_of(decompose)
     triangles = as_triangles("add_urdf", static_meshes)
     file = Path(path)

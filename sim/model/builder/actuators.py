@@ -140,7 +140,7 @@ class Actuators(WorldSpec):
             dynamics=DYNAMICS_CODES[dynamics],
             time_constant=number(where, "time_constant", time_constant),
             act_range=two_numbers(where, "act_range", act_range),
-            act_early=bool(act_early),
+            act_early=act_early,
         )
         check_actuator(spec, kind)
         self.actuators[name] = spec

@@ -183,7 +183,7 @@ class LinksAndJoints(WorldSpec):
             rotation_limit=number(where, "rotation_limit", rotation_limit),
             limit_softness=limit_softness,
             friction_softness=friction_softness,
-            kinematic=bool(kinematic),
+            kinematic=kinematic,
         )
         check_joint(spec, type)
         spec.q0 = initial_coordinates(spec, q0)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from sim.errors import ModelError
+from sim.model.checks import require_flags
 from sim.model.compile.bodies import (
     Body,
     Homes,
@@ -42,6 +43,7 @@ def check_dtype(dtype: str) -> None:
 def compile_model(world: WorldSpec, dtype: str, collapse_fixed: bool) -> Model:
     """See :meth:`sim.ModelBuilder.finalize`."""
     check_dtype(dtype)
+    require_flags("finalize", collapse_fixed=collapse_fixed)
     joint_of = joint_of_each_link(world)
     order = depth_first(world)
     bodies, home = merge_links(world, joint_of, order, collapse_fixed)
