@@ -96,10 +96,6 @@ def check_joint(spec: JointSpec, type: str) -> None:
             raise ModelError(f"{where}: {label} is {value}; it must be positive and at most pi, or infinite")
     if spec.limit_damping and np.isinf(spec.limit_stiffness):
         raise ModelError(f"{where}: limit_damping is for compliant limits; give limit_stiffness too")
-    if spec.lower + spec.limit_margin > spec.upper - spec.limit_margin:
-        raise ModelError(
-            f"{where}: limit_margin {spec.limit_margin} leaves no room between the limits {spec.lower} and {spec.upper}"
-        )
 
 
 def check_geometry(spec: GeometrySpec) -> None:

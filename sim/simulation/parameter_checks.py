@@ -51,6 +51,23 @@ def require_useful(model: Model, law: str | None, name: str, value: np.ndarray) 
         raise ModelError(f"parameter '{name}' is finite on a joint that is not spherical; leave it infinite there")
 
 
+def require_room(model: Model, law: str | None) -> None:
+    """Refuse hard limits that both bear wherever the joint is; under MuJoCo's law, as springs do, they find a balance.
+
+    Raises:
+        ModelError: naming the joint.
+    """
+    lower, upper, margin, stiffness = (
+        model.parameters[name] for name in ("lower_limit", "upper_limit", "limit_margin", "limit_stiffness")
+    )
+    cramped = np.flatnonzero((lower + margin > upper - margin) & np.isinf(stiffness)) if law == "hard" else ()
+    for dof in cramped:
+        raise ModelError(
+            f"joint '{model.joint_names[model.dof_link[dof]]}': limit_margin {margin[dof]} leaves no room between the "
+            f"limits {lower[dof]} and {upper[dof]}; make it smaller, give limit_stiffness, or choose law='mujoco'"
+        )
+
+
 def _require_of_actuators(model: Model, name: str, value: np.ndarray, unused: np.ndarray) -> None:
     given = (value != 0.0).reshape(-1, model.nu, *PARAMETERS[name].shape)
     if not given[:, unused].any():

@@ -238,7 +238,6 @@ def test_bad_materials(options, message):
         ({"limit_stiffness": 0.0}, "joint 'j': limit_stiffness is 0.0; it must be positive"),
         ({"limit_damping": 1.0}, "joint 'j': limit_damping is for compliant limits"),
         ({"limit_margin": -0.1}, "joint 'j': limit_margin is -0.1"),
-        ({"limit_margin": 0.6, "lower": -0.5, "upper": 0.5}, "joint 'j': limit_margin 0.6 leaves no room"),
     ],
 )
 def test_bad_limits(options, message):
@@ -246,6 +245,19 @@ def test_bad_limits(options, message):
     builder.add_link("a", mass=1.0)
     with pytest.raises(sim.ModelError, match=message):
         builder.add_joint("j", "revolute", child="a", **options)
+
+
+def test_hard_limits_need_room_between_their_margins():
+    """Soft ones pull both ways."""
+    builder = sim.ModelBuilder()
+    builder.add_link("a", mass=1.0, inertia=np.eye(3))
+    limits = {"lower": -0.5, "upper": 0.5, "limit_margin": 0.6}
+    builder.add_joint("j", "revolute", child="a", q0=(0.1,), **limits)
+    with pytest.raises(sim.ModelError, match=r"joint 'j': limit_margin 0.6 leaves no room .* or choose law='mujoco'"):
+        sim.Simulator(builder.finalize("float64"), DT, device="cpu")
+    builder.joints["j"].limit_stiffness, builder.joints["j"].limit_damping = 100.0, 10.0
+    q, _, _ = run(builder.finalize("float64"), 2.0, [0.0], q=np.array([0.1]))
+    assert abs(q[-1, 0]) < 1e-3
 
 
 def test_stiffness_must_stay_positive():

@@ -46,10 +46,6 @@ WRONG = {
         world(f'<body name="b">{CLOTH}</body>'),
         "deformable bodies",
     ),
-    "margin": (
-        world('<body name="b"><joint range="0 10" limited="true" margin="1"/><geom size="1"/></body>'),
-        r"joint of body 'b' \(line 2\): limit_margin 1.0 leaves no room",
-    ),
     "infinite": (world('<body name="b"><joint/><geom size="1e300"/></body>'), r"body 'b' \(line 2\): its mass is inf"),
     "gear": (
         world(BODY, '\n<actuator><motor name="m" joint="j" gear="0"/></actuator>'),

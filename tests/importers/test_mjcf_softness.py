@@ -34,6 +34,16 @@ def test_moves_as_in_mujoco(tmp_path, floor, ball):
     assert difference(path, steps=50) < 1e-11
 
 
+def test_margins_that_meet_between_the_limits(tmp_path):
+    """Both limits of a joint bear at once, and the joint is held between them."""
+    path = tmp_path / "cramped.xml"
+    path.write_text("""<mujoco><worldbody><body><joint type="hinge" axis="0 1 0" range="-10 20" margin="16"/>
+        <geom type="capsule" size=".05" fromto="0 0 0 .5 0 0"/><body pos=".5 0 0">
+        <joint type="slide" axis="1 0 0" range="-.1 .1" margin=".15"/><geom size=".1"/></body></body></worldbody>
+        </mujoco>""")
+    assert difference(path, qpos=[0.1, 0.02], qvel=[1.0, -2.0], steps=50) < 1e-11
+
+
 def test_a_listed_pair_has_its_own(tmp_path):
     pair = '<contact><pair geom1="floor" geom2="ball" solimp=".9 .95 .001 .5 2"/></contact>'
     path = tmp_path / "ball.xml"
