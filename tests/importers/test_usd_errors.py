@@ -63,6 +63,17 @@ def test_what_is_skipped_is_reported(tmp_path):
     assert model.link_names == ("b",)
 
 
+def test_builder_is_left_alone_when_a_warning_is_an_error(tmp_path):
+    stage = stage_of(tmp_path)
+    UsdPhysics.RigidBodyAPI(add_body(stage, "a")).CreateVelocityAttr(Gf.Vec3f(1, 0, 0))
+    stage.GetRootLayer().Save()
+    builder = sim.ModelBuilder()
+    with pytest.raises(sim.USDWarning, match="initial velocity"):  # the test run turns warnings into errors
+        builder.add_usd(stage.GetRootLayer().realPath)
+    assert not builder.links
+    assert not builder.parts
+
+
 def test_files_that_are_not_scenes(tmp_path):
     (tmp_path / "broken.usda").write_text('#usda 1.0\ndef Xform "a" {\n float b = "x"\n}')
     (tmp_path / "empty.usda").write_text("#usda 1.0\n")

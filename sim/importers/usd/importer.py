@@ -104,14 +104,15 @@ def add_usd(
     base, threshold = pose("add_usd", position, orientation), threshold_of(decompose)
     scene = open_scene(Path(path))
     reader = Reader(builder, scene, base, "" if name is None else f"{name}/", drives, friction, restitution, threshold)
-    # Results of extreme numbers are checked where they are used; NumPy need not warn before.
-    with readable(scene.path), all_or_nothing(builder), np.errstate(over="ignore", invalid="ignore"):
-        before = builder.elements()
-        parts = _read(reader, visual, collision)
-        if is_by_mujoco(scene.stage):
-            builder.from_mujoco += builder.elements() - before
-    for note in dict.fromkeys(scene.notes):
-        warnings.warn(f"{scene.path}: {note}", USDWarning, stacklevel=3)
+    with all_or_nothing(builder):
+        # Results of extreme numbers are checked where they are used; NumPy need not warn before.
+        with readable(scene.path), np.errstate(over="ignore", invalid="ignore"):
+            before = builder.elements()
+            parts = _read(reader, visual, collision)
+            if is_by_mujoco(scene.stage):
+                builder.from_mujoco += builder.elements() - before
+        for note in dict.fromkeys(scene.notes):
+            warnings.warn(f"{scene.path}: {note}", USDWarning, stacklevel=3)
     return parts
 
 
