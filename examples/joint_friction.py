@@ -264,7 +264,7 @@ def write(
             panel.plot(arrays["qd"][:, number], arrays["true"][:, number], color=RED, linewidth=3.0, label="true")
             panel.plot(arrays["qd"][:, number], arrays["learnt"][:, number], color=BLUE, linewidth=1.5, label="learnt")
             panel.set_title(joint)
-            panel.set_xlabel("velocity")
+            panel.set_xlabel("velocity [rad/s]")
         panels[0].set_ylabel("friction [N m]")
         panels[0].legend()
     return files

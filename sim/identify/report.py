@@ -157,7 +157,7 @@ def plot(fit: Fit) -> Any:
         axes.grid(True, linewidth=0.3)
     for axes in figure.axes[2 + len(names) :]:
         axes.set_visible(False)
-    below.supylabel("joint force" if isinstance(fit, TorqueFit) else "q (position, rotation vector)", fontsize=9)
+    below.supylabel("joint force [N m or N]" if isinstance(fit, TorqueFit) else "q (position, rotation vector)", fontsize=9)
     below.supxlabel("time [s]; grey: measured, blue: fitted", fontsize=9)
     return figure
 
@@ -347,6 +347,6 @@ def _draw_residuals(axes: Any, fit: Fit, names: tuple[str, ...]) -> None:
     axes.bar(place + 0.2, after, 0.4, color=BLUE, label="fitted")
     axes.set_yscale("log")
     axes.set_xticks(place, names, rotation=90, fontsize=6)
-    axes.set_ylabel("residual" if isinstance(fit, TorqueFit) else "residual / noise")
+    axes.set_ylabel("residual [N m or N]" if isinstance(fit, TorqueFit) else "residual / noise")
     axes.grid(True, axis="y", linewidth=0.3)
     axes.legend(fontsize=8)

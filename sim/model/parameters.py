@@ -126,7 +126,7 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "actuator_torque_axis": ParameterSpec("actuator", (3,), "m", "torque on a frame per force of its actuator"),
     "actuator_kp": ParameterSpec("actuator", (), "N m/rad or N/m", "position gain, integrated implicitly"),
     "actuator_kd": ParameterSpec("actuator", (), "N m s/rad or N s/m", "velocity gain, integrated implicitly"),
-    "actuator_gain": ParameterSpec("actuator", (), "N m or N per u", "force per unit of input; affine actuators"),
+    "actuator_gain": ParameterSpec("actuator", (), "N m/u or N/u", "force per unit of input; affine actuators"),
     "actuator_offset": ParameterSpec(
         "actuator", (), "N m or N", "force at no input, in position zero and at rest; affine actuators"
     ),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.identify import Log, Normal, cannot_tell, fit_torques, fit_trajectories, report, save_html, save_plot
+from sim.identify import Log, Normal, Unknowns, cannot_tell, fit_torques, fit_trajectories, report, save_html, save_plot
 from tests.identify.arms import arm, different, moving_log
 
 UNKNOWN = {
@@ -95,3 +95,21 @@ def test_the_robot_is_written(fit, tmp_path):
     again = sim.torch.Robot(tmp_path / "found.urdf", dtype=fit.robot.mass.dtype)
     np.testing.assert_allclose(again.mass.numpy(), fit.robot.mass.numpy(), rtol=1e-12)
     np.testing.assert_allclose(again.inertia.numpy(), fit.robot.inertia.numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_units_are_those_of_what_turns_or_slides():
+    builder = sim.ModelBuilder()
+    for name, kind in (("cart", "prismatic"), ("pole", "revolute"), ("bob", "spherical")):
+        builder.add_link(name, mass=1.0, inertia=(0.1, 0.1, 0.1))
+        builder.add_joint(f"{name}_joint", kind, child=name, parent="pole" if name == "bob" else "world")
+    for joint in ("cart_joint", "pole_joint"):
+        builder.add_actuator(joint, "affine", gain=2.0, kp=1.0, kd=1.0)
+    priors = {f"{quantity} of *": Normal(0.2, 0.5) for quantity in ("damping", "friction_loss", "torque_offset", "kp")}
+    unknowns = Unknowns(builder.finalize(), {**priors, "gain of *": None, "gear of cart_joint": None})
+    assert dict(zip(unknowns.names, unknowns.units, strict=True)) == {
+        "damping of cart_joint": "N s/m", "damping of pole_joint": "N m s/rad", "damping of bob_joint": "N m s/rad",
+        "friction_loss of cart_joint": "N", "friction_loss of pole_joint": "N m", "friction_loss of bob_joint": "N m",
+        "torque_offset of cart_joint": "N", "torque_offset of pole_joint": "N m", "torque_offset of bob_joint": "N m",
+        "kp of cart_joint": "N/m", "kp of pole_joint": "N m/rad",
+        "gain of cart_joint": "N/u", "gain of pole_joint": "N m/u", "gear of cart_joint": "",
+    }  # fmt: skip

@@ -13,6 +13,7 @@ from sim.identify.regressor import dof_names
 from sim.identify.unknown.blocks import BODY, Block, Bodies, Mass, Numbers, Place, Vector
 from sim.identify.unknown.priors import InertialPrior, LogNormal, Normal, Prior, require_prior
 from sim.model.checks import names_in, require_type
+from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
 from sim.torch.robot.learning import OF_SPRINGS
@@ -29,7 +30,6 @@ QUANTITIES = dict.fromkeys([*OF_LINKS, *OF_JOINTS, *OF_GEOMETRIES, *OF_ACTUATORS
 NO_SLOPE_AT_ZERO = ("friction_loss", "torsional_friction", "rolling_friction")
 # Values of the parameters that aren't a model's own.
 TORQUE_OFFSET = "torque_offset"
-UNITS = {"kg m^2 or kg": "kg m^2", "N m s/rad or N s/m": "N m s/rad", "N m/rad or N/m": "N m/rad", "-": ""}
 
 
 class UnknownSet(Protocol):
@@ -227,6 +227,26 @@ def _kinds(model: Model, quantity: str) -> list[tuple[str, dict[str, list[int]]]
     return [(quantity, shapes), *([("friction_loss", joints)] if quantity == "friction" else [])]
 
 
+def _unit(model: Model, parameter: str, entries: Sequence[int]) -> str:
+    """Unit of entries of a parameter; of the two units of what may turn or slide, the one that is theirs."""
+    unit = "N m or N" if parameter == TORQUE_OFFSET else PARAMETERS[parameter].unit
+    of_turning, both, of_sliding = unit.partition(" or ")
+    if not both:
+        return unit.removeprefix("-")
+    dofs = model.actuator_dof[entries] if parameter.startswith("actuator_") else entries
+    turning = {_turns(model, int(dof)) for dof in dofs}
+    return unit if len(turning) > 1 else of_turning if True in turning else of_sliding
+
+
+def _turns(model: Model, dof: int) -> bool:
+    """Whether a degree of freedom is an angle, and not a length as those of tendons are (-1)."""
+    if dof < 0:
+        return False
+    link = int(model.dof_link[dof])
+    kind = JOINT_TYPES[int(model.joint_type[link])]
+    return kind.angular or (kind.quaternion is not None and dof - int(model.joint_qd_start[link]) >= kind.quaternion)
+
+
 def _block(model: Model, quantity: str, parameter: str, owner: str, entries: list[int], prior: Prior | None) -> Block:
     name = f"{quantity} of {owner}"
     require_prior(name, prior)
@@ -235,8 +255,7 @@ def _block(model: Model, quantity: str, parameter: str, owner: str, entries: lis
     if quantity == "inertial":
         return Bodies.of(model, name, entries[0], prior)  # type: ignore[arg-type]
     present = _present(model, parameter)[entries]
-    unit = "N m" if parameter == TORQUE_OFFSET else PARAMETERS[parameter].unit
-    unit = UNITS.get(unit, unit)
+    unit = _unit(model, parameter, entries)
     place = Place(parameter, tuple(entries))
     if quantity == "com":
         return Vector.of(name, place, torch.from_numpy(present[0]), unit, prior)
