@@ -157,7 +157,9 @@ def plot(fit: Fit) -> Any:
         axes.grid(True, linewidth=0.3)
     for axes in figure.axes[2 + len(names) :]:
         axes.set_visible(False)
-    below.supylabel("joint force [N m or N]" if isinstance(fit, TorqueFit) else "q (position, rotation vector)", fontsize=9)
+    below.supylabel(
+        "joint force [N m or N]" if isinstance(fit, TorqueFit) else "q (position, rotation vector)", fontsize=9
+    )
     below.supxlabel("time [s]; grey: measured, blue: fitted", fontsize=9)
     return figure
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import warp as wp
+from scipy.spatial.transform import Rotation
 
 from sim.arrays.device_model import find_device
 from sim.arrays.interrupts import interruptible
@@ -40,6 +41,7 @@ from warp_kernels.render.trace import render_kernels
 
 SUN = np.array([-0.45, -0.55, 1.0])
 TRAIL_BEADS = 96
+NEAR, FAR = 0.2, 200.0  # distances of a camera between which the unit of length is a metre
 LEAF = 8  # triangles per leaf of the bounding volume hierarchy; fewer were slower on a CPU
 
 
@@ -112,7 +114,8 @@ class Renderer:
         trails: paths of points, drawn up to the frame shown.
         device: Warp device, such as "cpu" or "cuda:0".
         supersamples: number of rays through a pixel on an edge, on a grid; a square number.
-        tile: side of the squares of the ground [m].
+        tile: side of the squares of the ground [m]; None for 0.5 m, times a power of ten where the camera is nearer
+            than 0.2 m or farther than 200 m.
         offsets: displayed position of the origin of each world [num_worlds, 3], see :func:`grid_offsets`. Default: one
             world at the origin. Planes are drawn once.
         occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
@@ -143,7 +146,7 @@ class Renderer:
         trails: Sequence[Trail] = (),
         device: str | None = None,
         supersamples: int = 9,
-        tile: float = 0.5,
+        tile: float | None = None,
         offsets: npt.ArrayLike = ((0.0, 0.0, 0.0),),
         occlusion: AmbientOcclusion | None = None,
     ):
@@ -158,10 +161,12 @@ class Renderer:
         self.device = find_device(device)
         self.kernels = render_kernels()
         self.scene = self.kernels.Scene()
+        require_type("camera", camera, Camera, "a sim.render.Camera")
+        self.unit = _unit(camera.distance)
         self._collect(listed("markers", markers, Marker))
-        self._set_planes()
+        self._collect_planes()
         self.size = (height, width)
-        self.tile, self.occlusion = tile, occlusion
+        self.tile, self.occlusion = 0.5 * self.unit if tile is None else tile, occlusion
         with wp.ScopedDevice(self.device):
             self.samples: wp.array = wp.array(
                 _sample_pattern(round(supersamples**0.5)).astype(np.float32), dtype=wp.vec2
@@ -183,6 +188,7 @@ class Renderer:
     def camera(self, camera: Camera) -> None:
         require_type("camera", camera, Camera, "a sim.render.Camera")
         self._camera, self.view = camera, self._view(camera)
+        self._place_planes()
         self.passes = [] if self.mesh is None else self._passes(self.mesh)
 
     @serialized
@@ -209,7 +215,7 @@ class Renderer:
         others = len(self.scene.instance_colors) - seen
         geometry = np.array([*(self.drawn * len(self.offsets)), *[-2] * others, *self.plane_numbers[::-1], -1])
         world = np.array([*np.repeat(np.arange(len(self.offsets)), len(self.drawn)), *[-1] * (len(geometry) - seen)])
-        return Survey(depth.numpy(), geometry[shown], world[shown])
+        return Survey(self.unit * depth.numpy(), geometry[shown], world[shown])
 
     @serialized
     def openness(self, poses: np.ndarray, frame: int = 0) -> np.ndarray:
@@ -226,7 +232,7 @@ class Renderer:
         mesh = self._stage(poses, frame)
         part = wp.empty(self.size, dtype=float, device=self.device)
         kernel = occlusion_kernels().measure_openness
-        run_rows(self._rows(kernel, mesh=mesh.id, reach=self.occlusion.reach, sky_part=part))
+        run_rows(self._rows(kernel, mesh=mesh.id, reach=self.occlusion.reach / self.unit, sky_part=part))
         return np.asarray(part.numpy())
 
     def _finish(self) -> np.ndarray:
@@ -267,7 +273,7 @@ class Renderer:
         ]
         if self.occlusion is not None:
             kernel = occlusion_kernels().shade_corners
-            passes.append(self._rows(kernel, mesh=mesh.id, reach=self.occlusion.reach))
+            passes.append(self._rows(kernel, mesh=mesh.id, reach=self.occlusion.reach / self.unit))
         passes.append(self._rows(self.kernels.encode_pixels))
         return passes
 
@@ -311,20 +317,34 @@ class Renderer:
             self.instance_poses: wp.array = wp.zeros(len(shapes), dtype=wp.transform)
             self.instance_scales: wp.array = wp.zeros(len(shapes), dtype=float)
 
-    def _set_planes(self) -> None:
+    def _collect_planes(self) -> None:
         self.plane_numbers = visible_planes(self.model)
         planes = [self.model.geometries[k] for k in self.plane_numbers]
-        poses = np.array([plane.placement for plane in planes]).reshape(-1, 7)
+        self.plane_poses = np.array([plane.placement for plane in planes]).reshape(-1, 7)
         colors = linear_light(np.array([plane.rgba[:3] for plane in planes]).reshape(-1, 3))
-        self.scene.planes = wp.array(poses.astype(np.float32), dtype=wp.transform, device=self.device)
+        self.scene.planes = wp.zeros(len(planes), dtype=wp.transform, device=self.device)
         self.scene.plane_colors = wp.array(colors.astype(np.float32), dtype=wp.vec3, device=self.device)
+
+    def _place_planes(self) -> None:
+        """Move the planes for the camera, each along itself by whole squares to where the camera looks."""
+        poses = self.plane_poses.copy()
+        turn = Rotation.from_quat(poses[:, 3:])
+        squares = turn.inv().apply(np.asarray(self.camera.target) - poses[:, :3]) // (2.0 * self.tile)
+        poses[:, :3] += turn.apply(squares * (2.0 * self.tile, 2.0 * self.tile, 0.0))
+        self.scene.planes.assign(self._seen(poses))
+
+    def _seen(self, poses: np.ndarray) -> np.ndarray:
+        """Poses [n, 7] as kernels take them: from the camera's target, for single precision, in the unit of length."""
+        poses = poses.copy()
+        poses[:, :3] = (poses[:, :3] - np.asarray(self.camera.target)) / self.unit
+        return poses.astype(np.float32)
 
     def _view(self, camera: Camera) -> object:
         right, up, backward = camera.axes()
         pixel = 2.0 * np.tan(np.radians(camera.fov) / 2.0) / self.height
         view = self.kernels.View()
         view.eye, view.right, view.up = (
-            wp.vec3(*map(float, camera.position)),
+            wp.vec3(*((np.asarray(camera.position) - np.asarray(camera.target)) / self.unit)),
             wp.vec3(*(right * pixel)),
             wp.vec3(*(up * pixel)),
         )
@@ -335,8 +355,8 @@ class Renderer:
         view.zenith = wp.vec3(0.22, 0.42, 0.72)
         view.horizon = wp.vec3(0.74, 0.82, 0.90)
         view.bounce = wp.vec3(0.20, 0.19, 0.18)
-        view.tile = self.tile
-        view.fog = 0.25 / max(camera.distance, 1e-3)
+        view.tile = self.tile / self.unit
+        view.fog = 0.25 * self.unit / camera.distance
         return view
 
     def _place(self, link_poses: np.ndarray, frame: int) -> None:
@@ -357,8 +377,8 @@ class Renderer:
             poses.append(placed)
             scales.append(np.ones(self.tubes.count))
             self.local_tubes.assign(vertices.astype(np.float32))
-        self.instance_poses.assign(np.concatenate([*poses, [IDENTITY]]).astype(np.float32))
-        self.instance_scales.assign(np.concatenate([*scales, [0.0]]).astype(np.float32))
+        self.instance_poses.assign(np.concatenate([self._seen(np.concatenate(poses)), [IDENTITY]]).astype(np.float32))
+        self.instance_scales.assign((np.concatenate([*scales, [self.unit]]) / self.unit).astype(np.float32))
         launch(self.kernels.place_vertices, len(self.local), self, device=self.device)
 
 
@@ -415,8 +435,16 @@ def _at(positions: npt.ArrayLike) -> np.ndarray:
     return np.concatenate([places, np.tile(IDENTITY[3:], (len(places), 1))], axis=1)
 
 
+def _unit(distance: float) -> float:
+    """Length of the renderer's unit [m]: 1, or for a camera that is nearer or farther 2 to 20 units a power of ten."""
+    if NEAR <= distance <= FAR or distance == 0.0:
+        return 1.0
+    return float(10.0 ** np.floor(np.log10(distance / 2.0)))
+
+
 def _speck() -> Triangles:
-    corners = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    """A triangle without area, far from what is seen, for it would darken the ground beside it."""
+    corners = np.tile([0.0, 0.0, -1e5], (3, 1))
     return Triangles(corners, np.array([[0, 1, 2]]), np.ones((1, 3, 3)))
 
 

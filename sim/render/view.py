@@ -355,7 +355,8 @@ def fit_camera(
     right, up, back = (points @ axes.T).T
     tangent = np.tan(np.radians(fov) / 2.0) / margin
     # Along each axis of the picture, the sides of the view are two lines. The eye is where the outermost lines cross.
-    eye = back.max() + 0.1
+    size = float(np.linalg.norm(np.ptp(points, axis=0)))
+    eye = back.max() + (min(0.1, 0.1 * size) or 0.1)
     for across, slope in ((right, tangent * aspect), (up, tangent)):
         low, high = np.min(across - slope * back), np.max(across + slope * back)
         eye = max(eye, (high - low) / (2.0 * slope))
@@ -396,7 +397,7 @@ def fit_worlds_camera(
 def _middle(across: np.ndarray, depth: np.ndarray) -> float:
     """Lateral position from which points appear equally far to both sides, by bisection."""
     low, high = float(across.min()), float(across.max())
-    while high - low > 1e-6 * (1.0 + abs(low) + abs(high)):
+    for _ in range(24):
         middle = 0.5 * (low + high)
         seen = (across - middle) / depth
         low, high = (middle, high) if seen.max() + seen.min() > 0.0 else (low, middle)
