@@ -176,7 +176,7 @@ class Renderer:
             self.shown = wp.zeros((height, width), dtype=int)
             self.pixels = wp.zeros((height, width, 3), dtype=wp.uint8)
             self.directions: wp.array = wp.array(_directions(0 if occlusion is None else occlusion.rays), dtype=wp.vec3)
-        self.mesh: wp.Mesh | None = None
+        self.meshes: dict[str, wp.Mesh] = {}
         self.camera = camera
 
     @property
@@ -189,7 +189,7 @@ class Renderer:
         require_type("camera", camera, Camera, "a sim.render.Camera")
         self._camera, self.view = camera, self._view(camera)
         self._place_planes()
-        self.passes = [] if self.mesh is None else self._passes(self.mesh)
+        self.passes = self._passes() if self.meshes else []
 
     @serialized
     def draw(self, poses: np.ndarray, frame: int = 0) -> np.ndarray:
@@ -205,9 +205,9 @@ class Renderer:
     @serialized
     def survey(self, poses: np.ndarray, frame: int = 0) -> Survey:
         """Depth and segmentation instead of a picture. Arguments as for :meth:`draw`."""
-        mesh = self._stage(poses, frame)
+        self._stage(poses, frame)
         depth = wp.empty(self.size, dtype=float, device=self.device)
-        run_rows(self._rows(self.kernels.survey_pixels, mesh=mesh.id, depth=depth))
+        run_rows(self._rows(self.kernels.survey_pixels, depth=depth))
         shown = self.shown.numpy()
         seen = len(self.drawn) * len(self.offsets)
         # Instances, then markers, trails and tendons. Planes and sky are numbered from the end: the sky last, planes
@@ -229,10 +229,10 @@ class Renderer:
         """
         if self.occlusion is None:
             raise ModelError("openness: create the renderer with an occlusion")
-        mesh = self._stage(poses, frame)
+        self._stage(poses, frame)
         part = wp.empty(self.size, dtype=float, device=self.device)
         kernel = occlusion_kernels().measure_openness
-        run_rows(self._rows(kernel, mesh=mesh.id, reach=self.occlusion.reach / self.unit, sky_part=part))
+        run_rows(self._rows(kernel, reach=self.occlusion.reach / self.unit, sky_part=part))
         return np.asarray(part.numpy())
 
     def _finish(self) -> np.ndarray:
@@ -241,21 +241,23 @@ class Renderer:
             run_rows(launches)
         return self.pixels.numpy().copy()
 
-    def _stage(self, poses: np.ndarray, frame: int) -> wp.Mesh:
-        """Move everything to its pose in a frame. Returns the mesh of the whole scene."""
+    def _stage(self, poses: np.ndarray, frame: int) -> None:
+        """Move everything to its pose in a frame."""
         array = np.asarray(poses)
         worlds = array[None] if array.ndim == 2 else array
         if len(worlds) != len(self.offsets):
             raise ModelError(f"poses have shape {array.shape}, but there are {len(self.offsets)} worlds")
         link_poses = check_poses(self.model, worlds)
-        if self.mesh is None or self._rebuilds():
+        if not self.meshes or self._rebuilds():
             self._place(link_poses, frame if self._rebuilds() else -1)  # with trails at full length where it is kept
-            self.mesh = wp.Mesh(self.points, self.indices, bvh_leaf_size=LEAF)
-            self.passes = self._passes(self.mesh)
+            self.meshes = {
+                name: wp.Mesh(self.points, indices, bvh_leaf_size=LEAF) for name, indices in self.indices.items()
+            }
+            self.passes = self._passes()
         if not self._rebuilds():
             self._place(link_poses, frame)
-            self.mesh.refit()
-        return self.mesh
+            for mesh in self.meshes.values():
+                mesh.refit()
 
     def _rebuilds(self) -> bool:
         """Whether the hierarchy of bounding volumes is built for every frame, and not once and refitted.
@@ -263,22 +265,23 @@ class Renderer:
         Rays take up to four times as long through one that was built for other poses. Building takes as long for a
         triangle as a ray for a pixel.
         """
-        return self.device.is_cpu and len(self.indices) // 3 < self.width * self.height
+        return self.device.is_cpu and len(self.scene.triangle_instance) < self.width * self.height
 
-    def _passes(self, mesh: wp.Mesh) -> list[list[wp.Launch]]:
+    def _passes(self) -> list[list[wp.Launch]]:
         """What draws a frame, recorded once: the launches of each pass depend on all of the pass before."""
         passes = [
-            self._rows(self.kernels.shade_pixels, mesh=mesh.id),
-            self._rows(self.kernels.refine_edges, mesh=mesh.id),
+            self._rows(self.kernels.shade_pixels),
+            self._rows(self.kernels.refine_edges),
         ]
         if self.occlusion is not None:
             kernel = occlusion_kernels().shade_corners
-            passes.append(self._rows(kernel, mesh=mesh.id, reach=self.occlusion.reach / self.unit))
+            passes.append(self._rows(kernel, reach=self.occlusion.reach / self.unit))
         passes.append(self._rows(self.kernels.encode_pixels))
         return passes
 
     def _rows(self, kernel: wp.Kernel, **named: Any) -> list[wp.Launch]:
-        return record_rows(kernel, self.size, self, device=self.device, in_bands=self._in_bands, **named)
+        meshes = {"glass": wp.uint64(0), **{name: mesh.id for name, mesh in self.meshes.items()}}
+        return record_rows(kernel, self.size, self, meshes, device=self.device, in_bands=self._in_bands, **named)
 
     def _collect(self, markers: Sequence[Marker]) -> None:
         """Collect all triangle meshes. An instance is one rigid mesh."""
@@ -286,32 +289,42 @@ class Renderer:
         drawn = [self.model.geometries[k] for k in self.drawn]
         worlds = len(self.offsets)
         shapes: list[Triangles] = [tessellate(g) for g in drawn] * worlds
-        colors = [g.rgba[:3] for g in drawn] * worlds
+        colors = [g.rgba for g in drawn] * worlds
         self.marker_poses = _at([m.position for m in markers])
         shapes += [sphere(m.radius) for m in markers]
-        colors += [m.color for m in markers]
+        colors += [(*m.color, 1.0) for m in markers]
         for trail in self.trails:
             shapes += [sphere(trail.radius, 10)] * TRAIL_BEADS
-            colors += [trail.color] * TRAIL_BEADS
+            colors += [(*trail.color, 1.0)] * TRAIL_BEADS
         self.tubes = tubes(worlds * num_tendon_pieces(self.model))
         first_tube = sum(len(s.vertices) for s in shapes)
         shapes += [self.tubes.shape] * self.tubes.count
-        colors += [TENDON_COLOR] * self.tubes.count
+        colors += [(*TENDON_COLOR, 1.0)] * self.tubes.count
         shapes.append(_speck())  # so that a world without triangles also has a mesh
-        colors.append((0.0, 0.0, 0.0))
+        colors.append((0.0, 0.0, 0.0, 1.0))
         starts = np.cumsum([0, *(len(s.vertices) for s in shapes)])
         faces = np.concatenate([s.faces + start for s, start in zip(shapes, starts[:-1], strict=True)])
+        rgba = np.array(colors)
+        instance = np.repeat(np.arange(len(shapes)), [len(s.faces) for s in shapes])
+        order = np.argsort(rgba[instance, 3] < 1.0, kind="stable")  # what is seen through comes last
+        solid = int((rgba[instance, 3] >= 1.0).sum())
+        normals = np.concatenate([s.normals for s in shapes])[order]
         with wp.ScopedDevice(self.device):
             self.local: wp.array = wp.array(
                 np.concatenate([s.vertices for s in shapes]).astype(np.float32), dtype=wp.vec3
             )
-            self.indices: wp.array = wp.array(faces.ravel().astype(np.int32), dtype=int)
+            parts = {"mesh": order[:solid], "glass": order[solid:]}
+            self.indices: dict[str, wp.array] = {
+                name: wp.array(faces[part].ravel().astype(np.int32), dtype=int)
+                for name, part in parts.items()
+                if part.size
+            }
             self.vertex_instance = _numbers([len(s.vertices) for s in shapes])
-            self.scene.triangle_instance = _numbers([len(s.faces) for s in shapes])
-            self.scene.corner_normals = wp.array(
-                np.concatenate([s.normals.reshape(-1, 3) for s in shapes]).astype(np.float32), dtype=wp.vec3
-            )
-            self.scene.instance_colors = wp.array(linear_light(np.array(colors)).astype(np.float32), dtype=wp.vec3)
+            self.scene.triangle_instance = wp.array(instance[order].astype(np.int32), dtype=int)
+            self.scene.corner_normals = wp.array(normals.reshape(-1, 3).astype(np.float32), dtype=wp.vec3)
+            self.scene.instance_colors = wp.array(linear_light(rgba[:, :3]).astype(np.float32), dtype=wp.vec3)
+            self.scene.instance_opacity = wp.array(rgba[:, 3].astype(np.float32), dtype=float)
+            self.scene.first_glass = solid
             self.local_tubes = self.local[first_tube : first_tube + self.tubes.count * len(self.tubes.shape.vertices)]
             self.points: wp.array = wp.zeros(len(self.local), dtype=wp.vec3)
             self.instance_poses: wp.array = wp.zeros(len(shapes), dtype=wp.transform)

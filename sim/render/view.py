@@ -219,8 +219,8 @@ def check_size(width: int, height: int) -> None:
 
 
 def visible_solids(model: Model) -> list[int]:
-    """Indices of the visible geometries except planes."""
-    return [k for k, g in enumerate(model.geometries) if g.visible and g.type != codes.PLANE]
+    """Indices of the geometries to draw, except planes."""
+    return [k for k, g in enumerate(model.geometries) if _is_seen(g) and g.type != codes.PLANE]
 
 
 def visible_planes(model: Model) -> list[int]:
@@ -229,11 +229,16 @@ def visible_planes(model: Model) -> list[int]:
     Raises:
         ModelError: for a plane that is not fixed to the world.
     """
-    numbers = [k for k, g in enumerate(model.geometries) if g.visible and g.type == codes.PLANE]
+    numbers = [k for k, g in enumerate(model.geometries) if _is_seen(g) and g.type == codes.PLANE]
     for k in numbers:
         if model.geometries[k].link >= 0:
             raise ModelError(f"geometry '{model.geometries[k].name}': only planes fixed to the world can be drawn")
     return numbers
+
+
+def _is_seen(geometry: Geometry) -> bool:
+    """Whether a geometry is drawn: it may be hidden, or have no opacity at all, as helpers in MJCF files do."""
+    return geometry.visible and geometry.rgba[3] > 0.0
 
 
 def instance_poses(geometries: Sequence[Geometry], link_poses: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -407,11 +412,10 @@ def _middle(across: np.ndarray, depth: np.ndarray) -> float:
 def _extent(model: Model, poses: np.ndarray, markers: Sequence[Marker]) -> np.ndarray:
     """Corners of the bounding boxes of everything visible, and points of tendons, in every frame [n, 3]."""
     points = [poses[..., :3].reshape(-1, 3), tendon_points(model, poses).reshape(-1, 3)]
-    for geometry in model.geometries:
-        if geometry.visible and geometry.type != codes.PLANE:
-            corners = transform_points(geometry.placement, _corners(geometry))
-            placed = corners if geometry.link < 0 else transform_points(poses[:, geometry.link], corners)
-            points.append(placed.reshape(-1, 3))
+    for geometry in (model.geometries[k] for k in visible_solids(model)):
+        corners = transform_points(geometry.placement, _corners(geometry))
+        placed = corners if geometry.link < 0 else transform_points(poses[:, geometry.link], corners)
+        points.append(placed.reshape(-1, 3))
     for marker in listed("markers", markers, Marker):
         points.append(np.asarray(marker.position) + marker.radius * np.array([[1, 1, 1], [-1, -1, -1]]))
     return np.concatenate(points)

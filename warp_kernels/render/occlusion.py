@@ -18,7 +18,7 @@ def occlusion_kernels() -> SimpleNamespace:
     mod = kernel_module("occlusion", wp.float32)
     base = render_kernels()
     View, Scene, ray, see, skylight = base.View, base.Scene, base.ray, base.see, base.skylight
-    is_edge, openness = base.is_edge, base.openness
+    is_edge, openness, glaze = base.is_edge, base.openness, base.glaze
 
     @wp.func
     def blocked(
@@ -80,6 +80,7 @@ def occlusion_kernels() -> SimpleNamespace:
         first_row: int,
         # Data in
         mesh: wp.uint64,
+        glass: wp.uint64,
         instance_poses: wp.array(dtype=wp.transform),
         color: wp.array2d(dtype=wp.vec3),
         shown: wp.array2d(dtype=int),
@@ -109,7 +110,8 @@ def occlusion_kernels() -> SimpleNamespace:
                 had = float(1.0)
                 if found.shown == SUNNY_GROUND:
                     had = openness(mesh, found.point, found.normal, GROUND_REACH)
-                missing += skylight(view, found.albedo, found.normal) * ((had - part) * (1.0 - found.haze))
+                _color, share, _first = glaze(view, scene, mesh, glass, instance_poses, direction, found.distance)
+                missing += skylight(view, found.albedo, found.normal) * ((had - part) * (1.0 - found.haze) * share)
         smooth[row, column] = smooth[row, column] - missing / float(points)
 
     @wp.kernel(module=mod, enable_backward=False)

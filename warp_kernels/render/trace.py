@@ -17,6 +17,7 @@ SUNNY_GROUND = -2
 SHADED_GROUND = -3
 FAR = 1.0e6  # beyond which nothing is seen [m]
 GROUND_REACH = 0.12  # how far things darken the ground beside them [m]
+MOST_LAYERS = 16  # of what is seen through
 
 
 @functools.cache
@@ -44,13 +45,16 @@ def render_kernels() -> SimpleNamespace:
 
     @wp.struct
     class Scene:
-        """What is drawn: the planes with their colours, the colour of each instance, and of each triangle the instance that
-        it belongs to and the normals at its three corners.
+        """What is drawn: the planes with their colours, the colour and opacity of each instance, and of each triangle the
+        instance that it belongs to and the normals at its three corners. The triangles of the mesh ``glass``, which are
+        seen through, come after those of the mesh of all others.
         """
 
         planes: wp.array(dtype=wp.transform)
         plane_colors: wp.array(dtype=wp.vec3)
         instance_colors: wp.array(dtype=wp.vec3)
+        instance_opacity: wp.array(dtype=float)
+        first_glass: int
         triangle_instance: wp.array(dtype=int)
         corner_normals: wp.array(dtype=wp.vec3)
 
@@ -65,6 +69,7 @@ def render_kernels() -> SimpleNamespace:
         normal: wp.vec3
         flat: wp.vec3
         albedo: wp.vec3
+        distance: float
         haze: float
 
     @wp.func
@@ -133,34 +138,52 @@ def render_kernels() -> SimpleNamespace:
         return plane, nearest
 
     @wp.func
+    def instance_surface(
+        scene: Scene,
+        instance_poses: wp.array(dtype=wp.transform),
+        origin: wp.vec3,
+        direction: wp.vec3,
+        hit: wp.MeshQueryRay,
+        first: int,
+    ):
+        """What a ray meets in a triangle; ``first`` is the number of the first triangle of the mesh that was hit."""
+        face = first + hit.face
+        found = Surface()
+        found.shown = scene.triangle_instance[face]
+        found.distance = hit.t
+        found.point = origin + direction * hit.t
+        # Warp's u and v weigh the first and the second corner.
+        local = (
+            scene.corner_normals[3 * face] * hit.u
+            + scene.corner_normals[3 * face + 1] * hit.v
+            + scene.corner_normals[3 * face + 2] * (1.0 - hit.u - hit.v)
+        )
+        normal = wp.normalize(wp.quat_rotate(wp.transform_get_rotation(instance_poses[found.shown]), local))
+        flat = hit.normal
+        if wp.dot(flat, direction) > 0.0:
+            flat = -flat
+        if wp.dot(normal, direction) > 0.2:
+            normal = -normal
+        found.normal = normal
+        found.flat = flat
+        found.albedo = scene.instance_colors[found.shown]
+        return found
+
+    @wp.func
     def see(
         view: View, scene: Scene, mesh: wp.uint64, instance_poses: wp.array(dtype=wp.transform), direction: wp.vec3
     ):
-        """What a ray from the eye meets first."""
+        """What a ray from the eye meets first that is not seen through."""
         plane, nearest = nearest_plane(view, direction, scene.planes)
         found = Surface()
         found.shown = SKY
+        found.distance = FAR
         hit = wp.mesh_query_ray(mesh, view.eye, direction, nearest)
         if hit.result:
-            found.shown = scene.triangle_instance[hit.face]
-            found.point = view.eye + direction * hit.t
-            # Warp's u and v weigh the first and the second corner.
-            local = (
-                scene.corner_normals[3 * hit.face] * hit.u
-                + scene.corner_normals[3 * hit.face + 1] * hit.v
-                + scene.corner_normals[3 * hit.face + 2] * (1.0 - hit.u - hit.v)
-            )
-            normal = wp.normalize(wp.quat_rotate(wp.transform_get_rotation(instance_poses[found.shown]), local))
-            flat = hit.normal
-            if wp.dot(flat, direction) > 0.0:
-                flat = -flat
-            if wp.dot(normal, direction) > 0.2:
-                normal = -normal
-            found.normal = normal
-            found.flat = flat
-            found.albedo = scene.instance_colors[found.shown]
+            found = instance_surface(scene, instance_poses, view.eye, direction, hit, 0)
         elif plane >= 0:
             found.shown = SUNNY_GROUND
+            found.distance = nearest
             found.point = view.eye + direction * nearest
             local = wp.transform_point(wp.transform_inverse(scene.planes[plane]), found.point)
             normal = wp.quat_rotate(wp.transform_get_rotation(scene.planes[plane]), wp.vec3(0.0, 0.0, 1.0))
@@ -176,10 +199,67 @@ def render_kernels() -> SimpleNamespace:
         return found
 
     @wp.func
+    def sunlight_on(view: View, mesh: wp.uint64, found: Surface):
+        """1 where the sun reaches a surface, 0 in the shade and where it is turned away."""
+        if wp.dot(found.normal, view.sun) > 0.0:
+            return in_sun(mesh, found.point, found.flat, view.sun)
+        return 0.0
+
+    @wp.func
+    def direct_light(view: View, found: Surface, sunlight: float):
+        """Light of the sun that a surface sends on to all sides."""
+        return wp.cw_mul(found.albedo, view.sun_color) * (wp.max(wp.dot(found.normal, view.sun), 0.0) * sunlight)
+
+    @wp.func
+    def instance_color(view: View, mesh: wp.uint64, found: Surface, direction: wp.vec3):
+        """Colour of an instance (linear, 0 to 1) from where a ray comes."""
+        sunlight = sunlight_on(view, mesh, found)
+        half = wp.normalize(view.sun - direction)
+        shine = wp.pow(wp.max(wp.dot(found.normal, half), 0.0) + 1.0e-6, 60.0) * sunlight
+        diffuse = direct_light(view, found, sunlight) + skylight(view, found.albedo, found.normal)
+        return diffuse + view.sun_color * (0.22 * shine)
+
+    @wp.func
+    def glaze(
+        view: View,
+        scene: Scene,
+        mesh: wp.uint64,
+        glass: wp.uint64,
+        instance_poses: wp.array(dtype=wp.transform),
+        direction: wp.vec3,
+        farthest: float,
+    ):
+        """What a ray sees through on its way: its colour, the share of light from behind, and the first instance or SKY.
+
+        Surfaces count from outside, so that the opacity of a body is that of one layer. They cast no shadow.
+        """
+        color = wp.vec3(0.0, 0.0, 0.0)
+        share = float(1.0)
+        first = int(SKY)
+        travelled = float(0.0)
+        layer = int(0)
+        while glass != wp.uint64(0) and layer < MOST_LAYERS and travelled < farthest:
+            origin = view.eye + direction * travelled
+            hit = wp.mesh_query_ray(glass, origin, direction, farthest - travelled)
+            if not hit.result:
+                break
+            if wp.dot(hit.normal, direction) < 0.0:
+                found = instance_surface(scene, instance_poses, origin, direction, hit, scene.first_glass)
+                opacity = scene.instance_opacity[found.shown]
+                color = color + instance_color(view, mesh, found, direction) * (share * opacity)
+                share = share * (1.0 - opacity)
+                if first == SKY:
+                    first = found.shown
+            travelled = travelled + hit.t + 1.0e-4 * (0.1 + travelled + hit.t)
+            layer = layer + 1
+        return color, share, first
+
+    @wp.func
     def trace(
         view: View,
         scene: Scene,
         mesh: wp.uint64,
+        glass: wp.uint64,
         instance_poses: wp.array(dtype=wp.transform),
         direction: wp.vec3,
         open_sky: float,
@@ -191,24 +271,20 @@ def render_kernels() -> SimpleNamespace:
         found = see(view, scene, mesh, instance_poses, direction)
         shown = found.shown
         color = sky(view, direction)
-        if shown != SKY:
-            facing = wp.dot(found.normal, view.sun)
-            sunlight = float(0.0)
-            if facing > 0.0:
-                sunlight = in_sun(mesh, found.point, found.flat, view.sun)
-            direct = wp.cw_mul(found.albedo, view.sun_color) * (wp.max(facing, 0.0) * sunlight)
+        if shown == SUNNY_GROUND:
+            sunlight = sunlight_on(view, mesh, found)
+            if open_sky < 0.0:
+                open_sky = openness(mesh, found.point, found.normal, GROUND_REACH)
+            if sunlight == 0.0:
+                shown = SHADED_GROUND
             ambient = skylight(view, found.albedo, found.normal)
-            if shown == SUNNY_GROUND:
-                if open_sky < 0.0:
-                    open_sky = openness(mesh, found.point, found.normal, GROUND_REACH)
-                if sunlight == 0.0:
-                    shown = SHADED_GROUND
-                color = mix(direct + ambient * open_sky, view.horizon, found.haze)
-            else:
-                half = wp.normalize(view.sun - direction)
-                shine = wp.pow(wp.max(wp.dot(found.normal, half), 0.0) + 1.0e-6, 60.0) * sunlight
-                color = direct + ambient + view.sun_color * (0.22 * shine)
-        return color, shown, open_sky
+            color = mix(direct_light(view, found, sunlight) + ambient * open_sky, view.horizon, found.haze)
+        elif shown != SKY:
+            color = instance_color(view, mesh, found, direction)
+        before, share, first = glaze(view, scene, mesh, glass, instance_poses, direction, found.distance)
+        if first != SKY:
+            shown = first
+        return before + color * share, shown, open_sky
 
     @wp.func
     def encode(c: float):
@@ -272,6 +348,7 @@ def render_kernels() -> SimpleNamespace:
         first_row: int,
         # Data in
         mesh: wp.uint64,
+        glass: wp.uint64,
         instance_poses: wp.array(dtype=wp.transform),
         # Data out
         color: wp.array2d(dtype=wp.vec3),
@@ -280,7 +357,7 @@ def render_kernels() -> SimpleNamespace:
         i, column = wp.tid()
         row = first_row + i
         direction = ray(view, float(column) + 0.5, float(row) + 0.5)
-        light, seen, _open_sky = trace(view, scene, mesh, instance_poses, direction, -1.0)
+        light, seen, _open_sky = trace(view, scene, mesh, glass, instance_poses, direction, -1.0)
         color[row, column] = light
         shown[row, column] = seen
 
@@ -294,6 +371,7 @@ def render_kernels() -> SimpleNamespace:
         first_row: int,
         # Data in
         mesh: wp.uint64,
+        glass: wp.uint64,
         instance_poses: wp.array(dtype=wp.transform),
         color: wp.array2d(dtype=wp.vec3),
         shown: wp.array2d(dtype=int),
@@ -314,7 +392,7 @@ def render_kernels() -> SimpleNamespace:
                 if alike < 4:
                     s = samples[k]
                     direction = ray(view, float(column) + s[0], float(row) + s[1])
-                    found, seen, open_sky = trace(view, scene, mesh, instance_poses, direction, open_sky)
+                    found, seen, open_sky = trace(view, scene, mesh, glass, instance_poses, direction, open_sky)
                     total = total + found
                     count = count + 1
                     if k < 4 and not differ(here, thing, found, seen):
@@ -346,6 +424,7 @@ def render_kernels() -> SimpleNamespace:
         first_row: int,
         # Data in
         mesh: wp.uint64,
+        glass: wp.uint64,
         # Data out
         depth: wp.array2d(dtype=float),
         shown: wp.array2d(dtype=int),
@@ -364,11 +443,16 @@ def render_kernels() -> SimpleNamespace:
         elif plane >= 0:
             seen = -2 - plane
             distance = nearest * wp.dot(direction, view.forward)
+        if glass != wp.uint64(0):
+            before = wp.mesh_query_ray(glass, view.eye, direction, wp.where(hit.result, hit.t, nearest))
+            if before.result:
+                seen = scene.triangle_instance[scene.first_glass + before.face]
+                distance = before.t * wp.dot(direction, view.forward)
         depth[row, column] = distance
         shown[row, column] = seen
 
     return SimpleNamespace(
-        View=View, Scene=Scene, is_edge=is_edge, openness=openness, ray=ray, see=see, skylight=skylight,
+        View=View, Scene=Scene, glaze=glaze, is_edge=is_edge, openness=openness, ray=ray, see=see, skylight=skylight,
         place_vertices=place_vertices, shade_pixels=shade_pixels, refine_edges=refine_edges, encode_pixels=encode_pixels,
         survey_pixels=survey_pixels,
     )  # fmt: skip
