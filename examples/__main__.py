@@ -14,9 +14,7 @@ def main() -> None:
         print("usage: python -m examples NAME [options]; python -m examples NAME --help lists the options\n")
         for name, line in examples.items():
             print(f"  {name:{width}}  {line}")
-        print(
-            "\nPolicies are trained by python -m examples.rl.shac and python -m examples.rl.apg, see docs/learning.md."
-        )
+        print("\nPolicies are trained by python -m examples.rl.shac, .rl.apg and .rl.sac, see docs/learning.md.")
         return
     name = sys.argv[1]
     if name not in examples:

@@ -27,6 +27,10 @@ def add_file(parser: argparse.ArgumentParser, *, optional: bool = False) -> None
         "--floating-base", action="store_true", help="of a URDF: leave its base free instead of fixing it to the world"
     )
     parser.add_argument(
+        "--package-dir", type=Path, action="append", metavar="DIR",
+        help="of a URDF or SDF: search this folder for package:// and model:// first; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
         "--ground", type=float, nargs="?", const=0.0, metavar="HEIGHT", help="add a ground, at z = 0 or this height [m]"
     )
 
@@ -57,22 +61,27 @@ def read_untrusted_file(given: argparse.Namespace, dtype: str) -> tuple[Model, l
         raise UsageError("--ground can't be combined with --untrusted")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = load(given.file, dtype=dtype, untrusted=True, **_base_option(given))
+        model = load(given.file, dtype=dtype, untrusted=True, **reader_options(given))
     return model, notes_of(caught, given.file)
 
 
-def _base_option(given: argparse.Namespace) -> dict[str, Any]:
-    """The option for --floating-base. Raises UsageError for a file that isn't a URDF."""
-    if not given.floating_base:
-        return {}
-    if not is_urdf(given.file):
-        raise UsageError(f"--floating-base is for URDF files; {given.file} already says what is free")
-    return {"floating_base": True}
+def reader_options(given: argparse.Namespace) -> dict[str, Any]:
+    """The options of the file's reader. Raises UsageError for those that files of its kind don't have."""
+    options: dict[str, Any] = {}
+    if given.floating_base:
+        if not is_urdf(given.file):
+            raise UsageError(f"--floating-base is for URDF files; {given.file} already says what is free")
+        options["floating_base"] = True
+    if given.package_dir:
+        if not _is_read_as(given.file, "urdf", "sdf"):
+            raise UsageError(f"--package-dir is for URDF and SDF files; {given.file} names its meshes by path")
+        options["package_dirs"] = given.package_dir
+    return options
 
 
 def read_builder(given: argparse.Namespace, *, pictures: bool = True) -> tuple[ModelBuilder, list[str]]:
     """A builder with what the file holds, and what its reader warned about; arguments and errors as for read_file."""
-    options = _base_option(given) | ({} if pictures else {"visual": False})
+    options = reader_options(given) | ({} if pictures else {"visual": False})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         builder = read_into_builder(given.file, **options)
@@ -83,8 +92,12 @@ def read_builder(given: argparse.Namespace, *, pictures: bool = True) -> tuple[M
 
 def is_urdf(file: Path) -> bool:
     """Whether a file is read as URDF."""
+    return _is_read_as(file, "urdf")
+
+
+def _is_read_as(file: Path, *formats: str) -> bool:
     reader = reader_of(file)
-    return reader is not None and reader.name == "urdf"
+    return reader is not None and reader.name in formats
 
 
 def notes_of(caught: Iterable[warnings.WarningMessage], file: Path) -> list[str]:

@@ -99,6 +99,8 @@ def _rest(model: Model) -> list[str]:
         ("drawn only", f"{counted(drawn, 'geometry')}" if drawn else ""),
         ("frames", ", ".join(frames)),
         ("actuators", ", ".join(drives)),
+        ("tendons", ", ".join(model.tendons.names)),
+        ("sensors", ", ".join(sensor.name for sensor in model.sensors)),
         ("constraints", ", ".join([*equalities.anchor_names, *equalities.coupling_names])),
         ("keyframes", ", ".join(keyframes)),
         ("time step", ", ".join(steps)),

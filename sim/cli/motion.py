@@ -11,7 +11,8 @@ from tqdm import tqdm
 from sim.cli.files import UsageError
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.model import Keyframe, Model, Part
-from sim.simulation.memory import host_memory
+from sim.model.names import counted
+from sim.simulation.memory import host_memory, require_room
 from sim.simulation.mujoco_settings import mujoco_settings
 from sim.simulation.options import ContactOptions
 from sim.simulation.simulator import Simulator
@@ -61,7 +62,7 @@ def number_of_steps(given: argparse.Namespace, dt: float) -> int:
 
 def begin(model: Model, given: argparse.Namespace, dt: float) -> tuple[Simulator, State, np.ndarray | None]:
     """The simulator, its initial state, and the constant inputs of the actuators [nu] (None: all zero)."""
-    _check_worlds(given)
+    check_worlds(given)
     q, qd, control = start(model, given.keyframe)
     act = start_act(model, given.keyframe)
     velocities = np.tile(qd, (given.worlds, 1))
@@ -70,7 +71,7 @@ def begin(model: Model, given: argparse.Namespace, dt: float) -> tuple[Simulator
     return simulator, simulator.state(np.tile(q, (given.worlds, 1)), velocities, act), control
 
 
-def _check_worlds(given: argparse.Namespace) -> None:
+def check_worlds(given: argparse.Namespace) -> None:
     """Refuse numbers of which no worlds can be made."""
     if given.worlds < 1:
         raise UsageError(f"--worlds {given.worlds} must be at least 1")
@@ -82,11 +83,9 @@ def _check_worlds(given: argparse.Namespace) -> None:
 
 def _check_memory(model: Model, worlds: int, steps: int) -> None:
     """Refuse motions whose states, which are all kept, don't fit into the memory of this machine."""
-    wanted, there = 2 * (steps + 1) * worlds * (model.nq + model.nv) * np.dtype(model.dtype).itemsize, host_memory()
-    if wanted > there:
-        raise UsageError(
-            f"{steps} steps of {worlds} worlds would take {wanted} bytes of memory, but there are {there}; take fewer"
-        )
+    wanted = 2 * (steps + 1) * worlds * (model.nq + model.nv) * np.dtype(model.dtype).itemsize
+    what = f"{counted(steps, 'step')} of {counted(worlds, 'world')}"
+    require_room(what, wanted, "this machine", host_memory(), "take fewer")
 
 
 def simulator_of(model: Model, given: argparse.Namespace, dt: float) -> Simulator:

@@ -1,10 +1,10 @@
-"""Draw a file without a GPU or display: a .png shows where it starts, a .gif or .mp4 how it moves.
+"""Draw a file without a GPU or display: a .gif or .mp4 shows how it moves, a .png where it starts.
 
 The stored motion of a USD file is played: its bodies, prims and point instancers move as its time samples say, at its
 time codes per second, seen through its camera if it has one. --start, --end and --fps select from that; for a .png,
 --start selects the time. Nothing is simulated then, and the file needs no physics. Files of other formats are
 simulated, and so is a USD file if --steps or --seconds is given: from the initial state of the file, or from
---keyframe.
+--keyframe. Then a .png shows where it ends.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import numpy as np
 from tqdm import tqdm
 
 from sim.cli.files import UsageError, add_file, check_output, read_file, say
-from sim.cli.motion import add_motion, number_of_steps, simulate, start, time_step
+from sim.cli.motion import add_motion, check_worlds, number_of_steps, simulate, start, time_step
 from sim.cli.pictures import every, frames_per_second, world_poses
 from sim.cli.stored import READABLE_USD, draw_motion, frame_rate, frame_times, open_motion
 from sim.model.model import Model
@@ -53,10 +53,9 @@ def run(given: argparse.Namespace) -> int:
     suffix = check_output(given.out, (".png", ".gif", ".mp4"))
     if min(given.width, given.height) < 1:
         raise UsageError(f"a picture of {given.width} x {given.height} pixels; both must be positive")
+    check_worlds(given)
     if given.worlds != 1 and (given.azimuth, given.elevation) != (None, None):
         raise UsageError("--azimuth and --elevation are for one world; leave out --worlds")
-    if suffix == ".png" and (given.steps, given.seconds, given.worlds) != (None, None, 1):
-        raise UsageError("a .png shows the start of one world; write a .gif or .mp4 for --steps, --seconds, --worlds")
     simulated = (given.steps, given.seconds, given.keyframe) != (None, None, None) or given.worlds != 1
     if suffix == ".gif" and given.fps is not None and given.fps > MOST_FRAMES[suffix]:
         raise UsageError(f"--fps {given.fps:g} is too much for a .gif, which shows at most {MOST_FRAMES[suffix]:g}")
@@ -88,17 +87,21 @@ def _play(given: argparse.Namespace, suffix: str) -> None:
 
 
 def _simulate(given: argparse.Namespace, suffix: str) -> None:
-    """Draw the initial state of the file's model, or its simulated motion."""
+    """Draw the initial state of the file's model, or its simulated motion, of which a .png shows the end."""
     if (given.start, given.end) != (None, None):
         raise UsageError("--start and --end select from the stored motion of a USD file; here the motion is simulated")
     model, notes = read_file(given, "float32")
     say(notes)
-    if suffix == ".png":
-        write_png(given.out, next(_frames(given, model, start(model, given.keyframe)[0][None, None])))
+    if suffix == ".png" and (given.steps, given.seconds) == (None, None):
+        q = np.tile(start(model, given.keyframe)[0], (1, given.worlds, 1))
+        write_png(given.out, next(_frames(given, model, q)))
         return
     dt = time_step(model, given)
     fps = frames_per_second(given.fps, FPS, dt)
     q, _ = simulate(model, given, dt, number_of_steps(given, dt))
+    if suffix == ".png":
+        write_png(given.out, next(_frames(given, model, q[-1:])))
+        return
     shown = q[every(len(q), dt, fps)]
     _write(given.out, suffix, _frames(given, model, shown), len(shown), fps)
 

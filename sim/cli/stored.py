@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.cli.convert import USD
-from sim.cli.files import UsageError
+from sim.cli.files import UsageError, reader_options
 from sim.render import Outermost, Renderer, fit_camera
 
 if TYPE_CHECKING:  # USD's libraries take long to load
@@ -27,8 +27,7 @@ def open_motion(given: argparse.Namespace) -> "tuple[StoredMotion, list[str]]":
     """
     from sim.importers.usd.motion import read_motion  # here, since USD's libraries take long to load
 
-    if given.floating_base:
-        raise UsageError(f"--floating-base is for URDF files; {given.file} already says what is free")
+    reader_options(given)  # of which USD files have none
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         motion = read_motion(given.file, ground=given.ground)

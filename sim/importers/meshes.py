@@ -28,6 +28,7 @@ COLLADA_LOOKS = {
     "library_images", "library_effects", "library_materials", "library_cameras", "library_lights",
     "bind_material", "instance_camera", "instance_light",
 }  # fmt: skip
+PACKAGE_OPTION = "package_dirs (on the command line --package-dir)"
 LARGEST = 1e12  # extent of a mesh [m]; its cube is a number of float32, as that of the smallest
 # Bytes of a binary .stl file: before its triangles, of each, and among which one of text has its first triangle.
 STL_HEADER, STL_TRIANGLE, STL_BEGINNING = 84, 50, 1000
@@ -91,7 +92,9 @@ class MeshLibrary:
                 return place
         searched = ", ".join(str(place) for place in places)
         hint = (
-            "; name the folder that holds the package with package_dirs=" if scheme == "package" and separator else ""
+            f"; name the folder that holds the package with {PACKAGE_OPTION}"
+            if scheme == "package" and separator
+            else ""
         )
         raise ModelError(f"mesh '{filename}' not found; searched {searched}{hint}")
 

@@ -12,6 +12,7 @@ from sim.errors import ModelError
 MANY = 100_000  # from this many worlds on their memory is looked at first
 FEW_BYTES = 2**24  # states that take less are not looked at
 SAMPLE = 64  # worlds whose arrays are measured, to tell what many take
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -24,18 +25,16 @@ def require_memory(worlds: int, device: wp.Device, make: Callable[[int], object]
         make: makes the object that holds the arrays of some of them.
 
     Raises:
-        ModelError: with the bytes that the worlds would take, and those that there are.
+        ModelError: with what the worlds would take, what there is, and how many fit.
     """
     if worlds < MANY:
         return
     one, two = (bytes_of(make(count)) for count in (SAMPLE, 2 * SAMPLE))
     per_world = (two - one) // SAMPLE
     there = device_memory(device)
-    if worlds * per_world > there:
-        raise ModelError(
-            f"Simulator: {worlds} worlds would take {worlds * per_world} bytes of memory, {per_world} each, but "
-            f"{device} has {there}; at most {there // per_world} fit"
-        )
+    require_room(
+        f"Simulator: {worlds} worlds", worlds * per_world, str(device), there, f"at most {there // per_world} fit"
+    )
 
 
 def require_trajectory_memory(steps: int, interval: int, first: Sequence[Rows], every: int = 0) -> None:
@@ -49,7 +48,7 @@ def require_trajectory_memory(steps: int, interval: int, first: Sequence[Rows], 
         every: bytes that every step keeps, whatever the interval.
 
     Raises:
-        ModelError: with the bytes that the states would take, those that there are, and what helps.
+        ModelError: with what the states would take, what there is, and what helps.
     """
     each = sum(array.size * wp.types.type_size_in_bytes(array.dtype) for array in first)
     kept = steps * every
@@ -58,15 +57,25 @@ def require_trajectory_memory(steps: int, interval: int, first: Sequence[Rows], 
         return
     device = wp.get_device(first[0].device)
     there = device_memory(device)
+    least = -(-steps * each // (there - kept)) if kept < there else 0
+    fewer = f"store fewer with a checkpoint_interval of at least {least}, or " if least > interval else ""
+    require_room(f"rollout: the states of {steps} steps", wanted, str(device), there, f"{fewer}take fewer steps")
+
+
+def require_room(what: str, wanted: int, where: str, there: int, advice: str) -> None:
+    """Refuse what would take more bytes of memory than there are.
+
+    Raises:
+        ModelError: with both numbers, and the advice.
+    """
     if wanted > there:
-        fewer = ""
-        least = -(-steps * each // (there - kept)) if kept < there else 0
-        if least > interval:
-            fewer = f"store fewer with a checkpoint_interval of at least {least}, or "
-        raise ModelError(
-            f"rollout: the states of {steps} steps would take {wanted} bytes of memory, but {device} has {there}; "
-            f"{fewer}take fewer steps"
-        )
+        raise ModelError(f"{what} would take {amount(wanted)} of memory, but {where} has {amount(there)}; {advice}")
+
+
+def amount(count: int) -> str:
+    """A number of bytes, such as "25.3 GB"."""
+    power = min((len(str(count)) - 1) // 3, len(UNITS) - 1)
+    return f"{count / 1000**power:.3g} {UNITS[power]}"
 
 
 def device_memory(device: wp.Device) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.errors import ImportFileError
+from sim.importers.meshes import PACKAGE_OPTION
 from sim.importers.sdf.values import TRUE, flag, named, pose, relative_to
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.poses import IDENTITY, compose, inverse
@@ -137,7 +138,9 @@ class Library:
             if found is not None:
                 return models_of(parse_xml(found))
         places = ", ".join(str(place) for place in self._places[:4])
-        raise include.error(f"'{uri}' not found; searched {places} and the folders above: name one with package_dirs=")
+        raise include.error(
+            f"'{uri}' not found; searched {places} and the folders above: name one with {PACKAGE_OPTION}"
+        )
 
 
 def _model_file(path: Path) -> Path | None:
