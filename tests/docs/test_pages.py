@@ -1,5 +1,7 @@
 """The programs of the pages run, and do what the text says."""
 
+import importlib.util
+import pkgutil
 import re
 import tomllib
 import warnings
@@ -224,3 +226,24 @@ def test_ten_lines_are_those_of_the_readme() -> None:
         for page in ("README.md", "docs/start.md")
     )
     assert second.startswith(first.replace('dtype="float32"', ""))
+
+
+def test_what_pages_name_exists() -> None:
+    """Files, public names and modules to run, in pages that are read as they are."""
+    missing = []
+    pages = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for path in re.findall(r"`((?:sim|tests|bench|examples|scenes|warp_kernels|docs)/[\w/.*]+)`", text):
+            if not any(ROOT.glob(path.removesuffix("/"))):
+                missing.append((page.name, path))
+        for module in re.findall(r"python -m ((?:bench|examples|sim|tests)[\w.]*\w)", text):
+            if importlib.util.find_spec(module) is None:
+                missing.append((page.name, module))
+        for name in re.findall(r"`(sim(?:\.[A-Za-z_]\w*)+)", text):
+            try:
+                pkgutil.resolve_name(name)
+            except (ImportError, AttributeError):
+                missing.append((page.name, name))
+    assert len(pages) > 30
+    assert missing == []
