@@ -76,6 +76,19 @@ def test_concepts(monkeypatch, tmp_path) -> None:
     assert names["gradients"].tau.shape == (100, 4, names["model"].nv)
 
 
+def test_how_do_i(monkeypatch, tmp_path, capsys) -> None:
+    names = run("howto.md", tmp_path, monkeypatch)
+    model, tau, start = names["model"], names["tau"], names["simulator"].initial_state()
+    still = np.zeros((8, model.nv))
+    free = sim.forward_dynamics(model, start.q, still, still).numpy()
+    pushed = sim.forward_dynamics(model, start.q, still, tau).numpy() - free
+    assert pushed[0, model.qd_slice(names["ball"])] == pytest.approx([0.5 / 0.2, 0, 0, 0, 0, 0], abs=1e-4)
+    hand = sim.jacobian(model, start.q, "link7").numpy()[0]
+    assert (hand @ pushed[0])[3] > 0.1
+    assert "ground ball/geometry" in capsys.readouterr().out
+    assert (tmp_path / "worlds.png").exists()
+
+
 def test_how_to_choose_a_solver(monkeypatch, tmp_path, capsys) -> None:
     names = run("solvers.md", tmp_path, monkeypatch)
     assert "from 1000 sweeps" in capsys.readouterr().out
