@@ -5,19 +5,18 @@ python -m bench.adjoints --quick
 """
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import warp as wp
 
 import sim
+from bench.report import with_machine, write_json
 from bench.standing import standing
 from bench.timing import machine, pinned, time_call
 from scenes import crowd, quadruped
-from sim.output import write_text
 
 SWEEPS = (5, 10, 20, 50, 200)
 REFERENCE_SWEEPS = 2000  # taken as converged
@@ -82,8 +81,7 @@ def main() -> None:
         rows = [row for scene in scenes() for row in measure(scene, options.quick)]
     print_rows(rows)
     if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text(options.json, json.dumps([{**asdict(row), "machine": where} for row in rows], indent=1) + "\n")
+        write_json(options.json, with_machine(rows, where))
 
 
 def scenes() -> Iterator[Scene]:

@@ -9,7 +9,6 @@ which has several minima, it restarts from a random point when it converges to a
 """
 
 import argparse
-import json
 import shlex
 import time
 from collections.abc import Callable
@@ -21,13 +20,13 @@ import warp as wp
 from tqdm import tqdm
 
 import sim
+from bench.report import write_json
 from bench.timing import machine
 from examples import box_motion, estimate, fitting, friction, golf, throw
 from examples.resume import Progress
 from scenes import box, racecar
 from scenes import golf as golf_scene
 from scenes import throw as throw_scene
-from sim.output import write_text
 
 # Standard deviation of the first generation. For torques it is relative to a motor's strength; the other problems scale
 # their unknowns to match.
@@ -393,11 +392,10 @@ def main() -> None:
         runs += [run_cmaes(problem, seed) for seed in range(options.seeds)]
     print(table(runs))
     if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
         part = ["--problems", *options.problems] if options.problems else []
         command = shlex.join(["python", "-m", "bench.cmaes", *part])
         record = {"machine": info, "command": command, "runs": [asdict(run) for run in runs]}
-        write_text(options.json, json.dumps(record, indent=1) + "\n")
+        write_json(options.json, record)
 
 
 def parse() -> argparse.Namespace:

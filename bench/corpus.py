@@ -17,7 +17,7 @@ from pathlib import Path
 import mujoco
 
 import sim
-from sim.output import write_text
+from bench.report import write_json
 
 # Notes of things that don't change the motion of the file.
 HARMLESS = re.compile(
@@ -60,8 +60,7 @@ def main() -> None:
             if str(path) not in record:
                 found = look_at(path)
                 record[str(path)] = None if found is None else asdict(found)
-                options.json.parent.mkdir(parents=True, exist_ok=True)
-                write_text(options.json, json.dumps(record, indent=1) + "\n")
+                write_json(options.json, record)
     print(summary([Found(**each) for each in record.values() if each is not None]))
 
 

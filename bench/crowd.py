@@ -8,9 +8,8 @@ Beside MuJoCo's Newton method with its defaults, which lets its own world settle
 
 import argparse
 import importlib.util
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import warp as wp
 
 import sim
 from bench import peers
+from bench.report import with_machine, write_json
 from bench.timing import machine, pinned, time_call
 from scenes import crowd
 from scenes.crowd import SIZE, Crowd
@@ -70,8 +70,7 @@ def main() -> None:
         before, after = text.split(START)[0], text.split(END)[1]
         write_text(options.markdown, f"{before}{START}\n{table(rows)}\n{END}{after}")
     if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text(options.json, json.dumps([{**asdict(row), "machine": where} for row in rows], indent=1) + "\n")
+        write_json(options.json, with_machine(rows, where))
 
 
 def cases(quick: bool) -> Iterator[tuple[str, int, Crowd, dict[str, np.ndarray]]]:

@@ -11,7 +11,6 @@ Files in which nothing has touched after some seconds are left out, and those th
 
 import argparse
 import copy
-import json
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -23,8 +22,8 @@ import warp as wp
 from tqdm import tqdm
 
 import sim
+from bench.report import write_json
 from bench.timing import machine
-from sim.output import write_text
 
 LONGEST = 3.0  # until something touches [s]
 TIMES = (0.2, 1.0)  # after that [s]
@@ -77,8 +76,7 @@ def main() -> None:
         )
     if options.json is not None:
         record = {"machine": machine(), "rows": [asdict(each) for each in found]}
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text(options.json, json.dumps(record, indent=1) + "\n")
+        write_json(options.json, record)
 
 
 def measure(path: Path, folder: Path) -> Drift | None:

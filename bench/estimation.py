@@ -7,17 +7,16 @@ observations.
 """
 
 import argparse
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import warp as wp
 
+from bench.report import write_json
 from bench.timing import machine
 from examples import box_motion, estimate
 from scenes import box
-from sim.output import write_text
 
 
 @dataclass(frozen=True)
@@ -81,9 +80,8 @@ def main() -> None:
         measure("one box, again and again", np.tile(box.TYPICAL, (options.draws, 1)), options.seed, options.device),
     ]
     if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
         record = {"machine": info, "records": [asdict(record) for record in records]}
-        write_text(options.json, json.dumps(record, indent=1) + "\n")
+        write_json(options.json, record)
 
 
 def parse() -> argparse.Namespace:

@@ -6,9 +6,8 @@ python -m bench.fidelity --markdown docs/fidelity.md     # writes the table ther
 
 import argparse
 import importlib.util
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import warp as wp
 from scipy.optimize import brentq
 
 import sim
+from bench.report import write_json
 from scenes.mjcf import to_mjcf
 from scenes.physics.scene import Motion, PhysicsScene
 from scenes.physics.suite import hard_scenes, scenes
@@ -63,8 +63,7 @@ def main() -> None:
     rows = [row for scene in [*scenes(), *hard_scenes()] if options.only in scene.name for row in measure(scene)]
     print(table(rows))
     if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text(options.json, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        write_json(options.json, rows)
     if options.markdown is not None:
         text = options.markdown.read_text()
         before, after = text.split(START)[0], text.split(END)[1]

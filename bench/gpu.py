@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.output import write_text
+from bench.report import write_json
 
 ROOT = Path(__file__).parents[1]
 RESULTS = "bench/results"
@@ -95,7 +95,7 @@ def run_pieces(
         if status is None and left < MOST_OF_A_CALL * seconds:
             break  # it begins the next call
         known[piece.name] = {0: "done", None: "took too long"}.get(status, f"failed, exit status {status}")
-        write_text(file, json.dumps(known, indent=1) + "\n")
+        write_json(file, known)
     return known
 
 

@@ -20,12 +20,12 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from bench import peers
+from bench.report import write_json
 from bench.standing import DAMPING, STIFFNESS, mjcf, standing, start_pose
 from bench.standing import DT as STANDING_DT
 from bench.timing import machine, pinned
 from scenes import crowd
 from scenes.mjcf import to_mjcf
-from sim.output import write_text
 
 DT = 1.0 / 240.0
 BOXES = 50
@@ -54,8 +54,7 @@ def main() -> None:
         record["quadrupeds"] = measure_quadrupeds()
     print(json.dumps(record, indent=1))
     if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text(options.json, json.dumps(record, indent=1) + "\n")
+        write_json(options.json, record)
 
 
 def measure_heap(seed: int) -> dict[str, float]:

@@ -8,7 +8,6 @@ touching. They are dropped from a millimetre, and are measured while they settle
 """
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +18,10 @@ import warp as wp
 
 import sim
 from bench import peers
+from bench.report import write_json
 from bench.timing import machine, pinned
 from scenes import crowd
 from scenes.crowd import MASS, SIZE
-from sim.output import write_text
 from sim.simulation.memory import bytes_of
 
 DT = 1.0 / 240.0
@@ -48,8 +47,7 @@ def main() -> None:
                     record["rows"].append(row)
                     print(row, flush=True)
     if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text(options.json, json.dumps(record, indent=1) + "\n")
+        write_json(options.json, record)
 
 
 def measure(case: str, count: int) -> Iterator[dict[str, Any]]:

@@ -32,9 +32,9 @@ from torch.profiler import ProfilerActivity, profile
 
 import sim
 import sim.torch
+from bench.report import write_json
 from bench.timing import machine, pinned, time_call
 from sim.envs import Task, VectorEnv, make_task
-from sim.output import write_text
 
 TASKS = ("Ant", "Hopper", "HalfCheetah", "Humanoid")
 ENVS = 64
@@ -88,8 +88,7 @@ def main() -> None:
             records.append({"task": "Ant", "solver": name, "envs": options.envs, **found, "machine": before})
         for record in records[-2 - len(ants) :]:
             print({name: value for name, value in record.items() if name != "machine"})
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    write_text(options.json, json.dumps(records, indent=1) + "\n")
+    write_json(options.json, records)
 
 
 def one_link(seconds: float) -> dict[str, float]:

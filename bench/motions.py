@@ -19,11 +19,11 @@ import numpy as np
 import warp as wp
 
 import sim
+from bench.report import write_json
 from bench.timing import machine
 from scenes import pendulum, quadruped
 from scenes.manipulator import MANIPULATOR_URDF
 from sim import optimise
-from sim.output import write_text
 
 # Iterations that a method may take.
 MOST = {"gradient": 300, "ilqr": 100, "lbfgs": 300, "cmaes": 300}
@@ -230,7 +230,7 @@ def main() -> None:
     record = {"machine": info, "mpc": mpc, "runs": [asdict(run) for run in runs]}
     print(table(record))
     if options.json is not None:
-        write_text(options.json, json.dumps(record, indent=1) + "\n")
+        write_json(options.json, record)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ It is then played again with a quarter of the time step: what is left of it ther
 """
 
 import argparse
-import json
 import math
 import time
 from dataclasses import asdict, dataclass
@@ -19,9 +18,9 @@ from tqdm import tqdm
 
 import sim
 import sim.torch
+from bench.report import write_json
 from bench.timing import machine
 from sim.envs import Task, make_task
-from sim.output import write_text
 
 STARTS = 16
 RATE = 0.05  # of Adam, in units of the greatest torque before tanh
@@ -122,7 +121,7 @@ def main() -> None:
     for row in rows:
         print(row)
     if options.json is not None:
-        write_text(options.json, json.dumps({"machine": before, "rows": rows}, indent=1) + "\n")
+        write_json(options.json, {"machine": before, "rows": rows})
 
 
 if __name__ == "__main__":

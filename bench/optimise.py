@@ -4,7 +4,6 @@ python -m bench.optimise --json bench/results/optimise_cpu.json
 """
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -14,13 +13,13 @@ import numpy as np
 import warp as wp
 from tqdm import tqdm
 
+from bench.report import write_json
 from bench.timing import machine
 from examples import friction, golf, throw
 from examples.torques import Result
 from scenes import golf as golf_scene
 from scenes import racecar
 from scenes import throw as throw_scene
-from sim.output import write_text
 
 ITERATIONS = 50  # most iterations; friction has 20
 STOPS = np.linspace(0.3, 1.2, 10)  # stopping distances of the racecar [m]
@@ -111,10 +110,9 @@ def main() -> None:
             tqdm.write(f"{trial.problem}, seed {trial.seed}: {np.round(trial.target, 3)} missed by {trial.off:.3f} m")
     print(f"{sum(trial.hit for trial in trials)} of {len(trials)} reached, {time.perf_counter() - begun:.0f} s")
     if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
         command = f"python -m bench.optimise --targets {options.targets}"
         record = {"machine": info, "command": command, "trials": [asdict(trial) for trial in trials]}
-        write_text(options.json, json.dumps(record, indent=1) + "\n")
+        write_json(options.json, record)
 
 
 def parse() -> argparse.Namespace:

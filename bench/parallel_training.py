@@ -7,7 +7,6 @@ short-horizon actor-critic. The last kind shows what the machine leaves for two 
 """
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -20,8 +19,8 @@ from typing import Any
 import warp as wp
 from tqdm import tqdm
 
+from bench.report import write_json
 from bench.timing import machine
-from sim.output import write_text
 
 ENVS = (128, 256)
 ONE, SHARED, APART = "one", "shared", "apart"
@@ -45,8 +44,7 @@ def main() -> None:
         record["rows"].append(row)
         print(row, flush=True)
     if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text(options.json, json.dumps(record, indent=1) + "\n")
+        write_json(options.json, record)
 
 
 def steps_per_second(kind: str, envs: int, iterations: int) -> float:

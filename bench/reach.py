@@ -7,7 +7,6 @@ example-robot-data (``pip install backswing[peers]``).
 """
 
 import argparse
-import json
 import math
 from pathlib import Path
 
@@ -16,12 +15,12 @@ import torch
 import warp as wp
 
 import sim.torch
+from bench.report import write_json
 from bench.timing import machine
 from examples.learning import Learning, robot_file
 from examples.pose_network import PoseNetwork, Reachable
 from examples.reach import FRAMES, HEADER, HELD_OUT, Errors, compare, train
 from scenes.manipulator import MANIPULATOR_URDF
-from sim.output import write_text
 
 PROPOSALS, ITERATIONS = 8, 60  # as in the example
 
@@ -47,8 +46,7 @@ def main() -> None:
         ways = compare(network, HELD_OUT, 0)
         print(f"{path.stem}\n{HEADER}\n" + "\n".join(way.row for way in ways))
         records += [record(path.stem, learning, way) | {"machine": before} for way in ways]
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    write_text(options.json, json.dumps(records, indent=1) + "\n")
+    write_json(options.json, records)
 
 
 def record(robot: str, learning: Learning, way: Errors) -> dict[str, object]:

@@ -7,20 +7,19 @@ The Panda's file comes with example-robot-data (``pip install backswing[peers]``
 """
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import warp as wp
 
 import sim
+from bench.report import with_machine, write_json
 from bench.timing import machine, pinned
 from examples.learning import robot_file
 from scenes import quadruped, throw
-from sim.output import write_text
 from sim.render import AmbientOcclusion, Renderer, fit_camera
 
 WIDTH, HEIGHT = 640, 480
@@ -65,8 +64,7 @@ def main() -> None:
                 )
                 rows.append(row)
     if options.json is not None:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text(options.json, json.dumps([{**asdict(row), "machine": where} for row in rows], indent=1) + "\n")
+        write_json(options.json, with_machine(rows, where))
 
 
 def scenes() -> Iterator[tuple[str, sim.Model, np.ndarray]]:

@@ -77,13 +77,15 @@ def print_table(records: list[Record], machine: dict[str, str]) -> None:
         print(f"  - {note}")
 
 
-def write_json(path: Path, records: Sequence[Any], machine: dict[str, str]) -> None:
-    """Write records, of any dataclass, as a list of objects, each with the machine it was measured on.
+def write_json(path: str | Path, record: Any) -> None:
+    """Write what was measured: lists, dicts, numbers, texts, and dataclasses as dicts. Missing folders are created."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps(record, indent=1, default=asdict) + "\n")
 
-    Missing folders are created.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps([{**asdict(record), "machine": machine} for record in records], indent=1) + "\n")
+
+def with_machine(records: Sequence[Any], machine: dict[str, str]) -> list[dict[str, Any]]:
+    """Records, of any dataclass, each with the machine it was measured on."""
+    return [{**asdict(record), "machine": machine} for record in records]
 
 
 def _text(value: object) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import sim
-from bench.report import write_json
+from bench.report import with_machine, write_json
 from bench.robot_libraries import LIBRARIES, ON_REQUEST, is_installed, library
 from bench.robot_libraries.base import CASES, Robot, State
 from bench.robot_tables import by_key, print_tables
@@ -94,7 +94,7 @@ def main() -> None:
     records = paired(times, names[1:], options)
     print_tables(times, names, where)
     if options.json is not None:
-        write_json(options.json, records, where)
+        write_json(options.json, with_machine(records, where))
 
 
 def parse() -> argparse.Namespace:

@@ -7,8 +7,7 @@ Only accuracy is measured, in float64.
 
 import argparse
 import importlib.util
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from tqdm import tqdm
 
 import sim
+from bench.report import write_json
 from scenes.mjcf import to_mjcf
 from scenes.physics import piles
 from scenes.physics.scene import PhysicsScene
@@ -70,8 +70,7 @@ def main() -> None:
         rows += [peer(scene, *options) for options in tqdm(PEERS, "MuJoCo")]
     print(table(rows))
     if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text(arguments.json, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        write_json(arguments.json, rows)
     if arguments.markdown:
         text = arguments.markdown.read_text()
         before, after = text.split(START)[0], text.split(END)[1]

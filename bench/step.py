@@ -17,7 +17,7 @@ import warp as wp
 import sim
 from bench import peers
 from bench.memory import bytes_per_step
-from bench.report import Record, print_table, write_json
+from bench.report import Record, print_table, with_machine, write_json
 from bench.standing import DAMPING, DT, STIFFNESS, standing, start_pose
 from bench.timing import machine, pinned, time_call
 from scenes import quadruped
@@ -51,7 +51,7 @@ def main() -> None:
         records += dynamics + memory
     print_table(records, where)
     if options.json is not None:
-        write_json(options.json, records, where)
+        write_json(options.json, with_machine(records, where))
 
 
 def parse() -> argparse.Namespace:

@@ -6,7 +6,6 @@ Only accuracy is measured, in float64.
 """
 
 import argparse
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -14,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 import sim
+from bench.report import write_json
 from scenes import quadruped
-from sim.output import write_text
 
 DT = 1.0 / 240.0  # [s]
 STEPS = 240
@@ -66,8 +65,7 @@ def main() -> None:
             print(f"{name}, {adjoint} adjoint: {STEPS} steps of {DT:.5f} s\n{study}\n")
             found[f"{name}, {adjoint}"] = asdict(study)
     if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text(arguments.json, json.dumps(found, indent=1) + "\n")
+        write_json(arguments.json, found)
 
 
 if __name__ == "__main__":

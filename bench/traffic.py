@@ -23,9 +23,9 @@ import warp as wp
 import sim
 import sim.arrays.device_model
 import sim.simulation.stepping.workspace
+from bench.report import write_json
 from bench.standing import standing
 from bench.timing import machine
-from sim.output import write_text
 
 WORLDS = 61  # in one shard; no other size of an array
 # What an H200's memory delivers, by its data sheet, and what a launch in a graph takes at the least.
@@ -129,7 +129,7 @@ def main() -> None:
     for row in rows:
         print(json.dumps(row), f"{most_per_second(row, 65536):.3g} /s")
     if options.json is not None:
-        write_text(options.json, json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+        write_json(options.json, {"machine": machine(), "rows": rows})
 
 
 if __name__ == "__main__":

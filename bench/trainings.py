@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.report import write_json
 from bench.timing import machine
-from sim.output import write_text
 
 Row = dict[str, Any]
 
@@ -37,4 +37,4 @@ class Trainings:
         if self._order is not None:
             rows.sort(key=self._order)
         self._record["rows"] = rows
-        write_text(self._path, json.dumps(self._record, indent=1) + "\n")
+        write_json(self._path, self._record)

@@ -11,7 +11,6 @@ here are those of the hard law. The gradient is that of the last state, with the
 """
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -28,13 +27,13 @@ from mujoco.rollout import Rollout
 
 import sim
 from bench import peers
+from bench.report import write_json
 from bench.standing import DAMPING, STIFFNESS, start_pose
 from bench.standing import DT as STANDING_DT
 from bench.timing import machine, pinned
 from bench.worlds_peers import ant_in_mjx, ant_in_mujoco_warp
 from scenes import crowd, quadruped
 from scenes.mjcf import to_mjcf
-from sim.output import write_text
 
 ASSETS = Path(gymnasium.__file__).parent / "envs/mujoco/assets"
 WORLDS = (1, 16, 64, 256, 1024, 4096)
@@ -247,8 +246,7 @@ def main() -> None:
 def save(record: dict[str, Any], path: Path | None) -> None:
     """Write the record, if there is a file for it."""
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(record, indent=1) + "\n")
+        write_json(path, record)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ they don't depend on the integrator.
 """
 
 import argparse
-import json
 from pathlib import Path
 
 import warp as wp
@@ -22,8 +21,8 @@ from tqdm import tqdm
 from bench.beside_mujoco.differences import measure
 from bench.beside_mujoco.models import FILES, label
 from bench.beside_mujoco.page import section
+from bench.report import write_json
 from bench.timing import machine
-from sim.output import write_text
 
 STEPS = 1000
 
@@ -46,8 +45,7 @@ def main() -> None:
         rows.append(measure(path, file, options.steps).record)
         record = {"machine": where, "steps": options.steps, "rows": rows}
         if options.json is not None:
-            options.json.parent.mkdir(parents=True, exist_ok=True)
-            write_text(options.json, json.dumps(record, indent=1) + "\n")
+            write_json(options.json, record)
     print(section(record))
 
 

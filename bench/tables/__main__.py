@@ -23,6 +23,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from bench import resident
+from bench.report import write_json
 from bench.standing import DAMPING, STIFFNESS, mjcf, start_pose
 from bench.tables.backswing import SWEEPS
 from bench.tables.child import INTERVAL, INTERVAL_WORLDS, METHODS
@@ -30,7 +31,6 @@ from bench.tables.measure import Row
 from bench.tables.mjx import PROBLEM
 from bench.timing import machine, pinned
 from scenes import quadruped
-from sim.output import write_text
 
 STEPS = (50, 100)
 CHUNK = 50
@@ -63,8 +63,7 @@ def main() -> None:
             "intervals": [interval_record(row) for row in intervals],
             "missing": missing,
         }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        write_text(options.json, json.dumps(record, indent=1) + "\n")
+        write_json(options.json, record)
 
 
 def parse() -> argparse.Namespace:
