@@ -11,7 +11,7 @@ from sim.errors import ModelError
 from sim.model.checks import is_whole, require_type
 from sim.model.model import Model
 from sim.render.renderer import AmbientOcclusion, Renderer, draw_together
-from sim.render.view import Camera, Marker, Trail, check_size, check_world_poses, fit_worlds_camera, listed
+from sim.render.view import Camera, Marker, Trail, check_size, check_world_poses, fit_worlds_camera, listed, outlines
 
 AT_A_TIME = 4  # most frames that a CPU draws at a time
 TOGETHER = 12  # frames that are drawn before the first of them is handed out
@@ -46,7 +46,7 @@ def render_frames(
         device: Warp device; default: Warp's default device.
         supersamples: number of rays through a pixel on an edge; a square number.
         frames: numbers of the frames to draw, negative ones from the end; default: all.
-        spacing: distance between neighbouring worlds [m]; None for slightly more than the extent of one.
+        spacing: distance between neighbouring worlds [m]; None for room for the whole motion of one, with its shapes.
         occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
 
     Raises:
@@ -111,7 +111,7 @@ def iterate_frames(
     """
     check_size(width, height)
     checked = check_world_poses(model, poses)
-    offsets = grid_offsets(checked.shape[1], fitting_spacing(checked) if spacing is None else spacing)
+    offsets = grid_offsets(checked.shape[1], fitting_spacing(model, checked) if spacing is None else spacing)
     markers, trails = listed("markers", markers, Marker), listed("trails", trails, Trail)
     for trail in trails:
         if np.shape(trail.points) != (len(checked), 3):
@@ -179,7 +179,8 @@ def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
     return spacing * (places - (places.max(axis=0) + places.min(axis=0)) / 2.0)
 
 
-def fitting_spacing(poses: np.ndarray) -> float:
+def fitting_spacing(model: Model, poses: np.ndarray) -> float:
     """Spacing that fits the whole motion of each world, poses [frames, num_worlds, num_links, 7], with some margin."""
-    extent = np.ptp(poses[..., :2], axis=(0, 2)).max() if poses.size else 0.0
-    return 1.3 * float(extent) + 0.5
+    fixed, reach = outlines(model)
+    extents = [np.ptp(points[..., :2], axis=(0, 2)).max() for points in (poses, fixed[:, None, None]) if points.size]
+    return (1.3 * float(max(extents, default=0.0)) + 2.0 * reach) or 0.5

@@ -31,6 +31,7 @@ from sim.render.view import (
     check_poses,
     check_size,
     instance_poses,
+    length_unit,
     linear_light,
     listed,
     visible_planes,
@@ -41,7 +42,6 @@ from warp_kernels.render.trace import render_kernels
 
 SUN = np.array([-0.45, -0.55, 1.0])
 TRAIL_BEADS = 96
-NEAR, FAR = 0.2, 200.0  # distances of a camera between which the unit of length is a metre
 LEAF = 8  # triangles per leaf of the bounding volume hierarchy; fewer were slower on a CPU
 
 
@@ -162,7 +162,7 @@ class Renderer:
         self.kernels = render_kernels()
         self.scene = self.kernels.Scene()
         require_type("camera", camera, Camera, "a sim.render.Camera")
-        self.unit = _unit(camera.distance)
+        self.unit = length_unit(camera.distance)
         self._collect(listed("markers", markers, Marker))
         self._collect_planes()
         self.size = (height, width)
@@ -446,13 +446,6 @@ def _at(positions: npt.ArrayLike) -> np.ndarray:
     """Poses [n, 7] without rotation at positions [n, 3]."""
     places = np.asarray(positions, dtype=np.float64).reshape(-1, 3)
     return np.concatenate([places, np.tile(IDENTITY[3:], (len(places), 1))], axis=1)
-
-
-def _unit(distance: float) -> float:
-    """Length of the renderer's unit [m]: 1, or for a camera that is nearer or farther 2 to 20 units a power of ten."""
-    if NEAR <= distance <= FAR or distance == 0.0:
-        return 1.0
-    return float(10.0 ** np.floor(np.log10(distance / 2.0)))
 
 
 def _speck() -> Triangles:

@@ -19,6 +19,8 @@ from warp_kernels import types as codes
 
 Color = tuple[float, float, float]
 MOST_PIXELS = 2**27
+NEAR, FAR = 0.2, 200.0  # distances of a camera between which the unit of length is a metre
+AZIMUTH, ELEVATION, FOV = -60.0, 15.0, 35.0  # of a camera that is fitted [degrees]
 VERTICAL = 1e-6  # cosine of the elevation below which a camera counts as looking straight up or down
 
 
@@ -156,6 +158,13 @@ def listed(name: str, given: Sequence[Any], kind: type) -> tuple[Any, ...]:
     for each in given:
         require_type(f"{name}: one of them", each, kind, f"a sim.render.{kind.__name__}")
     return given
+
+
+def length_unit(distance: float) -> float:
+    """Unit of length of a picture [m]: 1, or a power of ten, of which a nearer or farther camera is 2 to 20 away."""
+    if NEAR <= distance <= FAR or distance == 0.0:
+        return 1.0
+    return float(10.0 ** np.floor(np.log10(distance / 2.0)))
 
 
 def linear_light(srgb: np.ndarray) -> np.ndarray:
@@ -314,9 +323,9 @@ def fit_camera(
     poses: npt.ArrayLike,
     *,
     markers: Sequence[Marker] = (),
-    azimuth: float = -60.0,
-    elevation: float = 15.0,
-    fov: float = 35.0,
+    azimuth: float = AZIMUTH,
+    elevation: float = ELEVATION,
+    fov: float = FOV,
     aspect: float = 4.0 / 3.0,
     margin: float = 1.1,
 ) -> Camera:
@@ -349,7 +358,12 @@ def fit_camera(
     for label, angle in (("azimuth", azimuth), ("elevation", elevation)):
         if not np.isfinite(number("camera", label, angle)):
             raise ModelError(f"camera: {label} is {angle}; it must be finite")
-    points = _extent(model, check_poses(model, poses), markers)
+    points = _extent(model, check_poses(model, poses), markers, np.zeros((1, 3)))
+    return _seeing(points, azimuth, elevation, fov, aspect, margin)
+
+
+def _seeing(points: np.ndarray, azimuth: float, elevation: float, fov: float, aspect: float, margin: float) -> Camera:
+    """The closest camera that sees points [n, 3]; the other arguments are those of :func:`fit_camera`."""
     if not len(points):  # an empty scene
         points = np.zeros((1, 3))
     a, e = np.radians(azimuth), np.radians(elevation)
@@ -391,12 +405,14 @@ def fit_worlds_camera(
     """
     shifted = poses.copy()
     shifted[..., :3] += offsets[:, None]
-    if len(offsets) == 1:
-        return fit_camera(model, shifted[:, 0], markers=markers, aspect=aspect, margin=margin)
-    outermost = Outermost(model.num_links)
-    for worlds in shifted:
-        outermost.add(worlds)
-    return fit_camera(model, outermost.poses, markers=markers, aspect=aspect, margin=margin)
+    seen = shifted[:, 0]
+    if len(offsets) > 1:
+        outermost = Outermost(model.num_links)
+        for worlds in shifted:
+            outermost.add(worlds)
+        seen = outermost.poses
+    points = _extent(model, check_poses(model, seen), markers, offsets)
+    return _seeing(points, AZIMUTH, ELEVATION, FOV, aspect, margin)
 
 
 def _middle(across: np.ndarray, depth: np.ndarray) -> float:
@@ -409,16 +425,32 @@ def _middle(across: np.ndarray, depth: np.ndarray) -> float:
     return 0.5 * (low + high)
 
 
-def _extent(model: Model, poses: np.ndarray, markers: Sequence[Marker]) -> np.ndarray:
-    """Corners of the bounding boxes of everything visible, and points of tendons, in every frame [n, 3]."""
+def _extent(model: Model, poses: np.ndarray, markers: Sequence[Marker], offsets: np.ndarray) -> np.ndarray:
+    """Corners of the bounding boxes of everything visible, and points of tendons, in every frame [n, 3].
+
+    Poses [frames, num_links, 7] are those where links are displayed; what is fixed to the world stands at each offset.
+    """
     points = [poses[..., :3].reshape(-1, 3), tendon_points(model, poses).reshape(-1, 3)]
     for geometry in (model.geometries[k] for k in visible_solids(model)):
         corners = transform_points(geometry.placement, _corners(geometry))
-        placed = corners if geometry.link < 0 else transform_points(poses[:, geometry.link], corners)
+        fixed = geometry.link < 0
+        placed = corners + offsets[:, None] if fixed else transform_points(poses[:, geometry.link], corners)
         points.append(placed.reshape(-1, 3))
     for marker in listed("markers", markers, Marker):
         points.append(np.asarray(marker.position) + marker.radius * np.array([[1, 1, 1], [-1, -1, -1]]))
     return np.concatenate(points)
+
+
+def outlines(model: Model) -> tuple[np.ndarray, float]:
+    """Corners of what is drawn fixed to the world [n, 3], and how far what is drawn of a link is from its origin."""
+    fixed, reach = [np.zeros((0, 3))], 0.0
+    for geometry in (model.geometries[k] for k in visible_solids(model)):
+        corners = transform_points(geometry.placement, _corners(geometry))
+        if geometry.link < 0:
+            fixed.append(corners)
+        else:
+            reach = max(reach, float(np.linalg.norm(corners, axis=1).max()))
+    return np.concatenate(fixed), reach
 
 
 def _corners(geometry: Geometry) -> np.ndarray:

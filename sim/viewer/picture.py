@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.model.model import Model
 from sim.render import Marker, fit_camera
-from sim.render.view import visible_planes, visible_solids
+from sim.render.view import length_unit, visible_planes, visible_solids
 from sim.simulation.contacts import Contacts
 from sim.viewer.arrows import Arrows, typical_force
 from sim.viewer.labels import Axes, Labels
@@ -47,7 +47,8 @@ class Picture:
         height = 2.0 * camera.distance * np.tan(np.radians(camera.fov) / 2.0)
         self._light()
         for k in visible_planes(model):
-            add_plane(scene, f"/ground/{k}", model.geometries[k])
+            size = camera.distance + float(np.linalg.norm(np.ptp(offsets, axis=0)))
+            add_plane(scene, f"/ground/{k}", model.geometries[k], length_unit(camera.distance), size)
         for world, place in enumerate(offsets):
             for marker in markers:
                 scene.add_icosphere(

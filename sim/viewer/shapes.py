@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from viser import SceneApi
 
 TILE = 0.5  # side of a square of the ground [m]
-GROUND = 40.0  # side of the part of a plane that is drawn [m]
+GROUND = 100.0  # how far from the camera a plane is drawn, in units of length
 
 
 class Shapes:
@@ -74,17 +74,17 @@ class Shapes:
         self._folder.visible = visible
 
 
-def add_plane(scene: SceneApi, name: str, plane: Geometry) -> None:
-    """Draw a finite part of a plane that is fixed to the world, with grid lines."""
+def add_plane(scene: SceneApi, name: str, plane: Geometry, unit: float, size: float) -> None:
+    """Draw a plane that is fixed to the world, with grid lines, in a scene with a unit of length [m] and a size [m]."""
     color = np.array(byte_color(plane.rgba))
     scene.add_grid(
         name,
-        width=GROUND,
-        height=GROUND,
+        infinite_grid=True,
+        fade_distance=max(GROUND * unit, 20.0 * size),
         position=plane.placement[:3],
         wxyz=to_wxyz(plane.placement[3:]),
-        cell_size=TILE,
-        section_size=10 * TILE,
+        cell_size=TILE * unit,
+        section_size=10 * TILE * unit,
         cell_color=tuple(0.8 * color),
         section_color=tuple(0.6 * color),
         plane_color=tuple(color),

@@ -33,6 +33,7 @@ from sim.viewer.server import address, quiet, serve
 SLIDER_PERIOD = 0.2  # time between updates of the sliders while a motion plays [s]
 WATCH_PERIOD = 0.5  # between motions of a search [s]
 PANEL_WIDTH = 320  # of the controls [pixels]
+NEAREST, FARTHEST = 0.003, 300.0  # what the camera sees, beside the distance of what it looks at
 CAMERA_STATES = 50  # number of states of a motion that the camera is fitted to
 
 
@@ -97,7 +98,7 @@ class Viewer:
         self._markers = tuple(markers)
         self._q = np.tile(model.q0, (self.num_worlds, 1))
         poses = self._poses(self._q)
-        self._offsets = grid_offsets(self.num_worlds, roomy_spacing(poses) if spacing is None else spacing)
+        self._offsets = grid_offsets(self.num_worlds, roomy_spacing(model, poses) if spacing is None else spacing)
         self._gradients: np.ndarray | None = None
         self._sliders_shown = 0.0
         self._watched = 0.0
@@ -423,16 +424,17 @@ class Viewer:
         first = self._server.initial_camera
         first.position, first.look_at = np.array(camera.position), np.array(camera.target)
         first.fov = float(np.radians(camera.fov))
+        first.near, first.far = NEAREST * camera.distance, FARTHEST * camera.distance
 
 
-def roomy_spacing(poses: np.ndarray) -> float:
+def roomy_spacing(model: Model, poses: np.ndarray) -> float:
     """Spacing for poses [num_worlds, num_links, 7] that leaves each world its height to both sides [m].
 
     What stands there at first, such as an arm, may reach out later.
     """
     across = poses[None]
     upright = across[..., [2, 2, 2, 3, 4, 5, 6]]
-    return max(fitting_spacing(across), fitting_spacing(upright))
+    return max(fitting_spacing(model, across), fitting_spacing(model, upright))
 
 
 def _some(states: int) -> list[int]:

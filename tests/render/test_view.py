@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import sim
-from sim.render import Camera, Marker, Outermost, Trail, fit_camera, render_frames, write_gif
-from sim.render.view import check_poses
+from sim.render import Camera, Marker, Outermost, Trail, fit_camera, grid_offsets, render_frames, write_gif
+from sim.render.frames import fitting_spacing
+from sim.render.view import check_poses, fit_worlds_camera
 from sim.usd import write_usd
 
 
@@ -126,3 +127,23 @@ def test_markers_of_a_generator_are_drawn():
     without = render_frames(ball_model(), poses, **size)
     np.testing.assert_array_equal(several[0], expected[0])
     assert (several[0] != without[0]).any()
+
+
+@pytest.mark.parametrize("size", [0.01, 1.0, 100.0])
+def test_worlds_have_room_for_their_shapes_and_all_are_seen(size):
+    """A wall of the world, which no link shows, and a box as wide, of which the link is a point."""
+    builder = sim.ModelBuilder()
+    builder.add_geometry("world", "box", size=(size, 0.1 * size, size), position=(0, 2 * size, size), name="wall")
+    builder.add_box(half_extents=3 * (size,), mass=1.0, position=(0, 0, size))
+    model = builder.finalize("float64")
+    poses = np.tile(model.q0.reshape(1, 1, 1, 7), (2, 9, 1, 1))
+    spacing = fitting_spacing(model, poses)
+    assert 2 * size < spacing < 7 * size
+    offsets = grid_offsets(9, spacing)
+    camera = fit_worlds_camera(model, poses, offsets)
+    corners = size * np.array([[x, 2, z] for x in (-1, 1) for z in (0, 2)])
+    seen = camera.project((corners + offsets[:, None]).reshape(-1, 3), 400, 300)
+    assert seen.min() > 0
+    assert seen[:, 0].max() < 400
+    assert seen[:, 1].max() < 300
+    assert np.ptp(seen[:, 0]) > 200

@@ -316,3 +316,21 @@ def test_closing_frees_the_port(model):
     viewer.close()
     with socket.create_server(("127.0.0.1", port)):
         pass
+
+
+@pytest.mark.parametrize("size", [1e-3, 0.3, 1e3])
+def test_scenes_of_all_sizes_and_many_worlds_are_seen_on_their_ground(size):
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    builder.add_sphere(radius=0.5 * size, mass=1.0, position=(0, 0, 0.5 * size), name="ball")
+    builder.add_sphere(radius=0.5 * size, mass=1.0, position=(0, 0, 2 * size), rgba=(1, 0, 0, 0))  # not drawn
+    with Viewer(builder.finalize(), 100, port=0) as viewer:
+        camera = viewer._server.initial_camera
+        balls = node(viewer, "/shapes/0_ball_geometry").batched_positions
+        away = np.linalg.norm(balls - np.asarray(camera.position), axis=1)
+        ground = node(viewer, "/ground/0")
+        assert camera.near < 0.2 * (away.min() - size)
+        assert camera.far > 5 * away.max()
+        assert ground.fade_distance > 3 * away.max()
+        assert 0.003 < ground.cell_size / away.min() < 1
+        assert "/shapes/1" not in str([handle.name for handle in viewer._server.scene._handle_from_node_name.values()])
