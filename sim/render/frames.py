@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sim.arrays.device_model import find_device
 from sim.cores import usable_cores
 from sim.errors import ModelError
-from sim.model.checks import is_whole, require_type
+from sim.model.checks import is_whole, number, require_type
 from sim.model.model import Model
 from sim.render.renderer import AmbientOcclusion, Renderer, draw_together
 from sim.render.view import Camera, Marker, Trail, check_size, check_world_poses, fit_worlds_camera, listed, outlines
@@ -168,15 +168,16 @@ def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
         >>> grid_offsets(4, 2.0).tolist()
         [[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]
     """
-    if not is_whole(num_worlds, 1) or not (np.isfinite(spacing) and spacing >= 0.0):
+    apart = number("grid_offsets", "spacing", spacing)
+    if not is_whole(num_worlds, 1) or not (np.isfinite(apart) and apart >= 0.0):
         raise ModelError(
             f"{num_worlds} worlds with a spacing of {spacing} m: there must be at least one world, and the spacing "
             "must not be negative"
         )
     side = int(np.ceil(np.sqrt(num_worlds)))
-    number = np.arange(num_worlds)
-    places = np.stack([number % side, number // side, np.zeros(num_worlds)], axis=1).astype(np.float64)
-    return spacing * (places - (places.max(axis=0) + places.min(axis=0)) / 2.0)
+    each = np.arange(num_worlds)
+    places = np.stack([each % side, each // side, np.zeros(num_worlds)], axis=1).astype(np.float64)
+    return apart * (places - (places.max(axis=0) + places.min(axis=0)) / 2.0)
 
 
 def fitting_spacing(model: Model, poses: np.ndarray) -> float:

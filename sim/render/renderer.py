@@ -17,7 +17,7 @@ from sim.arrays.launch import launch
 from sim.arrays.warp_lock import serialized
 from sim.cores import usable_cores
 from sim.errors import ModelError
-from sim.model.checks import is_whole, require_type
+from sim.model.checks import as_numbers, is_positive, is_whole, require_type
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from sim.render.rows import record_rows, run_rows
@@ -71,8 +71,10 @@ class AmbientOcclusion:
     reach: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.rays < 1 or not self.reach > 0.0:
-            raise ModelError(f"ambient occlusion with {self.rays} rays and reach {self.reach} m: both must be positive")
+        if not (is_whole(self.rays, 1) and is_positive(self.reach)):
+            raise ModelError(
+                f"ambient occlusion with {self.rays!r} rays and reach {self.reach!r} m: both must be positive"
+            )
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,8 @@ class Renderer:
         occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
 
     Raises:
-        ModelError: for a size that is not whole and positive, or supersamples that are not a square number.
+        ModelError: for a size that is not whole and positive, supersamples that are not a square number, or a tile that
+            is not positive.
 
     Example:
         >>> import sim
@@ -155,12 +158,14 @@ class Renderer:
             raise ModelError(f"supersamples is {supersamples}; it must be a square number such as 4, 9 or 16")
         self.model, self.width, self.height = model, width, height
         self.trails = listed("trails", trails, Trail)
-        self.offsets = np.asarray(offsets, dtype=np.float64)
+        self.offsets = as_numbers("offsets", offsets)
         if self.offsets.ndim != 2 or self.offsets.shape[1] != 3 or not len(self.offsets):
             raise ModelError(f"offsets have shape {self.offsets.shape}; expected [num_worlds, 3]")
         self.device = find_device(device)
         self.kernels = render_kernels()
         self.scene = self.kernels.Scene()
+        if tile is not None and not is_positive(tile):
+            raise ModelError(f"tile is {tile!r}; it must be positive")
         require_type("camera", camera, Camera, "a sim.render.Camera")
         self.unit = length_unit(camera.distance)
         self._collect(listed("markers", markers, Marker))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import is_positive
+from sim.model.checks import is_positive, number
 from sim.output import write_file
 from sim.render.gif import check_pictures
 
@@ -45,7 +45,7 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
         raise ModelError("write_mp4 needs the package imageio-ffmpeg: pip install 'backswing[video]'") from None
     if not is_positive(fps):
         raise ModelError(f"fps is {fps!r}; it must be positive")
-    if not 0 <= quality <= 10:
+    if not 0 <= number("write_mp4", "quality", quality) <= 10:
         raise ModelError(f"quality is {quality}; it must lie between 0 and 10")
     pictures = iter(frames)
     first = next(pictures, None)

@@ -167,6 +167,11 @@ def length_unit(distance: float) -> float:
     return float(10.0 ** np.floor(np.log10(distance / 2.0)))
 
 
+def clipping_range(camera: Camera) -> tuple[float, float]:
+    """Distances between which a program that needs bounds should draw [m]: 1 cm to 1 km, and more for other scales."""
+    return min(0.01, 0.003 * camera.distance), max(1000.0, 300.0 * camera.distance)
+
+
 def linear_light(srgb: np.ndarray) -> np.ndarray:
     """Convert sRGB colours (0 to 1) to linear light."""
     c = np.clip(srgb, 0.0, 1.0)

@@ -8,7 +8,7 @@ from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdLux, UsdPhysics
 from sim.errors import ModelError
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
 from sim.render.shapes import sphere
-from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera, listed
+from sim.render.view import Camera, Marker, Outermost, Trail, clipping_range, fit_camera, listed
 from sim.usd.annotations import keep, keep_parameters, keep_softness, keep_text, keep_texts
 from sim.usd.drives import keep_further_actuators
 from sim.usd.instances import add_instancers
@@ -244,7 +244,7 @@ def _add_camera(stage: Usd.Stage, view: Camera) -> None:
     camera.CreateVerticalApertureAttr(aperture)
     camera.CreateHorizontalApertureAttr(aperture * 4.0 / 3.0)
     camera.CreateFocalLengthAttr(float(aperture / (2.0 * np.tan(np.radians(view.fov) / 2.0))))
-    camera.CreateClippingRangeAttr(Gf.Vec2f(0.01, 1000.0))
+    camera.CreateClippingRangeAttr(Gf.Vec2f(*clipping_range(view)))
     camera.CreateFocusDistanceAttr(float(np.linalg.norm(np.subtract(view.position, view.target))))
 
 

@@ -18,7 +18,7 @@ from sim.model.checks import is_positive, is_whole, require_type
 from sim.model.model import Model
 from sim.render import Marker, fit_camera, grid_offsets
 from sim.render.frames import fitting_spacing
-from sim.render.view import check_poses, fit_worlds_camera
+from sim.render.view import check_poses, clipping_range, fit_worlds_camera, listed
 from sim.simulation.contacts import Contacts
 from sim.simulation.simulator import Simulator
 from sim.simulation.trajectory import Trajectory
@@ -33,7 +33,6 @@ from sim.viewer.server import address, quiet, serve
 SLIDER_PERIOD = 0.2  # time between updates of the sliders while a motion plays [s]
 WATCH_PERIOD = 0.5  # between motions of a search [s]
 PANEL_WIDTH = 320  # of the controls [pixels]
-NEAREST, FARTHEST = 0.003, 300.0  # what the camera sees, beside the distance of what it looks at
 CAMERA_STATES = 50  # number of states of a motion that the camera is fitted to
 
 
@@ -95,7 +94,7 @@ class Viewer:
         if not is_whole(num_worlds, 1):
             raise ModelError(f"Viewer: num_worlds is {num_worlds!r}; it must be a whole number of at least 1")
         self.model, self.num_worlds = model, int(num_worlds)
-        self._markers = tuple(markers)
+        self._markers = listed("markers", markers, Marker)
         self._q = np.tile(model.q0, (self.num_worlds, 1))
         poses = self._poses(self._q)
         self._offsets = grid_offsets(self.num_worlds, roomy_spacing(model, poses) if spacing is None else spacing)
@@ -424,7 +423,7 @@ class Viewer:
         first = self._server.initial_camera
         first.position, first.look_at = np.array(camera.position), np.array(camera.target)
         first.fov = float(np.radians(camera.fov))
-        first.near, first.far = NEAREST * camera.distance, FARTHEST * camera.distance
+        first.near, first.far = clipping_range(camera)
 
 
 def roomy_spacing(model: Model, poses: np.ndarray) -> float:

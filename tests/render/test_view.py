@@ -4,10 +4,24 @@ import numpy as np
 import pytest
 
 import sim
-from sim.render import Camera, Marker, Outermost, Trail, fit_camera, grid_offsets, render_frames, write_gif
+from sim.render import (
+    AmbientOcclusion,
+    Camera,
+    Marker,
+    Outermost,
+    Renderer,
+    Trail,
+    fit_camera,
+    grid_offsets,
+    render_frames,
+    write_gif,
+)
 from sim.render.frames import fitting_spacing
 from sim.render.view import check_poses, fit_worlds_camera
 from sim.usd import write_usd
+from sim.viewer import Viewer
+
+CAMERA = Camera((0.0, -3.0, 1.0), (0.0, 0.0, 0.5))
 
 
 def ball_model():
@@ -110,6 +124,11 @@ def test_outermost_poses_are_kept_once():
         (lambda m, p: render_frames(m, p, width=10**6, height=10**6), "at most .* pixels are supported"),
         (lambda m, p: write_gif("a.gif", np.zeros((1, 4, 4, 3), np.uint8), "25"), "fps is '25'; a GIF supports"),
         (lambda m, p: write_usd("a.usda", m, p, fps="25"), "fps is '25'; it must be positive"),
+        (lambda m, p: render_frames(m, p, spacing="1"), "grid_offsets: spacing is '1'; it must be one number"),
+        (lambda m, p: AmbientOcclusion("many"), "ambient occlusion with 'many' rays and reach 0.5 m"),
+        (lambda m, p: Renderer(m, width=9, height=9, camera=CAMERA, tile=0.0), "tile is 0.0; it must be positive"),
+        (lambda m, p: Renderer(m, width=9, height=9, camera=CAMERA, offsets="no"), "offsets: 'no' is not an array of"),
+        (lambda m, p: Viewer(m, port=0, markers="goal"), "markers: one of them is a str; it must be a sim.render.Mar"),
         (lambda m, p: fit_camera(m, p, azimuth="30"), "camera: azimuth is '30'; it must be one number"),
     ],
 )

@@ -282,6 +282,19 @@ def test_colliders_are_guides_and_visuals_are_meshes(written):
         np.testing.assert_allclose(extent, [points.min(axis=0), points.max(axis=0)])
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
+def test_camera_sees_scenes_of_all_sizes(size, tmp_path):
+    builder = sim.ModelBuilder()
+    builder.add_sphere(radius=0.5 * size, mass=1.0)
+    model = builder.finalize()
+    path = write_usd(tmp_path / "ball.usda", model, model.q0.reshape(1, 1, 7), fps=10)
+    stage = Usd.Stage.Open(str(path))
+    view = UsdGeom.Camera(stage.GetPrimAtPath("/World/Camera")).GetCamera(Usd.TimeCode.Default())
+    away = np.linalg.norm(view.frustum.position)
+    assert view.clippingRange.min < away - size
+    assert view.clippingRange.max > away + size
+
+
 def test_camera_looks_where_it_should(tmp_path):
     model = all_joints_model()
     camera = Camera((3.0, -4.0, 2.0), (0.2, 0.1, 0.7), fov=40.0)
