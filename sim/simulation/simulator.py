@@ -222,7 +222,7 @@ class Simulator(Worlds):
             steps: number of steps; needed where neither tau nor control is given.
             control: inputs of the actuators [steps, num_worlds, nu] (or [steps, nu]); None for zeros.
             checkpoint_interval: k, to store only the state before every k-th step and the last; the way back then
-                repeats k - 1 of every k steps. Gradients are the same bit for bit.
+                repeats k - 1 of every k steps. Gradients are the same bit for bit, on CUDA to rounding.
 
         Returns:
             the trajectory, with steps + 1 states, or those of its ``stored_steps``. On an active :class:`wp.Tape` the

@@ -9,6 +9,7 @@ import torch
 import warp as wp
 
 from sim.arrays.device_model import the_cpu
+from sim.arrays.graphs.graph import CAPTURED
 from sim.arrays.host_memory import HostArray, Rows
 from sim.arrays.kernels import start_warp
 from sim.errors import ModelError
@@ -77,10 +78,19 @@ def _torch_device(alias: str) -> torch.device:
 
 
 def on_torch_stream(device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """Let Warp work on torch's current stream, in this context, on CUDA."""
+    """Let Warp work on torch's current stream, in this context, on CUDA; its own stream then waits for that work.
+
+    There arrays are read and freed after the context, and taken for work on another stream of torch's. Of torch's
+    streams only the default one is waited for by itself.
+
+    Raises:
+        ModelError: while torch captures a graph.
+    """
     if device.type == "cpu":
         return contextlib.nullcontext()
-    return wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(device)))
+    if torch.cuda.is_current_stream_capturing():
+        raise ModelError(CAPTURED)
+    return wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(device)), sync_exit=True)
 
 
 def stream_key(device: torch.device) -> int:

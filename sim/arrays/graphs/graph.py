@@ -6,9 +6,15 @@ from typing import Protocol
 import warp as wp
 
 from sim.arrays.graphs.replay import Replay
+from sim.errors import ModelError
 
 # Versions of Warp whose kernels are called as :mod:`warp_kernels.replay` does; with others Warp repeats the launches.
 CALLED_ALIKE = ("1.19",)
+CAPTURED = (
+    "what a simulator or robot does can't become part of a graph that is being captured (wp.ScopedCapture, "
+    "torch.cuda.graph): it writes addresses from the host and allocates memory; call it outside of the capture. A "
+    "rollout repeats a graph of its own already"
+)
 
 
 class Graph(Protocol):
@@ -31,9 +37,10 @@ class WarpGraph:
             with wp.ScopedCapture(device=device) as capture:
                 work()
         else:
-            # On a stream of its own: CUDA can't capture the default stream, on which PyTorch runs.
+            # On a stream of its own: CUDA can't capture the default stream, on which PyTorch runs. With drivers before
+            # CUDA 12.3 Warp would first load every module that the process has, those for a CPU's lanes too.
             stream = wp.Stream(device)
-            with wp.ScopedStream(stream), wp.ScopedCapture(stream=stream) as capture:
+            with wp.ScopedStream(stream), wp.ScopedCapture(stream=stream, force_module_load=False) as capture:
                 work()
         self._graph = capture.graph
 
@@ -41,6 +48,12 @@ class WarpGraph:
         """Repeat them."""
         for _ in range(times):
             wp.capture_launch(self._graph)
+
+
+def require_no_capture(device: wp.Device) -> None:
+    """Raise ModelError while a graph is being captured on a device."""
+    if device.is_capturing:
+        raise ModelError(CAPTURED)
 
 
 def is_listed(device: wp.Device) -> bool:

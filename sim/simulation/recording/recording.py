@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.arrays.graphs.graph import require_no_capture
 from sim.arrays.host_memory import Rows, as_warp, copy_rows, new_rows
 from sim.dynamics.differentiable_op import paused_tape
 from sim.simulation.recording.rows import add_to, clear_worlds, rows_like
@@ -136,6 +137,7 @@ class Recording:
             left_out: not negative for worlds that are left out [num_worlds].
         """
         simulator = self.simulator
+        require_no_capture(simulator.device)
         tau_bar, control_bar = (
             None if array is None else new_rows(array.shape, array.dtype, array.device)
             for array in (self.kept.get(TAU), self.kept.get(CONTROL))

@@ -7,6 +7,7 @@ from types import FrameType
 import numpy as np
 import warp as wp
 
+from sim.arrays.graphs.graph import require_no_capture
 from sim.arrays.host_memory import Rows, as_warp, new_rows
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
@@ -34,6 +35,7 @@ def run_rollout(
     keeps_solved: bool = False,
 ) -> Recording:
     """See :meth:`sim.Simulator.run_steps`; shapes have been checked, and there are impulses if they are needed."""
+    require_no_capture(simulator.device)
     if simulator.late_report is not None:
         _warn(simulator.late_report.arrived())
     rows = -(-steps // interval) + 1
