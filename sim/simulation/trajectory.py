@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.arrays.graphs.graph import require_no_capture
 from sim.arrays.host_memory import as_warp
 from sim.arrays.launch import launch
 from sim.arrays.packed import PackedArray, pack, unpack
@@ -113,7 +114,7 @@ class Trajectory:
         self.stages = stages
         self.solved = solved
         self.parameters = simulator.present_values()
-        self._fingerprint: np.ndarray | None = None
+        self._fingerprint: wp.array | None = None
 
     def __repr__(self) -> str:
         steps, worlds = counted(self.steps, "step"), counted(self.simulator.num_worlds, "world")
@@ -124,8 +125,8 @@ class Trajectory:
     def __reduce__(self) -> tuple[Any, ...]:
         warm = (None, None) if self.impulses is None else (self.impulses.value, self.impulses.key)
         outputs = (self.bad_state, self.contact_force, self.act, self.stages, self.solved)
-        arrays = (self.q, self.qd, self.tau, self.control, *warm, *outputs)
-        further = {"parameters": self.parameters, "_fingerprint": self._fingerprint}
+        arrays = (self._fingerprint, self.q, self.qd, self.tau, self.control, *warm, *outputs)
+        further = {"parameters": self.parameters}
         return _trajectory, (self.simulator, self.steps, self.checkpoint_interval, *map(pack, arrays)), further
 
     @property
@@ -266,17 +267,20 @@ class Trajectory:
             )
             self._fingerprint = self._fingerprint_now()
 
-    def _fingerprint_now(self) -> np.ndarray:
+    def _fingerprint_now(self) -> wp.array:
+        """The hash of each world [num_worlds], on the device: to read it there would wait for the rollout."""
         device = self.q.device
-        found = wp.empty(self.simulator.num_worlds, dtype=wp.uint64, device=device)
+        found: wp.array = wp.empty(self.simulator.num_worlds, dtype=wp.uint64, device=device)
         arrays = {name: getattr(self, name) for name in ("q", "qd", "act", "tau", "control")}
         impulses = self.impulses and self.impulses.value.reshape((*self.impulses.value.shape[:2], -1))
         kernel = trajectory_kernels(self.q.dtype).fingerprint
         launch(kernel, len(found), arrays, impulses=impulses, fingerprints=found, device=device, record_tape=False)
-        return found.numpy()
+        return found
 
     def _require_unchanged(self) -> None:
-        if self._fingerprint is not None and not np.array_equal(self._fingerprint, self._fingerprint_now()):
+        require_no_capture(self.simulator.device)  # which would keep the hashes for later
+        before = self._fingerprint
+        if before is not None and not np.array_equal(before.numpy(), self._fingerprint_now().numpy()):
             raise ModelError(
                 "backward: the trajectory's states or inputs have been changed since the rollout, and the way back "
                 "runs its steps again from them; change copies instead"
@@ -376,6 +380,8 @@ class Trajectory:
 
 def _trajectory(simulator: Worlds, steps: int, interval: int, *packed: PackedArray | None) -> Trajectory:
     """A trajectory again, with arrays of its own."""
-    q, qd, tau, control, value, key, *further = map(unpack, packed)
+    fingerprint, q, qd, tau, control, value, key, *further = map(unpack, packed)
     impulses = None if value is None else Impulses(value, key)
-    return Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, *further)
+    trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, *further)
+    trajectory._fingerprint = fingerprint
+    return trajectory

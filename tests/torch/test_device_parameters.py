@@ -55,16 +55,20 @@ def test_values_and_gradients_are_those_of_the_host(name, per_world, device, mon
 
 
 def test_nothing_is_read_on_the_host(device, monkeypatch):
-    """Neither by a call with its gradient nor by set_parameter, but for values that decide about constraints."""
+    """Neither by a call with its gradient nor by set_parameter, but for values that decide about constraints; nor by a
+    rollout of the simulator itself.
+    """
     s = simulator(device)
     x = tensors(s)
     chosen = torch.arange(s.num_worlds, device=device) % 2 == 0
     values = {name: given(s, name, True, device) for name in ("mass", "friction")}
+    tau = wp.zeros((3, s.num_worlds, s.model.nv), dtype=wp.float64, device=device)
 
     def iteration() -> None:
         q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau, **values)
         loss(q, qd).backward()
         s.set_parameter("mass", values["mass"].detach()[chosen], worlds=chosen)
+        s.rollout(s.initial_state(), tau)
 
     iteration()
     read = []
