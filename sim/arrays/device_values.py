@@ -15,12 +15,13 @@ import warp as wp
 from sim.arrays.launch import launch
 from sim.arrays.parameter_range import parameter_range
 from sim.errors import ModelError
+from sim.model.checks import on_host
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS, number_of_dims, require_shape
 from warp_kernels.parameter_values import parameter_value_kernels
 
-# Kinds of devices in DLPack.
-ON_CPU = 1
+# Kinds of devices in DLPack; memory of the host that is pinned has another one.
+ON_CPU, ON_CUDA, MANAGED_BY_CUDA = 1, 2, 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +152,7 @@ class DeviceValues:
         if not is_on_device(worlds, place):
             rank = np.full(self.num_worlds, -1, dtype=np.int32)
             try:
-                chosen = np.arange(self.num_worlds)[np.asarray(worlds)]
+                chosen = np.arange(self.num_worlds)[np.asarray(on_host(worlds))]
             except IndexError:
                 raise ModelError(f"parameter '{name}': worlds don't fit {self.num_worlds} worlds") from None
             rank[chosen] = np.arange(len(chosen))
@@ -199,13 +200,9 @@ def is_on_device(value: object, device: wp.Device) -> bool:
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         return False
     kind, number = value.__dlpack_device__()
-    return int(kind) == ON_CPU if device.is_cpu else (int(kind) != ON_CPU and number == device.ordinal)
-
-
-def on_host(value: Any) -> Any:
-    """A PyTorch tensor without gradient on the host; anything else as it is."""
-    is_tensor = hasattr(value, "detach") and not getattr(value, "requires_grad", False)
-    return value.detach().cpu() if is_tensor else value
+    if device.is_cpu:
+        return int(kind) == ON_CPU
+    return int(kind) in (ON_CUDA, MANAGED_BY_CUDA) and number == device.ordinal
 
 
 def shared_scalars(value: Any) -> wp.array:

@@ -5,6 +5,7 @@ import numbers
 import os
 import reprlib
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -79,12 +80,19 @@ def two_numbers(where: str, label: str, given: object) -> tuple[float, float]:
     return lower, upper
 
 
+def on_host(value: Any) -> Any:
+    """A copy on the host of an array on a GPU, of PyTorch or Warp, which NumPy doesn't read; anything else as it is."""
+    if hasattr(value, "cpu"):
+        return value.cpu()
+    return value.numpy() if getattr(getattr(value, "device", None), "is_cuda", False) else value
+
+
 def as_numbers(name: str, value: object) -> np.ndarray:
     """A copy of a caller's array, nested list, number or tensor in float64.
 
     Args:
         name: what to call it in an error.
-        value: anything that numpy can read.
+        value: anything that numpy can read, also on a GPU, which is waited for then.
 
     Raises:
         ModelError: if it doesn't hold real numbers, or is a PyTorch tensor that requires a gradient, which would be
@@ -92,7 +100,7 @@ def as_numbers(name: str, value: object) -> np.ndarray:
     """
     require_no_gradient(name, value)
     try:
-        array = np.asarray(value)
+        array = np.asarray(on_host(value))
         if np.iscomplexobj(array):
             raise TypeError("it is complex")
         return array.astype(np.float64)

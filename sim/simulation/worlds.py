@@ -12,12 +12,12 @@ import numpy.typing as npt
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel, find_device
-from sim.arrays.device_values import DeviceValue, DeviceValues, is_on_device, on_host, shared_scalars
+from sim.arrays.device_values import DeviceValue, DeviceValues, is_on_device, shared_scalars
 from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.warp_lock import serialized, sole_use
 from sim.cores import usable_cores
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_positive, is_whole, require_flags, require_type
+from sim.model.checks import as_numbers, is_positive, is_whole, on_host, require_flags, require_type
 from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
 from sim.model.parameters import check_parameter, number_of_dims
@@ -381,7 +381,7 @@ class Worlds(FixedArguments, ABC):
             array = shared_scalars(value)
             if array.dtype == self.model.scalar:
                 return array
-        return as_numbers(f"parameter '{name}'", on_host(value))
+        return as_numbers(f"parameter '{name}'", value)
 
     def _accepted(self, name: str, value: "np.ndarray | wp.array") -> Value:
         """A value that has been checked, or is being checked on the device; the present one where it is the same."""

@@ -4,17 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import warp as wp
 
 from sim.dynamics.coordinate_checks import require_coordinates
 from sim.errors import ModelError
 from sim.model.checks import as_numbers
 from sim.model.model import Model
-
-
-def numbers(name: str, value: Any) -> np.ndarray:
-    """Convert a Warp array, or anything that NumPy reads, to float64. Raises ModelError."""
-    return as_numbers(name, value.numpy() if isinstance(value, wp.array) else value)
 
 
 def pose(model: Model, num_worlds: int, value: Any) -> np.ndarray:
@@ -23,7 +17,7 @@ def pose(model: Model, num_worlds: int, value: Any) -> np.ndarray:
     Raises:
         ModelError: for a wrong shape, non-finite values, or a zero quaternion.
     """
-    q = numbers("show: q", value)
+    q = as_numbers("show: q", value)
     shapes = ((model.nq,), (num_worlds, model.nq))
     if q.shape not in shapes:
         raise ModelError(f"show: q has shape {q.shape}; the model has {model.nq} coordinates: give {shapes[0]} or "
@@ -39,7 +33,7 @@ def motion(model: Model, num_worlds: int, value: Any) -> np.ndarray:
     Raises:
         ModelError: for a wrong shape, non-finite values, or a zero quaternion.
     """
-    q = numbers("play: q", value)
+    q = as_numbers("play: q", value)
     full = q[:, None] if q.ndim == 2 and num_worlds == 1 else q
     if full.ndim != 3 or not len(full) or full.shape[1:] != (num_worlds, model.nq):
         raise ModelError(
@@ -56,7 +50,7 @@ def starts(model: Model, num_worlds: int, value: Any) -> np.ndarray:
     Raises:
         ModelError: for a wrong shape, or fewer starts than worlds.
     """
-    q = numbers("watch: q", value)
+    q = as_numbers("watch: q", value)
     if q.ndim != 3 or not len(q) or q.shape[1] < num_worlds or q.shape[2] != model.nq:
         raise ModelError(
             f"watch: q has shape {q.shape}; the viewer shows {num_worlds} worlds of {model.nq} coordinates: give as "
@@ -80,7 +74,7 @@ def readings(num_worlds: int, states: int, values: Mapping[str, Any]) -> dict[st
     """
     found = {}
     for name, value in values.items():
-        array = numbers(f"play: readings '{name}'", value)
+        array = as_numbers(f"play: readings '{name}'", value)
         full = array[..., None] if array.ndim == 2 else array
         if full.ndim != 3 or len(full) not in (states, states - 1) or not len(full) or full.shape[1] != num_worlds:
             raise ModelError(
@@ -99,7 +93,7 @@ def link_gradients(model: Model, num_worlds: int, states: int, value: Any) -> np
     Raises:
         ModelError: for a wrong shape or non-finite values.
     """
-    array = numbers("play: gradients", value)
+    array = as_numbers("play: gradients", value)
     shape = (num_worlds, model.num_links, 3)
     if array.ndim != 4 or array.shape[1:] != shape or len(array) > states:
         raise ModelError(
@@ -116,7 +110,7 @@ def vectors(points: Any, directions: Any, worlds: Any, num_worlds: int) -> tuple
     Raises:
         ModelError: for wrong shapes, non-finite values, or a world that does not exist.
     """
-    places, arrows = numbers("show_gradients: points", points), numbers("show_gradients: vectors", directions)
+    places, arrows = as_numbers("show_gradients: points", points), as_numbers("show_gradients: vectors", directions)
     if places.ndim != 2 or places.shape[1] != 3 or arrows.shape != places.shape:
         raise ModelError(
             f"show_gradients: points have shape {places.shape} and vectors {arrows.shape}; both must be [n, 3]"
@@ -140,7 +134,7 @@ def inputs(model: Model, num_worlds: int, value: Any) -> np.ndarray | None:
     """
     if value is None:
         return None
-    control = numbers("offer_simulation: control", value)
+    control = as_numbers("offer_simulation: control", value)
     shapes = ((model.nu,), (num_worlds, model.nu))
     if control.shape not in shapes:
         raise ModelError(f"offer_simulation: control has shape {control.shape}; give {shapes[0]} or {shapes[1]}")

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -84,6 +85,48 @@ def test_inputs_of_a_step_are_taken_in_every_form(simulator, given):
     tau, control = np.ones((1, 3, simulator.model.nv)), np.full((1, 3, 1), 0.4)
     expected = simulator.rollout(state, tau, control=control).final_state
     np.testing.assert_allclose(got.qd.numpy(), expected.qd.numpy(), rtol=1e-13)
+
+
+class Unreadable:
+    """What PyTorch and Warp have on a GPU: NumPy can't read it."""
+
+    def __init__(self, numbers):
+        self._numbers = np.asarray(numbers)
+        self.shape, self.ndim = self._numbers.shape, self._numbers.ndim
+
+    def __array__(self, *arguments, **options):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+
+class Tensor(Unreadable):
+    def cpu(self):
+        return self._numbers
+
+
+class Array(Unreadable):
+    device = SimpleNamespace(is_cuda=True)
+
+    def numpy(self):
+        return self._numbers
+
+
+@pytest.mark.parametrize("given", [Tensor, Array])
+def test_arrays_on_a_gpu_are_copied_to_the_host_where_numbers_are_read(simulator, given):
+    model = simulator.model
+    state = simulator.state(given(model.q0), given(np.full(model.nv, 0.1)))
+    expected = simulator.state(model.q0, np.full(model.nv, 0.1))
+    tau, control = np.ones((2, 3, model.nv)), np.full((2, 3, 1), 0.4)
+    simulator.set_parameter("damping", given(np.full(model.nv, 0.2)))
+    simulator.set_parameter("damping", given(np.full(model.nv, 0.3)), worlds=given([1]))
+    got = simulator.rollout(state, given(tau), control=given(control))
+    assert simulator.parameter("damping")[:, 0].tolist() == [0.2, 0.3, 0.2]
+    again = simulator.rollout(expected, tau, control=control)
+    np.testing.assert_array_equal(got.q.numpy(), again.q.numpy())
+    np.testing.assert_array_equal(
+        got.backward(given(np.ones(got.q.shape))).q.numpy(), again.backward(np.ones(got.q.shape)).q.numpy()
+    )
+    poses = sim.forward_kinematics(model, given(np.tile(model.q0, (2, 1))))
+    np.testing.assert_array_equal(poses.numpy(), sim.forward_kinematics(model, np.tile(model.q0, (2, 1))).numpy())
 
 
 def test_that_of_another_model_is_refused(simulator, device):

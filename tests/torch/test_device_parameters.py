@@ -13,7 +13,7 @@ import warp as wp
 
 import sim
 import sim.torch
-from sim.arrays.device_values import DeviceValue
+from sim.arrays.device_values import DeviceValue, is_on_device
 from sim.arrays.host_memory import HostArray, Rows
 from sim.simulation.worlds import ON_HOST, Worlds
 from tests.torch.worlds import loss, simulator, tensors
@@ -164,6 +164,17 @@ def test_what_decides_about_constraints_is_read_on_the_host(device):
         s.set_parameter("friction_loss", torch.full((s.model.nv,), -1.0, dtype=torch.float64, device=device))
     s.set_parameter("friction_loss", torch.full((s.model.nv,), 0.2, dtype=torch.float64, device=device))
     assert isinstance(s.present_values()["friction_loss"], np.ndarray)
+
+
+def test_pinned_memory_is_on_the_host():
+    """DLPack has a kind of its own for it."""
+    gpu = SimpleNamespace(is_cpu=False, ordinal=0)
+    kinds = {"cuda": (2, 0), "managed": (13, 0), "pinned": (3, 0), "cpu": (1, 0), "another": (2, 1)}
+    found = {
+        name: is_on_device(SimpleNamespace(__dlpack_device__=lambda kind=kind: kind), gpu)
+        for name, kind in kinds.items()
+    }
+    assert found == {"cuda": True, "managed": True, "pinned": False, "cpu": False, "another": False}
 
 
 def test_shapes_and_gradients_are_refused(device):
