@@ -59,6 +59,7 @@ class Headers:
         self._users = 0
         self._asked = itertools.count()
         self._own = threading.local()
+        self._for_gpus = threading.Semaphore(at_a_time)  # the largest modules take a gigabyte each
 
     def ask(self) -> int:
         """A number for modules that are asked for together: those with a lower one are compiled first."""
@@ -66,6 +67,10 @@ class Headers:
 
     def compile(self, module: wp.Module, device: wp.Device, block_dim: int, asked: int) -> None:
         """Compile and load a module in this thread, which waits for its turn."""
+        if device.is_cuda:
+            with self._for_gpus:
+                wp.load_module(module, device, block_dim=block_dim)
+            return
         self._own.asked = asked
         with self.shared():
             wp.load_module(module, device, block_dim=block_dim)

@@ -179,10 +179,12 @@ def _shown(futures: list[Future]) -> Iterator[Future]:
 
 
 def _is_cached(module: wp.Module, device: wp.Device) -> bool:
-    """Whether Warp finds the compiled module in its cache."""
-    folder = Path(str(wp.config.kernel_cache_dir)) / module.get_module_identifier(block_threads(device))
-    kinds = ("*.o",) if device.is_cpu else ("*.cubin", "*.ptx")
-    return any(any(folder.glob(kind)) for kind in kinds)
+    """Whether Warp finds the compiled module in its cache, where there may be some for other processors and GPUs."""
+    block = block_threads(device)
+    folder = Path(str(wp.config.kernel_cache_dir)) / module.get_module_identifier(block)
+    named = getattr(module, "_get_compile_output_name", None)  # Warp has no public name for it
+    names = ["*.o", "*.cubin", "*.ptx"] if named is None else [named(device, block_dim=block)]
+    return any(any(folder.glob(name)) for name in names)
 
 
 def _cache_problem() -> OSError | None:

@@ -5,8 +5,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,6 +73,35 @@ def test_one_line_while_they_are_compiled_and_silence_when_they_are_cached(cache
     chosen = start(cache, before="wp.config.log_level = wp.LOG_DEBUG")
     assert "Warp 1." in chosen.stdout + chosen.stderr
     assert "Module test.first" in chosen.stdout + chosen.stderr
+
+
+def test_what_is_cached_for_another_processor_is_compiled_in_view(tmp_path):
+    """As in a folder that several machines share."""
+    start(tmp_path)
+    for compiled in (tmp_path / "kernels").rglob("*.o"):
+        name, target, suffix = compiled.name.rsplit(".", 2)
+        compiled.rename(compiled.with_name(f"{name}.{'x' * len(target)}.{suffix}"))
+    again = start(tmp_path)
+    assert (again.returncode, again.stderr) == (0, "compiling 2 modules of kernels\n")
+
+
+def test_as_many_modules_are_compiled_for_a_gpu_at_a_time_as_there_are_cores(monkeypatch):
+    running, most, lock = [0], [0], threading.Lock()
+
+    def load(*_, **__):
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.02)
+        with lock:
+            running[0] -= 1
+
+    monkeypatch.setattr(wp, "load_module", load)
+    headers = headers_module.Headers(2)
+    gpu = SimpleNamespace(is_cuda=True)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda module: headers.compile(module, gpu, 64, 0), range(8)))
+    assert most == [2]
 
 
 def test_a_terminal_sees_how_many_are_compiled(monkeypatch):
