@@ -93,7 +93,7 @@ class GridCollision(CollisionModel):
         room = members * own.grid.words * WORD
         own.num_pairs = room * self.num_families
         total = own.num_pairs * num_worlds
-        own.pair_a, own.pair_b, own.pair_rule = (self._integers(np.zeros(total)) for _ in range(3))
+        own.pair_a, own.pair_b, own.pair_rule = (wp.zeros(total, dtype=wp.int32, device=self._device) for _ in range(3))
         own.pair_friction = wp.zeros(total, dtype=codes.warp_types(self._scalar).vec3, device=self._device)
         own.pairs = {family: own._pairs_between(0, 0, first_bit=0, end_bit=0, room=0) for family in FAMILIES}
         for place, family in enumerate(self._families):
