@@ -3,11 +3,14 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import warp as wp
 
 from sim.arrays.host_memory import Rows
 from sim.errors import ModelError
+
+T = TypeVar("T")
 
 MANY = 100_000  # from this many worlds on their memory is looked at first
 FEW_BYTES = 2**24  # states that take less are not looked at
@@ -16,19 +19,28 @@ UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-def require_memory(worlds: int, device: wp.Device, make: Callable[[int], object]) -> None:
-    """Refuse worlds whose working arrays don't fit into the memory of a device.
+def made_in_memory(worlds: int, device: wp.Device, make: Callable[[int], object], make_all: Callable[[], T]) -> T:
+    """The working arrays of worlds, unless they don't fit into the memory of a device.
 
     Args:
         worlds: how many there are to be.
         device: where they are to be.
         make: makes the object that holds the arrays of some of them.
+        make_all: makes those of all.
 
     Raises:
-        ModelError: with what the worlds would take, what there is, and how many fit.
+        ModelError: with what the worlds would take, what there is, and how many fit; of many worlds before any is made.
     """
-    if worlds < MANY:
-        return
+    if worlds >= MANY:
+        _require_memory(worlds, device, make)
+    try:
+        return make_all()
+    except RuntimeError:  # Warp's, where a GPU has no room
+        _require_memory(worlds, device, make)
+        raise
+
+
+def _require_memory(worlds: int, device: wp.Device, make: Callable[[int], object]) -> None:
     one, two = (bytes_of(make(count)) for count in (SAMPLE, 2 * SAMPLE))
     per_world = (two - one) // SAMPLE
     there = device_memory(device)

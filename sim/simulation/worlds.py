@@ -24,7 +24,7 @@ from sim.model.parameters import check_parameter, number_of_dims
 from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
 from sim.simulation.fixed_arguments import FIXED, FixedArguments
-from sim.simulation.memory import require_memory
+from sim.simulation.memory import made_in_memory
 from sim.simulation.options import ContactOptions
 from sim.simulation.parameter_checks import require_room, require_useful
 from sim.simulation.shard_pool import ShardPool
@@ -442,8 +442,10 @@ class Worlds(FixedArguments, ABC):
                 device_model, found, layout, self.contact, self.dt, world_range, contacts, law
             )
 
-        require_memory(self.num_worlds, self.device, lambda worlds: make_step(0, worlds))
-        return [Shard(make_step(first, last)) for first, last in itertools.pairwise(bounds)]
+        def make_all() -> list[Shard]:
+            return [Shard(make_step(first, last)) for first, last in itertools.pairwise(bounds)]
+
+        return made_in_memory(self.num_worlds, self.device, lambda worlds: make_step(0, worlds), make_all)
 
     def _with_worlds(self, name: str, value: "np.ndarray | wp.array", worlds: npt.ArrayLike) -> "np.ndarray | wp.array":
         """The present value of each world, with another one in some of them."""

@@ -147,6 +147,23 @@ def test_more_worlds_than_memory_are_refused_before_any_is_taken():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "kB"
 
 
+def test_fewer_worlds_that_find_no_room_on_a_gpu_are_refused_with_their_bytes(monkeypatch):
+    """Warp says of one array that it couldn't be made. Other errors of Warp are its own."""
+    zeros = wp.zeros
+
+    def no_room(shape, *arguments, **options):
+        if 11 in np.atleast_1d(shape):
+            raise RuntimeError("Failed to allocate 4400 bytes on device 'cuda:0'")
+        return zeros(shape, *arguments, **options)
+
+    monkeypatch.setattr(wp, "zeros", no_room)
+    with pytest.raises(RuntimeError, match="Failed to allocate"):
+        sim.Simulator(boxes(), 1e-3, num_worlds=11, device="cpu", threads=1)
+    monkeypatch.setattr(memory, "device_memory", lambda device: 10_000)
+    with pytest.raises(sim.ModelError, match=r"11 worlds would take \d+ bytes of memory, \d+ each, but cpu has 10000"):
+        sim.Simulator(boxes(), 1e-3, num_worlds=11, device="cpu", threads=1)
+
+
 def test_more_steps_than_memory_are_refused_before_any_is_taken(simulator):
     """The message says with which checkpoint_interval they fit."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
