@@ -29,7 +29,6 @@ from warp_kernels.render.trace import render_kernels
 from warp_kernels.replay import replay_kernels
 from warp_kernels.solver.constraint import constraint_kernels
 from warp_kernels.solver.impulse import impulse_kernels
-from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
@@ -83,7 +82,6 @@ def compile_motions(device: wp.Device) -> None:
         *(evaluate_kernels(FLOAT, name, looping).evaluate for name in (ON_PLANE, BALLS)),
         constraint_kernels(FLOAT).list_constraints,
         constraint_row_kernels(FLOAT).constraint_rows,
-        incidence_kernels(FLOAT).list_incidences,
         newton_kernels(FLOAT).newton_solve,
         impulse_kernels(FLOAT).apply_impulses,
         integrate_kernels(FLOAT).integrate,

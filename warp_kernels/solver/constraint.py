@@ -19,9 +19,10 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
+from warp_kernels.solver.incidences import sort_incidences
 from warp_kernels.solver.rows.limits import limit_functions
 from warp_kernels.solver.rows.shared import row_functions
-from warp_kernels.solver.structs import Constrained, Constraints, solver_structs
+from warp_kernels.solver.structs import Constrained, Constraints, Couplings, TreeDofs, solver_structs
 from warp_kernels.types import (
     ACTUATOR,
     CONE_LIMIT,
@@ -102,6 +103,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         geometry_link: wp.array(dtype=int),
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
+        trees: TreeDofs,
         pyramids_resist: int,
         options: Options,
         # Parameters
@@ -118,9 +120,11 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         tendon_active: wp.array2d(dtype=int),
         # Data out
         constraints: Constraints,
+        couplings: Couplings,
     ):
         """Contacts first, so that a contact's constraint is its slot; then those that resist spinning or rolling, limits that may be
-        reached, dry friction, actuators beyond their force limit, tendons, couplings, anchors.
+        reached, dry friction, actuators beyond their force limit, tendons, couplings, anchors. ``couplings``: which of them hold on to
+        each tree.
         """
         world = wp.tid()
         count = int(0)
@@ -232,5 +236,6 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                 )
                 count += 1
         constraints.count[world] = count
+        sort_incidences(count, world, trees.dof_tree, constraints, couplings)
 
     return SimpleNamespace(module=module, list_constraints=list_constraints)

@@ -120,13 +120,12 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         constraint_overflow: wp.array(dtype=int),
         couplings: Couplings,
     ):
-        """Fills ``couplings``. Where rows find no room, the last contacts are dropped and counted in ``constraint_overflow``; where
+        """Fills ``couplings``, which tell already which constraints hold on to each tree. Where rows find no room, the last contacts are dropped and counted in ``constraint_overflow``; where
         that isn't enough, the last of the other constraints too.
         """
         world = wp.tid()
         count = int(constraints.count[world])
         contacts = int(contact_count[world])
-        sort_incidences(count, world, trees.dof_tree, constraints, couplings)
         fits = list_rows(count, world, trees.dof_tree, constraints, couplings)
         while fits < count and contacts > 0:
             # Few tries, none of which leaves out much more than it must.

@@ -3,14 +3,9 @@
 A constraint's *incidence* is its hold on one tree: it has one, or two where it stands between two trees.
 """
 
-import functools
-from types import SimpleNamespace
-from typing import Any
-
 import warp as wp
 
-from warp_kernels.solver.structs import Constraints, Couplings, TreeDofs
-from warp_kernels.types import kernel_module
+from warp_kernels.solver.structs import Constraints, Couplings
 
 
 @wp.func
@@ -56,24 +51,3 @@ def sort_incidences(count: int, world: int, dof_tree: wp.array(dtype=int), const
         tree = trees - back
         c.tree_start[tree, world] = c.tree_start[tree - 1, world]
     c.tree_start[0, world] = 0
-
-
-@functools.cache
-def incidence_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernel ``list_incidences`` of one precision: a module of its own, since Newton's method needs no Delassus matrix."""
-    module = kernel_module("incidences", scalar)
-
-    @wp.kernel(module=module, enable_backward=False)
-    def list_incidences(
-        # Model
-        trees: TreeDofs,
-        # Data in
-        constraints: Constraints,
-        # Data out
-        couplings: Couplings,
-    ):
-        """Which constraints hold on to each tree, without the matrix through which they act on each other."""
-        world = wp.tid()
-        sort_incidences(constraints.count[world], world, trees.dof_tree, constraints, couplings)
-
-    return SimpleNamespace(module=module, list_incidences=list_incidences)

@@ -30,7 +30,6 @@ from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
-from warp_kernels.solver.incidences import incidence_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
 from warp_kernels.solver.mujoco.group import KEEPS_ALL, KEEPS_HALF, mujoco_group_kernels
 from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
@@ -205,8 +204,6 @@ class Step(Workspace):
         self._launch(kernels.list_constraints, self.num_worlds)
         if self.max_couplings:
             self._launch(delassus_kernels(self.scalar).list_couplings, self.num_worlds)
-        else:
-            self._launch(incidence_kernels(self.scalar).list_incidences, self.num_worlds)
         self._constraint_rows()
         if not self.newton:
             self._launch_over_constraints(delassus_kernels(self.scalar).delassus)
