@@ -296,8 +296,8 @@ class VectorEnv:
         for name, dtype in (("ended", torch.bool), ("returns", self.dtype)):
             require_tensor(f"set_state: '{name}' has", getattr(episodes, name), (self.num_envs,), dtype)
         try:
-            self.generator.set_state(state["generator"])
-        except (TypeError, RuntimeError) as error:
+            self.generator.set_state(state["generator"].cpu())  # torch.load may have mapped it to a GPU with the rest
+        except (AttributeError, TypeError, RuntimeError) as error:
             raise ModelError(f"{said} another generator: {error}") from None
         self._state, self._episodes = given.clone(), Episodes(episodes.ended.clone(), episodes.returns.clone())
         self._random_parameters = {name: value.clone() for name, value in state["parameters"].items()}

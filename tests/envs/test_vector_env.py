@@ -2,6 +2,7 @@
 
 import math
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -258,6 +259,17 @@ def test_saved_states_go_on_bit_for_bit():
     for one, two in zip(first, second, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(one[:4], two[:4], strict=True))
         assert all(torch.equal(one[4][name], two[4][name]) for name in one[4])
+
+
+def test_a_generator_that_was_loaded_onto_a_gpu_with_the_rest_goes_on():
+    """As by ``torch.load(path, map_location="cuda")``; a generator takes its state from the host alone."""
+    env = falling()
+    env.reset(seed=3)
+    saved = env.get_state()
+    moved = SimpleNamespace(cpu=lambda: saved["generator"])
+    other = falling()
+    other.set_state({**saved, "generator": moved})
+    assert torch.equal(other.generator.get_state(), saved["generator"])
 
 
 def test_masses_are_drawn_for_each_episode():
