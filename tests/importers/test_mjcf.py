@@ -378,3 +378,14 @@ def test_colours_above_one_are_cut(tmp_path):
     path.write_text("""<mujoco><asset><material name="m" rgba="0 2 -1 1"/></asset><worldbody>
 <geom size="1" rgba="255 0 0 1"/><geom size="1" material="m"/></worldbody></mujoco>""")
     assert [geometry.rgba for geometry in sim.load(path).geometries] == [(1.0, 0.0, 0.0, 1.0), (0.0, 1.0, 0.0, 1.0)]
+
+
+def test_meshes_that_change_between_two_readings(tmp_path):
+    """MuJoCo keeps the meshes that it has read, and takes one that changes in the same second for the old one."""
+    trimesh = pytest.importorskip("trimesh")
+    path = tmp_path / "robot.xml"
+    path.write_text("""<mujoco><asset><mesh name="m" file="m.stl"/></asset><worldbody><body><freejoint/>
+        <geom type="mesh" mesh="m"/></body></worldbody></mujoco>""")
+    for size in (1.0, 2.0, 3.0, 4.0):
+        trimesh.creation.box((size, size, size)).export(tmp_path / "m.stl")
+        assert sim.load(path).parameters["mass"].tolist() == pytest.approx([1000.0 * size**3])

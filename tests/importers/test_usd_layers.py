@@ -1,7 +1,7 @@
 """USD files of several layers: one that is missing, broken or leads back to itself is an error."""
 
 import pytest
-from pxr import Tf
+from pxr import Tf, Usd
 
 import sim
 from sim.importers.usd import bodies, motion
@@ -91,3 +91,20 @@ def test_brackets_in_texts_do_not_count(tmp_path):
     smile = ":(" * 2000
     path.write_text(f'#usda 1.0\n(\n    """{smile}\n"quoted" {smile}"""\n)\n# {smile}\n{BODY}')
     assert sim.load(path).num_links == 1
+
+
+@pytest.mark.parametrize("suffix", [".usda", ".usdc"])
+def test_a_file_that_changes_while_another_stage_has_it_open(tmp_path, suffix):
+    """The USD library keeps what the other stage reads; unsaved changes of that one stay."""
+    path, held = str(tmp_path / f"scene{suffix}"), []
+    for names in (("a",), ("a", "b"), ("c",)):
+        stage = Usd.Stage.CreateInMemory()
+        for name in names:
+            add_body(stage, name)
+        stage.GetRootLayer().Export(path)
+        assert sim.load(path).link_names == names
+        assert motion.read_motion(path).model.link_names == names
+        held += [Usd.Stage.Open(path), motion.read_motion(path)]
+    held[-2].RemovePrim("/c")
+    add_body(held[-2], "unsaved")
+    assert sim.load(path).link_names == ("unsaved",)

@@ -95,6 +95,9 @@ def read_mjcf(path: Path) -> MJCFFile:
     check_text(path)
     try:
         with _heard(mujoco) as said:
+            if hasattr(mujoco, "mj_clearCache"):  # not in old versions
+                # It has the meshes of files that were read, and doesn't see that one has changed in the same second.
+                mujoco.mj_clearCache(mujoco.mj_getCache())
             spec = mujoco.MjSpec.from_file(str(path))
             check_spec(path, spec)
             leave_out_pictures(mujoco, spec)

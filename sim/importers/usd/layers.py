@@ -62,6 +62,10 @@ def open_stage(path: Path) -> tuple[Usd.Stage, list[str]]:
     _refuse_nesting(path)
     with readable(path, "opened"):
         stage = Usd.Stage.Open(str(path))
+        # The library keeps layers that another stage has open, as they were when it was opened.
+        for layer in stage.GetUsedLayers():
+            if not layer.anonymous and not layer.dirty:
+                layer.Reload()
     notes = []
     for found in stage.GetCompositionErrors():
         if not isinstance(found, INCOMPLETE):
