@@ -40,6 +40,12 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
+def program() -> str | None:
+    """How a module was started with ``python -m``, as Python 3.14 says it; None for the name in ``sys.argv``."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return None if spec is None or spec.name.endswith(".__main__") else f"python -m {spec.name}"
+
+
 def example_parser(description: str | None, *, out: str, iterations: int) -> argparse.ArgumentParser:
     """Make a parser with the options that every example has.
 
@@ -48,7 +54,9 @@ def example_parser(description: str | None, *, out: str, iterations: int) -> arg
         out: default folder for the results.
         iterations: default number of iterations.
     """
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog=program(), description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers (0)")
     parser.add_argument("--iterations", type=int, default=iterations, help=f"most iterations ({iterations})")
     parser.add_argument("--device", default=None, help='"cpu" or "cuda:0" (default: chosen by Warp)')

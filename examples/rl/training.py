@@ -165,7 +165,10 @@ def train(
             taken += horizon * processes.count() * learner.env.num_envs
             rows.append({**figures, "seconds": spent, "steps": taken})
             curves.add(rows[-1], len(rows))
-            bar.set_postfix_str(", ".join(f"{name} {value:.3g}" for name, value in figures.items()))
+            known = {
+                name: value for name, value in figures.items() if not math.isnan(value)
+            }  # no episode has ended yet
+            bar.set_postfix_str(", ".join(f"{name} {value:.3g}" for name, value in known.items()))
             bar.update()
             if now - saved > SAVE_EVERY:
                 state = np.frombuffer(stored({"learner": learner.state(), "rows": rows}), dtype=np.uint8)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from examples.options import command
+from examples.options import command, program
 from examples.rl.training import Actor, load_policy
 from sim.envs import make
 from sim.errors import ModelError
@@ -73,7 +73,9 @@ def in_mujoco(policy: Actor, task: str, seed: int) -> Figures:
 @command
 def main() -> None:
     """Play and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog=program(), description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("policy", type=Path, help="policy.pt of a training")
     parser.add_argument("--seed", type=int, default=0, help="of the first start (0)")
     options = parser.parse_args()

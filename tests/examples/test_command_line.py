@@ -4,6 +4,7 @@ import importlib
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -217,3 +218,10 @@ def test_a_training_goes_on_after_a_real_kill_as_if_it_had_not_been(name, option
             np.testing.assert_array_equal(found[array], expected[array], err_msg=array)
     policies = [torch.load(folder / "policy.pt", weights_only=True)["state"] for folder in (whole, parts)]
     assert all(torch.equal(value, policies[1][part]) for part, value in policies[0].items())
+
+
+@pytest.mark.parametrize("module", ["examples.throw", "examples.rl.apg", "examples.rl.transfer"])
+def test_usage_is_what_was_typed(module):
+    command = [sys.executable, "-m", module, "--help"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]).stdout
+    assert said.startswith(f"usage: python -m {module} [-h] ")
