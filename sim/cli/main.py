@@ -73,11 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"{given.parser.format_usage()}{given.parser.prog}: error: {error}", file=sys.stderr)
         return USAGE
-    except ModelError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return PROBLEM
-    except OSError as error:  # of the system, such as a full disk
-        print(f"error: {error}", file=sys.stderr)
+    except (ModelError, OSError, MemoryError) as error:  # the last two of the system, such as a full disk
+        print(f"error: {str(error) or 'out of memory'}", file=sys.stderr)
         return PROBLEM
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -8,6 +8,7 @@ simulated, and so is a USD file if --steps or --seconds is given: from the initi
 """
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,9 @@ from sim.cli.motion import add_motion, check_worlds, number_of_steps, simulate, 
 from sim.cli.pictures import every, frames_per_second, world_poses
 from sim.cli.stored import READABLE_USD, draw_motion, frame_rate, frame_times, open_motion
 from sim.model.model import Model
+from sim.model.names import counted
 from sim.render import AmbientOcclusion, fit_camera, iterate_frames, write_gif, write_mp4, write_png
+from sim.simulation.memory import host_memory, require_room
 
 FPS = 25.0
 MOST_FRAMES = {".gif": 50.0, ".mp4": 60.0}  # per second; few players show more
@@ -83,7 +86,7 @@ def _play(given: argparse.Namespace, suffix: str) -> None:
         raise UsageError(f"{given.file} stores no motion; give --steps or --seconds to simulate it, or write a .png")
     fps = frame_rate(motion, given.fps, MOST_FRAMES[suffix])
     times = frame_times(motion, fps, given.start, given.end)
-    _write(given.out, suffix, draw_motion(given, motion, times), len(times), fps)
+    _write(given, suffix, draw_motion(given, motion, times), len(times), fps)
 
 
 def _simulate(given: argparse.Namespace, suffix: str) -> None:
@@ -103,7 +106,7 @@ def _simulate(given: argparse.Namespace, suffix: str) -> None:
         write_png(given.out, next(_frames(given, model, q[-1:])))
         return
     shown = q[every(len(q), dt, fps)]
-    _write(given.out, suffix, _frames(given, model, shown), len(shown), fps)
+    _write(given, suffix, _frames(given, model, shown), len(shown), fps)
 
 
 def _frames(given: argparse.Namespace, model: Model, q: np.ndarray) -> Iterator[np.ndarray]:
@@ -117,10 +120,17 @@ def _frames(given: argparse.Namespace, model: Model, q: np.ndarray) -> Iterator[
     )
 
 
-def _write(path: Path, suffix: str, frames: Iterator[np.ndarray], count: int, fps: float) -> None:
+def _write(given: argparse.Namespace, suffix: str, frames: Iterator[np.ndarray], count: int, fps: float) -> None:
     """Write an animation."""
+    path = given.out
     shown = tqdm(frames, total=count, unit="frame", disable=not sys.stderr.isatty())
-    if suffix == ".gif":
-        write_gif(path, np.array(list(shown)), fps)
-    else:
+    if suffix == ".mp4":
         write_mp4(path, shown, fps)
+        return
+    shape = (count, given.height, given.width, 3)
+    what = f"a .gif of {counted(count, 'frame')}"
+    require_room(what, 2 * math.prod(shape), "this machine", host_memory(), "write an .mp4, or fewer or smaller ones")
+    pictures = np.empty(shape, dtype=np.uint8)
+    for number, picture in enumerate(shown):
+        pictures[number] = picture
+    write_gif(path, pictures, fps)

@@ -343,6 +343,12 @@ def test_motions_that_do_not_fit_into_memory(capsys, tmp_path, more):
     assert re.search(r"would take [\d.]+ [TP]B of memory, but this machine has [\d.]+ [GT]B", capsys.readouterr().err)
 
 
+def test_an_animation_that_does_not_fit_into_memory(capsys, hopper, tmp_path):
+    more = ["--seconds", "20", "--width", "16000", "--height", "8000", "--fps", "50"]
+    assert main(["render", hopper, *more, "--out", str(tmp_path / "a.gif")]) == 1
+    assert "a .gif of 1001 frames would take 769 GB of memory, but this machine has" in capsys.readouterr().err
+
+
 def test_a_picture_that_does_not_fit_into_memory(capsys, tmp_path):
     size = ["--width", "1000000", "--height", "1000000"]
     assert main(["render", ARM, *size, "--out", str(tmp_path / "a.png")]) == 1
