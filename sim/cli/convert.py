@@ -9,6 +9,7 @@ import argparse
 import warnings
 from pathlib import Path
 
+from sim.arrays.device_model import DeviceModel
 from sim.cli.files import UsageError, add_file, check_output, notes_of, read_file, say
 from sim.dynamics.kinematics import forward_kinematics
 from sim.exporters import write_mjcf, write_urdf
@@ -54,7 +55,7 @@ def _write(out: Path, suffix: str, model: Model, lossy: bool) -> None:
     if suffix in USD:
         from sim.usd import write_usd  # here, since USD's libraries take long to load
 
-        write_usd(out, model, forward_kinematics(model, model.q0[None]).numpy(), fps=24.0)
+        write_usd(out, model, forward_kinematics(DeviceModel(model, "cpu"), model.q0[None]).numpy(), fps=24.0)
         return
     write = write_urdf if suffix == ".urdf" else write_mjcf
     write(out, model, lossy=lossy)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sim.arrays.device_model import DeviceModel
 from sim.cli.files import UsageError, say
 from sim.dynamics.kinematics import forward_kinematics
 from sim.model.model import Model
@@ -32,5 +33,5 @@ def every(states: int, dt: float, fps: float) -> np.ndarray:
 def world_poses(model: Model, q: np.ndarray) -> np.ndarray:
     """Link poses [frames, worlds, num_links, 7] of coordinates [frames, worlds, nq]."""
     frames, worlds = q.shape[:2]
-    poses = forward_kinematics(model, q.reshape(frames * worlds, model.nq)).numpy()
+    poses = forward_kinematics(DeviceModel(model, "cpu"), q.reshape(frames * worlds, model.nq)).numpy()
     return poses.reshape(frames, worlds, model.num_links, 7)

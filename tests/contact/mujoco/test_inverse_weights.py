@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import sim
+from sim.cli.main import main
+from sim.dynamics.tendons import tendon_lengths
 from sim.simulation.stepping.mujoco.law import InverseWeights
 from tests.importers.mjcf_zoo import load_quietly
 
@@ -49,3 +51,22 @@ def test_a_sliding_ball_is_pushed_out_of_a_wall_as_in_mujoco(tmp_path):
     trajectory = simulator.rollout(simulator.state(*sim.from_mujoco(model, data.qpos, data.qvel)), steps=20)
     mujoco.mj_step(peer, data, nstep=20)
     np.testing.assert_allclose(trajectory.qd.numpy()[-1, 0], data.qvel, atol=1e-11)
+
+
+def test_what_works_on_the_cpu_asks_for_no_gpu(tmp_path, monkeypatch):
+    """Without a device functions of a model take Warp's current one: on a machine with a GPU they would start that."""
+    path = tmp_path / "arm.xml"
+    path.write_text("""<mujoco><worldbody><site name="hook"/>
+      <body pos="0 0 1"><joint axis="0 1 0"/><geom size="0.1" pos="0 0 -0.5"/><site name="end" pos="0 0 -0.5"/></body>
+      </worldbody><tendon><spatial><site site="hook"/><site site="end"/></spatial></tendon></mujoco>""")
+    model = sim.load(path)
+
+    def refused(device):
+        assert device is not None, "Warp's current device"
+        return device
+
+    monkeypatch.setattr("sim.dynamics.differentiable_op.find_device", refused)
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu")
+    simulator.step(simulator.initial_state())
+    np.testing.assert_allclose(tendon_lengths(model, model.q0), [0.5])
+    assert main(["convert", str(path), str(tmp_path / "arm.usda"), "--lossy"]) == 0

@@ -158,11 +158,12 @@ class InverseWeights:
         check_mass_matrix(model, model.parameters, 0.0)
         q = model.q0[None].copy()
         q[0, model.dof_q[model.equalities.coupling_dof]] = model.equalities.coupling_q0
+        given: wp.array = wp.array(q, dtype=model.scalar, device="cpu")  # so that no GPU has to be there
         self.model = model
-        self._poses = forward_kinematics(model, q).numpy()[0]
-        self._rows = jacobian(model, q, model.link_names).numpy()[0]
+        self._poses = forward_kinematics(model, given).numpy()[0]
+        self._rows = jacobian(model, given, model.link_names).numpy()[0]
         self._places, _ = tendon_places(model.tendons, model.parameters, self._poses)
-        own = mass_matrix(model, q).numpy()[0]
+        own = mass_matrix(model, given).numpy()[0]
         if model.tendons.names:
             slopes = self.slopes()
             own = own + slopes.T @ (model.parameters["tendon_armature"][:, None] * slopes)
