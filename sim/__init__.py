@@ -6,7 +6,6 @@ USD.
 """
 
 import importlib
-import importlib.metadata
 from typing import Any
 
 from sim.arrays.device_model import DeviceModel
@@ -133,10 +132,7 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"sim.{name}")
     if name == "__version__":
-        try:
-            return importlib.metadata.version("backswing")
-        except importlib.metadata.PackageNotFoundError:  # a checkout that isn't installed
-            return "0+unknown"
+        return importlib.import_module("sim.release").installed_version()
     raise AttributeError(f"module 'sim' has no attribute {name!r}")
 
 

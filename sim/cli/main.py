@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import warp as wp
 
-import sim
 from sim.cli.files import UsageError
 from sim.errors import ModelError
+from sim.release import installed_version
 
 PROBLEM, USAGE = 1, 2
 COMMANDS = {
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {sim.__version__}")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {installed_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     words = list(sys.argv[1:] if arguments is None else arguments)
     for name, line in COMMANDS.items():

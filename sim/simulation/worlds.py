@@ -34,9 +34,7 @@ from sim.simulation.stepping.body_grid import collision_model
 from sim.simulation.stepping.collision import default_max_contacts
 from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
 from sim.simulation.stepping.force_sensors import chosen_sensors
-from sim.simulation.stepping.integrators.implicit import ImplicitStep
-from sim.simulation.stepping.integrators.implicit_fast import ImplicitFastStep
-from sim.simulation.stepping.integrators.runge_kutta import RungeKuttaStep
+from sim.simulation.stepping.integrators.named import INTEGRATORS, require_integrator
 from sim.simulation.stepping.lane_groups import lanes_worth
 from sim.simulation.stepping.mujoco.law import MujocoLaw, require_mujoco_law
 from sim.simulation.stepping.reports import LateReport
@@ -53,12 +51,6 @@ MAX_SHARDS = 64
 MOST_LAYOUTS = 4
 # Parameters that are looked at on the host, wherever they are given.
 ON_HOST = (*DECISIVE, "limit_stiffness", "regularisation", "solref", "solimp")
-INTEGRATORS = {
-    "euler": DifferentiableStep,
-    "implicit": ImplicitStep,
-    "implicitfast": ImplicitFastStep,
-    "rk4": RungeKuttaStep,
-}
 
 
 class Worlds(FixedArguments, ABC):
@@ -488,14 +480,3 @@ class Worlds(FixedArguments, ABC):
             values = {name: self._numbers(name) for name in DECISIVE if name in self._values}
             self._decisive = decisive, constraint_layout(self.model, values).key
         return per_world, self._decisive[1]
-
-
-def require_integrator(integrator: str, by_mujoco: bool) -> None:
-    """Check the name of an integrator, and what goes with it; raises ModelError."""
-    if integrator not in INTEGRATORS:
-        raise ModelError(f"Simulator: integrator is {integrator!r}; it must be {' or '.join(map(repr, INTEGRATORS))}")
-    if integrator != "euler" and not by_mujoco:
-        raise ModelError(
-            f"Simulator: integrator='{integrator}' is for MuJoCo's law of contact: choose "
-            "ContactOptions(law='mujoco'), or integrator='euler', which has springs, dampers and actuators implicit"
-        )
