@@ -10,6 +10,7 @@ from sim.errors import ModelError
 from sim.identify.inertial import INERTIAL_NAMES, to_linear
 from sim.model.checks import as_numbers, names_in
 from sim.model.model import Model
+from sim.torch.modes import in_own_precision
 from sim.torch.robot.arguments import check_shared
 from sim.torch.robot.robot import Robot
 
@@ -17,6 +18,7 @@ from sim.torch.robot.robot import Robot
 JOINT_COLUMNS = ("damping", "friction_loss", "armature")
 
 
+@in_own_precision
 def torque_regressor(
     model: Robot | Model, q: Any, qd: Any, qdd: Any, *, joint_columns: Sequence[str] = ()
 ) -> torch.Tensor:

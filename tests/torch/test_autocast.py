@@ -10,6 +10,7 @@ import sim.envs
 import sim.optimise as so
 from scenes import pendulum
 from scenes.manipulator import MANIPULATOR_URDF
+from sim.identify import torque_regressor
 
 
 def learned_mass_matrix() -> torch.Tensor:
@@ -49,7 +50,12 @@ def optimised() -> torch.Tensor:
     return torch.tensor(so.lbfgs(so.Problem(simulator, 10, costs, controls=so.Knots(4)), iterations=5).controls)
 
 
-@pytest.mark.parametrize("function", [learned_mass_matrix, angles, readings, observations, optimised])
+def regressor() -> torch.Tensor:
+    robot = sim.torch.Robot(MANIPULATOR_URDF)
+    return torque_regressor(robot, *torch.linspace(-1.0, 1.0, 42).reshape(3, 2, 7))
+
+
+@pytest.mark.parametrize("function", [learned_mass_matrix, angles, readings, observations, optimised, regressor])
 def test_numbers_are_those_without_it(function):
     expected = function()
     with torch.autocast("cpu", dtype=torch.bfloat16):
