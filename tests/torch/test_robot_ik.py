@@ -230,6 +230,17 @@ def test_transforms_of_torch_func(device):
         torch.func.vmap(solve)(position)
 
 
+@pytest.mark.cpu_shapes
+def test_compile_leaves_the_search_out_of_its_graphs(device, caplog):
+    robot = load("ur5", device)
+    position, _ = robot.forward_kinematics(random_coordinates(robot, 2), robot.link_names[-1])
+    solve = lambda target: robot.inverse_kinematics(robot.link_names[-1], target).q  # noqa: E731
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(solve, backend="eager")(position), solve(position))
+    torch._dynamo.reset()
+    assert "Graph break" not in caplog.text
+
+
 def test_placements_for_each_row_need_a_single_try(device):
     robot = load("ur5", device)
     tip = robot.link_names[-1]

@@ -279,6 +279,7 @@ class Robot(RobotModule):
         """The velocity [..., nv] that takes q0 to q1 in one second; the inverse of :meth:`integrate`."""
         return self._call("difference", lambda: difference_operation(self.model), q0=q0, q1=q1)[0]
 
+    @not_compiled("numbers decide when a search ends, outside of what torch.compile can see")
     def inverse_kinematics(
         self,
         frame: str,
@@ -302,8 +303,7 @@ class Robot(RobotModule):
             frame: name of the frame.
             position: targets in the world [..., 3] [m].
             quaternion: targets xyzw [..., 4]; None for any orientation.
-            start: where the first try begins [..., nq], broadcast against the targets; default the robot's initial
-                coordinates.
+            start: where the first try begins [..., nq], broadcast against the targets; default initial_coordinates().
             restarts: number of tries for each target, all but the first from random coordinates, with free joints where
                 they start. More than one need placements of joints that all rows share.
             iterations: most steps of each try.
