@@ -1,7 +1,6 @@
 """Checks of what a task says and returns, and of states that are given to an environment."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 
@@ -31,16 +30,6 @@ def bound_of(task: Task, what: str, num_actions: int, device: torch.device) -> t
     if bound.shape not in ((), (num_actions,)):
         raise ModelError(f"{name}: {what} has shape {tuple(bound.shape)}; expected one number, or {num_actions}")
     return bound.expand(num_actions).clone()
-
-
-def require_tensor(said: str, value: Any, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> None:
-    """Raise ModelError, beginning with what is ``said``, for anything but a tensor of this shape and dtype."""
-    if not isinstance(value, torch.Tensor):
-        raise ModelError(f"{said} a {type(value).__name__}; expected a torch.Tensor")
-    if value.shape != shape:
-        raise ModelError(f"{said} shape {tuple(value.shape)}; expected {shape}")
-    if dtype is not None and value.dtype != dtype:
-        raise ModelError(f"{said} {value.dtype}; expected {dtype}")
 
 
 def require_state(said: str, state: TaskState, count: int, model: Model) -> None:

@@ -13,13 +13,14 @@ import torch
 import warp as wp
 
 from sim.dynamics.kinematics import forward_kinematics
-from sim.envs.checks import bound_of, require_settings, require_state, require_tensor
+from sim.envs.checks import bound_of, require_settings, require_state
 from sim.envs.task import DTYPES, Task, TaskState
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.checks import is_whole, number, require_type
 from sim.render.frames import render_frames
 from sim.simulation.simulator import Simulator
 from sim.torch.adjoint_clip import clip_adjoint
+from sim.torch.arrays import require_tensor
 from sim.torch.autograd import step as simulate
 from sim.torch.modes import in_own_precision, outside_inference
 
@@ -294,7 +295,7 @@ class VectorEnv:
         said, episodes = "set_state: the state has", Episodes(state["ended"], state["returns"])
         require_state(said, given, self.num_envs, self.simulator.model)
         for name, dtype in (("ended", torch.bool), ("returns", self.dtype)):
-            require_tensor(f"set_state: '{name}' has", getattr(episodes, name), (self.num_envs,), dtype)
+            require_tensor(f"set_state: '{name}'", getattr(episodes, name), (self.num_envs,), dtype)
         try:
             self.generator.set_state(state["generator"].cpu())  # torch.load may have mapped it to a GPU with the rest
         except (AttributeError, TypeError, RuntimeError) as error:
@@ -391,19 +392,19 @@ class VectorEnv:
         self, method: str, value: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None
     ) -> torch.Tensor:
         """What a method of the task returned; raises ModelError where it is something else than it must be."""
-        require_tensor(f"{type(self.task).__name__}.{method} returned", value, shape, dtype)
+        require_tensor(f"what {type(self.task).__name__}.{method} returned", value, shape, dtype)
         return value
 
     def _begin(self, rows: torch.Tensor) -> None:
         """Begin the episodes of these environments [k]."""
         count = len(rows)
         parameters, known = self.task.randomise(count, self.generator), self._random_parameters
-        said = f"{type(self.task).__name__}.randomise returned"
-        require_type(f"what {said}", parameters, Mapping, "a dictionary")
+        said = f"what {type(self.task).__name__}.randomise returned"
+        require_type(said, parameters, Mapping, "a dictionary")
         for name, value in parameters.items():
             require_tensor(f"{said} for '{name}'", value, (count, *getattr(value, "shape", ())[1:]))
         if self._state is not None and parameters.keys() != known.keys():
-            raise ModelError(f"{said} {sorted(parameters)}, but before {sorted(known)}; return the same names always")
+            raise ModelError(f"{said} is {sorted(parameters)}, before {sorted(known)}; return the same names always")
         first = self._first_states(count, self.generator)
         self._state = first if count == self.num_envs else self.state.with_rows(rows, first)
         self._episodes = Episodes(

@@ -9,7 +9,9 @@ from sim.errors import ModelError
 from sim.model.checks import require_type
 from sim.model.model import Model
 from sim.simulation.simulator import Simulator
+from sim.torch.arrays import require_tensor
 from sim.torch.modes import in_own_precision
+from sim.torch.not_compiled import PARAMETERS, not_compiled
 from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.tendon_paths import TendonPaths
 from warp_kernels.types import EXACT_FILTER, INTEGRATOR, POSITION, TORQUE, VELOCITY
@@ -17,6 +19,7 @@ from warp_kernels.types import EXACT_FILTER, INTEGRATOR, POSITION, TORQUE, VELOC
 LEAST_TIME_CONSTANT = 1e-15  # as in MuJoCo [s]
 
 
+@not_compiled(PARAMETERS)
 @in_own_precision
 def actuator_forces(
     simulator: Simulator,
@@ -59,7 +62,8 @@ def actuator_forces(
         torch.Size([10, 1, 2])
     """
     require_type("actuator_forces: simulator", simulator, Simulator, "a sim.Simulator")
-    require_type("actuator_forces: control", control, torch.Tensor, "a torch.Tensor")
+    for name, given in (("q", q), ("qd", qd), ("control", control)):
+        require_type(f"actuator_forces: {name}", given, torch.Tensor, "a torch.Tensor")
     if not len(q) == len(qd) == len(control) + 1:
         raise ModelError(
             f"actuator_forces: q has {len(q)} states, qd {len(qd)} and control {len(control)} inputs; it takes every "
@@ -88,6 +92,8 @@ def forces_of_actuators(
     Args:
         tendons: lengths and slopes; may be None where no actuator acts on a tendon.
     """
+    shape = (len(q) - 1, q.shape[1])
+    require_tensor("forces of actuators: control", control, (*shape, simulator.model.nu))
     gear, kp, kd, gain, offset, kp_per_input, kd_per_input, centre, limit = (
         present_parameter(simulator, f"actuator_{name}", q)
         for name in (
@@ -119,7 +125,7 @@ def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | N
     control = control.clamp(lower, upper)
     if not model.na:
         return control
-    act = _states(model, len(control) + 1, act)
+    act = _states(model, control.shape[:2], act)
     constant, act_lower, act_upper = (
         present_parameter(simulator, f"actuator_{name}", control)
         for name in ("time_constant", "act_lower", "act_upper")
@@ -139,8 +145,9 @@ def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | N
     return torch.where(has_state, torch.where(early, after, before), control)
 
 
-def _states(model: Model, count: int, act: torch.Tensor | None) -> torch.Tensor:
-    """The states of actuators; raises ModelError unless they are those of all states of a rollout."""
+def _states(model: Model, shape: tuple[int, ...], act: torch.Tensor | None) -> torch.Tensor:
+    """The states of actuators; raises ModelError unless they are those of all states of a rollout [steps, worlds]."""
+    count = shape[0] + 1
     if act is None or len(act) != count:
         name = model.actuator_names[int(np.argmax(model.actuator_state >= 0))]
         given = "none" if act is None else f"{len(act)} states"
@@ -148,6 +155,7 @@ def _states(model: Model, count: int, act: torch.Tensor | None) -> torch.Tensor:
             f"forces of actuators: '{name}' has a state; give act as sim.torch.rollout returns it, {count} states, "
             f"here {given}"
         )
+    require_tensor("forces of actuators: act", act, (count, shape[1], model.na))
     return act
 
 

@@ -96,3 +96,13 @@ def on_torch_stream(device: torch.device) -> contextlib.AbstractContextManager[o
 def stream_key(device: torch.device) -> int:
     """A number that identifies torch's current stream among those of its device."""
     return 0 if device.type == "cpu" else int(torch.cuda.current_stream(device).cuda_stream)
+
+
+def require_tensor(name: str, value: object, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> None:
+    """Raise ModelError, naming it, for anything but a tensor of this shape, since a broadcast one would be wrong."""
+    if not isinstance(value, torch.Tensor):
+        raise ModelError(f"{name} is a {type(value).__name__}; expected a torch.Tensor")
+    if value.shape != shape:
+        raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {shape}")
+    if dtype is not None and value.dtype != dtype:
+        raise ModelError(f"{name} is of {value.dtype}; expected {dtype}")

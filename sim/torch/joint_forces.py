@@ -8,7 +8,9 @@ from sim.errors import ModelError
 from sim.model.checks import require_type
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, on_joints, require_joints_and_tendons
+from sim.torch.arrays import require_tensor
 from sim.torch.modes import in_own_precision
+from sim.torch.not_compiled import PARAMETERS, not_compiled
 from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_paths import TendonPaths, point_jacobian
@@ -100,6 +102,7 @@ class JointForces(torch.nn.Module):
             )
         self._simulator, self._present = simulator, PresentRobot(simulator)
 
+    @not_compiled(PARAMETERS)
     @in_own_precision
     def forward(
         self,
@@ -133,6 +136,8 @@ class JointForces(torch.nn.Module):
                 f"JointForces: q has {len(q)} states, qd {len(qd)}, and inputs {lengths or 'none'}; it takes every "
                 "state, one more than inputs, and at least two"
             )
+        if tau is not None:
+            require_tensor("JointForces: tau", tau, (steps, q.shape[1], model.nv))
         robot = self._present(q)
         applied = torch.zeros_like(qd[1:]) if tau is None else tau
         inputs = qd.new_zeros(*qd[1:].shape[:2], model.nu) if control is None else control

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 
+PARAMETERS = "numbers of a simulator's parameters are outside of what torch.compile can see"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -121,7 +121,7 @@ def test_an_action_that_is_no_number_spoils_no_gradient():
         ({"ended": torch.zeros(3, dtype=torch.bool)}, r"set_state: 'ended' has shape \(3,\); expected \(2,\)"),
         (
             {"returns": torch.zeros(2, dtype=torch.int64)},
-            "set_state: 'returns' has torch.int64; expected",
+            "set_state: 'returns' is of torch.int64; expected",
         ),
         ({"generator": None}, "set_state: the state has another generator"),
     ],

@@ -138,7 +138,7 @@ def column(values: torch.Tensor) -> torch.Tensor:
     ("method", "returned", "message"),
     [
         ("reward", lambda task, before, action, after: column(after.q[:, 2]), r"shape \(4, 1\); expected \(4,\)"),
-        ("reward", lambda task, before, action, after: 1.0, "a float; expected a torch.Tensor"),
+        ("reward", lambda task, before, action, after: 1.0, "is a float; expected a torch.Tensor"),
         ("terminated", lambda task, state: column(state.q[:, 2] < 0.0), r"shape \(4, 1\); expected \(4,\)"),
         ("terminated", lambda task, state: state.q[:, 2], "torch.float32; expected torch.bool"),
         ("inputs", lambda task, state, action: {"ctrl": action}, "'ctrl'; expected 'tau', 'control' or both"),
@@ -147,10 +147,14 @@ def column(values: torch.Tensor) -> torch.Tensor:
         (
             "randomise",
             lambda task, n, generator: {"mass": torch.ones(1)},
-            r"returned for 'mass' shape \(1,\); expected \(4,\)",
+            r"returned for 'mass' has shape \(1,\); expected \(4,\)",
         ),
         ("randomise", lambda task, n, generator: None, "returned is a NoneType; it must be a dictionary"),
-        ("randomise", lambda task, n, generator: {"mass": 1.0}, "returned for 'mass' a float; expected a torch.Tensor"),
+        (
+            "randomise",
+            lambda task, n, generator: {"mass": 1.0},
+            "returned for 'mass' is a float; expected a torch.Tensor",
+        ),
         (
             "sample_state",
             lambda task, n, generator: (torch.zeros(n, 7),),
@@ -417,7 +421,7 @@ def test_other_parameters_than_before_are_refused():
 
     env = VectorEnv(Wrong(), 3, device="cpu", seed=1)
     env.reset()
-    with pytest.raises(sim.ModelError, match=r"randomise returned \['damping'\], but before \['mass'\]"):
+    with pytest.raises(sim.ModelError, match=r"randomise returned is \['damping'\], before \['mass'\]"):
         env.reset(options={"reset_mask": [True, False, False]})
 
 

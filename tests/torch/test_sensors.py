@@ -133,3 +133,60 @@ def test_forces_on_joints_without_actuators_are_zero():
     sensors = sim.torch.Sensors(sim.Simulator(builder.finalize("float64"), dt=0.01, device="cpu"))
     start = torch.zeros(1, 1, dtype=torch.float64)
     assert not sim.torch.rollout_with_sensors(sensors, start, start, steps=3)[-1].any()
+
+
+def filtered() -> tuple[sim.Simulator, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Two servos of which one has a state, with q, qd, act and inputs of three steps in two worlds."""
+    builder = sim.ModelBuilder()
+    for name, options in (("a", {}), ("b", {"dynamics": "filter", "time_constant": 0.05})):
+        builder.add_link(name, mass=1.0, com=(0.1, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
+        builder.add_joint(f"{name} joint", "revolute", child=name, axis=(0.0, 1.0, 0.0))
+        builder.add_actuator(f"{name} joint", "position", kp=30.0, name=name, **options)
+        builder.add_sensor(f"{name} force", "actuator_force", name)
+    simulator = sim.Simulator(builder.finalize(), DT, 2, "cpu")
+    start, control = torch.zeros(2, 2), torch.tensor([0.3, -0.2]).expand(3, 2, 2)
+    q, qd, act = sim.torch.rollout(simulator, start, start, control=control)
+    return simulator, q, qd, act, control
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda control, act: (control[..., :1], act), r"control has shape \(3, 2, 1\); expected \(3, 2, 2\)"),
+        (lambda control, act: (control[:, :1], act), r"control has shape \(3, 1, 2\); expected \(3, 2, 2\)"),
+        (lambda control, act: (control, act[:, :1]), r"act has shape \(4, 1, 1\); expected \(4, 2, 1\)"),
+        (lambda control, act: (control.numpy(), act), "control is a ndarray"),
+        (lambda control, act: (control, act.numpy()), "act is a ndarray; expected a torch.Tensor"),
+    ],
+)
+def test_inputs_and_states_of_another_shape_are_refused(change, message):
+    """Numbers of one actuator or of one world would have counted for all."""
+    simulator, q, qd, act, control = filtered()
+    control, act = change(control, act)
+    for read in (
+        lambda: sim.torch.Sensors(simulator)(q, qd, control, act=act),
+        lambda: sim.torch.JointForces(simulator)(q, qd, control=control, act=act),
+        lambda: sim.torch.actuator_forces(simulator, q, qd, control, act),
+    ):
+        with pytest.raises(sim.ModelError, match=message):
+            read()
+
+
+def test_forces_and_states_of_another_kind_are_refused():
+    simulator, q, qd, act, control = filtered()
+    with pytest.raises(sim.ModelError, match=r"JointForces: tau has shape \(3, 2, 1\); expected \(3, 2, 2\)"):
+        sim.torch.JointForces(simulator)(q, qd, torch.zeros(3, 2, 1), control, act)
+    with pytest.raises(sim.ModelError, match="imu: qd is a ndarray; it must be a torch.Tensor"):
+        sim.torch.imu(sim.torch.Robot(simulator.model), q, qd.numpy(), DT, "a")
+
+
+def test_readings_work_around_a_compiler():
+    """``torch.compile`` leaves them out, as it does a robot and a rollout."""
+    simulator, q, qd, act, control = filtered()
+    sensors, forces = sim.torch.Sensors(simulator), sim.torch.JointForces(simulator)
+    for read in (
+        lambda x: 2.0 * sensors(q, qd, x, act=act),
+        lambda x: 2.0 * forces(q, qd, control=x, act=act).actuators,
+        lambda x: 2.0 * sim.torch.actuator_forces(simulator, q, qd, x, act),
+    ):
+        assert torch.equal(torch.compile(read, backend="eager")(control), read(control))

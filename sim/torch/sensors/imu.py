@@ -39,6 +39,8 @@ def imu(robot: Robot, q: torch.Tensor, qd: torch.Tensor, dt: float, frame: str) 
         (torch.Size([10, 3]), 9.81)
     """
     require_type("imu: robot", robot, Robot, "a sim.torch.Robot")
+    for name, given in (("q", q), ("qd", qd)):
+        require_type(f"imu: {name}", given, torch.Tensor, "a torch.Tensor")
     if not number("imu", "dt", dt) > 0.0:
         raise ModelError(f"imu: dt is {dt!r}; it must be positive")
     if len(q) < 2 or len(qd) != len(q):

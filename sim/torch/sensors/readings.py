@@ -14,6 +14,7 @@ from sim.model.specs import WORLD
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints, require_joints_and_tendons
 from sim.torch.modes import in_own_precision
+from sim.torch.not_compiled import PARAMETERS, not_compiled
 from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
@@ -97,6 +98,7 @@ class Sensors(torch.nn.Module):
         by_acceleration = any(SENSOR_KINDS[sensor.kind].by_acceleration for sensor in self._sensors)
         return by_acceleration and self.simulator.contact.law == "mujoco"
 
+    @not_compiled(PARAMETERS)
     @in_own_precision
     def forward(
         self,
