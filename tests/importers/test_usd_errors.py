@@ -34,6 +34,10 @@ from tests.importers.usd_scenes import (
         (lambda stage: stage.GetPrimAtPath("/a/box").SetTypeName("Points"), "'/a/box'.*type 'Points'"),
         (lambda stage: stage.GetPrimAtPath("/a/box").SetTypeName("Mesh"), "'/a/box'.*no points"),
         (lambda stage: UsdGeom.SetStageMetersPerUnit(stage, 0.0), "metersPerUnit is 0"),
+        (
+            lambda stage: add_joint(stage, UsdPhysics.RevoluteJoint, "j", "a", "b").CreateAxisAttr("W"),
+            "'/j'.*its axis is 'W'; it must be X, Y or Z",
+        ),
     ],
 )
 def test_what_cannot_be_read_names_its_prim(tmp_path, edit, message):
@@ -61,6 +65,37 @@ def test_what_is_skipped_is_reported(tmp_path):
     for part in ("'/b': its initial velocity", "BasisCurves (1)"):
         assert part in said
     assert model.link_names == ("b",)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (
+            lambda stage: UsdGeom.Mesh.Define(stage, "/a/v"),
+            "not drawn: prim '/a/v': the mesh has no points or no faces",
+        ),
+        (lambda stage: UsdGeom.Sphere.Define(stage, "/a/v").CreateRadiusAttr(0.0), "not drawn: prim '/a/v': .* size"),
+        (lambda stage: UsdGeom.Cube.Define(stage, "/a/v").AddScaleOp().Set((1, 0, 1)), "prim '/a/v': .*singular"),
+        (
+            lambda stage: UsdPhysics.CollisionAPI.Apply(UsdGeom.Xform.Define(stage, "/a/v").GetPrim()),
+            "'/a/v' has CollisionAPI and is no shape, so it doesn't collide",
+        ),
+        (
+            lambda stage: UsdPhysics.DriveAPI.Apply(
+                add_joint(stage, UsdPhysics.RevoluteJoint, "j", "", "a").GetPrim(), "linear"
+            ),
+            "'/j': its drive 'linear' is not read; that of a revolute joint is 'angular'",
+        ),
+    ],
+)
+def test_pictures_colliders_and_drives_that_mean_nothing_are_left_out(tmp_path, edit, message):
+    stage = stage_of(tmp_path)
+    add_body(stage, "a")
+    edit(stage)
+    with pytest.warns(sim.USDWarning, match=message):
+        model = read(stage)
+    assert model.link_names == ("a",)
+    assert [geometry.name for geometry in model.geometries] == ["a/box"]
 
 
 def test_builder_is_left_alone_when_a_warning_is_an_error(tmp_path):

@@ -8,8 +8,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from pxr import Sdf, Usd, UsdGeom, UsdShade
+from pxr import Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 
+from sim.errors import ImportFileError
 from sim.importers.usd.colours import colour
 from sim.importers.usd.filters import Filters
 from sim.importers.usd.reader import Reader, agreed_pose
@@ -99,13 +100,16 @@ def add_pictures(reader: Reader, prims: list[Usd.Prim]) -> None:
 
 
 def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
-    """Add the shape of one prim in the colour of another, only to be drawn."""
-    mesh = mesh_of(reader.scene, prim)
-    picture = primitive(reader.scene, prim) if mesh is None else Shape(codes.CONVEX, np.ones(3), mesh[1], mesh[0])
-    if picture is not None:
-        picture = replace(picture, size=agreed(prim, "geometry_size", picture.size)) if mesh is None else picture
-        picture = seen_from(reader.scene, reader.scene.body_of(prim.GetPath()), picture)
-        _geometry(reader, prim, picture, 0, collides=False, rgba=colour(coloured))
+    """Add the shape of one prim in the colour of another, only to be drawn; one that nobody can draw is noted."""
+    try:
+        mesh = mesh_of(reader.scene, prim)
+        picture = primitive(reader.scene, prim) if mesh is None else Shape(codes.CONVEX, np.ones(3), mesh[1], mesh[0])
+        if picture is not None:
+            picture = replace(picture, size=agreed(prim, "geometry_size", picture.size)) if mesh is None else picture
+            picture = seen_from(reader.scene, reader.scene.body_of(prim.GetPath()), picture)
+            _geometry(reader, prim, picture, 0, collides=False, rgba=colour(coloured))
+    except ImportFileError as error:
+        reader.scene.notes.append(f"not drawn: {str(error).removeprefix(f'{reader.scene.path}: ')}")
 
 
 def visible_prims(reader: Reader) -> list[Usd.Prim]:
@@ -126,6 +130,16 @@ def visible_prims(reader: Reader) -> list[Usd.Prim]:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in left_out.items())
         reader.scene.notes.append(f"not drawn: {kinds}")
     return drawn
+
+
+def note_no_shapes(scene: Scene) -> None:
+    """Note prims that are to collide and are no shapes, such as groups of shapes: each shape has to ask for it."""
+    shapes = {found.primPath for found in scene.of(*SHAPES)}
+    for prim in scene.prims():
+        if prim.HasAPI(UsdPhysics.CollisionAPI) and prim.GetPath() not in shapes:
+            scene.notes.append(
+                f"prim '{prim.GetPath()}' has CollisionAPI and is no shape, so it doesn't collide; give it to shapes"
+            )
 
 
 def enabled_colliders(scene: Scene) -> list[Any]:

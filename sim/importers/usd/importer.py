@@ -25,7 +25,7 @@ from sim.importers.usd.bodies import (
     name_links,
 )
 from sim.importers.usd.filters import read_filters
-from sim.importers.usd.geometries import add_geometries, enabled_colliders
+from sim.importers.usd.geometries import add_geometries, enabled_colliders, note_no_shapes
 from sim.importers.usd.joints.forest import forest
 from sim.importers.usd.joints.loops import close_loops
 from sim.importers.usd.joints.reading import read_joints
@@ -177,5 +177,6 @@ def _read(reader: Reader, visual: bool, collision: bool) -> list[Part]:
         reader.builder.exclude_collision(*(reader.names[body] for body in pair))
     add_geometries(reader, touching if collision else [], filters, visual)
     add_sensors(reader)
+    note_no_shapes(scene)
     note_unread(scene)
     return add_parts(reader, trees, joint_names)

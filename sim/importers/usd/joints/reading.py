@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from pxr import Sdf, UsdPhysics
+from pxr import Sdf, Usd, UsdPhysics
 
 from sim.importers.usd.joints.joint import AXES, Joint
 from sim.importers.usd.stage import Kind, Scene
@@ -65,17 +65,21 @@ def _joint(scene: Scene, found: Any) -> Joint | None:
 
 def _typed(scene: Scene, joint: Joint, found: Any) -> Joint | None:
     """Type, axis, limits and drive; None for a joint that holds nothing."""
-    for schema in scene.prim(found.primPath).GetPrimTypeInfo().GetAppliedAPISchemas():
+    prim = scene.prim(found.primPath)
+    for schema in prim.GetPrimTypeInfo().GetAppliedAPISchemas():
         if schema in EQUALITIES:
             return replace(joint, type=EQUALITIES[schema], in_tree=False)
     if found.type == Kind.D6Joint:
         return _general(scene, joint, found)
     if found.type == Kind.FixedJoint:
         return joint
-    axis = AXES[str(found.axis)[-1]]
+    axis = AXES.get(str(prim.GetAttribute("physics:axis").Get()))
+    if axis is None:
+        raise scene.error(prim, f"its axis is '{prim.GetAttribute('physics:axis').Get()}'; it must be X, Y or Z")
     if found.type == Kind.SphericalJoint:
         return replace(joint, type="spherical", axis=axis, swing=_cone(scene, found))
     type = "revolute" if found.type == Kind.RevoluteJoint else "prismatic"
+    _note_drives(scene, prim, type)
     _check_limits(scene, found)
     return _scalar(scene, replace(joint, type=type, axis=axis), found.limit, found.drive)
 
@@ -126,6 +130,17 @@ def _general(scene: Scene, joint: Joint, found: Any) -> Joint | None:
     if len(steps) > 1:
         return replace(joint, type="chain", chain=tuple(steps))
     return replace(steps[0], freedom="") if steps else joint
+
+
+def _note_drives(scene: Scene, prim: Usd.Prim, type: str) -> None:
+    """Note drives of axes that a revolute or prismatic joint doesn't have."""
+    own = "angular" if type == "revolute" else "linear"
+    for schema in prim.GetAppliedSchemas():
+        kind, _, name = schema.partition(":")
+        if kind == "PhysicsDriveAPI" and name != own:
+            scene.notes.append(
+                f"prim '{prim.GetPath()}': its drive '{name}' is not read; that of a {type} joint is '{own}'"
+            )
 
 
 def _check_limits(scene: Scene, found: Any) -> None:
