@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.model.model import Model
-from sim.render import Marker, fit_camera
-from sim.render.view import length_unit, visible_planes, visible_solids
+from sim.render import Camera, Marker, fit_camera
+from sim.render.view import fit_worlds_camera, length_unit, visible_planes, visible_solids
 from sim.simulation.contacts import Contacts
 from sim.viewer.arrows import Arrows, typical_force
 from sim.viewer.labels import Axes, Labels
@@ -82,11 +82,10 @@ class Picture:
         for labels in (self._link_names, self._joint_names):
             labels.place(origins[world, :, :3])
 
-    def seen_from(self, world: int) -> np.ndarray:
-        """Link poses of a world where they are displayed [1, num_links, 7]."""
-        shifted = self._poses[world : world + 1].copy()
-        shifted[..., :3] += self._offsets[world]
-        return shifted
+    def camera_at(self, world: int) -> Camera:
+        """A camera that sees one world, where it is displayed, and no more."""
+        one = slice(world, world + 1)
+        return fit_worlds_camera(self._model, self._poses[None, one], self._offsets[one], aspect=1.0, margin=1.3)
 
     def draw_contacts(self, contacts: Contacts) -> None:
         """Draw points and forces of the contacts that carry load."""

@@ -16,7 +16,7 @@ from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.checks import is_positive, is_whole, require_type
 from sim.model.model import Model
-from sim.render import Marker, fit_camera, grid_offsets
+from sim.render import Marker, grid_offsets
 from sim.render.frames import fitting_spacing
 from sim.render.view import check_poses, clipping_range, fit_worlds_camera, listed
 from sim.simulation.contacts import Contacts
@@ -332,8 +332,7 @@ class Viewer:
     def _look(self, event: Any) -> None:
         """Turn the camera of the page that asks to the chosen world."""
         with self._lock:
-            poses = self._picture.seen_from(int(self._world.value))
-        camera = fit_camera(self.model, poses, aspect=1.0, margin=1.3)
+            camera = self._picture.camera_at(int(self._world.value))
         for client in [event.client] if event.client is not None else []:
             with client.atomic():
                 client.camera.position, client.camera.look_at = np.array(camera.position), np.array(camera.target)

@@ -334,3 +334,13 @@ def test_scenes_of_all_sizes_and_many_worlds_are_seen_on_their_ground(size):
         assert ground.fade_distance > 3 * away.max()
         assert 0.003 < ground.cell_size / away.min() < 1
         assert "/shapes/1" not in str([handle.name for handle in viewer._server.scene._handle_from_node_name.values()])
+
+
+def test_a_chosen_world_is_seen_alone_with_what_is_fixed_in_it():
+    builder = sim.ModelBuilder()
+    builder.add_geometry("world", "box", size=(0.2, 0.2, 0.1), name="table")
+    builder.add_sphere(radius=0.1, mass=1.0, position=(0, 0, 0.2))
+    with Viewer(builder.finalize(), 9, port=0, spacing=5.0) as viewer:
+        first, last = (viewer._picture.camera_at(world) for world in (0, 8))
+    assert last.distance == pytest.approx(first.distance)
+    np.testing.assert_allclose(np.subtract(last.target, first.target), [10, 10, 0], atol=1e-6)
