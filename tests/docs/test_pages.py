@@ -57,17 +57,26 @@ PICKER = """<mujoco><worldbody><geom type="plane" size="2 2 0.1"/>
 
 @pytest.mark.parametrize(
     ("name", "text", "hand", "method"),
-    [("lamp.urdf", LAMP, "bulb", "add_urdf"), ("picker.xml", PICKER, "tip", "add_mjcf")],
+    [
+        ("lamp.urdf", LAMP, "bulb", "add_urdf(FILE)"),
+        ("picker.xml", PICKER, "tip", "add_mjcf(FILE, self_collision=False)"),
+        ("lamp.usda", LAMP, "bulb", "add_usd(FILE)"),
+    ],
 )
 def test_start_with_a_robot_of_ones_own(name, text, hand, method, monkeypatch, tmp_path) -> None:
     """Files that nobody tuned the program for, the second with actuators of its own: as the page says to change it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_text(text)
+    if name.endswith(".usda"):
+        (tmp_path / "lamp.urdf").write_text(text)
+        lamp = sim.load("lamp.urdf")
+        write_usd(name, lamp, sim.forward_kinematics(lamp, lamp.q0[None]).numpy(), fps=1.0)
     _, program, _ = re.findall(r"```python\n(.*?)```", (ROOT / "docs/start.md").read_text(encoding="utf-8"), re.DOTALL)
     changed = program.replace('"scenes/robots/manipulator.urdf", "link7"', f'"{name}", "{hand}"')
     assert changed.count(hand) == 1
     names: dict = {}
-    exec(changed.replace("scene.add_urdf", f"scene.{method}"), names)
+    assert method in changed
+    exec(changed.replace("scene.add_urdf(FILE)", f"scene.{method}"), names)
     assert names["distance"].item() < 0.02
 
 
