@@ -55,7 +55,7 @@ class PresentRobot:
     def _take(self, q: torch.Tensor) -> None:
         simulator, robot = self._simulator, self.robot.to(q.device)
         for name in dynamics_parameters(simulator.model):
-            shared, value = simulator.model.parameters[name], torch.from_numpy(simulator.parameter(name))
+            shared, value = simulator.model.parameters[name], present_parameter(simulator, name, getattr(robot, name))
             if value.dim() > shared.ndim:
                 value = value.expand(q.shape[1], *value.shape[1:]).repeat(len(q) - 1, *[1] * shared.ndim)
-            setattr(robot, name, value.to(device=q.device, dtype=getattr(robot, name).dtype))
+            setattr(robot, name, value)

@@ -33,6 +33,15 @@ def test_linear_system_takes_one_iteration():
     assert found.history[0] > 2.0 * cost
 
 
+def test_torchs_default_device_may_be_another():
+    """As after ``torch.set_default_device("cuda")``, whose random numbers can't come from a generator on the CPU."""
+    problem = swing()
+    expected = so.ilqr(problem, iterations=2)
+    with torch.device("meta"):
+        found = so.ilqr(problem, iterations=2)
+    np.testing.assert_array_equal(found.controls, expected.controls)
+
+
 def test_stages_of_several_steps():
     """With hold the same problem has fewer unknowns; its least cost is that of BFGS on all of them."""
     costs = [so.Posture([0.0, 0.0], 3.0), so.Effort(0.1)]

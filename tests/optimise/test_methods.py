@@ -141,6 +141,12 @@ def test_policy_learns_to_hold_a_pendulum():
     np.testing.assert_array_equal(law.weight.detach(), 0.0)
 
 
+def test_a_policy_on_another_device_takes_unknowns():
+    """They come from NumPy; the memory of a GPU is another device's, as that of nothing is here."""
+    net = torch.nn.Linear(2, 1, bias=False).to("meta")
+    assert so.Policy(net).load(np.ones(2)).weight.is_meta
+
+
 def test_frozen_layers_of_a_policy_stay():
     """What requires no gradient is no unknown, and is used as it is."""
     net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1)).double()

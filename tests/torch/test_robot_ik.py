@@ -126,6 +126,18 @@ def test_a_target_beyond_a_limit(device):
     assert not torch.autograd.grad(found.q.sum(), target)[0].any()
 
 
+@pytest.mark.cpu_shapes
+def test_torchs_default_device_may_be_another(device):
+    """As after ``torch.set_default_device("cuda")``, whose random numbers can't come from a generator on the CPU."""
+    robot = load("panda", device)
+    tip = robot.link_names[-1]
+    position, quaternion = robot.forward_kinematics(random_coordinates(robot, 4), tip)
+    expected = robot.inverse_kinematics(tip, position, quaternion)
+    with torch.device("meta"):
+        found = robot.inverse_kinematics(tip, position, quaternion)
+    assert torch.equal(found.q, expected.q)
+
+
 def test_a_step_that_rounding_makes_singular_is_damped_more(monkeypatch, device):
     """Where damping has become so small that float32 doesn't see it; an oblique slider gives a matrix of rank one."""
     builder = sim.ModelBuilder()

@@ -38,7 +38,7 @@ def new_tensor(like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 def _settle() -> None:
     """Let the process keep up to 64 MB of freed memory: allocate and free a large block once, without touching it."""
     with contextlib.suppress(RuntimeError):  # where there is no room for it
-        torch.empty(LARGEST_BLOCK, dtype=torch.uint8)
+        torch.empty(LARGEST_BLOCK, dtype=torch.uint8, device="cpu")
 
 
 def _ask_for_huge_pages(address: int, size: int) -> None:
