@@ -70,12 +70,13 @@ def trajectory_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         left_out: wp.array(dtype=int),
         # Data out
-        values: wp.array2d(dtype=scalar),
+        values: wp.array3d(dtype=scalar),
     ):
-        """Zeros for the worlds that are left out, those with a number that isn't negative."""
+        """Zeros [rows, world, n] for the worlds that are left out, those with a number that isn't negative."""
         world = wp.tid()
         if left_out[world] >= 0:
-            for i in range(values.shape[1]):
-                values[world, i] = scalar(0.0)
+            for row in range(values.shape[0]):
+                for i in range(values.shape[2]):
+                    values[row, world, i] = scalar(0.0)
 
     return SimpleNamespace(module=module, fingerprint=fingerprint, clear_worlds=clear_worlds)

@@ -295,9 +295,9 @@ class Worlds(FixedArguments, ABC):
         return {name: count for name, count in counts.items() if count}
 
     @serialized
-    def last_bad_steps(self) -> np.ndarray:
-        """After a way back, each world's last step whose gradient isn't finite, -1 for none [num_worlds]."""
-        return np.concatenate([shard.step.last_bad_step.numpy() for shard in self._backward])
+    def last_bad_steps(self) -> list[wp.array]:
+        """After a way back, each world's last step whose gradient isn't finite, -1 for none, by shards."""
+        return [shard.step.last_bad_step for shard in self._backward]
 
     # ---- inside ------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ import warp as wp
 
 import sim
 import sim.torch
+from sim.simulation.recording.recording import Recording
 from sim.simulation.stepping.reports import LateReport
+from sim.simulation.worlds import Worlds
 
 DT, WORLDS, STEPS = 1.0 / 240.0, 4, 12
 
@@ -147,6 +149,26 @@ def test_worlds_whose_gradient_alone_is_bad_are_left_out(device):
     assert np.isfinite(found.parameters["mass"]).all()
     assert (found.q.numpy()[3] == 0.0).all()
     assert (found.q.numpy()[:3] != 0.0).any(axis=1).all()
+
+
+@pytest.mark.filterwarnings("ignore::sim.errors.NotFiniteWarning")
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_worlds_are_left_out_on_the_device_where_they_share_nothing(warm_start, monkeypatch):
+    """As on CUDA: nobody waits to know which they are, and their gradients are as if they had been left out before."""
+    simulator = simulators("cpu", contact=sim.ContactOptions(solver="pgs", warm_start=warm_start))
+    tau = spoiled(simulator, 2, 7)
+    trajectory = simulator.rollout(simulator.initial_state(), tau)
+    weights = np.random.default_rng(1).normal(size=(WORLDS, simulator.model.nq))
+    weights[3] = np.inf
+    expected = trajectory.backward(weights, leave_out_bad_worlds=True)
+    monkeypatch.setattr(Worlds, "keeps_on_device", True)
+    monkeypatch.setattr(Recording, "_last_bad_steps", lambda recording: pytest.fail("read on the host"))
+    found = trajectory.backward(weights, leave_out_bad_worlds=True)
+    assert (found.tau.numpy()[:, [2, 3]] == 0.0).all()
+    for name in ("q", "qd", "tau"):
+        np.testing.assert_array_equal(getattr(found, name).numpy(), getattr(expected, name).numpy())
+    if warm_start:
+        np.testing.assert_array_equal(found.impulses.numpy(), expected.impulses.numpy())
 
 
 @pytest.mark.filterwarnings("ignore::sim.errors.NotFiniteWarning")

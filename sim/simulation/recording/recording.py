@@ -118,9 +118,14 @@ class Recording:
         left_out = self.kept.get(BAD_STATE) if leave_out_bad_worlds else None
         found = self.walk_back(loss, names, left_out=left_out)
         if left_out is not None:
-            left_out = self._more_left_out(left_out)
-            if left_out is not None:
-                found = self.walk_back(loss, names, left_out=left_out)
+            if names or self.simulator.check_finite or not self.simulator.keeps_on_device:
+                left_out = self._more_left_out(left_out)
+                if left_out is not None:
+                    found = self.walk_back(loss, names, left_out=left_out)
+            else:
+                # There is no sum over worlds that they have spoiled, and to ask on CUDA would wait for the device.
+                (more,) = self.simulator.last_bad_steps()
+                clear_worlds(more, (found.q, found.qd, found.impulses, found.act), (found.tau, found.control))
         if self.simulator.check_finite:
             self._raise_for_bad_gradient(found)
         return found
@@ -160,7 +165,7 @@ class Recording:
                 act_bar = self._carried(carried_acts, ACT, loss.every.get(ACT_BAR))
             parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
         if left_out is not None:
-            clear_worlds(left_out, *(bar for bar in (q_bar, qd_bar, impulse_bar, act_bar) if bar is not None))
+            clear_worlds(left_out, (q_bar, qd_bar, impulse_bar, act_bar))
         return Adjoints(q_bar, qd_bar, tau_bar, control_bar, parameter_bars, impulse_bar, act_bar)
 
     def _own_parameters(self) -> contextlib.AbstractContextManager[None]:
@@ -203,13 +208,16 @@ class Recording:
 
     def _more_left_out(self, left_out: Rows) -> wp.array | None:
         """With the worlds whose gradients, after a way back, aren't finite either; None if there are none."""
-        steps = self.simulator.last_bad_steps()
+        steps = self._last_bad_steps()
         if not (steps >= 0).any():
             return None
         return wp.array(np.maximum(left_out.numpy(), steps), dtype=wp.int32, device=left_out.device)
 
+    def _last_bad_steps(self) -> np.ndarray:
+        return np.concatenate([steps.numpy() for steps in self.simulator.last_bad_steps()])
+
     def _raise_for_bad_gradient(self, found: Adjoints) -> None:
-        steps = self.simulator.last_bad_steps()
+        steps = self._last_bad_steps()
         if (steps >= 0).any():
             world = int(np.argmax(steps))
             raise FloatingPointError(

@@ -1,5 +1,7 @@
 """Small operations on the arrays of a rollout."""
 
+from collections.abc import Iterable
+
 from sim.arrays.host_memory import HostArray, Rows, as_warp, copy_rows, new_rows
 from sim.arrays.launch import launch
 from warp_kernels.checkpoint import checkpoint_kernels
@@ -13,15 +15,22 @@ def add_to(total: Rows, value: Rows) -> None:
     launch(kernel, total.size, arrays, device=total.device, record_tape=False)
 
 
-def clear_worlds(left_out: Rows, *gradients: Rows) -> None:
-    """Set gradients [num_worlds, ...] of the worlds that are left out to zero."""
+def clear_worlds(left_out: Rows, of_worlds: Iterable[Rows | None], of_steps: Iterable[Rows | None] = ()) -> None:
+    """Set gradients of the worlds that are left out to zero, those that there are.
+
+    Args:
+        left_out: not negative for these worlds [num_worlds].
+        of_worlds: gradients [num_worlds, ...].
+        of_steps: gradients [steps, num_worlds, n].
+    """
     # Mostly there are none; to ask on CUDA would wait for the device.
     if isinstance(left_out, HostArray) and (left_out.numpy() < 0).all():
         return
-    for gradient in map(as_warp, gradients):
-        arrays = {"left_out": as_warp(left_out), "values": gradient.reshape((gradient.shape[0], -1))}
-        kernel = trajectory_kernels(gradient.dtype).clear_worlds
-        launch(kernel, gradient.shape[0], arrays, device=gradient.device, record_tape=False)
+    worlds = left_out.shape[0]
+    first = [as_warp(rows).reshape((1, worlds, -1)) for rows in of_worlds if rows is not None]
+    for values in [*first, *(as_warp(rows) for rows in of_steps if rows is not None)]:
+        kernel, arrays = trajectory_kernels(values.dtype).clear_worlds, {"left_out": as_warp(left_out)}
+        launch(kernel, worlds, arrays, values=values, device=values.device, record_tape=False)
 
 
 def rows_like(array: Rows, rows: int) -> Rows:
