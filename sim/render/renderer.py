@@ -346,6 +346,8 @@ class Renderer:
     def _place_planes(self) -> None:
         """Move the planes for the camera, each along itself by whole squares to where the camera looks."""
         poses = self.plane_poses.copy()
+        if not len(poses):
+            return  # older versions of SciPy refuse an empty array of rotations
         turn = Rotation.from_quat(poses[:, 3:])
         squares = turn.inv().apply(np.asarray(self.camera.target) - poses[:, :3]) // (2.0 * self.tile)
         poses[:, :3] += turn.apply(squares * (2.0 * self.tile, 2.0 * self.tile, 0.0))

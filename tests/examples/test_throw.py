@@ -92,8 +92,9 @@ def test_interrupted_keeps_the_best_throw(monkeypatch, tmp_path, capsys):
 
 def test_interrupted_before_the_first_throw_is_an_interrupt(monkeypatch, tmp_path):
     simulate_until_interrupted(monkeypatch, rollouts=0)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit) as ended:
         run(monkeypatch, "--no-render", "--out", tmp_path)
+    assert ended.value.code == 130
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def gradient(
     engine = _Engine(problem, score)
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed, more=joining)
-    warn_of_lost_gradients(problem, "gradient", guesses[0])
+    warn_of_lost_gradients(problem, "gradient")
     x, reserve = guesses[:starts], guesses[starts:]
     search = _resumed(resume) if resume is not None else _begun(x)
     begun -= search.seconds

@@ -93,7 +93,7 @@ def ilqr(
     require_stages(problem, "ilqr")
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed)
-    warn_of_lost_gradients(problem, "ilqr", guesses[0])
+    warn_of_lost_gradients(problem, "ilqr")
     controls = guesses.reshape(len(guesses), problem.stages, -1).swapaxes(0, 1)
     search = IterativeLQR(problem)
     start = (problem.q0, problem.qd0, problem.act0)

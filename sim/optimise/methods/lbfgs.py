@@ -74,7 +74,7 @@ def lbfgs(
     require_counts(iterations=iterations)
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed)
-    warn_of_lost_gradients(problem, "lbfgs", guesses[0])
+    warn_of_lost_gradients(problem, "lbfgs")
     scale = problem.parametrisation.scale(problem.space)
     low, high = problem.parametrisation.bounds(problem.space)
     bounds = np.stack([low / scale, high / scale], axis=1)

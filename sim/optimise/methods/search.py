@@ -61,13 +61,12 @@ def require_counts(**counts: int) -> None:
             raise ModelError(f"{name} is {count!r}; it must be a whole number, not negative")
 
 
-def warn_of_lost_gradients(problem: Problem, method: str, unknowns: np.ndarray) -> None:
-    """Warn of costs of a first guess [n] that no gradient reaches, beside others that have one: they count for nothing.
+def warn_of_lost_gradients(problem: Problem, method: str) -> None:
+    """Warn of costs that no gradient reaches, beside others that have one: they count for nothing.
 
-    A cost of zero may be one that has just nothing to say of this motion.
+    They are looked at where nothing moves, which takes no simulation. A cost of zero may just have nothing to say of that.
     """
-    with torch.no_grad():
-        motion = _motion(problem, unknowns).detached()
+    motion = problem.still_motion().detached()
     for seen in (motion.q, motion.qd, motion.act, motion.controls, motion.contact_force):
         if seen is not None:
             seen.requires_grad_()
