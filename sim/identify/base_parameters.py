@@ -9,14 +9,15 @@ import scipy.linalg
 import torch
 
 from sim.errors import ModelError
-from sim.identify.regressor import as_robot, column_names, torque_regressor
+from sim.identify.regressor import as_double, column_names, torque_regressor
 from sim.model.checks import as_numbers, is_whole, number
 from sim.model.model import Model
 from sim.torch.robot.joint_ranges import range_to_try
 from sim.torch.robot.robot import Robot
 from warp_kernels import types as codes
 
-TOLERANCE = 1e-8  # of what counts as zero, relative to the largest, with columns scaled to unit length
+# Of what counts as zero, relative to the largest, with columns scaled to unit length, and the same in single precision.
+TOLERANCE, SINGLE_TOLERANCE = 1e-8, 3e-4
 SHOWN = 1e-6  # coefficients below it are left out in words
 
 
@@ -74,13 +75,14 @@ class BaseParameters:
         return "\n".join([head, *(f"  {line}" for line in self.words())])
 
 
-def base_parameters(regressor: np.ndarray, names: Sequence[str], tolerance: float = TOLERANCE) -> BaseParameters:
+def base_parameters(regressor: Any, names: Sequence[str], tolerance: float | None = None) -> BaseParameters:
     """The combinations that a regressor determines.
 
     Args:
         regressor: rows of all samples and joints [rows, n], best divided by the noise of each joint.
         names: of its columns [n].
-        tolerance: what counts as zero, relative to the largest.
+        tolerance: what counts as zero, relative to the largest. Default: 1e-8, and 3e-4 for numbers in float32, where
+            less is rounding.
 
     Raises:
         ModelError: for fewer rows than columns, a wrong number of names, what holds no numbers, a tolerance that isn't
@@ -95,6 +97,9 @@ def base_parameters(regressor: np.ndarray, names: Sequence[str], tolerance: floa
         >>> len(found.chosen), found.never
         (2, ('m4',))
     """
+    if tolerance is None:
+        single = str(getattr(regressor, "dtype", None)) in ("float32", "torch.float32")
+        tolerance = SINGLE_TOLERANCE if single else TOLERANCE
     regressor = as_numbers("regressor", regressor)
     if not 0.0 < number("base_parameters", "tolerance", tolerance) < 1.0:
         raise ModelError(f"tolerance is {tolerance!r}; it must lie between 0 and 1")
@@ -120,7 +125,7 @@ def base_parameters(regressor: np.ndarray, names: Sequence[str], tolerance: floa
     chosen, rest = used[order[:rank]], used[order[rank:]]
     combinations[:, rest] = shares / norms[chosen][:, None] * norms[rest]
     singular = np.linalg.svd(triangle[:, order[:rank]], compute_uv=False)
-    determined = _alone(triangle, rank)
+    determined = _alone(triangle, rank, tolerance)
     return BaseParameters(
         tuple(names), chosen, combinations, float(singular[0] / singular[-1]),
         tuple(names[int(column)] for column, alone in zip(used, determined, strict=True) if alone),
@@ -134,7 +139,7 @@ def robot_base_parameters(
     """What any motion of a robot could determine, from random states. See :func:`base_parameters`.
 
     Args:
-        model: the robot.
+        model: the robot. Its numbers are looked at in float64, also where it is in float32.
         joint_columns: as for :func:`torque_regressor`.
         samples: number of random states.
         seed: seed of the states.
@@ -158,14 +163,14 @@ def robot_base_parameters(
         >>> found.never[:2]
         ('mass of bob', 'mass*com_y of bob')
     """
-    robot = as_robot(model)
+    robot = as_double(model)
     if not robot.nv:
         raise ModelError("no joint of the robot moves, so there are no joint forces to tell anything")
     if not (is_whole(samples, 1) and is_whole(seed, 0)):
         raise ModelError(f"samples {samples!r}, seed {seed!r}: expected whole numbers, at least 1 and at least 0")
     q, qd, qdd = random_states(robot.model, samples, seed)
     matrix = torque_regressor(robot, q, qd, qdd, joint_columns=joint_columns)
-    rows = matrix.detach().double().cpu().numpy().reshape(-1, matrix.shape[-1])
+    rows = matrix.detach().numpy().reshape(-1, matrix.shape[-1])
     return base_parameters(rows, column_names(robot, joint_columns))
 
 
@@ -184,7 +189,7 @@ def random_states(model: Model, samples: int, seed: int) -> tuple[Any, Any, Any]
     return q, *rng.standard_normal((2, samples, model.nv))
 
 
-def _alone(triangle: np.ndarray, rank: int) -> np.ndarray:
+def _alone(triangle: np.ndarray, rank: int, tolerance: float) -> np.ndarray:
     """Which columns are independent of all others: no change that has no effect touches them."""
     _, _, v = np.linalg.svd(triangle)
-    return np.linalg.norm(v[rank:], axis=0) < np.sqrt(TOLERANCE)
+    return np.linalg.norm(v[rank:], axis=0) < np.sqrt(tolerance)

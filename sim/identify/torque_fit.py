@@ -15,6 +15,7 @@ from sim.identify.inertial import to_linear
 from sim.identify.logs.log import Log, listed_logs
 from sim.identify.regressor import (
     JOINT_COLUMNS,
+    as_double,
     as_robot,
     as_tensor,
     column_names,
@@ -127,7 +128,7 @@ def fit_torques(
         >>> fit.estimate.not_told
         ()
     """
-    robot = as_robot(model)
+    robot = as_double(model)
     given = _present_model(robot)
     wanted = Unknowns(given, unknowns)
     for name in wanted.touched:
@@ -159,7 +160,7 @@ def fit_torques(
     chi_square = float((((matrix @ numbers - wanted_tau) / deviations) ** 2).sum())
     estimate = describe(wanted, found, slope.T @ slope, chi_square, wanted_tau.size)
     return TorqueFit(
-        _with_values(robot, wanted, found.x), estimate, deviations, together, left, before,
+        _with_values(as_robot(model), wanted, found.x), estimate, deviations, together, left, before,
         base_parameters(weighted, columns.names), tuple(logs),
         tuple(_split(matrix @ numbers + (_measured(logs) - wanted_tau), logs)),
     )  # fmt: skip
@@ -234,8 +235,8 @@ def _regressors(robot: Robot, logs: list[Log], unknowns: Unknowns) -> tuple[_Col
                 offsets = torch.diag_embed(torch.ones_like(qd))
                 matrix = torch.cat([matrix, offsets], dim=-1)
                 known = known + matrix[..., others] @ pi[others]
-            parts.append(matrix[..., used].cpu().double().numpy())
-            targets.append(log.tau[rows] - known.cpu().double().numpy())
+            parts.append(matrix[..., used].numpy())
+            targets.append(log.tau[rows] - known.numpy())
     matrix_of_all = np.concatenate(parts)
     if matrix_of_all.shape[0] * robot.nv < len(used):
         raise ModelError(f"the logs have {matrix_of_all.shape[0]} samples for {len(used)} numbers; they are too short")
@@ -292,7 +293,7 @@ def _present_model(robot: Robot) -> Model:
     model = copy.copy(robot.model)
     present = {name: robot.value(name) for name in (*INERTIAL, *JOINT_COLUMNS)}
     check_shared(model, present, "identification")
-    values = {name: value.double().numpy(force=True) for name, value in present.items()}
+    values = {name: value.numpy(force=True) for name, value in present.items()}
     object.__setattr__(model, "parameters", {**model.parameters, **values})
     return model
 

@@ -134,6 +134,24 @@ def test_base_parameters_of_an_arm(file, rank):
     assert relative_error(other[:, found.chosen] @ found.combinations, other) < 1e-9
 
 
+@pytest.mark.parametrize("file", ["scenes/robots/manipulator.urdf", "scenes/robots/arm.urdf"])
+def test_base_parameters_in_single_precision(file):
+    """The default of files: rounding is no information."""
+    double, single = (sim.torch.Robot(file, dtype=dtype) for dtype in (torch.float64, torch.float32))
+    expected = robot_base_parameters(double)
+    for found in (robot_base_parameters(single), robot_base_parameters(sim.load(file, collapse_fixed=False))):
+        assert found.rank == expected.rank
+        assert found.condition == pytest.approx(expected.condition, rel=0.1)
+        assert set(found.alone) == set(expected.alone)
+    states = torch.randn(3, 60, double.nv, generator=torch.Generator().manual_seed(0))
+    matrix = torque_regressor(single, *states).flatten(0, 1)
+    assert matrix.dtype == torch.float32
+    for given in (matrix, matrix.numpy()):
+        found = base_parameters(given, column_names(single))
+        assert found.rank == expected.rank
+        assert set(found.alone) == set(expected.alone)
+
+
 def test_errors():
     robot = sim.torch.Robot("scenes/robots/arm.urdf", dtype=torch.float64)
     zeros = np.zeros(robot.nv)

@@ -104,6 +104,16 @@ def test_fits_in_any_mode_of_pytorch(mode):
     np.testing.assert_array_equal(found.deviations, expected.deviations)
 
 
+def test_a_robot_in_float32_is_identified_in_float64():
+    robot = arm()
+    log = moving_log(different(robot), seconds=4.0, offset=0.0)
+    unknown = {"inertial of *": InertialPrior(), "damping of *": None}
+    double, single = (fit_torques(each, log, unknown) for each in (robot, copy.deepcopy(robot).float()))
+    assert single.base.rank == double.base.rank
+    np.testing.assert_allclose(single.estimate.values, double.estimate.values, atol=1e-4)
+    assert single.robot.mass.dtype == torch.float32
+
+
 def test_what_is_found_takes_the_place_of_what_is_learnt():
     robot = arm()
     log = moving_log(different(robot), seconds=4.0, offset=0.0)
