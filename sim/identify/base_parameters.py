@@ -120,6 +120,7 @@ def base_parameters(regressor: Any, names: Sequence[str], tolerance: float | Non
     diagonal = np.abs(np.diag(factor))
     rank = int((diagonal > tolerance * diagonal[0]).sum())
     shares = scipy.linalg.solve_triangular(factor[:rank, :rank], factor[:rank, rank:])
+    shares = np.where(np.abs(shares) > tolerance, shares, 0.0)
     combinations = np.zeros((rank, columns))
     combinations[np.arange(rank), used[order[:rank]]] = 1.0
     chosen, rest = used[order[:rank]], used[order[rank:]]

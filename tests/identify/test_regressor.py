@@ -150,6 +150,7 @@ def test_base_parameters_in_single_precision(file):
         found = base_parameters(given, column_names(single))
         assert found.rank == expected.rank
         assert set(found.alone) == set(expected.alone)
+        assert np.abs(found.combinations)[found.combinations != 0.0].min() > 1e-4, "rounding is in no combination"
 
 
 def test_errors():
