@@ -48,7 +48,8 @@ def align(log: Log, channel: str, model: Robot | Model | None = None, longest: f
     """Compare a channel with what it should be: qd with the derivative of q, tau with the robot's inverse dynamics.
 
     For tau the robot need not be right: a delay shows with a first guess of its parameters, and gain and offset are
-    relative to that.
+    relative to that. But damping and friction that the guess lacks look like a delay, of some milliseconds for an arm:
+    align again with the robot that was fitted.
 
     Args:
         log: the log, at even intervals; for tau with qd and qdd.
