@@ -32,6 +32,7 @@ NOISE_MARGIN = 5.0  # allowance for rounding, in standard deviations
 # A loss for which that is a larger share of what all widths change is erratic, as after a chaotic motion: no width is
 # small enough for differences to be derivatives. What changes less than DISCERNIBLE of the loss may be rounding.
 ERRATIC, DISCERNIBLE = 1e-3, 1e-8
+GROSS = 0.1  # a change of a difference from one width to the next, relative to it, that is no error of its order
 # On a CPU more make more shards, each of which takes longer to build than its rollouts.
 WORLDS_AT_ONCE = 128
 
@@ -249,26 +250,32 @@ def _best(values: np.ndarray, widths: np.ndarray, noise: float) -> Differences:
     rounding = noise / widths
     left, right, central = (changes @ weights for weights in (LEFT, RIGHT, CENTRAL))
     rows = np.arange(len(values))
+    best = _least(np.abs(left - right) + rounding, central)
     losses = values[np.isfinite(values)]
     erratic = noise > ERRATIC * max(np.ptp(losses), DISCERNIBLE * np.abs(losses).max())
-    best = _least(np.abs(left - right) + rounding + _later(central, rounding))
     sides = []
     for side in (left, right):
-        doubt = np.abs(np.diff(side, axis=1)) + rounding[:, 1:] + _later(side, rounding)[:, 1:]
-        at = _least(doubt)
-        sides += [side[rows, at + 1], np.where(erratic, np.inf, doubt[rows, at])]
+        doubt = np.abs(np.diff(side, axis=1)) + rounding[:, 1:]
+        at = _least(doubt, side[:, 1:])
+        whole = doubt[rows, at] + _later(side, rounding)[rows, at + 1]
+        sides += [side[rows, at + 1], np.where(erratic, np.inf, whole)]
     return Differences(sides[0], sides[2], central[rows, best], sides[1], sides[3], widths[rows, best],
                        rounding[rows, best])  # fmt: skip
 
 
 def _later(side: np.ndarray, rounding: np.ndarray) -> np.ndarray:
-    """The largest change of differences [directions, widths] beyond rounding, at finer widths than each.
-
-    Wide differences of a bounded loss that changes fast agree with each other before they agree with its derivative.
-    """
-    change = np.nan_to_num(np.maximum(np.abs(np.diff(side, axis=1)) - rounding[:, 1:], 0.0))
+    """The largest gross change of differences [directions, widths] beyond rounding, at finer widths than each."""
+    change = np.nan_to_num(np.abs(np.diff(side, axis=1)) - rounding[:, 1:])
+    change[change < GROSS * np.nan_to_num(np.abs(side[:, 1:]))] = 0.0
     return np.maximum.accumulate(np.pad(change, ((0, 0), (0, 1)))[:, ::-1], axis=1)[:, ::-1]
 
 
-def _least(doubt: np.ndarray) -> np.ndarray:
-    return np.where(np.isfinite(doubt), doubt, np.inf).argmin(axis=1)
+def _least(doubt: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """The width of least doubt in what was found [directions, widths], or a finer one where only such leave a digit.
+
+    Wide differences of a bounded loss that changes fast are small, and in little doubt for their size alone.
+    """
+    doubt = np.where(np.isfinite(doubt), doubt, np.inf)
+    first = doubt.argmin(axis=1)
+    telling = (doubt <= 0.5 * np.abs(found)) & (np.arange(doubt.shape[1]) >= first[:, None])
+    return np.where(telling.any(axis=1), np.where(telling, doubt, np.inf).argmin(axis=1), first)
