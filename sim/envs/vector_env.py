@@ -15,9 +15,11 @@ import warp as wp
 from sim.dynamics.kinematics import forward_kinematics
 from sim.envs.checks import bound_of, require_settings, require_state
 from sim.envs.task import DTYPES, Task, TaskState
+from sim.envs.view import View
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.checks import is_whole, number, require_type
 from sim.render.frames import render_frames
+from sim.render.view import check_size
 from sim.simulation.simulator import Simulator
 from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.arrays import require_tensor
@@ -307,11 +309,13 @@ class VectorEnv:
     def render(self, worlds: tuple[int, ...] = (0,), width: int = 640, height: int = 480, **options: Any) -> np.ndarray:
         """A picture of some worlds side by side, uint8 [height, width, 3].
 
+        From one picture to the next the camera stays where it is, and goes along with what leaves its sight.
+
         Args:
             worlds: their numbers.
             width: of the picture [pixels].
             height: of the picture [pixels].
-            **options: of :func:`sim.render.render_frames`.
+            **options: of :func:`sim.render.render_frames`, such as a ``camera`` of one's own.
         """
         model = self.simulator.model
         require_type("render: worlds", worlds, Iterable, "a list of numbers")
@@ -323,7 +327,15 @@ class VectorEnv:
                 raise ModelError(f"render: there is no world {world!r}; they go from 0 to {self.num_envs - 1}")
         q = self.state.q.detach()[chosen].cpu().numpy()
         poses = forward_kinematics(model, wp.array(q, dtype=model.scalar, device="cpu")).numpy()
-        return render_frames(model, poses[None], width=width, height=height, **options)[0]
+        check_size(width, height)
+        camera, spacing = self._view.camera(poses, width / height)
+        return render_frames(
+            model, poses[None], width=width, height=height, **{"camera": camera, "spacing": spacing, **options}
+        )[0]
+
+    @functools.cached_property
+    def _view(self) -> View:
+        return View(self.simulator.model)
 
     # ---- inside --------------------------------------------------------------------------------------------------
 

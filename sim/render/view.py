@@ -363,7 +363,7 @@ def fit_camera(
     for label, angle in (("azimuth", azimuth), ("elevation", elevation)):
         if not np.isfinite(number("camera", label, angle)):
             raise ModelError(f"camera: {label} is {angle}; it must be finite")
-    points = _extent(model, check_poses(model, poses), markers, np.zeros((1, 3)))
+    points = visible_points(model, check_poses(model, poses), markers)
     return _seeing(points, azimuth, elevation, fov, aspect, margin)
 
 
@@ -416,7 +416,7 @@ def fit_worlds_camera(
         for worlds in shifted:
             outermost.add(worlds)
         seen = outermost.poses
-    points = _extent(model, check_poses(model, seen), markers, offsets)
+    points = visible_points(model, check_poses(model, seen), markers, offsets)
     return _seeing(points, AZIMUTH, ELEVATION, FOV, aspect, margin)
 
 
@@ -430,11 +430,15 @@ def _middle(across: np.ndarray, depth: np.ndarray) -> float:
     return 0.5 * (low + high)
 
 
-def _extent(model: Model, poses: np.ndarray, markers: Sequence[Marker], offsets: np.ndarray) -> np.ndarray:
+def visible_points(
+    model: Model, poses: np.ndarray, markers: Sequence[Marker] = (), offsets: np.ndarray | None = None
+) -> np.ndarray:
     """Corners of the bounding boxes of everything visible, and points of tendons, in every frame [n, 3].
 
-    Poses [frames, num_links, 7] are those where links are displayed; what is fixed to the world stands at each offset.
+    Poses [frames, num_links, 7] are those where links are displayed; what is fixed to the world stands at each
+    offset [n, 3], or once.
     """
+    offsets = np.zeros((1, 3)) if offsets is None else offsets
     points = [poses[..., :3].reshape(-1, 3), tendon_points(model, poses).reshape(-1, 3)]
     for geometry in (model.geometries[k] for k in visible_solids(model)):
         corners = transform_points(geometry.placement, _corners(geometry))

@@ -160,7 +160,9 @@ def test_fewer_worlds_that_find_no_room_on_a_gpu_are_refused_too(monkeypatch):
     with pytest.raises(RuntimeError, match="Failed to allocate"):
         sim.Simulator(boxes(), 1e-3, num_worlds=11, device="cpu", threads=1)
     monkeypatch.setattr(memory, "device_memory", lambda device: 10_000)
-    with pytest.raises(sim.ModelError, match=r"11 worlds would take 26\.\d kB of memory, but cpu has 10 kB; at most 4 fit"):
+    with pytest.raises(
+        sim.ModelError, match=r"11 worlds would take 26\.\d kB of memory, but cpu has 10 kB; at most 4 fit"
+    ):
         sim.Simulator(boxes(), 1e-3, num_worlds=11, device="cpu", threads=1)
 
 

@@ -1,0 +1,64 @@
+"""Where pictures of an environment are taken from: a camera that stays, and goes along with what travels."""
+
+import numpy as np
+import warp as wp
+
+from sim.dynamics.kinematics import forward_kinematics
+from sim.model.model import Model
+from sim.render.frames import grid_offsets
+from sim.render.view import Camera, Marker, fit_worlds_camera, visible_points
+from warp_kernels.types import REVOLUTE
+
+POSTURES = 24  # random ones, which tell how much room a model takes
+MARGIN = 0.05  # of that room, on each side
+APART = 1.1  # of worlds side by side, relative to the box of one
+
+
+class View:
+    """A box that has room for all that the joints can do. It moves no farther than it must to hold what is seen.
+
+    In pictures that each have a camera of their own, a pendulum that swings would grow and shrink.
+
+    Args:
+        model: what is seen.
+    """
+
+    def __init__(self, model: Model):
+        self._model = model
+        points = visible_points(model, _poses(model, _postures(model)))
+        room = np.ptp(points, axis=0)
+        self._low, self._size = points.min(axis=0) - MARGIN * room, (1.0 + 2.0 * MARGIN) * room
+
+    def camera(self, poses: np.ndarray, aspect: float) -> tuple[Camera, float]:
+        """The camera for a picture, and the distance between worlds that stand side by side [m].
+
+        Args:
+            poses: of the links of the worlds that are shown [num_worlds, num_links, 7].
+            aspect: width / height of the picture.
+        """
+        points = visible_points(self._model, poses)
+        low, high = points.min(axis=0), points.max(axis=0)
+        self._size = np.maximum(self._size, high - low)
+        self._low = np.clip(self._low, high - self._size, low)
+        spacing = APART * float(self._size[:2].max())
+        offsets = grid_offsets(len(poses), spacing)
+        corners = self._low + self._size * np.array(list(np.ndindex(2, 2, 2)))
+        seen = [Marker("corner", corner + offset, radius=1e-6) for offset in offsets for corner in corners]
+        return fit_worlds_camera(self._model, poses[None], offsets, markers=seen, aspect=aspect, margin=1.0), spacing
+
+
+def _postures(model: Model) -> np.ndarray:
+    """Coordinates with joints anywhere in their ranges [POSTURES, nq]; slides without an end stay where they begin."""
+    rng = np.random.default_rng(0)
+    q = np.repeat(model.q0[None], POSTURES, axis=0)
+    for dof in np.flatnonzero(model.dof_q >= 0):
+        lower, upper = (float(model.parameters[f"{end}_limit"][dof]) for end in ("lower", "upper"))
+        if np.isfinite(lower) and np.isfinite(upper):
+            q[:, model.dof_q[dof]] = rng.uniform(lower, upper, POSTURES)
+        elif model.joint_type[model.dof_link[dof]] == REVOLUTE:
+            q[:, model.dof_q[dof]] = rng.uniform(-np.pi, np.pi, POSTURES)
+    return q
+
+
+def _poses(model: Model, q: np.ndarray) -> np.ndarray:
+    return forward_kinematics(model, wp.array(q, dtype=model.scalar, device="cpu")).numpy()
