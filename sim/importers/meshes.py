@@ -29,6 +29,7 @@ COLLADA_LOOKS = {
     "bind_material", "instance_camera", "instance_light",
 }  # fmt: skip
 PACKAGE_OPTION = "package_dirs (on the command line --package-dir)"
+PACKAGES = ("package", "model")  # schemes of ROS and Gazebo
 LARGEST = 1e12  # extent of a mesh [m]; its cube is a number of float32, as that of the smallest
 # Bytes of a binary .stl file: before its triangles, of each, and among which one of text has its first triangle.
 STL_HEADER, STL_TRIANGLE, STL_BEGINNING = 84, 50, 1000
@@ -71,9 +72,9 @@ class MeshLibrary:
     def find(self, filename: str) -> Path:
         """The path of the mesh that a robot file calls ``filename``.
 
-        ``package://name/rest`` is searched in the package folders, in ROS_PACKAGE_PATH and AMENT_PREFIX_PATH, and in
-        the folders above the robot file; each may hold the package or be the package. ``file://`` and plain names are
-        absolute, or relative to the robot file.
+        ``package://name/rest`` and ``model://name/rest`` are searched in the package folders, in ROS_PACKAGE_PATH and
+        AMENT_PREFIX_PATH, and in the folders above the robot file; each may hold the package or be the package.
+        ``file://`` and plain names are absolute, or relative to the robot file.
 
         Raises:
             ModelError: if there is no such file, naming the places searched, or the scheme is unknown.
@@ -83,19 +84,18 @@ class MeshLibrary:
             places = [self._folder / filename]
         elif scheme == "file":
             places = [self._folder / unquote(rest)]
-        elif scheme == "package":
+        elif scheme in PACKAGES:
             places = self._package_places(rest)
         else:
-            raise ModelError(f"mesh '{filename}': '{scheme}://' is not supported; use package://, file:// or a path")
+            raise ModelError(
+                f"mesh '{filename}': '{scheme}://' is not supported; use package://, model://, file:// or a path"
+            )
         for place in places:
             if os.path.isfile(place):  # unlike Path.is_file, also False for names that no file can have
                 return place
         searched = ", ".join(str(place) for place in places)
-        hint = (
-            f"; name the folder that holds the package with {PACKAGE_OPTION}"
-            if scheme == "package" and separator
-            else ""
-        )
+        named = separator and scheme in PACKAGES
+        hint = f"; name the folder that holds the package with {PACKAGE_OPTION}" if named else ""
         raise ModelError(f"mesh '{filename}' not found; searched {searched}{hint}")
 
     def pieces(self, filename: str, scale: np.ndarray) -> list[Piece]:

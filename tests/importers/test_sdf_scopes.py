@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+import trimesh
 
 import sim
 from sim.model.poses import compose
@@ -130,6 +131,20 @@ def test_an_included_file_includes_from_beside_itself(tmp_path):
     assert found.parts[0].links == ("r::inc::l", "r::inc::m")
 
 
+def test_meshes_of_models_in_gazebos_folders(tmp_path, monkeypatch):
+    """By the environment, also those of a model that isn't included."""
+    folder = tmp_path / "library/crate/meshes"
+    folder.mkdir(parents=True)
+    trimesh.creation.box((1, 2, 3)).export(folder / "crate.stl")
+    shape = "<geometry><mesh><uri>model://crate/meshes/crate.stl</uri></mesh></geometry>"
+    text = model(f"<link name='a'><visual name='v'>{shape}</visual></link>")
+    (tmp_path / "robots").mkdir()
+    with pytest.raises(sim.ImportFileError, match=r"mesh 'model://crate/.*' not found; .* with package_dirs="):
+        read(tmp_path / "robots", text)
+    monkeypatch.setenv("GZ_SIM_RESOURCE_PATH", str(tmp_path / "library"))
+    assert len(read(tmp_path / "robots", text).geometries) == 1
+
+
 def test_shapes_stand_relative_to_any_frame_of_their_model(tmp_path):
     """The link moves to the joint that carries it; the shape stays where its frame says."""
     shape = f"<{{0}} name='{{0}}'><pose relative_to='{{1}}'>1 0 0 0 0 0</pose>{SPHERE}</{{0}}>"
@@ -225,6 +240,8 @@ def test_what_changes_nothing_is_not_named(tmp_path):
         (world("<model name='o'><link name='a'/></model><joint name='j' type='fixed'><parent>o</parent><child>o::a</child></joint>"),
          r"joint 'j' \(line 1\): joins models of a world; nest them in one model"),
         (model("<link name='a'><pose rotation_format='rpy'>0 0 0 0 0 0</pose></link>"), "it must be euler_rpy or quat_xyzw"),
+        (model("<link name='a'><visual name='v'><geometry><mesh><submesh/></mesh></geometry></visual></link>"),
+         r"^[^:]*r\.sdf: link 'a', <mesh> \(line 1\): <submesh> is not supported"),
         (model("<link name='a'/>", "1.9x"), "version '1.9x' is not one of SDF, such as 1.9 or 1.12"),
     ],
 )  # fmt: skip

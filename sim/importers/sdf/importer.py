@@ -18,7 +18,7 @@ from sim.errors import ImportFileError, ModelError, SDFWarning
 from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.meshes import MeshLibrary, folders_in
 from sim.importers.sdf.joints import JointFrame, joint_properties, tree_of
-from sim.importers.sdf.scopes import FlatModel, Library, flat_models, version_of
+from sim.importers.sdf.scopes import FlatModel, Library, flat_models, resource_folders, version_of
 from sim.importers.sdf.shapes import ALL_BITS, bitmask, shapes
 from sim.importers.sdf.unread import count_unread
 from sim.importers.sdf.values import below, flag, named, number, pose, relative_to, vector
@@ -56,8 +56,8 @@ def add_sdf(
     """Add the models of an SDF file, at its top or in its world. Either all of it is added, or nothing.
 
     - Names of links, joints and frames are those of the file behind that of their model, as "robot/arm", without it
-      where the file has one model; those of nested models keep their "::". ``<include>`` finds models next to the file,
-      in ``package_dirs`` and in the folders that Gazebo's environment variables name.
+      where the file has one model; those of nested models keep their "::". ``<include>`` and meshes find ``model://``
+      next to the file, in ``package_dirs`` and in the folders that Gazebo's environment variables name.
     - A link that no joint carries is free, unless its model is static: then all its links are fixed to the world.
       Poses follow ``relative_to``, ``attached_to`` and ``degrees``. The frame of a link is that of SDF, moved to the
       origin of the joint that carries it; where that moves it, the frame "<link>/origin" is the one of SDF.
@@ -191,7 +191,7 @@ class _Reader:
     def _geometries(self, model: FlatModel, link: str, name: str, frame: np.ndarray) -> None:
         element, triangles = model.links[link], self.triangles and model.static
         folder = element.path.resolve().parent
-        meshes = self.meshes.setdefault(folder, MeshLibrary(folder, self.package_dirs))
+        meshes = self.meshes.setdefault(folder, MeshLibrary(folder, [*self.package_dirs, *resource_folders()]))
         visuals = element.all("visual") if self.visual else []
         for tag, items in (("visual", visuals), ("collision", element.all("collision") if self.collision else [])):
             for item in items:

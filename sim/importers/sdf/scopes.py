@@ -120,9 +120,8 @@ class Library:
     """
 
     def __init__(self, folder: Path, package_dirs: Sequence[Path]):
-        listed = [entry for name in SEARCH for entry in os.environ.get(name, "").split(os.pathsep) if entry]
         self._count = 0
-        self._places = [*package_dirs, folder, *map(Path, listed), *folder.parents]
+        self._places = [*package_dirs, folder, *resource_folders(), *folder.parents]
 
     def models(self, include: Element, depth: int) -> list[Element]:
         """The models of the file that an ``<include>`` names."""
@@ -141,6 +140,11 @@ class Library:
         raise include.error(
             f"'{uri}' not found; searched {places} and the folders above: name one with {PACKAGE_OPTION}"
         )
+
+
+def resource_folders() -> list[Path]:
+    """The folders in which Gazebo looks for models, from the environment."""
+    return [Path(entry) for name in SEARCH for entry in os.environ.get(name, "").split(os.pathsep) if entry]
 
 
 def _model_file(path: Path) -> Path | None:

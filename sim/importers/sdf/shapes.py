@@ -72,12 +72,13 @@ def shapes(element: Element, meshes: MeshLibrary, threshold: float | None, trian
             where = compose(where, np.concatenate([np.zeros(3), _turn(kind)]))
         yield Shape(code, size, None, rgba or GREY, where)
     elif kind.tag == "mesh":
+        filename, scale = _file(kind)
         try:
             if element.tag == "collision":
-                for code, mesh in collider_of_file(meshes, *_file(kind), threshold, triangles):
+                for code, mesh in collider_of_file(meshes, filename, scale, threshold, triangles):
                     yield Shape(code, UNIT, mesh, rgba or GREY, where)
             else:
-                for piece in meshes.pieces(*_file(kind)):
+                for piece in meshes.pieces(filename, scale):
                     yield Shape(codes.CONVEX, UNIT, piece.mesh, rgba or piece.rgba or GREY, where)
         except ModelError as error:
             raise kind.error(str(error)) from None
@@ -111,13 +112,10 @@ def _file(kind: Element) -> tuple[str, np.ndarray]:
     """The file of a mesh and its scale [3]."""
     if kind.all("submesh"):
         raise kind.error("<submesh> is not supported; give it a mesh file of its own")
-    filename = kind.required("uri").content
-    if filename.startswith("model://"):
-        filename = f"package://{filename.removeprefix('model://')}"
     scale = vector(kind, "scale", UNIT)
     if (scale == 0.0).any():
         raise kind.error(f"scale {scale.tolist()} has a zero, which flattens the mesh")
-    return filename, scale
+    return kind.required("uri").content, scale
 
 
 def _colour(element: Element) -> Colour | None:
