@@ -83,3 +83,26 @@ def test_what_is_gone_is_said(tmp_path):
     texts = " ".join(str(each.message) for each in said)
     assert "left out: tendon 'sum', since 'gone' is gone" in texts
     assert "left out: actuator 'winch', since 'lost' is gone" in texts
+
+
+def test_what_hung_on_a_joint_that_another_program_removed_is_left_out(tmp_path):
+    builder = sim.ModelBuilder()
+    for name in ("leader", "follower", "other"):
+        builder.add_link(f"{name}_link", mass=1.0, inertia=np.eye(3))
+        builder.add_joint(name, "revolute", child=f"{name}_link")
+    builder.add_joint_coupling("follower", "leader", ratio=2.0)
+    for tendon, joint in (("near", "leader"), ("far", "other")):
+        builder.add_fixed_tendon(tendon, {joint: 1.0})
+    builder.add_tendon_coupling("tie", "far", "near")
+    path = written(builder.finalize("float64"), tmp_path / "edited.usda")
+    stage = Usd.Stage.Open(str(path))
+    stage.RemovePrim("/World/Joints/leader")
+    stage.GetRootLayer().Save()
+    with pytest.warns(sim.USDWarning) as said:
+        model = sim.load(path, dtype="float64")
+    assert [str(each.message).removeprefix(f"{path}: ") for each in said] == [
+        "left out: tendon 'near', since 'leader' is gone",
+        "left out: constraint 'tie', since tendon 'near' is gone",
+        "prim '/World/Joints/follower': joint 'leader', which it follows, is gone; it is free",
+    ]
+    assert (model.tendons.names, model.equalities.coupling_names) == (("far",), ())

@@ -235,6 +235,9 @@ def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
         if found is not None:
             leader = found.leader
             other = reader.prefix + leader if isinstance(leader, str) else joint_names[carriers[leader].child][0]
+            if other not in reader.builder.joints:
+                reader.scene.notes.append(f"prim '{path}': joint '{other}', which it follows, is gone; it is free")
+                continue
             reader.add(
                 path, reader.builder.add_joint_coupling, joint_names[carrier.child][0], other,
                 ratio=found.ratio, offset=found.offset,

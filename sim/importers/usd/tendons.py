@@ -22,6 +22,10 @@ def add_tendons(reader: Reader) -> None:
         for tendon in kept_tendons(prim):
             _add(reader, tendon)
         for tie in kept_ties(prim):
+            tied = {reader.prefix + name for name in (tie.tendon, tie.other) if name is not None}
+            if lost := tied - reader.builder.tendons.keys():
+                reader.scene.notes.append(f"left out: constraint '{tie.name}', since tendon '{min(lost)}' is gone")
+                continue
             reader.builder.add_tendon_coupling(
                 reader.prefix + tie.name, reader.prefix + tie.tendon,
                 None if tie.other is None else reader.prefix + tie.other,
