@@ -46,11 +46,6 @@ class Piece:
     rgba: Colour | None
 
 
-def folders_in(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """The folders that an argument names, one or several."""
-    return [Path(given)] if isinstance(given, str | os.PathLike) else [Path(each) for each in given]
-
-
 class MeshLibrary:
     """The meshes that a robot file refers to; each mesh file is read once.
 

@@ -101,3 +101,26 @@ def test_defaults_of_the_format():
     assert sim.load(QUADRUPED, self_collision=True).excluded_pairs < model.excluded_pairs
     np.testing.assert_array_equal(sim.load(QUADRUPED).parameters["friction"], model.parameters["friction"])
     assert (sim.load(QUADRUPED, friction=0.3).parameters["friction"] == 0.3).any()
+
+
+@pytest.mark.parametrize("format", READERS)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": 3}, "name is 3; it must be text"),
+        ({"name": ""}, "name is empty; leave it out to use the names of the file"),
+        ({"friction": "x"}, "friction is 'x'; it must be one number"),
+        ({"restitution": np.ones(2)}, r"restitution is array\(.*; it must be one number"),
+        ({"visual": "false"}, "visual is 'false'; it must be True or False"),
+    ],
+)
+def test_what_no_reader_can_use_is_named(format, options, message):
+    """Before the file is looked for."""
+    with pytest.raises(sim.ModelError, match=f"^add_{format}: {message}"):
+        getattr(sim.ModelBuilder(), f"add_{format}")(f"gone.{format}", **options)
+
+
+@pytest.mark.parametrize("folders", [3, [3]])
+def test_package_dirs_that_are_no_folders(folders):
+    with pytest.raises(sim.ModelError, match=r"package_dirs is .*3.*; it must be a folder, or a list of folders"):
+        sim.load(QUADRUPED, package_dirs=folders)

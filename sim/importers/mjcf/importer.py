@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.errors import ModelError
+from sim.importers.arguments import check_arguments
 from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.mjcf.actuators import add_actuators
 from sim.importers.mjcf.equalities import add_equalities
@@ -23,7 +23,6 @@ from sim.importers.mjcf.tendons import add_tendons
 from sim.importers.mjcf.tree import add_tree, joint_type
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.model.builder import ModelBuilder
-from sim.model.checks import require_flags
 from sim.model.model import Keyframe, Part
 from sim.model.names import free_name
 from sim.model.poses import compose
@@ -96,11 +95,10 @@ def add_mjcf(
         >>> add_mjcf(scene, path).links
         ('ball',)
     """
-    if name is not None and not name:
-        raise ModelError("add_mjcf: name is empty; leave it out to use the names of the file")
-    require_flags(
-        "add_mjcf", visual=visual, collision=collision, self_collision=self_collision, world_geometry=world_geometry
-    )
+    check_arguments(
+        "add_mjcf", name, friction, restitution,
+        visual=visual, collision=collision, self_collision=self_collision, world_geometry=world_geometry,
+    )  # fmt: skip
     base, threshold = check_pose("add_mjcf", position, orientation), threshold_of(decompose)
     triangles = as_triangles("add_mjcf", static_meshes)
     file = read_mjcf(Path(path))

@@ -14,9 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from sim.errors import ImportFileError, ModelError, SDFWarning
+from sim.errors import ImportFileError, SDFWarning
+from sim.importers.arguments import check_arguments, folders_in
 from sim.importers.decomposition import as_triangles, threshold_of
-from sim.importers.meshes import MeshLibrary, folders_in
+from sim.importers.meshes import MeshLibrary
 from sim.importers.sdf.joints import JointFrame, joint_properties, tree_of
 from sim.importers.sdf.scopes import FlatModel, Library, flat_models, resource_folders, version_of
 from sim.importers.sdf.shapes import ALL_BITS, bitmask, shapes
@@ -25,7 +26,6 @@ from sim.importers.sdf.values import below, flag, named, number, pose, relative_
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import ModelBuilder
-from sim.model.checks import require_flags
 from sim.model.model import Part
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose, inverse, is_identity
@@ -83,9 +83,7 @@ def add_sdf(
         >>> [part.links for part in add_sdf(scene, path)]
         [('body',)]
     """
-    if name is not None and not name:
-        raise ModelError("add_sdf: name is empty; leave it out to use the names of the file")
-    require_flags("add_sdf", visual=visual, collision=collision)
+    check_arguments("add_sdf", name, friction, restitution, visual=visual, collision=collision)
     base, threshold = check_pose("add_sdf", position, orientation), threshold_of(decompose)
     triangles = as_triangles("add_sdf", static_meshes)
     file = Path(path)

@@ -12,14 +12,14 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError, URDFWarning
+from sim.importers.arguments import check_arguments, folders_in
 from sim.importers.decomposition import as_triangles, threshold_of
-from sim.importers.meshes import MeshLibrary, folders_in
+from sim.importers.meshes import MeshLibrary
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_tree
 from sim.importers.urdf.shapes import Shape, collision_shapes, named_colours, origin, visual_shapes
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import ModelBuilder
-from sim.model.checks import require_flags
 from sim.model.model import Part
 from sim.model.poses import compose
 from sim.model.spec_checks import is_physical, pose
@@ -89,11 +89,10 @@ def add_urdf(
     """
     if mimic not in ("couple", "free"):
         raise ModelError(f"add_urdf: mimic is {mimic!r}; it must be 'couple' or 'free'")
-    if name is not None and not name:
-        raise ModelError("add_urdf: name is empty; leave it out to use the names of the file")
-    require_flags(
-        "add_urdf", floating_base=floating_base, visual=visual, collision=collision, self_collision=self_collision
-    )
+    check_arguments(
+        "add_urdf", name, friction, restitution,
+        floating_base=floating_base, visual=visual, collision=collision, self_collision=self_collision,
+    )  # fmt: skip
     base, threshold = pose("add_urdf", position, orientation), threshold_of(decompose)
     triangles = as_triangles("add_urdf", static_meshes)
     file = Path(path)

@@ -11,6 +11,7 @@ import numpy as np
 from pxr import UsdPhysics
 
 from sim.errors import ImportFileError, ModelError, USDWarning
+from sim.importers.arguments import check_arguments
 from sim.importers.decomposition import threshold_of
 from sim.importers.transaction import all_or_nothing
 from sim.importers.usd.bodies import (
@@ -36,7 +37,6 @@ from sim.importers.usd.shapes import colliders, seen_from
 from sim.importers.usd.stage import Kind, Scene, open_scene
 from sim.importers.usd.tendons import add_tendons
 from sim.model.builder import ModelBuilder
-from sim.model.checks import require_flags
 from sim.model.model import Part
 from sim.model.spec_checks import pose
 from sim.model.specs import IDENTITY_QUATERNION, Vector
@@ -98,9 +98,7 @@ def add_usd(
     """
     if drives not in ("actuators", "springs"):
         raise ModelError(f"add_usd: drives is {drives!r}; it must be 'actuators' or 'springs'")
-    if name is not None and not name:
-        raise ModelError("add_usd: name is empty; leave it out to use the names of the file")
-    require_flags("add_usd", visual=visual, collision=collision)
+    check_arguments("add_usd", name, friction, restitution, visual=visual, collision=collision)
     base, threshold = pose("add_usd", position, orientation), threshold_of(decompose)
     scene = open_scene(Path(path))
     reader = Reader(builder, scene, base, "" if name is None else f"{name}/", drives, friction, restitution, threshold)
