@@ -42,6 +42,8 @@ from warp_kernels.render.trace import render_kernels
 
 SUN = np.array([-0.45, -0.55, 1.0])
 TRAIL_BEADS = 96
+FEW = 3  # shapes; round ones are finer where there are no more, since they may fill the picture
+FINE, COARSE = 64, 32  # sides of their circles
 LEAF = 8  # triangles per leaf of the bounding volume hierarchy; fewer were slower on a CPU
 
 
@@ -293,7 +295,8 @@ class Renderer:
         self.drawn = visible_solids(self.model)
         drawn = [self.model.geometries[k] for k in self.drawn]
         worlds = len(self.offsets)
-        shapes: list[Triangles] = [tessellate(g) for g in drawn] * worlds
+        segments = FINE if len(drawn) * worlds <= FEW else COARSE
+        shapes: list[Triangles] = [tessellate(g, segments) for g in drawn] * worlds
         colors = [g.rgba for g in drawn] * worlds
         self.marker_poses = _at([m.position for m in markers])
         shapes += [sphere(m.radius) for m in markers]
