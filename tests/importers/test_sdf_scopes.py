@@ -139,7 +139,7 @@ def test_meshes_of_models_in_gazebos_folders(tmp_path, monkeypatch):
     shape = "<geometry><mesh><uri>model://crate/meshes/crate.stl</uri></mesh></geometry>"
     text = model(f"<link name='a'><visual name='v'>{shape}</visual></link>")
     (tmp_path / "robots").mkdir()
-    with pytest.raises(sim.ImportFileError, match=r"mesh 'model://crate/.*' not found; .* with package_dirs="):
+    with pytest.raises(sim.ImportFileError, match=r"mesh 'model://crate/.*' not found; .* with package_dirs "):
         read(tmp_path / "robots", text)
     monkeypatch.setenv("GZ_SIM_RESOURCE_PATH", str(tmp_path / "library"))
     assert len(read(tmp_path / "robots", text).geometries) == 1
