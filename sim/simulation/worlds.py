@@ -206,25 +206,26 @@ class Worlds(FixedArguments, ABC):
             ModelError: see :meth:`set_parameter`.
         """
         with sole_use():
-            if not self.watch(values):
-                yield
-                return
+            self.watch(values)
             accepted = {name: self._accepted(name, self._given(name, value)) for name, value in values.items()}
-            with self.with_values({**self._values, **accepted}):
-                yield
+            chosen = {**self._values, **accepted} if accepted else self._values
+        with self.with_values(chosen):
+            yield
 
     @contextlib.contextmanager
     def with_values(self, values: Mapping[str, Value]) -> Iterator[None]:
         """As :meth:`with_parameters` with all values that the simulator has had before."""
-        with sole_use():
-            before = self._values
-            if values is before:
-                yield
-                return
-            self._use(values)
-            try:
-                yield
-            finally:
+        before = self._values
+        if values is before:
+            yield
+            return
+        try:
+            with sole_use():
+                self._use(values)
+            # Not here: PyTorch goes back through what is on CUDA in another thread, and a signal need not wait.
+            yield
+        finally:
+            with sole_use():
                 # What else has been set meanwhile stays.
                 untouched = [name for name, value in values.items() if value is before[name]]
                 later = {name: self._values[name] for name in untouched if self._values[name] is not before[name]}

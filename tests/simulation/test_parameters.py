@@ -1,5 +1,8 @@
 """Parameters of a simulator: set, read, for the time of a block, shared or per world."""
 
+import signal
+import threading
+
 import numpy as np
 import pytest
 
@@ -110,6 +113,22 @@ def test_with_parameters_restores(simulator):
         np.testing.assert_array_equal(simulator.parameter("mass"), 2.0)
         assert not np.array_equal(final(simulator), before)
     np.testing.assert_array_equal(final(simulator), before)
+
+
+def test_others_work_and_signals_come_within(simulator):
+    """PyTorch goes back through what is on CUDA in a thread of its own, for which the one in the context waits."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: came.append(number))
+    try:
+        with simulator.with_parameters({"mass": 2.0}):
+            signal.raise_signal(signal.SIGUSR1)
+            assert came == [signal.SIGUSR1]
+            other = threading.Thread(target=final, args=(simulator,), daemon=True)
+            other.start()
+            other.join(60.0)
+            assert not other.is_alive()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_what_is_set_within_stays(simulator):
