@@ -64,7 +64,7 @@ def require_counts(**counts: int) -> None:
 def warn_of_lost_gradients(problem: Problem, method: str) -> None:
     """Warn of costs that no gradient reaches, beside others that have one: they count for nothing.
 
-    They are looked at where nothing moves, which takes no simulation. A cost of zero may just have nothing to say of it.
+    They are looked at where nothing moves, without simulation. A cost of zero may just have nothing to say of that.
     """
     motion = problem.still_motion().detached()
     for seen in (motion.q, motion.qd, motion.act, motion.controls, motion.contact_force):
