@@ -223,3 +223,32 @@ def test_rsl_rl_is_told_how_episodes_end():
         env.episode_length_buf = torch.zeros(3)
     with pytest.raises(sim.ModelError, match='autoreset_mode="same_step"'):
         rsl_rl_env(1, autoreset_mode="disabled")
+
+
+def test_stable_baselines3_hands_options_on():
+    """Once, as it does its seeds."""
+    pytest.importorskip("stable_baselines3")
+    from sim.envs.adapters.stable_baselines3 import StableBaselines3VecEnv
+
+    env = StableBaselines3VecEnv(sim.envs.make("CartpoleSwingup", 3, device="cpu", seed=0))
+    first = env.reset()
+    env.set_options({"reset_mask": np.array([True, False, False])})
+    second = env.reset()
+    assert (first[0] != second[0]).any()
+    np.testing.assert_array_equal(first[1:], second[1:])
+    assert (env.reset()[1:] != second[1:]).any()
+    env.set_options({"mask": 1})
+    with pytest.raises(sim.ModelError, match="there is no option 'mask'"):
+        env.reset()
+
+
+def test_seeds_of_gymnasium_may_be_several():
+    pytest.importorskip("gymnasium")
+    from sim.envs.adapters.gymnasium import GymnasiumVectorEnv
+
+    env = GymnasiumVectorEnv(sim.envs.make("CartpoleSwingup", 2, device="cpu", seed=0))
+    first, _ = env.reset(seed=4)
+    for seeds in ([4, 5], (4, 5)):
+        np.testing.assert_array_equal(env.reset(seed=seeds)[0], first)
+    with pytest.raises(sim.ModelError, match=r"seed is \[\]; it must be a whole number"):
+        env.reset(seed=[])

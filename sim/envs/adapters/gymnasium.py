@@ -1,5 +1,6 @@
 """An environment as a ``gymnasium.vector.VectorEnv``: NumPy arrays in and out."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -51,10 +52,10 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
     def reset(
-        self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """See :meth:`sim.envs.VectorEnv.reset`; of a list of seeds the first is used, for all environments."""
-        first = seed[0] if isinstance(seed, list) else seed
+        """See :meth:`sim.envs.VectorEnv.reset`; of several seeds the first is used, for all environments."""
+        first: Any = seed[0] if isinstance(seed, Sequence) and len(seed) else seed
         observation, _ = self.env.reset(first, options)
         return _numpy(observation), {}
 

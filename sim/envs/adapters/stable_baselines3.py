@@ -42,9 +42,13 @@ class StableBaselines3VecEnv(VecEnv):
         self._action = torch.zeros(env.num_envs, env.num_actions, dtype=env.dtype, device=env.device)
 
     def reset(self) -> np.ndarray:
-        """Begin all episodes; :meth:`seed` before it sets the random numbers."""
-        observation, _ = self.env.reset(self._seeds[0])
+        """Begin all episodes; :meth:`seed` before it sets the random numbers, and :meth:`set_options` the options.
+
+        Of those for each of the worlds the first are used, for all.
+        """
+        observation, _ = self.env.reset(self._seeds[0], self._options[0])
         self._reset_seeds()
+        self._reset_options()
         return _float32(observation)
 
     def step_async(self, actions: np.ndarray) -> None:
