@@ -59,9 +59,11 @@ def check_target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
     target = Path(path)
     if target.suffix.lower() not in suffixes:
         raise ModelError(f"{target}: the name must end in {' or '.join(suffixes)}")
-    if not target.parent.is_dir():
+    if "\0" in str(target):
+        raise ModelError(f"{str(target)!r}: no file can have a zero byte in its name")
+    if not os.path.isdir(target.parent):  # Path.is_dir raises OSError for a name that is too long
         raise ModelError(f"{target}: there is no folder '{target.parent}'; make it first")
-    if target.is_dir():
+    if os.path.isdir(target):
         raise ModelError(f"{target}: is a folder; give the name of a file")
     return target
 

@@ -95,6 +95,24 @@ def test_a_read_only_folder_is_one_sentence(name, monkeypatch, tmp_path):
     assert str(caught.value) == f"{tmp_path / name}: cannot be written: Permission denied"
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("a\0b", "no file can have a zero byte in its name"), ("a" * 300, "cannot be written: File name too long")],
+)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_names_that_no_file_can_have(tmp_path, name, said, writer):
+    with pytest.raises(sim.ModelError, match=said):
+        WRITERS[writer](tmp_path / f"{name}{Path(writer).suffix}")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("write", [write_urdf, write_mjcf, lambda path, model: UsdRecorder(path, model, fps=1)])
+def test_what_is_no_model_is_named(tmp_path, write):
+    suffix = {write_urdf: ".urdf", write_mjcf: ".xml"}.get(write, ".usda")
+    with pytest.raises(sim.ModelError, match=r"model is a ModelBuilder; it must be a sim\.Model"):
+        write(tmp_path / f"a{suffix}", sim.ModelBuilder())
+
+
 def test_the_command_line_says_it_in_one_sentence(tmp_path, capsys):
     out = tmp_path / "states.npz"
     with full_disk():

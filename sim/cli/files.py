@@ -13,6 +13,7 @@ from sim.importers.load import read_file as read_into_builder
 from sim.importers.transaction import named_file
 from sim.model.builder import ModelBuilder
 from sim.model.model import Model
+from sim.model.names import free_name
 
 
 class UsageError(Exception):
@@ -86,7 +87,7 @@ def read_builder(given: argparse.Namespace, *, pictures: bool = True) -> tuple[M
         warnings.simplefilter("always")
         builder = read_into_builder(given.file, **options)
     if given.ground is not None:
-        builder.add_ground(height=given.ground)
+        builder.add_ground(height=given.ground, name=free_name("ground", builder.geometries))
     return builder, notes_of(caught, given.file)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdLux, UsdPhysics
 
 from sim.errors import ModelError
+from sim.model.checks import require_type
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
 from sim.render.shapes import sphere
 from sim.render.view import Camera, Marker, Outermost, Trail, clipping_range, fit_camera, listed
@@ -48,6 +49,9 @@ class StageWriter:
         self, name: str, model: Model, fps: float, num_worlds: int, markers: Sequence[Marker] = (),
         trails: Sequence[Trail] = (), camera: Camera | None = None,
     ):  # fmt: skip
+        require_type("model", model, Model, "a sim.Model")
+        if camera is not None:
+            require_type("camera", camera, Camera, "a sim.render.Camera")
         markers, trails = listed("markers", markers, Marker), listed("trails", trails, Trail)
         self.stage = _new_stage(name, fps)
         self.frames = 0

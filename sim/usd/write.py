@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import is_positive
+from sim.model.checks import is_positive, is_whole, number, require_type
 from sim.model.model import Model
 from sim.output import WritingFolder, check_target, system_errors, write_file
 from sim.render.view import Camera, Marker, Trail, check_poses, check_world_poses
@@ -125,8 +125,10 @@ class UsdRecorder:
         markers: Sequence[Marker] = (), camera: Camera | None = None, force_scale: float | None = None,
     ):  # fmt: skip
         _check_fps(fps)
-        if num_worlds < 1:
-            raise ModelError(f"num_worlds is {num_worlds}; it must be at least one")
+        if not is_whole(num_worlds, 1):
+            raise ModelError(f"num_worlds is {num_worlds!r}; it must be a whole number of at least one")
+        if force_scale is not None:
+            number("UsdRecorder", "force_scale", force_scale)
         self._target = check_target(path, SUFFIXES)
         self._model, self._num_worlds, self._scale = model, num_worlds, force_scale
         with system_errors(self._target):
@@ -157,6 +159,8 @@ class UsdRecorder:
             raise ModelError(
                 f"poses have shape {array.shape}; expected [{self._num_worlds}, {self._model.num_links}, 7]"
             )
+        if contacts is not None:
+            require_type("contacts", contacts, Contacts, "those of sim.Simulator.contacts, or None")
         frame = self._writer.frames
         self._writer.append(check_poses(self._model, worlds))
         if contacts is not None and self._contacts is None:

@@ -361,3 +361,18 @@ def test_the_law_of_mujoco_for_a_robot_of_another_format(tmp_path):
     simulator = sim.Simulator(sim.load(ARM), 1 / 240, contact=sim.ContactOptions(law="mujoco"), device="cpu")
     expected = simulator.rollout(simulator.initial_state(), steps=20).q.numpy()
     np.testing.assert_allclose(np.load(out)["q"], expected, atol=1e-6)
+
+
+def test_a_ground_beside_one_that_the_file_has(capsys, tmp_path):
+    """Their names differ, also in the picture of a file's own motion."""
+    builder = sim.ModelBuilder()
+    builder.add_ground()
+    builder.add_sphere(radius=0.1, mass=1.0, position=(0, 0, 1))
+    model, path = builder.finalize(), tmp_path / "scene.usda"
+    sim.usd.write_usd(path, model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=30)
+    assert main(["info", str(path), "--ground", "0.1"]) == 0
+    assert "2 plane" in capsys.readouterr().out
+    assert (
+        main(["render", str(path), "--ground", "--width", "64", "--height", "48", "--out", str(tmp_path / "a.png")])
+        == 0
+    )

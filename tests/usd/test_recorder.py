@@ -137,6 +137,9 @@ def test_bad_arguments_are_refused_and_leave_nothing(tmp_path):
         ("x.usdz", {"fps": 10}, "must end in"),
         ("x.usda", {"fps": -1}, "fps"),
         ("x.usda", {"fps": 10, "num_worlds": 0}, "num_worlds"),
+        ("x.usda", {"fps": 10, "num_worlds": 2.5}, "num_worlds is 2.5; it must be a whole number"),
+        ("x.usda", {"fps": 10, "force_scale": "x"}, "force_scale is 'x'; it must be one number"),
+        ("x.usda", {"fps": 10, "camera": 3}, "camera is a int; it must be a sim.render.Camera"),
         ("none/x.usda", {"fps": 10}, "no folder"),
     ):
         with pytest.raises(sim.ModelError, match=message):

@@ -18,6 +18,7 @@ from sim.exporters.mjcf.medium import add_medium
 from sim.exporters.mjcf.sensors import add_sensors
 from sim.exporters.mjcf.tendons import add_tendons
 from sim.exporters.text import numbers
+from sim.model.checks import require_type
 from sim.model.conventions import to_mujoco
 from sim.model.model import MUJOCO_INTEGRATORS, Model
 from sim.model.names import free_name
@@ -59,6 +60,7 @@ def write_mjcf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
         6
     """
     check_target(path, (".xml",))
+    require_type("model", model, Model, "a sim.Model")
     losses = Losses(path, "MJCF", MJCFWarning, lossy)
     meshes = MeshFiles(path)
     root = mjcf_tree(model, losses, meshes)

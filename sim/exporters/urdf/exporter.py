@@ -13,6 +13,7 @@ from sim.exporters.text import number, numbers
 from sim.exporters.urdf.elements import child, set_inertial, set_origin
 from sim.exporters.urdf.losses import check_expressible, lose_values
 from sim.exporters.urdf.shapes import ShapeWriter
+from sim.model.checks import require_type
 from sim.model.joint_types import name_in_files
 from sim.model.model import Frame, Model
 from sim.model.names import free_name
@@ -55,6 +56,7 @@ def write_urdf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
         7
     """
     check_target(path, (".urdf",))
+    require_type("model", model, Model, "a sim.Model")
     losses = Losses(path, "URDF", URDFWarning, lossy)
     check_expressible(model, losses.path)
     meshes = MeshFiles(path)

@@ -37,6 +37,7 @@ from sim.importers.usd.shapes import colliders, seen_from
 from sim.importers.usd.stage import Kind, Scene, open_scene
 from sim.importers.usd.tendons import add_tendons
 from sim.model.builder import ModelBuilder
+from sim.model.checks import require_path
 from sim.model.model import Part
 from sim.model.spec_checks import pose
 from sim.model.specs import IDENTITY_QUATERNION, Vector
@@ -120,6 +121,7 @@ def read_gravity(path: str | os.PathLike[str]) -> np.ndarray:
     Raises:
         ImportFileError: if the file can't be opened, or states a gravity that is not finite.
     """
+    require_path(path)
     scene = open_scene(Path(path))
     with readable(scene.path):
         return _gravity(scene)

@@ -20,7 +20,9 @@ from sim.importers.usd.reader import ORIGIN, Reader
 from sim.importers.usd.schemas.properties import refuse_types
 from sim.importers.usd.stage import Kind, Scene, open_scene
 from sim.model.builder import ModelBuilder
+from sim.model.checks import require_path
 from sim.model.model import Model
+from sim.model.names import free_name
 from sim.render.view import Camera
 
 # How far a transform may be from the rotation of a rigid body.
@@ -148,6 +150,7 @@ def read_motion(path: str | os.PathLike[str], *, ground: float | None = None) ->
         >>> motion.poses(0.5).shape == (1, motion.model.num_links, 7)
         True
     """
+    require_path(path)
     scene = open_scene(Path(path))
     with readable(scene.path):
         motion = _read(scene, ground)
@@ -179,7 +182,7 @@ def _read(scene: Scene, ground: float | None) -> StoredMotion:
         builder.add_joint(f"{reader.names[piece.path]}_free", "free", child=reader.names[piece.path])
     add_pictures(reader, prims)
     if ground is not None:
-        builder.add_ground(height=ground)
+        builder.add_ground(height=ground, name=free_name("ground", builder.geometries))
     _note_unsupported_motion(scene, prims)
     camera = first_camera(scene)
     model = builder.finalize(collapse_fixed=False)
