@@ -132,6 +132,18 @@ def test_poses(tmp_path):
     assert [each.name for each in found.geometries] == ["n::b/c"]
 
 
+def test_a_frame_for_the_origin_of_a_link_only_where_its_joint_is_elsewhere(tmp_path):
+    """Whatever the rounding of oblique poses."""
+    for oblique in np.random.default_rng(0).uniform(-2, 2, (20, 6)):
+        pose = f"<pose>{' '.join(map(str, oblique))}</pose>"
+        found = read(tmp_path, model(f"""{pose}<frame name='f'>{pose}</frame><link name='a'>{pose}</link><link name='b'>{pose}</link>
+            <link name='c'><pose relative_to='f'>0 0 1 0 0 0</pose></link>
+            <joint name='j' type='ball'><parent>a</parent><child>b</child></joint>
+            <joint name='k' type='ball'><pose relative_to='f'/><parent>b</parent><child>c</child></joint>"""))  # fmt: skip
+        assert [frame.name for frame in found.frames if frame.name.endswith("/origin")] == ["c/origin"]
+        np.testing.assert_allclose(found.frame("c/origin").placement, (0, 0, 1, 0, 0, 0, 1), atol=1e-14)
+
+
 @pytest.mark.parametrize(
     ("version", "flag", "along"),
     [

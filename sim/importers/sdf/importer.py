@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from sim.errors import ImportFileError, SDFWarning
 from sim.importers.arguments import check_arguments, folders_in
@@ -34,6 +35,8 @@ from sim.model.spec_checks import pose as check_pose
 from sim.model.specs import IDENTITY_QUATERNION, WORLD, Vector
 
 EARTH = (0.0, 0.0, -9.81)
+# Of poses along chains of frames: a joint no farther than this from its link is at it [m].
+ROUNDING = 1e-12
 # That of a world which states none, by SDF's specification.
 WORLDS_GRAVITY = (0.0, 0.0, -9.8)
 
@@ -169,10 +172,13 @@ class _Reader:
         if joint is None:
             return there
         at = model.pose_of(joint.name, joint.element, self.base)
-        return np.concatenate([at[:3], there[3:]])
+        place = at if np.abs(at[:3] - there[:3]).max() > ROUNDING else there
+        return np.concatenate([place[:3], there[3:]])
 
     def _link(self, model: FlatModel, link: str, element: Element, name: str, frame: np.ndarray) -> None:
-        local = compose(inverse(frame), model.pose_of(link, element, self.base))
+        # Both are turned alike.
+        away = model.pose_of(link, element, self.base)[:3] - frame[:3]
+        local = np.concatenate([Rotation.from_quat(frame[3:]).inv().apply(away), IDENTITY[3:]])
         mass, com, inertia = _inertial(element)
         with element.located(f"link '{name}'"):
             self.builder.add_link(
