@@ -132,7 +132,7 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"sim.{name}")
     if name == "__version__":
-        return importlib.import_module("sim.release").installed_version()
+        return importlib.import_module("sim.version").version()
     raise AttributeError(f"module 'sim' has no attribute {name!r}")
 
 

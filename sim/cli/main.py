@@ -9,7 +9,7 @@ import warp as wp
 
 from sim.cli.files import UsageError
 from sim.errors import ModelError
-from sim.release import installed_version
+from sim.version import version
 
 PROBLEM, USAGE = 1, 2
 COMMANDS = {
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {installed_version()}")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     words = list(sys.argv[1:] if arguments is None else arguments)
     for name, line in COMMANDS.items():

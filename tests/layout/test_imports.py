@@ -8,7 +8,7 @@ from tests.layout.imports import PACKAGES, circles, import_graph, imports, room_
 # them.
 SIM: dict[str, tuple[str, ...]] = {
     "errors": (),
-    "release": (),
+    "version": (),
     "cores": (),
     "output": ("errors",),
     "model": ("errors",),
@@ -28,9 +28,9 @@ SIM: dict[str, tuple[str, ...]] = {
     "identify": ("torch",),
     "optimise": ("torch",),
     "viewer": ("torch",),
-    "cli": ("release", "diagnostics", "viewer", "importers", "exporters"),
+    "cli": ("version", "diagnostics", "viewer", "importers", "exporters"),
     "__main__": ("cli",),
-    "sim": ("release", "envs", "identify", "optimise", "terrain", "cli"),
+    "sim": ("version", "envs", "identify", "optimise", "terrain", "cli"),
 }
 KERNELS: dict[str, tuple[str, ...]] = {
     "warp_kernels": (),

@@ -3,7 +3,7 @@
 import importlib.metadata
 
 
-def installed_version() -> str:
+def version() -> str:
     """Its number, such as "0.1.0"; "0+unknown" in a checkout that isn't installed."""
     try:
         return importlib.metadata.version("backswing")
