@@ -188,7 +188,7 @@ def save_plot(fit: Fit, path: str | os.PathLike[str]) -> None:
         b'PNG'
     """
     figure = plot(fit)
-    write_file(Path(path), (".png",), lambda name: figure.savefig(name, dpi=110))
+    write_file(path, (".png",), lambda name: figure.savefig(name, dpi=110))
 
 
 def save_html(fit: Fit, path: str | os.PathLike[str], title: str = "Identification") -> None:
@@ -236,7 +236,7 @@ def save_html(fit: Fit, path: str | os.PathLike[str], title: str = "Identificati
 <p><img alt="Values, residuals and measurements beside the fit" src="data:image/png;base64,{encoded}"></p>
 {_base(fit)}</body></html>
 """
-    write_file(Path(path), (".html",), lambda name: Path(name).write_text(page, encoding="utf-8"))
+    write_file(path, (".html",), lambda name: Path(name).write_text(page, encoding="utf-8"))
 
 
 def _summary(fit: Fit) -> str:

@@ -319,6 +319,11 @@ def one(scene, x):
     return {name: value[0] for name, value in box.parameters(scene, x.exp()[None]).items()}
 
 
+def of(function):
+    """A number that parameters follow from."""
+    return FunctionUnknowns(("wear",), ("",), [0.1], [0.0], [1.0], function)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -337,6 +342,14 @@ def one(scene, x):
         (dict(known_start=True), "seed 0: known_start=True needs qd"),
         (dict(contact=sim.ContactOptions(solver="pgs", warm_start=True)), "set warm_start=False"),
         (dict(unknowns=["torque_offset of joint0"]), "torque_offset is found by fit_torques alone"),
+        (dict(noise={"q": "small"}), "noise of q: 'small' is not an array of numbers"),
+        (dict(guesses="any"), "guesses: 'any' is not an array of numbers"),
+        (dict(unknowns=of(lambda x: [x])), "parameters of the unknowns is a list; it must be a dictionary"),
+        (
+            dict(unknowns=of(lambda x: {"damping": x.numpy()})),
+            "parameter 'damping' is a ndarray; it must be a torch.Ten",
+        ),
+        (dict(unknowns=of(lambda x: {"damping": x.detach().expand(*x.shape[:-1], 2)})), "don't depend on the unknowns"),
     ],
 )
 def test_errors(pendulum, changes, message):

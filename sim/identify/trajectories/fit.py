@@ -18,7 +18,7 @@ from sim.identify.trajectories.sensitivity import Motion, Simulators
 from sim.identify.trajectories.shooting import Shooting
 from sim.identify.unknown.priors import Prior
 from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns, UnknownSet
-from sim.model.checks import is_whole, require_type
+from sim.model.checks import as_numbers, is_whole, require_type
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.torch.modes import with_gradients
@@ -228,7 +228,7 @@ def fit_trajectories(
     segments = cut(model, logs, dt, noise, segment, known_start)
     worlds = Simulators(model, dt, segments.hold, wanted.parameters, contact, device, integrator=integrator)
     problem = Shooting(wanted, worlds, segments, known_start)
-    first = wanted.start.numpy() if guesses is None else problem.best_of(np.asarray(guesses, dtype=np.float64))
+    first = wanted.start.numpy() if guesses is None else problem.best_of(as_numbers("guesses", guesses))
     states = np.zeros(problem.extra)
     found = solve(wanted, np.append(first, states), problem, max_evaluations)
     slope, size = problem.jacobian(found.x), problem.size

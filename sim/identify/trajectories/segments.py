@@ -11,7 +11,7 @@ from sim.errors import ModelError
 from sim.identify.logs.log import EVEN, Log
 from sim.identify.trajectories.activations import activations_of
 from sim.identify.trajectories.sensitivity import Inputs, as_states
-from sim.model.checks import is_positive
+from sim.model.checks import as_numbers, is_positive
 from sim.model.model import Model
 
 MEASURED = ("q", "qd")
@@ -158,11 +158,9 @@ def _intervals(model: Model, logs: Sequence[Log], dt: float) -> tuple[int, float
 
 
 def _deviations(model: Model, name: str, value: Any) -> torch.Tensor:
-    found = (
-        np.broadcast_to(np.asarray(value, dtype=np.float64), (model.nv,))
-        if np.ndim(value) < 2 and np.size(value) in (1, model.nv)
-        else np.zeros(1)
-    )
+    given = as_numbers(f"noise of {name}", value)
+    fits = given.ndim < 2 and given.size in (1, model.nv)
+    found = np.broadcast_to(given, (model.nv,)) if fits else np.zeros(1)
     if not (found > 0.0).all() or np.isinf(found).all():
         raise ModelError(f"noise of {name} is {value}; expected a positive number, or {model.nv} of them")
     return torch.from_numpy(np.broadcast_to(found, (model.nv,)).copy())

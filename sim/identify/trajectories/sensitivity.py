@@ -6,7 +6,7 @@ from the start on, is the derivative of each state. That takes nq + nv + na ways
 long the motion, however many measurements and unknowns there are.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 import warp as wp
 
 from sim.errors import ModelError
+from sim.model.checks import require_type
 from sim.model.model import Model
 from sim.simulation.options import ContactOptions
 from sim.simulation.simulator import Simulator
@@ -94,7 +95,7 @@ class Simulators:
         count = len(x)
         if count not in self._simulators:
             # Parameters are per world from the start, so that setting them does not change the shape of an array.
-            first = {name: value.detach().cpu().numpy() for name, value in self.parameters(x.detach()).items()}
+            first = {name: value.numpy(force=True) for name, value in self._parameters(x.detach()).items()}
             self._simulators[count] = Simulator(
                 self.model, self.dt, count, self.device, self.contact, first, threads=self.threads,
                 integrator=self.integrator,
@@ -175,6 +176,8 @@ class Simulators:
         place = wp.device_to_torch(simulator.device)
         inner = [each.detach().to(place).requires_grad_() for each in (*states, x)]
         given: dict[str, Any] = self._parameters(inner[-1])
+        if not any(value.requires_grad for value in given.values()):
+            raise ModelError("parameters don't depend on the unknowns; the function must be one of PyTorch throughout")
         tau, control = self._inputs(inputs, place)
         act = inner[2] if self.model.na else None
         later = step(simulator, inner[0], inner[1], tau, control, hold=self.hold, act=act, **given)
@@ -187,7 +190,9 @@ class Simulators:
 
     def _parameters(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         found = self.parameters(x)
+        require_type("parameters of the unknowns", found, Mapping, "a dictionary from names to tensors")
         for name, value in found.items():
+            require_type(f"parameter '{name}'", value, torch.Tensor, "a torch.Tensor")
             own = self.model.parameters.get(name)  # of another name the simulator says that it doesn't exist
             if own is not None and value.shape != (len(x), *own.shape):
                 raise ModelError(
