@@ -242,6 +242,26 @@ def test_stable_baselines3_hands_options_on():
         env.reset()
 
 
+def test_worlds_that_go_bad_are_told():
+    pytest.importorskip("gymnasium")
+    pytest.importorskip("stable_baselines3")
+    from sim.envs.adapters.gymnasium import GymnasiumVectorEnv
+    from sim.envs.adapters.stable_baselines3 import StableBaselines3VecEnv
+
+    envs = [sim.envs.make("CartpoleSwingup", 3, device="cpu", seed=0) for _ in range(2)]
+    theirs, others = GymnasiumVectorEnv(envs[0]), StableBaselines3VecEnv(envs[1])
+    theirs.reset(), others.reset()
+    action = np.zeros((3, 1), np.float32)
+    assert "not_finite" not in theirs.step(action)[-1]
+    others.step(action)
+    action[1] = np.nan
+    info = theirs.step(action)[-1]
+    assert info["not_finite"].tolist() == info["_not_finite"].tolist() == [False, True, False]
+    infos = others.step(action)[-1]
+    assert infos[1]["not_finite"]
+    assert not infos[0]
+
+
 def test_seeds_of_gymnasium_may_be_several():
     pytest.importorskip("gymnasium")
     from sim.envs.adapters.gymnasium import GymnasiumVectorEnv

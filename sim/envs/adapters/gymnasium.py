@@ -21,7 +21,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
     """For libraries that learn from gymnasium's vector environments, without gradients.
 
     With the mode "same_step" ``info["final_obs"]`` has the last observations of the episodes that ended in this step,
-    where ``info["_final_obs"]`` is true, as gymnasium has them. Its wrapper ``RecordEpisodeStatistics`` adds the
+    where ``info["_final_obs"]`` is true, as gymnasium has them. Where a state isn't finite, ``info["not_finite"]`` says
+    in which environments an episode ended by that. Its wrapper ``RecordEpisodeStatistics`` adds the
     returns and lengths of episodes.
 
     Args:
@@ -68,6 +69,9 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         ended = _numpy(found["final_mask"])
         if self.env.autoreset_mode == "same_step" and ended.any():
             info = {"final_obs": _numpy(found["final_obs"]), "_final_obs": ended}
+        bad = _numpy(found["not_finite"])
+        if bad.any():
+            info |= {"not_finite": bad, "_not_finite": bad}
         return _numpy(observation), _numpy(reward), _numpy(terminated), _numpy(truncated), info
 
     def render(self) -> tuple[np.ndarray, ...]:

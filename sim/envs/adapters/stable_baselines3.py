@@ -56,7 +56,7 @@ class StableBaselines3VecEnv(VecEnv):
         self._action = torch.as_tensor(np.asarray(actions), dtype=self.env.dtype, device=self.env.device)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        """Step; ``terminal_observation`` and ``TimeLimit.truncated`` say how an episode ended.
+        """Step; ``terminal_observation``, ``TimeLimit.truncated`` and ``not_finite`` say how an episode ended.
 
         The latter is false where nothing follows the end of its time, see :attr:`sim.envs.Task.time_is_final`.
         """
@@ -67,12 +67,15 @@ class StableBaselines3VecEnv(VecEnv):
         if ended.any():
             final = self.env.task.is_final(terminated, truncated)
             last, limit = _float32(found["final_obs"]), (truncated & ~final).cpu().numpy()
-            returns, lengths = found["episode_return"].tolist(), found["episode_length"].tolist()
+            returns, lengths, bad = (
+                found[name].tolist() for name in ("episode_return", "episode_length", "not_finite")
+            )
             for number in np.flatnonzero(ended):
                 infos[number] = {
                     "terminal_observation": last[number],
                     "TimeLimit.truncated": bool(limit[number]),
                     "episode": {"r": returns[number], "l": lengths[number]},
+                    "not_finite": bad[number],
                 }
         return _float32(observation), _float32(reward), ended, infos
 
