@@ -51,7 +51,7 @@ def require_useful(model: Model, law: str | None, name: str, value: np.ndarray) 
         raise ModelError(f"parameter '{name}' is finite on a joint that is not spherical; leave it infinite there")
 
 
-def require_room(model: Model, law: str | None) -> None:
+def require_room_to_move(model: Model, law: str | None) -> None:
     """Refuse hard limits that both bear wherever the joint is; under MuJoCo's law, as springs do, they find a balance.
 
     Raises:

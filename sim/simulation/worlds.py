@@ -26,7 +26,7 @@ from sim.simulation.contacts import Contacts
 from sim.simulation.fixed_arguments import FIXED, FixedArguments
 from sim.simulation.memory import made_in_memory
 from sim.simulation.options import ContactOptions
-from sim.simulation.parameter_checks import require_room, require_useful
+from sim.simulation.parameter_checks import require_room_to_move, require_useful
 from sim.simulation.shard_pool import ShardPool
 from sim.simulation.shard_set import ShardSet, Value
 from sim.simulation.state import State
@@ -86,7 +86,7 @@ class Worlds(FixedArguments, ABC):
             integrator = model.mujoco.integrator if contact.law is None and model.mujoco is not None else "euler"
         contact = contact.resolved(model)
         require_integrator(integrator, contact.law == "mujoco")
-        require_room(model, contact.law)
+        require_room_to_move(model, contact.law)
         self.model = model
         self.dt = float(dt)
         self.num_worlds = int(num_worlds)
