@@ -347,7 +347,9 @@ def main() -> None:
     parser.add_argument("--discount", type=float, default=None, help=discount)
     parser.add_argument("--substeps", type=int, default=8, help="of a pendulum, for each action (8)")
     positive = ("iterations", "minutes", "envs", "substeps", "spread")
-    options = parse_example(parser, counts=("updates", "extras"), finite=("discount", "spread"), positive=positive)
+    options = parse_example(parser, counts=("updates", "extras"), finite=("spread",), positive=positive)
+    if options.discount is not None and not 0.0 <= options.discount <= 1.0:
+        parser.error(f"--discount {options.discount}: the number must lie between 0 and 1")
     make_folder(options.out)
     pendulum = {"substeps": options.substeps} if options.task.startswith("Pendulum") else {}
     task = {**pendulum, **physics(options)}

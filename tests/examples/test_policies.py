@@ -390,7 +390,9 @@ def test_a_policy_is_played_in_mujoco(tmp_path, monkeypatch, capsys):
 def test_numbers_that_cannot_work_end_at_once(module, options, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     cases = [(option, "the number must be positive") for option in options]
-    if module is not sac:
+    if module is sac:
+        cases += [(option, "must lie between 0 and 1") for option in ("discount 1.5", "discount nan")]
+    else:
         cases += [("deviation inf", "the numbers must be finite")]
     for option, message in cases:
         monkeypatch.setattr(sys, "argv", ["train", *f"--{option}".split()])
