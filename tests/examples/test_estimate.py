@@ -144,8 +144,9 @@ def test_estimates_and_goes_on_after_an_interruption(monkeypatch, tmp_path, caps
 
     with monkeypatch.context() as patch:
         patch.setattr(example, "iterate", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(SystemExit) as ended:
             run(patch, *arguments, "--out", tmp_path / "parts")
+    assert ended.value.code == 130
     capsys.readouterr()
     run(monkeypatch, *arguments, "--out", tmp_path / "parts")
     printed = capsys.readouterr().out

@@ -485,8 +485,9 @@ def test_mutated_files_raise_import_errors_only(folder, text, floating):
         assert [*builder.links, *builder.joints, *builder.geometries] == []
         return
     error = caught(sim.ModelError, builder.finalize)
-    # What only the whole world shows: a moving link without mass, or with a negative moment of inertia.
-    assert error is None or "moves" in str(error)
+    # What only the whole world shows: a moving link without mass, or with a negative moment of inertia, and the mass of
+    # links that a fixed joint makes one, where single precision has no such number.
+    assert error is None or "moves" in str(error) or "is not a finite float32" in str(error)
 
 
 @pytest.mark.filterwarnings("ignore::sim.errors.URDFWarning")
