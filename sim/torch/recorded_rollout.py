@@ -337,5 +337,5 @@ def _given(simulator: Simulator, value: torch.Tensor) -> "np.ndarray | wp.array"
 
 def _shaped_as(like: torch.Tensor, gradient: "np.ndarray | wp.array") -> torch.Tensor:
     """The gradient of a parameter as a tensor that is one of a value."""
-    found = as_tensor(gradient) if isinstance(gradient, wp.array) else torch.from_numpy(gradient)
+    found = as_tensor(gradient) if isinstance(gradient, wp.array) else torch.from_numpy(np.asarray(gradient))
     return found.to(dtype=like.dtype, device=like.device).reshape(like.shape)

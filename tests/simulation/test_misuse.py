@@ -223,7 +223,7 @@ def test_the_bytes_of_a_world_are_those_it_takes():
         (lambda m: sim.ModelBuilder().add_urdf(None), "None is a NoneType; it must be the path of a file"),
         (
             lambda m: sim.load("scenes/robots/arm.urdf", name=3),
-            "a part has the name 3; names are text|link has the name",
+            "add_urdf: name is 3; it must be text",
         ),
         (lambda m: sim.load("scenes/robots/arm.urdf", untrusted=3), "untrusted is a int; it must be True, False, or"),
         (lambda m: sim.jacobian(m, m.q0[None], 3), "frames is 3; it must be a name, or a list of names"),
