@@ -16,6 +16,7 @@ from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.dynamics.articulated import articulated_functions
 from warp_kernels.dynamics.joint_friction import friction_functions
+from warp_kernels.kinematics.handing_on import handing_on
 from warp_kernels.kinematics.joints import joint_functions
 from warp_kernels.types import kernel_module, lane_types, most_registers, warp_types
 from warp_kernels.variants import used_arguments_only
@@ -62,6 +63,7 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
     art, dry = articulated_functions(scalar, lanes), friction_functions(scalar, lanes)
+    hand = handing_on(lanes)
     real, vec3, spatial, inertia10 = t.real, t.vec3, t.spatial, t.inertia
 
     @wp.kernel(name=name, module=module, enable_backward=False, cuda_max_registers=most_registers(scalar))
@@ -103,7 +105,7 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         """implicit: what else stands on the diagonal of the mass matrix [dof, group], or empty.
 
         friction_loss: dry friction, or empty where it isn't to count, as in a step, which has constraints for it.
-        articulated: scratch, of links that fork alone. Along a chain each pass hands on what it has found, without memory.
+        articulated: scratch.
         """
         tree, group = wp.tid()
         first = tree_link_start[tree]
@@ -114,18 +116,13 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         v = spatial()
         for link in range(first, last):
             rigid = link_inertia[link, group]
-            if link_forks[link] == 1:
-                articulated[link, group] = art.from_rigid(rigid)
+            hand.keep(art.from_rigid(rigid), link, group, link_forks, articulated)
             if wp.static(moving):
                 parent = link_parent[link]
                 v_joint = spatial()
                 for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
                     v_joint += a.scale_spatial(a.load(qd, group, k), subspace[k, group])
-                v_parent = spatial()
-                if parent >= 0:
-                    v_parent = v
-                    if parent < link - 1:
-                        v_parent = velocity[parent, group]
+                v_parent = hand.from_parent(v, spatial(), parent, link - 1, group, velocity)
                 v = v_parent + v_joint
                 velocity[link, group] = v
                 acceleration[link, group] = joints.velocity_product(joint_type[link], v_parent, v_joint)
@@ -135,20 +132,15 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
             else:
                 force = spatial()
             bias_force[link, group] = force
-        # Articulated inertias and bias forces, leaves to root; those of the next link, if it is a child of this one, at hand.
+        # Articulated inertias and bias forces, leaves to root.
         whole = t.articulated()
         force = spatial()
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = link_parent[link]
-            if link_parent[wp.min(link + 1, last - 1)] != link:
-                whole = t.articulated()
-                force = spatial()
-            if link_forks[link] == 1:
-                whole += articulated[link, group]
-            else:
-                whole += art.from_rigid(link_inertia[link, group])
-            force += bias_force[link, group]
+            own = hand.kept(art.from_rigid(link_inertia[link, group]), link, group, link_forks, articulated)
+            whole = hand.from_children(whole, own, link, last, link_parent)
+            force = hand.from_children(force, bias_force[link, group], link, last, link_parent)
             dof_first = joint_qd_start[link]
             dof_last = joint_qd_start[link + 1]
             for back in range(dof_last - dof_first):
@@ -184,9 +176,8 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
             if parent >= 0:
                 if wp.static(moving):
                     force += art.apply(whole, acceleration[link, group])
-                if parent < link - 1:
-                    articulated[parent, group] += whole
-                    bias_force[parent, group] += force
+                hand.to_parent(whole, link, parent, group, articulated)
+                hand.to_parent(force, link, parent, group, bias_force)
         # Accelerations, root to leaves.
         base = spatial()
         if wp.static(moving):
@@ -194,10 +185,7 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         acc = spatial()
         for link in range(first, last):
             parent = link_parent[link]
-            if parent < 0:
-                acc = base
-            elif parent < link - 1:
-                acc = acceleration[parent, group]
+            acc = hand.from_parent(acc, base, parent, link - 1, group, acceleration)
             if wp.static(moving):
                 acc += acceleration[link, group]
             for k in range(joint_qd_start[link], joint_qd_start[link + 1]):

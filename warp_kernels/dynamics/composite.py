@@ -12,6 +12,7 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.kinematics.handing_on import handing_on
 from warp_kernels.types import lane_types
 from warp_kernels.variants import used_arguments_only
 
@@ -47,10 +48,10 @@ _PACKED_PATH = """
 def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Warp functions for one precision and a number of worlds in a lane group, in the order in which an adjoint calls them."""
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
-    real, spatial, inertia10 = t.real, t.spatial, t.inertia
+    real, spatial, inertia10, hand = t.real, t.spatial, t.inertia, handing_on(lanes)
 
     @wp.func
-    def start_forks(
+    def start_alone(
         first: int,
         last: int,
         group: int,
@@ -58,11 +59,10 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         link_inertia: wp.array2d(dtype=inertia10),
         composite: wp.array2d(dtype=inertia10),
     ):
-        """Links that fork with nothing to carry. Along a chain what a link carries needs no memory."""
+        """Every link with nothing to carry, as far as it is kept in memory."""
         link = first
         while link < last:
-            if link_forks[link] == 1:
-                composite[link, group] = link_inertia[link, group]
+            hand.keep(link_inertia[link, group], link, group, link_forks, composite)
             link += 1
 
     @wp.func
@@ -108,19 +108,14 @@ def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         total = inertia10()
         link = first
         while link < last:
-            parent = link_parent[link]
-            if parent < 0:
-                total = inertia10()
-            elif parent < link - 1:
-                total = composite_bar[parent, group]
+            total = hand.from_parent(total, inertia10(), link_parent[link], link - 1, group, composite_bar)
             total += composite_bar[link, group]
-            if link_forks[link] == 1:
-                composite_bar[link, group] = total
+            hand.keep(total, link, group, link_forks, composite_bar)
             link_inertia_bar[link, group] += total
             link += 1
 
     return SimpleNamespace(
-        start_forks=start_forks,
+        start_alone=start_alone,
         add_to_parent=add_to_parent,
         column_adjoint=column_adjoint,
         pass_to_links=pass_to_links,
@@ -140,7 +135,7 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
             ``mass_matrix_bar``.
     """
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
-    co = composite_functions(scalar, lanes)
+    co, hand = composite_functions(scalar, lanes), handing_on(lanes)
     spatial, inertia10 = t.spatial, t.inertia
     ints, motions, array2d = wp.array(dtype=int), wp.array2d(dtype=spatial), wp.array2d(dtype=t.real)
 
@@ -234,19 +229,13 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
         tree, group = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
-        co.start_forks(first, last, group, link_forks, link_inertia, composite)
+        co.start_alone(first, last, group, link_forks, link_inertia, composite)
         whole = inertia10()
         link = last - 1
         while link >= first:
-            parent = link_parent[link]
-            if link_parent[wp.min(link + 1, last - 1)] != link:
-                whole = inertia10()
-            if link_forks[link] == 1:
-                whole += composite[link, group]
-            else:
-                whole += link_inertia[link, group]
-            if parent >= 0 and parent < link - 1:
-                composite[parent, group] = composite[parent, group] + whole
+            own = hand.kept(link_inertia[link, group], link, group, link_forks, composite)
+            whole = hand.from_children(whole, own, link, last, link_parent)
+            hand.to_parent(whole, link, link_parent[link], group, composite)
             total = inertia10()
             k = joint_qd_start[link]
             past = joint_qd_start[link + 1]

@@ -18,6 +18,7 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.kinematics.handing_on import handing_on
 from warp_kernels.kinematics.joints import joint_adjoint_functions, joint_functions
 from warp_kernels.types import lane_types, warp_types
 from warp_kernels.variants import used_arguments_only
@@ -35,7 +36,7 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
     """
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
-    joint_adjoints = joint_adjoint_functions(scalar, lanes)
+    joint_adjoints, hand = joint_adjoint_functions(scalar, lanes), handing_on(lanes)
     vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
     one_vec3 = warp_types(scalar).vec3
 
@@ -81,24 +82,16 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
         base = a.join(vec3(), -a.load_param_vec3(gravity, group, 0))
-        # Along a chain both passes hand on what they have found, without memory.
         v = spatial()
         acc = base
         if wp.static(adjoint):
             y = spatial()
         for link in range(first, last):
             parent = link_parent[link]
-            v_parent = v
-            if parent < 0:
-                v_parent = spatial()
-                acc = base
-                if wp.static(adjoint):
-                    y = spatial()
-            elif parent < link - 1:
-                v_parent = velocity[parent, group]
-                acc = acceleration[parent, group]
-                if wp.static(adjoint):
-                    y = direction[parent, group]
+            v_parent = hand.from_parent(v, spatial(), parent, link - 1, group, velocity)
+            acc = hand.from_parent(acc, base, parent, link - 1, group, acceleration)
+            if wp.static(adjoint):
+                y = hand.from_parent(y, spatial(), parent, link - 1, group, direction)
             v_joint = spatial()
             for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
                 s = subspace[k, group]
@@ -132,23 +125,17 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
         for reverse in range(last - first):
             link = last - 1 - reverse
             parent = link_parent[link]
-            if link_parent[wp.min(link + 1, last - 1)] != link:
-                f = spatial()
-                if wp.static(adjoint):
-                    v_bar = spatial()
-                    a_bar = spatial()
-            f += force[link, group]
+            f = hand.from_children(f, force[link, group], link, last, link_parent)
             if wp.static(adjoint):
-                v_bar += velocity_bar[link, group]
-                a_bar += acceleration_bar[link, group]
+                v_bar = hand.from_children(v_bar, velocity_bar[link, group], link, last, link_parent)
+                a_bar = hand.from_children(a_bar, acceleration_bar[link, group], link, last, link_parent)
                 joint_bar = v_bar
                 if parent >= 0:
                     v_parent = velocity[parent, group]
                     joint_bar -= sp.cross_force(v_parent, a_bar)
                     v_bar += sp.cross_force(velocity[link, group] - v_parent, a_bar)
-                    if parent < link - 1:
-                        velocity_bar[parent, group] += v_bar
-                        acceleration_bar[parent, group] += a_bar
+                    hand.to_parent(v_bar, link, parent, group, velocity_bar)
+                    hand.to_parent(a_bar, link, parent, group, acceleration_bar)
                 elif gravity_bar.shape[0] > 0:
                     a.add_vec3(gravity_bar, group, 0, -a.linear(a_bar))
                 if joints.keeps_axes(joint_type[link]):
@@ -168,7 +155,6 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
             else:
                 for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
                     a.add(tau, group, k, a.dot_spatial(subspace[k, group], f))
-            if parent >= 0 and parent < link - 1:
-                force[parent, group] += f
+            hand.to_parent(f, link, parent, group, force)
 
     return recursion

@@ -10,6 +10,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
+from warp_kernels.kinematics.handing_on import handing_on
 from warp_kernels.kinematics.joints import joint_functions
 from warp_kernels.types import kernel_module, lane_types, warp_types
 
@@ -18,6 +19,7 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Kernels of forward kinematics for one precision, launched over (tree, lane group)."""
     t, a, joints = lane_types(scalar, lanes), algebra(scalar, lanes), joint_functions(scalar, lanes)
+    hand = handing_on(lanes)
     one = warp_types(scalar)
     real, vec3, mat33, transform, spatial, inertia10 = t.real, t.vec3, t.mat33, t.transform, t.spatial, t.inertia
     axis3 = one.vec3
@@ -100,11 +102,9 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 if origin_bar.shape[0] > 0:
                     origin_bar[tree, group] = vec3()
             else:
-                # Along a chain that of the link before is at hand.
-                if parent != before:
-                    own = pose[parent, group]
-                carrier = a.rotation(own)
-                p = a.position(own) + a.rotate(carrier, p)
+                carrying = hand.from_parent(own, a.zero_pose(), parent, before, group, pose)
+                carrier = a.rotation(carrying)
+                p = a.position(carrying) + a.rotate(carrier, p)
                 r = a.product(carrier, r)
             own = a.make_pose(p, r)
             before = link

@@ -1,0 +1,92 @@
+"""How a pass over a tree hands on what it has found at a link: to the children of the link, or to its parent, where it adds up.
+
+One world hands it on in registers where it can: along a chain a pass comes from the very link that it needs, and only forks go through
+memory. That saves a GPU the traffic that bounds these kernels. The numbers of several worlds fill the registers of a CPU's core: what
+would be kept there goes to the stack and back, with a choice at every link. So a lane group hands on through memory.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+
+@functools.cache
+def handing_on(lanes: int = 1) -> SimpleNamespace:
+    """Warp functions for a number of worlds in a lane group, and for values of any type.
+
+    Towards the leaves ``from_parent`` gives what the parent has found, or ``base`` if there is none. ``at_hand`` is what the link
+    visited before has found, here as in ``from_children``; arrays hold values by link and group.
+
+    Towards the root, from the last link of a tree to the first, ``from_children`` gives ``own``, the value of the link itself, with
+    what its children have handed on ``to_parent``. In registers this is what the next link has; the others have added theirs to
+    the array that ``own`` is read from. If it starts with values that needn't be in memory, ``keep`` writes them for the links whose
+    children will add to them (those with ``link_forks`` of 1), and ``kept`` reads them again, or returns ``own``.
+    """
+    return _in_registers() if lanes == 1 else _through_memory()
+
+
+def _in_registers() -> SimpleNamespace:
+    @wp.func
+    def from_parent(at_hand: Any, base: Any, parent: int, before: int, group: int, values: wp.array2d(dtype=Any)):
+        if parent < 0:
+            return base
+        if parent != before:
+            return values[parent, group]
+        return at_hand
+
+    @wp.func
+    def keep(value: Any, link: int, group: int, link_forks: wp.array(dtype=int), values: wp.array2d(dtype=Any)):
+        if link_forks[link] == 1:
+            values[link, group] = value
+
+    @wp.func
+    def kept(own: Any, link: int, group: int, link_forks: wp.array(dtype=int), values: wp.array2d(dtype=Any)):
+        if link_forks[link] == 1:
+            return values[link, group]
+        return own
+
+    @wp.func
+    def from_children(at_hand: Any, own: Any, link: int, last: int, link_parent: wp.array(dtype=int)):
+        if link_parent[wp.min(link + 1, last - 1)] == link:
+            return own + at_hand
+        return own
+
+    @wp.func
+    def to_parent(value: Any, link: int, parent: int, group: int, values: wp.array2d(dtype=Any)):
+        if parent >= 0 and parent != link - 1:
+            values[parent, group] += value
+
+    return SimpleNamespace(
+        from_parent=from_parent, keep=keep, kept=kept, from_children=from_children, to_parent=to_parent
+    )
+
+
+def _through_memory() -> SimpleNamespace:
+    @wp.func
+    def from_parent(at_hand: Any, base: Any, parent: int, before: int, group: int, values: wp.array2d(dtype=Any)):
+        if parent < 0:
+            return base
+        return values[parent, group]
+
+    @wp.func
+    def keep(value: Any, link: int, group: int, link_forks: wp.array(dtype=int), values: wp.array2d(dtype=Any)):
+        values[link, group] = value
+
+    @wp.func
+    def kept(own: Any, link: int, group: int, link_forks: wp.array(dtype=int), values: wp.array2d(dtype=Any)):
+        return values[link, group]
+
+    @wp.func
+    def from_children(at_hand: Any, own: Any, link: int, last: int, link_parent: wp.array(dtype=int)):
+        return own
+
+    @wp.func
+    def to_parent(value: Any, link: int, parent: int, group: int, values: wp.array2d(dtype=Any)):
+        if parent >= 0:
+            values[parent, group] += value
+
+    return SimpleNamespace(
+        from_parent=from_parent, keep=keep, kept=kept, from_children=from_children, to_parent=to_parent
+    )
