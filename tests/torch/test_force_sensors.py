@@ -176,3 +176,64 @@ def test_zones(given, said):
     builder.add_sphere(radius=0.1, mass=1.0, name="ball")
     with pytest.raises(sim.ModelError, match=said):
         builder.add_sensor("s", **{"kind": "touch", "target": "ball", **given})
+
+
+NARROW = """
+<mujoco>
+  <option timestep="0.002" cone="elliptic" tolerance="0" iterations="200"/>
+  <worldbody>
+    <body name="slider"><joint name="slide" type="slide" axis="0 0 1" limited="true" range="-0.01 0.01" margin="0.05"/>
+      <geom size="0.1" mass="1" contype="0" conaffinity="0"/>
+      <site name="here"/><site name="there" pos="0.3 0 0"/></body>
+    <body name="wheel" pos="1 0 0"><joint name="turn" axis="0 1 0"/>
+      <geom size="0.1" mass="1" pos="0.1 0 0" contype="0" conaffinity="0"/></body>
+  </worldbody>
+  <tendon>
+    <fixed name="strap" limited="true" range="-0.02 0.01" margin="0.1"><joint joint="turn" coef="1"/></fixed>
+    <spatial name="stay" limited="true" range="0.1 0.2"><site site="here"/><site site="there"/></spatial>
+  </tendon>
+  <sensor>
+    <jointlimitfrc name="slide force" joint="slide"/> <tendonlimitfrc name="strap force" tendon="strap"/>
+    <jointlimitpos joint="slide"/> <jointlimitvel joint="slide"/> <tendonlimitpos tendon="strap"/>
+    <tendonlimitvel tendon="strap"/> <tendonlimitfrc name="stay force" tendon="stay"/> <tendonlimitpos tendon="stay"/>
+  </sensor>
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize("start", [(0.002, 0.3, 0.001, -0.5), (0.0, 6.0, 0.0, 9.0)])
+def test_both_limits_at_once_and_a_tendon_that_nothing_moves(tmp_path, start):
+    """Of both limits MuJoCo's sensors read the lower, also where that doesn't push, as in the second start."""
+    path = tmp_path / "narrow.xml"
+    path.write_text(NARROW)
+    model = load_quietly(path)
+    peer = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(peer)
+    data.qpos, data.qvel = start[::2], start[1::2]
+    theirs = []
+    for _ in range(10):
+        mujoco.mj_step(peer, data)
+        theirs.append(data.sensordata.copy())
+    forces = ["slide force", "strap force", "stay force"]
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model), contact_sensors=forces)
+    q, qd = (torch.tensor([start[first::2]]) for first in (0, 1))
+    found = sim.torch.rollout_with_sensors(
+        sim.torch.Sensors(simulator), q.double().requires_grad_(), qd.double(), steps=10
+    )[-1][:, 0]
+    np.testing.assert_allclose(found.detach().numpy(), theirs, atol=1e-6 * np.abs(theirs).max())
+    np.testing.assert_array_equal(found[:, -2:].detach(), 0.0)
+    assert found[:, :2].detach().any(dim=0).all()
+
+
+def test_gradients_where_both_limits_bear(tmp_path):
+    path = tmp_path / "narrow.xml"
+    path.write_text(NARROW)
+    model = load_quietly(path)
+    forces = ["slide force", "strap force"]
+    simulator = sim.Simulator(model, **sim.mujoco_settings(model), contact_sensors=forces)
+    sensors = sim.torch.Sensors(simulator, forces)
+
+    def read(q):
+        return sim.torch.rollout_with_sensors(sensors, q, torch.full((1, 2), 0.3).double(), steps=2)[-1]
+
+    torch.autograd.gradcheck(read, torch.tensor([[0.002, 0.001]]).double().requires_grad_(), rtol=1e-4)

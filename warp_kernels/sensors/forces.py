@@ -62,7 +62,7 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
     kept, rows = checkpoint_kernels(scalar), trajectory_row_functions(scalar)
     side_sign = row_functions(scalar).side_sign
     structs = solver_structs(scalar)
-    Contacts, Motions = structs.Contacts, structs.Motions
+    Contacts, Motions, Options = structs.Contacts, structs.Motions, structs.Options
     module = kernel_module("force_sensors", scalar)
     wp.set_module_options({"max_unroll": 1}, module)
     zones = zone_functions(scalar)
@@ -85,32 +85,44 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
     def counts(
         i: int, constraint: int, world: int, sensors: ForceSensors, pair_a: wp.array(dtype=int), pair_b: wp.array(dtype=int),
         slot_pair: wp.array2d(dtype=int), link_tree: wp.array(dtype=int), pose: wp.array2d(dtype=transform),
-        motions: Motions, contacts: Contacts,
-        constraints: Constraints, tendon_rows: TendonRows,
+        motions: Motions, contacts: Contacts, constraints: Constraints,
     ):  # fmt: skip
-        """How often the first impulse of a constraint is part of what a sensor measures."""
+        """Whether the first impulse of a constraint is part of what a touch sensor measures."""
         kind = constraints.kind[constraint, world]
-        item = constraints.item[constraint, world]
-        of = sensors.kind[i]
-        times = int(0)
-        if of == JOINT_LIMIT and (kind == LOWER_LIMIT or kind == UPPER_LIMIT):
-            if sensors.item[i] == item:
-                times = 1
-        if of == TENDON_LIMIT_FORCE and kind == TENDON_LIMIT:
-            if sensors.item[i] == tendon_rows.tendon[item]:
-                times = 1
-        if of == TOUCH and (kind == CONTACT or kind >= SPIN):
-            pair = slot_pair[item, world]
-            for side in range(2):
-                geometry = pair_a[pair]
-                if side == 1:
-                    geometry = pair_b[pair]
-                if times == 0 and sensors.touches[i, geometry] == 1:
-                    if touched(
-                        i, side, item, constraint, world, sensors, link_tree, pose, motions, contacts, constraints
-                    ):
-                        times = 1
-        return times
+        if kind != CONTACT and kind < SPIN:
+            return False
+        slot = constraints.item[constraint, world]
+        pair = slot_pair[slot, world]
+        for side in range(2):
+            geometry = pair_a[pair]
+            if side == 1:
+                geometry = pair_b[pair]
+            if sensors.touches[i, geometry] == 1:
+                if touched(i, side, slot, constraint, world, sensors, link_tree, pose, motions, contacts, constraints):
+                    return True
+        return False
+
+    @wp.func
+    def limit_read(
+        i: int, world: int, sensors: ForceSensors, options: Options, tendon_rows: TendonRows, constraints: Constraints,
+        impulse: wp.array2d(dtype=vec3),
+    ):  # fmt: skip
+        """The constraint that a sensor of limits reads, -1 for none: of both limits the lower, which is listed first, as MuJoCo's.
+
+        A limit that is only close enough to be reached within the step is no place to read at.
+        """
+        found = int(-1)
+        for constraint in range(constraints.count[world]):
+            kind = constraints.kind[constraint, world]
+            item = constraints.item[constraint, world]
+            own = bool(False)
+            if sensors.kind[i] == JOINT_LIMIT and (kind == LOWER_LIMIT or kind == UPPER_LIMIT):
+                own = sensors.item[i] == item
+            if sensors.kind[i] == TENDON_LIMIT_FORCE and kind == TENDON_LIMIT:
+                own = sensors.item[i] == tendon_rows.tendon[item]
+            if own and found < 0 and (impulse[constraint, world][0] > zero or options.limit_margin < zero):
+                found = constraint
+        return found
 
     @wp.kernel(module=module, enable_backward=False)
     def store_sensor_forces(
@@ -119,6 +131,7 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
         first_world: int,
         num_sensors: int,
         dt: scalar,
+        options: Options,
         force_sensors: ForceSensors,
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
@@ -146,14 +159,18 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
             if force_sensors.kind[i] >= FORCE:
                 continue
             total = zero
-            for constraint in range(constraints.count[world]):
-                push = impulse[constraint, world][0]
-                if push > zero:
-                    times = counts(
+            if force_sensors.kind[i] == TOUCH:
+                for constraint in range(constraints.count[world]):
+                    push = impulse[constraint, world][0]
+                    if push > zero and counts(
                         i, constraint, world, force_sensors, pair_a, pair_b, slot_pair, link_tree, pose, motions, contacts,
-                        constraints, tendon_rows,
-                    )  # fmt: skip
-                    total += scalar(times) * push
+                        constraints,
+                    ):  # fmt: skip
+                        total += push
+            else:
+                limit = limit_read(i, world, force_sensors, options, tendon_rows, constraints, impulse)
+                if limit >= 0:
+                    total = impulse[limit, world][0]
             force[at, force_sensors.place[i]] = vec3(total / dt, zero, zero)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -163,6 +180,7 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
         first_world: int,
         num_sensors: int,
         dt: scalar,
+        options: Options,
         force_sensors: ForceSensors,
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
@@ -188,14 +206,18 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
         step = cursor[wp.static(STEP)]
         force_bar = rows.vector_row(address, step, total_worlds, num_sensors)
         for i in range(force_sensors.kind.shape[0]):
-            bar = force_bar[at, force_sensors.place[i]][0] / dt
-            for constraint in range(constraints.count[world]):
-                if impulse[constraint, world][0] > zero:
-                    times = counts(
+            bar = vec3(force_bar[at, force_sensors.place[i]][0] / dt, zero, zero)
+            if force_sensors.kind[i] == TOUCH:
+                for constraint in range(constraints.count[world]):
+                    if impulse[constraint, world][0] > zero and counts(
                         i, constraint, world, force_sensors, pair_a, pair_b, slot_pair, link_tree, pose, motions, contacts,
-                        constraints, tendon_rows,
-                    )  # fmt: skip
-                    further_impulse_bar[constraint, world] += vec3(scalar(times) * bar, zero, zero)
+                        constraints,
+                    ):  # fmt: skip
+                        further_impulse_bar[constraint, world] += bar
+            else:
+                limit = limit_read(i, world, force_sensors, options, tendon_rows, constraints, impulse)
+                if limit >= 0:
+                    further_impulse_bar[limit, world] += bar
 
     return SimpleNamespace(
         module=module, store_sensor_forces=store_sensor_forces, sensor_force_adjoint=sensor_force_adjoint

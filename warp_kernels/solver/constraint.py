@@ -175,19 +175,10 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             k = constrained.limited_dof[i]
             value = q[world, dof_q[k]]
             reach = limit.reach(options, qd[world, k] + options.dt * qdd[world, k])
-            kind = int(-1)
-            if limit.limit_gap(limits, LOWER_LIMIT, k, value, world) < reach:
-                kind = LOWER_LIMIT
-            if limit.limit_gap(limits, UPPER_LIMIT, k, value, world) < reach:
-                if kind < 0:
-                    kind = UPPER_LIMIT
-                else:
-                    # A range so narrow that both are near: a second constraint.
-                    joint_constraint(count, world, UPPER_LIMIT, k, k, constraints)
+            for kind in range(LOWER_LIMIT, UPPER_LIMIT + 1):  # both where the range is narrow
+                if limit.limit_gap(limits, kind, k, value, world) < reach:
+                    joint_constraint(count, world, kind, k, k, constraints)
                     count += 1
-            if kind >= 0:
-                joint_constraint(count, world, kind, k, k, constraints)
-                count += 1
         for i in range(constrained.cone_dof.shape[0]):
             k = constrained.cone_dof[i]
             rate = scalar(0.0)

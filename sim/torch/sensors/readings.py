@@ -334,7 +334,11 @@ class _Motion:
         return (energy + (mean * stretch**2).sum(dim=-1))[..., None]
 
     def _tendon_limit(self, sensor: Sensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return tendon_limit(self.simulator, *self._of_tendon(sensor), sensor.target)
+        """Zero where no joint changes the length: there the limit doesn't act."""
+        number = self.model.tendons.names.index(sensor.target)
+        moves = (self._tendon_paths()[1][:, :, number] != 0.0).any(dim=-1, keepdim=True)
+        position, rate = tendon_limit(self.simulator, *self._of_tendon(sensor), sensor.target)
+        return torch.where(moves, position, 0.0), torch.where(moves, rate, 0.0)
 
     def _tendon_actuator_force(self, sensor: Sensor) -> torch.Tensor:
         tendon = self.model.tendons.names.index(sensor.target)
