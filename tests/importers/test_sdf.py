@@ -132,6 +132,13 @@ def test_poses(tmp_path):
     assert [each.name for each in found.geometries] == ["n::b/c"]
 
 
+@pytest.mark.parametrize("attribute", ["", "relative_to='a'", "relative_to=''", "frame=''"])
+def test_inertia_is_placed_in_the_frame_of_its_link(tmp_path, attribute):
+    text = f"<link name='a'><pose>3 0 0 0 0 1</pose><inertial><pose {attribute}>0 0.5 0 0 0 0</pose></inertial></link>"
+    found = read(tmp_path, model(text))
+    np.testing.assert_allclose(found.parameters["com"][0], (0.0, 0.5, 0.0))
+
+
 def test_a_frame_for_the_origin_of_a_link_only_where_its_joint_is_elsewhere(tmp_path):
     """Whatever the rounding of oblique poses."""
     for oblique in np.random.default_rng(0).uniform(-2, 2, (20, 6)):
@@ -222,6 +229,10 @@ TWO = "<link name='a'/><link name='b'/>"
         (model("<frame name='f' attached_to='f'/><link name='a'/>"), "the pose of 'f' depends on itself"),
         (model("<link name='a'><pose>0 0 1</pose></link>"), "has 3 numbers, expected 6"),
         (model("<link name='a'><inertial auto='true'/></link>"), r"inertia from shapes \(auto\) is not supported"),
+        (
+            model("<frame name='f'/><link name='a'><inertial><pose relative_to='f'>0 0 0 0 0 0</pose></inertial></link>"),
+            "its pose is relative to 'f', which SDF doesn't have",
+        ),
         (model("<link name='a'><collision name='c'><geometry><cone/></geometry></collision></link>"), "<cone> is not"),
         (model("<include><uri>model://none</uri></include>"), "'model://none' not found; searched"),
         (model("<static>maybe</static><link name='a'/>"), "it must be true or false"),

@@ -179,7 +179,7 @@ class _Reader:
         # Both are turned alike.
         away = model.pose_of(link, element, self.base)[:3] - frame[:3]
         local = np.concatenate([Rotation.from_quat(frame[3:]).inv().apply(away), IDENTITY[3:]])
-        mass, com, inertia = _inertial(element)
+        mass, com, inertia = _inertial(model, link, element)
         with element.located(f"link '{name}'"):
             self.builder.add_link(
                 name, mass=mass, com=_moved(local, com), inertia=_turned(local, inertia), allow_unphysical=True,
@@ -302,18 +302,23 @@ class _Reader:
             warnings.warn(f"{file}: {'; '.join(self.notes)}", SDFWarning, stacklevel=4)
 
 
-def _inertial(link: Element) -> tuple[float, np.ndarray, np.ndarray]:
+def _inertial(model: FlatModel, link: str, element: Element) -> tuple[float, np.ndarray, np.ndarray]:
     """Mass [kg], centre of mass [m] and inertia about it in the link's axes [kg m^2]; SDF's where none is stated."""
-    inertial = link.optional("inertial")
+    inertial = element.optional("inertial")
     if inertial is None:
         return 1.0, np.zeros(3), np.eye(3)
     if inertial.attributes.get("auto", "false").lower() in ("1", "true"):
         raise inertial.error("inertia from shapes (auto) is not supported; state mass and inertia")
-    where, element = pose(inertial), inertial.optional("inertia")
+    stated = relative_to(inertial)
+    if stated is not None and model.scopes[link].full(stated) != link:
+        raise inertial.error(
+            f"its pose is relative to '{stated}', which SDF doesn't have; state it in the frame of its link"
+        )
+    where, moments = pose(inertial), inertial.optional("inertia")
     xx, yy, zz, xy, xz, yz = 1.0, 1.0, 1.0, 0.0, 0.0, 0.0
-    if element is not None:
-        xx, yy, zz = (number(element, key, 1.0) for key in ("ixx", "iyy", "izz"))
-        xy, xz, yz = (number(element, key, 0.0) for key in ("ixy", "ixz", "iyz"))
+    if moments is not None:
+        xx, yy, zz = (number(moments, key, 1.0) for key in ("ixx", "iyy", "izz"))
+        xy, xz, yz = (number(moments, key, 0.0) for key in ("ixy", "ixz", "iyz"))
     inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     return number(inertial, "mass", 1.0), where[:3], _turned(where, inertia)
 
