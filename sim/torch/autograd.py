@@ -1,16 +1,16 @@
 """The rollout and the step for PyTorch; see :mod:`sim.torch.recorded_rollout` for their gradients."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole, require_type
-from sim.model.parameters import PARAMETERS
+from sim.model.checks import is_whole, require_type
+from sim.model.parameters import number_of_dims
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
 from sim.torch.not_compiled import not_compiled
+from sim.torch.present_robot import given_parameter
 from sim.torch.recorded_rollout import Settings, record
 from sim.torch.sensors.readings import Sensors
 
@@ -153,11 +153,13 @@ def rollout_with_sensors(
     steps: int | None = None,
     leave_out_bad_worlds: bool = False,
     act: torch.Tensor | None = None,
+    **parameters: torch.Tensor,
 ) -> tuple[torch.Tensor, ...]:
     """As :func:`rollout`, with what sensors read in each step, differentiable too.
 
     Under MuJoCo's law they go by the accelerations and forces that it finds at the state before the step, whatever the
-    integrator makes of them, as MuJoCo's do. Parameters are those that the simulator has.
+    integrator makes of them, as MuJoCo's do. Parameters that are given count in the readings as in the motion, so that
+    a mass can be learnt from what a force sensor has measured.
 
     Args:
         sensors: with their simulator; those of forces are among its ``contact_sensors``.
@@ -187,13 +189,26 @@ def rollout_with_sensors(
     """
     require_type("rollout_with_sensors: sensors", sensors, Sensors, "a sim.torch.Sensors")
     simulator = sensors.simulator
-    settings, inputs = _prepared(simulator, q, qd, act, tau, control, steps, 1, 1, leave_out_bad_worlds, {})
+    given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
+    settings, inputs = _prepared(simulator, q, qd, act, tau, control, steps, 1, 1, leave_out_bad_worlds, given)
     settings.keeps_solved = sensors.needs_acceleration
     q, qd, states_of_actuators, force, *further = record(settings, *inputs)
     gain = (further[0] - qd[:-1]) / simulator.dt if settings.keeps_solved else None
     acts = [states_of_actuators] if simulator.model.na else []
-    readings = sensors(q, qd, control, force if simulator.contact_sensors else None, gain, *acts)
+    if leave_out_bad_worlds:
+        bad = ~(q.isfinite().all(2) & qd.isfinite().all(2)).all(0)
+        given = {name: _of_good_worlds(name, value, bad) for name, value in given.items()}
+    readings = sensors(q, qd, control, force if simulator.contact_sensors else None, gain, *acts, **given)
     return q, qd, *acts, readings
+
+
+def _of_good_worlds(name: str, value: torch.Tensor, bad: torch.Tensor) -> torch.Tensor:
+    """A parameter for each world, to which bad worlds [num_worlds] give gradients of zero, whatever is read there."""
+    shared = value.dim() == number_of_dims(name)
+    each = value.expand(len(bad), *value.shape) if shared else value.clone()
+    if each.requires_grad:
+        each.register_hook(lambda slope: slope.masked_fill(bad.view(-1, *[1] * (slope.dim() - 1)), 0.0))
+    return each
 
 
 def _prepared(
@@ -303,7 +318,7 @@ def _inputs(
 ) -> tuple[torch.Tensor | None, ...]:
     """The tensors that a rollout takes; tau and control [steps, num_worlds, n] have been checked."""
     simulator = settings.simulator
-    values = [_parameter(simulator, name, value) for name, value in parameters.items()]
+    values = [given_parameter(simulator, name, value) for name, value in parameters.items()]
     q = _tensor(simulator, "q", q, simulator.model.nq)
     qd = _tensor(simulator, "qd", qd, simulator.model.nv)
     return q, qd, _act(simulator, act, qd), tau, control, *values
@@ -366,19 +381,3 @@ def _tensor(simulator: Simulator, name: str, value: torch.Tensor, size: int) -> 
 def _require_tensor(name: str, value: object) -> None:
     if not isinstance(value, torch.Tensor):
         raise ModelError(f"{name} is a {type(value).__name__}; expected a torch.Tensor")
-
-
-def _parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor:
-    own = simulator.present_values()
-    if name not in own:
-        raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(own)}")
-    numbers = TORCH_DTYPES[simulator.model.dtype]
-    if isinstance(value, torch.Tensor):
-        tensor = value.to(numbers) if value.dtype in (torch.bfloat16, torch.float16) else value
-    elif isinstance(value, Sequence) and any(isinstance(each, torch.Tensor) for each in value):
-        raise ModelError(f"parameter '{name}' is a {type(value).__name__} of tensors; join them by torch.stack")
-    else:
-        tensor = torch.from_numpy(as_numbers(f"parameter '{name}'", value)).to(numbers)
-    if tensor.dim() == 0 and not PARAMETERS[name].shape and PARAMETERS[name].per != "world":
-        tensor = tensor.expand(simulator.model.counts[PARAMETERS[name].per])
-    return tensor

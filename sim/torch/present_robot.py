@@ -1,18 +1,65 @@
-"""The parameters that a simulator has at present, as tensors and in a robot."""
+"""The parameters that a simulator has at present, or that are given for a call, as tensors and in a robot."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import torch
 
 from sim.dynamics.differentiable_op import dynamics_parameters
-from sim.model.parameters import number_of_dims
+from sim.errors import ModelError
+from sim.model.checks import as_numbers
+from sim.model.parameters import PARAMETERS, number_of_dims, require_shape
 from sim.simulation.simulator import Simulator
+from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.robot.robot import Robot
 
 
+def given_parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor:
+    """A parameter that is given for a call, ``[n, ...]`` or ``[num_worlds, n, ...]``.
+
+    Raises:
+        ModelError: for an unknown name, what holds no numbers, and another shape.
+    """
+    own, counts = simulator.present_values(), simulator.model.counts
+    if name not in own:
+        raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(own)}")
+    numbers = TORCH_DTYPES[simulator.model.dtype]
+    if isinstance(value, torch.Tensor):
+        tensor = value.to(numbers) if value.dtype in (torch.bfloat16, torch.float16) else value
+    elif isinstance(value, Sequence) and any(isinstance(each, torch.Tensor) for each in value):
+        raise ModelError(f"parameter '{name}' is a {type(value).__name__} of tensors; join them by torch.stack")
+    else:
+        tensor = torch.from_numpy(as_numbers(f"parameter '{name}'", value)).to(numbers)
+    if tensor.dim() == 0 and not PARAMETERS[name].shape and PARAMETERS[name].per != "world":
+        tensor = tensor.expand(counts[PARAMETERS[name].per])
+    require_shape(name, tuple(tensor.shape), counts, simulator.num_worlds)
+    return tensor
+
+
+def with_given(simulator: Simulator, given: Mapping[str, torch.Tensor]) -> Simulator:
+    """A simulator as those see it who ask for its parameters, with some of them given as tensors, which may have
+    gradients. It simulates with its own.
+    """
+    return cast(Simulator, _Given(simulator, given)) if given else simulator
+
+
+class _Given:
+    def __init__(self, simulator: Simulator, given: Mapping[str, torch.Tensor]):
+        self._simulator, self._given = simulator, given
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._simulator, name)
+
+    def parameter(self, name: str) -> Any:
+        """The value given, or the simulator's own."""
+        return self._given[name] if name in self._given else self._simulator.parameter(name)
+
+
 def present_parameter(simulator: Simulator, name: str, like: torch.Tensor) -> torch.Tensor:
-    """A parameter of the simulator, with the precision and on the device of another tensor, without gradient."""
+    """A parameter of the simulator, with the precision and on the device of another tensor.
+
+    It has a gradient if it is given by :func:`with_given`.
+    """
     return torch.as_tensor(simulator.parameter(name), dtype=like.dtype, device=like.device)
 
 

@@ -1,5 +1,7 @@
 """Sensors of accelerations and of what goes by them: beside MuJoCo's with all integrators, and their gradients."""
 
+import contextlib
+
 import mujoco
 import numpy as np
 import pytest
@@ -148,6 +150,84 @@ def test_gradient_in_a_parameter_with_other_worlds_gone_bad(tmp_path, integrator
     for world in (0, 2):
         np.testing.assert_allclose(readings[:, world].detach(), expected[:, 0].detach(), rtol=1e-12)
         np.testing.assert_allclose(rate.grad[world], alone.grad[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["mass", "damping", "joint_placement", "gravity", "actuator_kp", "tendon_armature"])
+def test_parameters_count_in_the_readings_as_in_the_motion(tmp_path, name):
+    """Given for a call they read as those that the simulator has, and have the gradient of differences."""
+    _, model, q, qd = scene(tmp_path, "Euler")
+    sensors = sensors_of(model)
+    given, control = (torch.tensor(q[None]), torch.tensor(qd[None])), torch.tensor(inputs(4))
+    weights = torch.tensor(np.random.default_rng(0).normal(size=(4, 1, 21)))
+    present = torch.tensor(sensors.simulator.parameter(name))
+    other = (1.1 * present).requires_grad_()
+
+    def loss(value):
+        *_, readings = sim.torch.rollout_with_sensors(sensors, *given, control=control, **{name: value})
+        return (weights * readings).sum()
+
+    (slope,) = torch.autograd.grad(loss(other), other)
+    change = 1e-6 * torch.randn(present.shape, dtype=present.dtype, generator=torch.Generator().manual_seed(1))
+    change = change * (present != 0.0)
+    with torch.no_grad():
+        difference = float(loss(other + change) - loss(other - change)) / 2.0
+        found = float(loss(other))
+    assert float((slope * change).sum()) == pytest.approx(difference, rel=1e-4)
+    np.testing.assert_array_equal(sensors.simulator.parameter(name), present)
+    sensors.simulator.set_parameter(name, other.detach())
+    *_, readings = sim.torch.rollout_with_sensors(sensors, *given, control=control)
+    assert float((weights * readings).sum()) == pytest.approx(found, rel=1e-12)
+
+
+def test_a_mass_is_learnt_from_a_force_sensor(tmp_path):
+    _, model, q, qd = scene(tmp_path, "Euler")
+    sensors = sensors_of(model)
+    given, control = (torch.tensor(q[None]), torch.tensor(qd[None])), torch.tensor(inputs(20))
+    own = torch.tensor(model.parameters["mass"])
+    *_, measured = sim.torch.rollout_with_sensors(sensors, *given, control=control, mass=own * torch.tensor([1, 1, 2]))
+    factor = torch.ones((), dtype=own.dtype, requires_grad=True)
+    optimiser = torch.optim.LBFGS([factor], line_search_fn="strong_wolfe")
+
+    def miss():
+        optimiser.zero_grad()
+        mass = own * torch.stack([torch.ones_like(factor), torch.ones_like(factor), factor])
+        *_, read = sim.torch.rollout_with_sensors(sensors, *given, control=control, mass=mass)
+        loss = (read - measured)[..., sensors.slices["force"]].square().mean()
+        loss.backward()
+        return loss
+
+    optimiser.step(miss)
+    assert factor.item() == pytest.approx(2.0, abs=1e-3)
+
+
+def test_bad_worlds_give_shared_parameters_no_gradient(tmp_path):
+    _, model, q, qd = scene(tmp_path, "Euler")
+    rate = torch.tensor(np.tile(qd, (2, 1)))
+    rate[1] = torch.nan
+    gradients = []
+    for worlds in (1, 2):
+        mass = torch.tensor(model.parameters["mass"], requires_grad=True)
+        sensors, start = sensors_of(model, num_worlds=worlds), torch.tensor(np.tile(q, (worlds, 1)))
+        with contextlib.nullcontext() if worlds == 1 else pytest.warns(sim.NotFiniteWarning):
+            *_, readings = sim.torch.rollout_with_sensors(
+                sensors, start, rate[:worlds], steps=3, leave_out_bad_worlds=True, mass=mass
+            )
+        readings[:, 0].sum().backward()
+        gradients.append(mass.grad)
+    torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-10)
+
+
+def test_parameters_are_checked(tmp_path):
+    _, model, q, qd = scene(tmp_path, "Euler")
+    sensors = sensors_of(model)
+    states = torch.tensor(np.tile(q, (3, 1, 1))), torch.tensor(np.tile(qd, (3, 1, 1)))
+    for call in (lambda **given: sensors(*states, **given), lambda **given: sim.torch.rollout_with_sensors(
+        sensors, states[0][0], states[1][0], steps=2, **given
+    )):  # fmt: skip
+        with pytest.raises(sim.ModelError, match="unknown parameter 'weight'"):
+            call(weight=1.0)
+        with pytest.raises(sim.ModelError, match=r"parameter 'mass' has shape \(2,\); expected \(3,\) or \(1, 3\)"):
+            call(mass=torch.ones(2))
 
 
 def test_hard_contact_reads_as_from_the_states(tmp_path):

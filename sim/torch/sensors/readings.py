@@ -15,7 +15,7 @@ from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints, require_joints_and_tendons
 from sim.torch.modes import in_own_precision
 from sim.torch.not_compiled import PARAMETERS, not_compiled
-from sim.torch.present_robot import PresentRobot, present_parameter
+from sim.torch.present_robot import PresentRobot, given_parameter, present_parameter, with_given
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
 from sim.torch.sensors.contacts import contact_readings
@@ -40,7 +40,8 @@ class Sensors(torch.nn.Module):
     acceleration of a frame's origin less gravity, the one along the frame's axes and the other along the world's.
 
     Args:
-        simulator: that makes the rollouts; its parameters are those that it has when a reading is taken.
+        simulator: that makes the rollouts; its parameters are those that it has when a reading is taken, but for those
+            that are given with it.
         names: the sensors to read, in this order; None for all but those of contacts and forces that the simulator
             doesn't measure.
 
@@ -108,6 +109,7 @@ class Sensors(torch.nn.Module):
         contact_force: torch.Tensor | None = None,
         acceleration: torch.Tensor | None = None,
         act: torch.Tensor | None = None,
+        **parameters: torch.Tensor,
     ) -> torch.Tensor:
         """All readings of a rollout.
 
@@ -120,13 +122,14 @@ class Sensors(torch.nn.Module):
             acceleration: of joints at the states before each step [steps, num_worlds, nv], as
                 :func:`sim.torch.rollout_with_sensors` finds it; None to take it from the states.
             act: states of actuators that have one [steps + 1, num_worlds, na], where their forces are read.
+            **parameters: those that the rollout was given, as for :func:`sim.torch.rollout`.
 
         Returns:
             [steps, num_worlds, numbers], in SI units and rad; ``slices`` says what is where.
 
         Raises:
-            ModelError: for fewer than two states, for missing inputs, and for sensors of a joint's force and torque of
-                Runge-Kutta steps without their accelerations.
+            ModelError: for fewer than two states, for missing inputs, for parameters of another name or shape, and for
+                sensors of a joint's force and torque of Runge-Kutta steps without their accelerations.
         """
         for label, value in (("q", q), ("qd", qd)):
             require_type(f"Sensors: {label}", value, torch.Tensor, "a torch.Tensor")
@@ -138,8 +141,10 @@ class Sensors(torch.nn.Module):
             raise ModelError(
                 f"Sensors: q has {len(q)} states and qd {len(qd)}; they take the same number, at least two"
             )
-        given = (q, qd, control, contact_force, acceleration, act)
-        motion = _Motion(self.simulator, self._present(q), self._sensors, *given)
+        given = {name: given_parameter(self.simulator, name, value) for name, value in parameters.items()}
+        simulator = with_given(self.simulator, given)
+        robot = PresentRobot(simulator)(q) if given else self._present(q)
+        motion = _Motion(simulator, robot, self._sensors, q, qd, control, contact_force, acceleration, act)
         readings = [motion.read(sensor).clamp(sensor.lower, sensor.upper) for sensor in self._sensors]
         return torch.cat(readings, dim=-1) if readings else q.new_zeros(len(q) - 1, q.shape[1], 0)
 
