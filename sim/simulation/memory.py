@@ -1,6 +1,7 @@
 """Memory that many worlds or steps would take, before it is taken."""
 
 import os
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -35,7 +36,8 @@ def made_in_memory(worlds: int, device: wp.Device, make: Callable[[int], object]
         _require_memory(worlds, device, make)
     try:
         return make_all()
-    except RuntimeError:  # Warp's, where a GPU has no room
+    except RuntimeError as error:  # Warp's, where a GPU has no room
+        traceback.clear_frames(error.__traceback__)  # they hold what there was room for, which the sample needs
         _require_memory(worlds, device, make)
         raise
 

@@ -6,6 +6,7 @@ import re
 import resource
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -164,6 +165,23 @@ def test_fewer_worlds_that_find_no_room_on_a_gpu_are_refused_too(monkeypatch):
         sim.ModelError, match=r"11 worlds would take \d+\.\d kB of memory, but cpu has 10 kB; at most \d fit"
     ):
         sim.Simulator(boxes(), 1e-3, num_worlds=11, device="cpu", threads=1)
+
+
+def test_what_found_room_is_let_go_of_before_the_need_is_measured():
+    """The sample would find none either on a GPU that is full."""
+    held = []
+
+    def make_all() -> None:
+        some = wp.zeros(1000, device="cpu")
+        held.append(weakref.ref(some))
+        raise RuntimeError("Failed to allocate 4000 bytes on device 'cuda:0'")
+
+    def make(worlds: int) -> wp.array:
+        assert held[0]() is None
+        return wp.zeros(worlds, device="cpu")
+
+    with pytest.raises(RuntimeError, match="Failed to allocate"):
+        memory.made_in_memory(11, wp.get_device("cpu"), make, make_all)
 
 
 def test_more_steps_than_memory_are_refused_before_any_is_taken(simulator):
