@@ -381,6 +381,7 @@ def test_refused():
         (lambda e: e.reset(options={"reset_mask": "01"}), "reset_mask is '01'; expected 2 booleans"),
         (lambda e: falling(adjoint_clip="3 N"), "VectorEnv: adjoint_clip is '3 N'; it must be one number"),
         (lambda e: Falling([32]), r"a task's dtype is \[32\]; it must be"),
+        (lambda e: sim.envs.make("Pendulum-99999999999999999"), "Pendulum: links is 9+; at most 1000 make a chain"),
         (lambda e: sim.envs.make("Pendulum-1", noise="much"), "Pendulum: noise is 'much'; it must be one number"),
         (lambda e: sim.envs.make("Pendulum-1", noise=-0.1), "Pendulum: noise is -0.1; it must be finite"),
         (lambda e: e.render(worlds=()), "render: worlds is empty; name at least one"),

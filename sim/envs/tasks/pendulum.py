@@ -12,6 +12,7 @@ from sim.model.model import Model
 from sim.model.specs import WORLD
 from warp_kernels.types import CAPSULE
 
+MOST_LINKS = 1000  # many more would take hours to build, and no number has the digits for their mass matrix
 LENGTH = 0.5  # of a link [m]
 TORQUE = 10.0  # of an action of 1 [N m]
 FIRST_MASS, MASS, TIP_MASS = (
@@ -29,7 +30,7 @@ class Pendulum(Task):
     end, with the distance d of the tip to its highest point: the return is n² / 2 - 2 d_end².
 
     Args:
-        links: n.
+        links: n, up to 1000.
         substeps: steps of the simulation for each action. The paper has 1, with which a chain of three links or more
             gains energy from the size of the step: its best motions fail with a smaller one.
         noise: of the first angles and velocities, uniform within it either way [rad, rad/s]; the paper has none.
@@ -43,6 +44,8 @@ class Pendulum(Task):
         super().__init__(dtype)
         if not is_whole(links, 1) or not is_whole(substeps, 1):
             raise ModelError(f"Pendulum: links is {links!r} and substeps {substeps!r}; both must be at least 1")
+        if links > MOST_LINKS:
+            raise ModelError(f"Pendulum: links is {links}; at most {MOST_LINKS} make a chain that can be simulated")
         if not 0.0 <= number("Pendulum", "noise", noise) < math.inf:
             raise ModelError(f"Pendulum: noise is {noise!r}; it must be finite and not negative")
         self.links = int(links)
