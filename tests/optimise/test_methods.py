@@ -270,7 +270,7 @@ def test_costs_that_are_not_numbers_are_named(method):
         method(problem, iterations=2)
 
 
-@pytest.mark.parametrize("method", [so.gradient, so.lbfgs, so.ilqr])
+@pytest.mark.parametrize("method", [so.gradient, so.lbfgs, so.ilqr, so.MPC])
 def test_costs_that_lost_their_gradient_are_named_beside_others(method):
     """A cost of zero, as a penalty that isn't due, may have none."""
     problem = so.Problem(sliders(), 3, [so.Effort(0.1), without_history, not_due], q0=[0.5, 0.0])

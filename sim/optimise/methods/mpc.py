@@ -7,6 +7,7 @@ from sim.errors import ModelError
 from sim.model.checks import is_whole
 from sim.optimise.methods.dynamics import Law, States
 from sim.optimise.methods.ilqr import IterativeLQR, require_stages
+from sim.optimise.methods.search import warn_of_lost_gradients
 from sim.optimise.problem import Problem
 from sim.torch.modes import with_gradients
 
@@ -54,6 +55,7 @@ class MPC:
         True
     """
 
+    @with_gradients()
     def __init__(self, problem: Problem, guess: npt.ArrayLike | None = None, *, iterations: int = 1):
         require_stages(problem, "MPC")
         if problem.constraints:
@@ -62,6 +64,7 @@ class MPC:
             raise ModelError(f"MPC: iterations is {iterations!r}; it must be a whole number of at least 1")
         self.problem, self.iterations = problem, int(iterations)
         rows = problem.parametrisation.guess(problem.space, guess)[0]
+        warn_of_lost_gradients(problem, "MPC")
         self._search = IterativeLQR(problem)
         self._first = rows.reshape(problem.stages, 1, problem.space.size)
         self._law: Law | None = None
