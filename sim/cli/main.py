@@ -11,7 +11,7 @@ from sim.cli.files import UsageError
 from sim.errors import ModelError
 from sim.version import version
 
-PROBLEM, USAGE = 1, 2
+PROBLEM, USAGE, STOPPED = 1, 2, 130
 COMMANDS = {
     "info": "links, joints, masses, geometry and warnings of a file",
     "check": "check whether a file can be simulated, and what is wrong with it",
@@ -45,8 +45,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the command line; None for the process's own.
 
     Returns:
-        the exit status: 0, 1 for a problem with a file or the system, 2 for wrong arguments.
+        the exit status: 0, 1 for a problem with a file or the system, 2 for wrong arguments, 130 for Ctrl-C.
     """
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # also while libraries are loaded, which takes a second
+        print("stopped", file=sys.stderr)
+        return STOPPED
+
+
+def _run(words: list[str]) -> int:
+    """Run the command of these words; see :func:`main`."""
     parser = argparse.ArgumentParser(
         prog="backswing",
         description="Look at, check, convert, draw and simulate robots and scenes.",
@@ -55,7 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    words = list(sys.argv[1:] if arguments is None else arguments)
     for name, line in COMMANDS.items():
         sub = commands.add_parser(name, help=line)
         if name in words[:1]:  # load only the command that is run
@@ -76,6 +84,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ModelError, OSError, MemoryError) as error:  # the last two of the system, such as a full disk
         print(f"error: {str(error) or 'out of memory'}", file=sys.stderr)
         return PROBLEM
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130

@@ -1,5 +1,6 @@
 """The command line: what it prints and writes, its messages, its exit status."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -317,6 +318,17 @@ def test_messages_and_exit_status(capsys, hopper, monkeypatch, tmp_path, argumen
     assert main([hopper if argument == "HOPPER" else argument for argument in arguments]) == status
     assert message in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hopper.xml"]
+
+
+def test_control_c_while_a_command_is_loaded(capsys, monkeypatch):
+    """PyTorch and viser take a second or more."""
+
+    def stopped(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib, "import_module", stopped)
+    assert main(["view", "robot.urdf"]) == 130
+    assert capsys.readouterr().err == "stopped\n"
 
 
 def test_help(capsys):
