@@ -92,9 +92,10 @@ def control_space(
     finite = np.maximum(np.abs(low), np.abs(high))
     typical = np.where(np.isfinite(strength), strength, np.where(np.isfinite(finite) & (finite > 0.0), finite, 1.0))
     if scale is not None:
-        typical = np.broadcast_to(as_numbers("scale", scale), len(names)).astype(np.float64)
-        if not (np.isfinite(typical).all() and (typical > 0.0).all()):
-            raise ModelError(f"Problem: scale is {scale!r}; it must be positive")
+        typical = as_numbers("Problem: scale", scale)
+        if typical.shape not in ((), (1,), (len(names),)) or not (np.isfinite(typical) & (typical > 0.0)).all():
+            raise ModelError(f"Problem: scale is {scale!r}; it must be a positive number, or {len(names)} of them")
+        typical = np.broadcast_to(typical, len(names))
     return ControlSpace(stages, tuple(names), dofs, model.nv, low, high, typical)
 
 
@@ -123,6 +124,6 @@ def _limits(limits: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
         raise ModelError(
             f"Problem: limits is {limits!r}; it must be a pair, lower and upper, of a number or of {size} each"
         ) from None
-    if np.isnan(low).any() or np.isnan(high).any() or not (low <= high).all():
-        raise ModelError(f"Problem: limits {limits!r}: a lower one is above the upper one, or not a number")
+    if not ((low <= high) & (low < np.inf) & (high > -np.inf)).all():
+        raise ModelError(f"Problem: limits {limits!r}: nothing lies between a lower one and the upper one")
     return low, high

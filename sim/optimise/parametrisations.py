@@ -9,7 +9,7 @@ import torch
 from scipy.interpolate import make_interp_spline
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, require_type
+from sim.model.checks import as_numbers, is_whole, require_type
 from sim.optimise.controls import ControlSpace
 
 # From q [worlds, nq], qd [worlds, nv] and the stage's number to what a policy sees [worlds, n].
@@ -73,7 +73,7 @@ class OpenLoop(Parametrisation):
     def guess(self, space: ControlSpace, given: Any) -> np.ndarray:
         """Unknowns of the first guesses [starts, size], from rows [rows, size] or [starts, rows, size]; None: zeros."""
         shape = (self.rows(space.stages), space.size)
-        rows = np.zeros(shape) if given is None else np.asarray(given, dtype=np.float64)
+        rows = np.zeros(shape) if given is None else as_numbers("guess", given)
         if rows.ndim not in (2, 3) or rows.shape[-2:] != shape or not np.isfinite(rows).all():
             raise ModelError(f"guess has shape {rows.shape}; expected finite numbers {shape}, or (starts, *{shape})")
         return np.clip(rows, space.low, space.high).reshape(-1, shape[0] * shape[1])
@@ -205,9 +205,11 @@ class Policy(Parametrisation):
         """The module's parameters, or those given [size] or [starts, size]."""
         if given is None:
             given = torch.cat([value.detach().reshape(-1) for value in self._parameters()]).cpu().numpy()
-        rows = np.atleast_2d(np.asarray(given, dtype=np.float64))
-        if rows.ndim != 2 or rows.shape[1] != self.size(space):
-            raise ModelError(f"guess has shape {rows.shape}; expected ({self.size(space)},), or (starts, ...)")
+        rows = np.atleast_2d(as_numbers("guess", given))
+        if rows.ndim != 2 or rows.shape[1] != self.size(space) or not np.isfinite(rows).all():
+            raise ModelError(
+                f"guess has shape {rows.shape}; expected finite numbers ({self.size(space)},), or (starts, ...)"
+            )
         return rows
 
     def control(
@@ -238,9 +240,14 @@ class Policy(Parametrisation):
         return space.clamped(found)
 
     def load(self, unknowns: np.ndarray) -> torch.nn.Module:
-        """The module, with unknowns [size] of a result as its parameters."""
-        parameters = self._parameters()
-        values = torch.as_tensor(unknowns, dtype=parameters[0].dtype, device=parameters[0].device)
+        """The module, with unknowns [size] of a result as its parameters. Raises ModelError for another number."""
+        parameters, count = self._parameters(), sum(shape.numel() for shape in self.shapes.values())
+        given = as_numbers("Policy.load: unknowns", unknowns)
+        if given.shape != (count,):
+            raise ModelError(
+                f"Policy.load: unknowns have shape {given.shape}; expected ({count},), those of one motion"
+            )
+        values = torch.as_tensor(given, dtype=parameters[0].dtype, device=parameters[0].device)
         with torch.no_grad():
             torch.nn.utils.vector_to_parameters(values, parameters)
         return self.module

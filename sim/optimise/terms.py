@@ -311,7 +311,7 @@ class Effort(LeastSquares):
 
     def __init__(self, weight: npt.ArrayLike = 1.0, target: npt.ArrayLike | None = None):
         super().__init__(None, weight)
-        self.target = np.array(0.0 if target is None else target, dtype=np.float64)
+        self.target = as_numbers("cost 'Effort': target", 0.0 if target is None else target)
         self.name = "Effort"
         if not np.isfinite(self.target).all():
             raise ModelError(f"cost 'Effort': target is {target!r}; it must be finite numbers")

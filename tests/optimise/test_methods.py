@@ -117,6 +117,8 @@ def test_searches_join_one_that_is_caught():
     for starts in (0, None):
         with pytest.raises(sim.ModelError, match=f"starts is {starts}; it must be a whole number"):
             so.gradient(problem, starts=starts, joining=2)
+    with pytest.raises(sim.ModelError, match="gradient: resume is of another problem, with derivatives of shape"):
+        so.gradient(so.Problem(sliders(), 3, [so.Effort(0.1)]), resume=states[0])
     with pytest.raises(sim.ModelError, match="resume lacks 'trust'"):
         so.gradient(problem, resume={name: each for name, each in states[0].items() if name != "trust"})
 

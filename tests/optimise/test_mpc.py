@@ -122,5 +122,10 @@ def test_what_is_refused():
     mpc = so.MPC(swing())
     with pytest.raises(sim.ModelError, match="no gains before the first call"):
         _ = mpc.gains
-    with pytest.raises(sim.ModelError, match="q has shape"):
-        mpc([0.0, 1.0], [0.0])
+    for state, message in (
+        (([0.0, 1.0], [0.0]), r"MPC: q has shape \(2,\); expected \(1,\)"),
+        (([0.0], [[0.0]]), r"MPC: qd has shape \(1, 1\); expected \(1,\)"),
+        (([0.0], torch.zeros(1, requires_grad=True)), "MPC: qd is a PyTorch tensor that requires a gradient"),
+    ):
+        with pytest.raises(sim.ModelError, match=message):
+            mpc(*state)

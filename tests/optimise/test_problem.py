@@ -196,9 +196,11 @@ def test_costs_and_limits_see_the_parameters_of_the_simulator():
         (dict(controls=3), "controls is a int"),
         (dict(controls=so.Knots(7)), "7 knots for 5 stages"),
         (dict(joints=["rail_7"]), "rail_7"),
-        (dict(limits=(1.0, -1.0)), "a lower one is above the upper one"),
+        (dict(limits=(1.0, -1.0)), "nothing lies between a lower one and the upper one"),
+        (dict(limits=(np.inf, np.inf)), "nothing lies between a lower one and the upper one"),
         (dict(limits=3.0), "it must be a pair"),
-        (dict(scale=-1.0), "scale is -1.0; it must be positive"),
+        (dict(scale=-1.0), "scale is -1.0; it must be a positive number, or 2 of them"),
+        (dict(scale=[1.0, 2.0, 3.0]), "scale is .* it must be a positive number, or 2 of them"),
         (dict(constraints=[so.JointRange()]), "no joint of the model has limits"),
         (dict(constraints=[abs]), "constraints hold a builtin_function_or_method"),
         (dict(q0=[1.0]), "q has shape"),
@@ -227,12 +229,29 @@ def test_what_does_not_fit_is_named_later():
             method(problem, np.zeros((3, 2)))
         with pytest.raises(sim.ModelError, match="iterations is -1"):
             method(problem, iterations=-1)
+        for wrong, message in (
+            (dict(guess="rest"), "guess: 'rest' is not an array of numbers"),
+            (dict(guess=torch.zeros(5, 2, requires_grad=True)), "guess is a PyTorch tensor that requires a gradient"),
+            (dict(goal="low"), "search: goal is 'low'; it must be one number"),
+            (dict(goal=np.nan), "search: goal is nan; it must be a number"),
+            (dict(spread="wide"), "spread is 'wide'; it must be"),
+        ):
+            with pytest.raises(sim.ModelError, match=message):
+                method(problem, **wrong)
+    for method in (so.gradient, so.ilqr, so.lbfgs):
+        with pytest.raises(sim.ModelError, match="search: tolerance is 'small'; it must be one number"):
+            method(problem, tolerance="small")
+    with pytest.raises(sim.ModelError, match="patience is -1; it must be a whole number"):
+        so.gradient(problem, patience=-1)
+    with pytest.raises(sim.ModelError, match=r"score returned shape \(\); expected one number for each world, \(10,\)"):
+        so.gradient(so.Problem(simulator, 5, [so.Effort()]), score=lambda motion: motion.q.sum())
     with pytest.raises(sim.ModelError, match="starts is 0"):
         so.lbfgs(problem, starts=0)
     with pytest.raises(sim.ModelError, match="guess has 2 starts, but starts is 3"):
         so.gradient(problem, np.zeros((2, 5, 2)), starts=3)
     with pytest.raises(sim.ModelError, match="seed is -1; it must be a whole number, not negative"):
         so.cmaes(problem, seed=-1)
+    assert so.cmaes(problem, seed=2**40, iterations=1).rollouts > 1
     with pytest.raises(sim.ModelError, match="population is 1; it must be a whole number of at least 2"):
         so.cmaes(problem, population=1)
     constrained = so.Problem(simulator, 5, [so.Effort()], constraints=[so.Constraint(lambda q, qd, u: q)])
@@ -240,8 +259,9 @@ def test_what_does_not_fit_is_named_later():
         so.solve(constrained, rounds=2.5)
     with pytest.raises(sim.ModelError, match="solve: 'resume' is of a single search, but constraints take several"):
         so.solve(constrained, "gradient", resume={})
-    with pytest.raises(sim.ModelError, match="method is 'newton'; it must be one of gradient, ilqr"):
-        so.solve(problem, "newton")
+    for method in ("newton", ["ilqr"]):
+        with pytest.raises(sim.ModelError, match="method is .*; it must be one of gradient, ilqr"):
+            so.solve(problem, method)
     many = sim.Simulator(simulator.model, 0.1, 2, device="cpu", parameters={"damping": [[0.0, 0.1], [0.2, 0.3]]})
     with pytest.raises(sim.ModelError, match="parameter 'damping' differs between the simulator's worlds"):
         so.Problem(many, 5, [so.Effort()])
@@ -257,6 +277,11 @@ def test_what_does_not_fit_is_named_later():
         (lambda: so.Policy(torch.nn.ReLU()), "the module has no parameters that require a gradient"),
         (lambda: so.Orientation("a", (1.0, 1.0, 0.0, 0.0)), "no quaternion of unit length"),
         (lambda: so.Effort(-1.0), "weight is -1.0"),
+        (lambda: so.Effort(target="low"), "cost 'Effort': target: 'low' is not an array of numbers"),
+        (
+            lambda: so.Policy(torch.nn.Linear(2, 1)).load(np.zeros(4)),
+            r"load: unknowns have shape \(4,\); expected \(3,\)",
+        ),
         (lambda: so.Effort(target=[np.nan]), "target is .* it must be finite numbers"),
         (lambda: so.Position("a", (0, 0, 0), longest=0.0), "longest is 0.0"),
     ):
@@ -291,6 +316,7 @@ def test_what_does_not_fit_is_named_later():
         (lambda s: so.Policy(torch.nn.Linear), "Policy: module is a type; it must be a torch.nn.Module"),
         (lambda s: so.ilqr(s), "ilqr: problem is a Simulator; it must be a sim.optimise.Problem"),
         (lambda s: so.MPC(s), "MPC: problem is a Simulator; it must be a sim.optimise.Problem"),
+        (lambda s: so.gradient(s), "problem is a Simulator; it must be a sim.optimise.Problem"),
         (lambda s: so.lbfgs(s), "problem is a Simulator; it must be a sim.optimise.Problem"),
     ],
 )

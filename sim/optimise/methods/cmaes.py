@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole
-from sim.optimise.methods.search import finished, first_guesses, nothing_finite, progress_bar, require_counts
+from sim.model.checks import is_positive, is_whole
+from sim.optimise.methods.search import (
+    finished,
+    first_guesses,
+    nothing_finite,
+    progress_bar,
+    require_counts,
+    require_numbers,
+)
 from sim.optimise.problem import Problem
 from sim.optimise.result import Result
 from sim.optimise.watching import Iteration, Watch
@@ -64,7 +71,8 @@ def cmaes(
     except ImportError:
         raise ModelError("cmaes needs the package cma; pip install cma, or backswing[cma]") from None
     require_counts(iterations=iterations)
-    if not (np.isfinite(spread) and spread > 0.0):
+    require_numbers(goal=goal)
+    if not is_positive(spread):
         raise ModelError(f"spread is {spread!r}; it must be finite and positive")
     if not (population is None or is_whole(population, 2)):
         raise ModelError(f"population is {population!r}; it must be a whole number of at least 2")
@@ -74,8 +82,8 @@ def cmaes(
     low, high = problem.parametrisation.bounds(problem.space)
     count = population or 4 + int(3 * np.log(problem.size))
     options: dict[str, Any] = {
-        # pycma takes 0 for a seed from the clock.
-        "seed": seed + 1, "popsize": count, "verbose": -9, "CMA_diagonal": problem.size > DIAGONAL,
+        # pycma takes 0 for a seed from the clock, and none of more than 32 bits.
+        "seed": seed % (2**32 - 1) + 1, "popsize": count, "verbose": -9, "CMA_diagonal": problem.size > DIAGONAL,
     }  # fmt: skip
     best, cost = first, float(problem.costs_of(first[None])[0])
     history, rollouts = [cost], 1

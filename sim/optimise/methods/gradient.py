@@ -28,6 +28,7 @@ from sim.optimise.methods.search import (
     nothing_finite,
     progress_bar,
     require_counts,
+    require_numbers,
     warn_of_lost_gradients,
 )
 from sim.optimise.motion import Motion
@@ -149,13 +150,14 @@ def gradient(
         >>> bool(abs(found.q[-1, 0] - 1.0) < 0.05)
         True
     """
-    require_counts(iterations=iterations, joining=joining)
-    engine = _Engine(problem, score)
+    require_counts(iterations=iterations, joining=joining, patience=patience)
+    require_numbers(goal=goal, tolerance=tolerance)
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed, more=joining)
+    engine = _Engine(problem, score)
     warn_of_lost_gradients(problem, "gradient")
     x, reserve = guesses[:starts], guesses[starts:]
-    search = _resumed(resume) if resume is not None else _begun(x)
+    search = _begun(x) if resume is None else _resumed(resume, engine.rows, problem.size)
     begun -= search.seconds
     message, converged = "iterations used up", False
     with progress_bar("gradient", iterations, len(search.history), progress) as bar:
@@ -243,7 +245,13 @@ class _Engine:
         if not values.requires_grad:
             raise no_gradient(problem.costs, "gradient")
         with torch.no_grad():
-            score = self.score(motion.detached()).reshape(starts, self.rows)[:, 0].cpu().numpy().astype(np.float64)
+            score, worlds = self.score(motion.detached()), len(x)
+            if score.shape != (worlds,):
+                shape = tuple(score.shape)
+                raise ModelError(
+                    f"gradient: score returned shape {shape}; expected one number for each world, ({worlds},)"
+                )
+            score = score.reshape(starts, self.rows)[:, 0].cpu().numpy().astype(np.float64)
         own = values.reshape(starts, self.rows, self.rows).diagonal(dim1=1, dim2=2)
         slopes = problem.slopes(torch.where(own.isfinite(), own, torch.zeros_like(own)).sum(), motion, x)
         slopes_now = slopes.reshape(starts, self.rows, -1).cpu().numpy().astype(np.float64)
@@ -344,11 +352,16 @@ def _begun(x: np.ndarray) -> Search:
     )  # fmt: skip
 
 
-def _resumed(stored: Mapping[str, Any]) -> Search:
+def _resumed(stored: Mapping[str, Any], rows: int, size: int) -> Search:
     names = [each.name for each in fields(Search)]
     if missing := [name for name in names if name not in stored]:
         raise ModelError(f"gradient: resume lacks {missing[0]!r}; it must be what this version called save with")
     arrays: dict[str, Any] = {name: np.array(stored[name]) for name in names}
+    if arrays["best_slopes"].shape[1:] != (rows, size):
+        raise ModelError(
+            f"gradient: resume is of another problem, with derivatives of shape {arrays['best_slopes'].shape[1:]} for "
+            f"each start in place of {(rows, size)}"
+        )
     arrays["joined"], arrays["seconds"] = int(arrays["joined"]), float(arrays["seconds"])
     return Search(**arrays)
 

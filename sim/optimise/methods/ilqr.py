@@ -21,6 +21,7 @@ from sim.optimise.methods.search import (
     nothing_finite,
     progress_bar,
     require_counts,
+    require_numbers,
     warn_of_lost_gradients,
 )
 from sim.optimise.parametrisations import PerStage
@@ -90,6 +91,7 @@ def ilqr(
         ((20, 1, 2), True)
     """
     require_counts(iterations=iterations)
+    require_numbers(goal=goal, tolerance=tolerance)
     require_stages(problem, "ilqr")
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed)

@@ -13,6 +13,7 @@ from sim.optimise.methods.search import (
     nothing_finite,
     progress_bar,
     require_counts,
+    require_numbers,
     warn_of_lost_gradients,
 )
 from sim.optimise.problem import Problem
@@ -72,6 +73,7 @@ def lbfgs(
         ((4,), True)
     """
     require_counts(iterations=iterations)
+    require_numbers(goal=goal, tolerance=tolerance)
     begun = time.perf_counter()
     guesses = first_guesses(problem, guess, starts, spread, seed)
     warn_of_lost_gradients(problem, "lbfgs")

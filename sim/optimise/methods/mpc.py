@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import as_numbers, is_whole
 from sim.optimise.methods.dynamics import Law, States
 from sim.optimise.methods.ilqr import IterativeLQR, require_stages
 from sim.optimise.methods.search import warn_of_lost_gradients
@@ -108,9 +108,9 @@ class MPC:
             raise ModelError("MPC: actuators of the model have states; give act, those of the present state")
         if act is not None and not self.problem.model.na:
             raise ModelError("MPC: act is given, but no actuator of the model has a state; leave it out")
+        model = self.problem.model
         start = (
-            np.asarray(q, dtype=np.float64), np.asarray(qd, dtype=np.float64),
-            np.asarray([] if act is None else act, dtype=np.float64),
+            _state("q", q, model.nq), _state("qd", qd, model.nv), _state("act", [] if act is None else act, model.na)
         )  # fmt: skip
         search, more = self._search, self.iterations - 1
         if self._law is None:
@@ -150,3 +150,11 @@ class MPC:
             np.concatenate([old.act[hold:], end.act[1:]]), np.concatenate([old.controls[1:], end.controls]),
         )  # fmt: skip
         self._law, self._prepared = search.law_about(plan), True
+
+
+def _state(name: str, given: npt.ArrayLike, size: int) -> np.ndarray:
+    """A part of the state at hand [size]. Raises ModelError for anything else."""
+    found = as_numbers(f"MPC: {name}", given)
+    if found.shape != (size,):
+        raise ModelError(f"MPC: {name} has shape {found.shape}; expected ({size},)")
+    return found

@@ -61,6 +61,13 @@ def require_counts(**counts: int) -> None:
             raise ModelError(f"{name} is {count!r}; it must be a whole number, not negative")
 
 
+def require_numbers(**numbers: float) -> None:
+    """Raises ModelError for a threshold, such as a goal, that is no number."""
+    for name, given in numbers.items():
+        if np.isnan(number("search", name, given)):
+            raise ModelError(f"search: {name} is {given!r}; it must be a number")
+
+
 def warn_of_lost_gradients(problem: Problem, method: str) -> None:
     """Warn of costs that no gradient reaches, beside others that have one: they count for nothing.
 

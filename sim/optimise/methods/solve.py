@@ -62,7 +62,7 @@ def solve(
         True
     """
     require_type("solve: problem", problem, Problem, "a sim.optimise.Problem")
-    if method not in METHODS:
+    if not (isinstance(method, str) and method in METHODS):
         raise ModelError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
     run = METHODS[method]
     if not problem.constraints:
