@@ -18,11 +18,13 @@ from sim.dynamics.differentiable_op import (
 )
 from sim.dynamics.frames import Names, frame_names, reference_code
 from sim.dynamics.kinematics import run_of_frames, run_velocities
+from sim.dynamics.leading_shape import any_leading_shape
 from sim.model.model import Model
 from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.kinematics.jacobian import jacobian_derivative_kernels
 
 
+@any_leading_shape
 def link_accelerations(
     model: Model | DeviceModel,
     q: Array,
@@ -80,6 +82,7 @@ def acceleration_operation(model: Model, names: Names, reference: str) -> Differ
     return DifferentiableOp((len(names), 6), forward, taped_backward(forward), ("joint_placement",))
 
 
+@any_leading_shape
 def jacobian_derivative(
     model: Model | DeviceModel,
     q: Array,

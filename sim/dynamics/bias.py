@@ -12,6 +12,7 @@ from sim.arrays.device_model import DeviceModel
 from sim.dynamics.bodies import Bodies
 from sim.dynamics.differentiable_op import Array, DifferentiableOp, of_position, of_velocity
 from sim.dynamics.dynamics import add_rigid_body_force, add_rigid_body_gradient, taped_bodies, weightless, zeros
+from sim.dynamics.leading_shape import any_leading_shape
 from sim.model.model import Model
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
@@ -19,6 +20,7 @@ PARAMETERS = ("joint_placement", "mass", "com", "inertia")
 Gravity = Callable[[DeviceModel], wp.array]
 
 
+@any_leading_shape
 def gravity_forces(model: Model | DeviceModel, q: Array) -> wp.array:
     """Joint forces that hold the model still against gravity.
 
@@ -43,6 +45,7 @@ def gravity_forces(model: Model | DeviceModel, q: Array) -> wp.array:
     return of_position(gravity_operation, model, q)
 
 
+@any_leading_shape
 def coriolis_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
     """Joint forces against Coriolis and centrifugal effects: those of motion at constant qd without gravity.
 
@@ -68,6 +71,7 @@ def coriolis_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array
     return of_velocity(coriolis_operation, model, q, qd)
 
 
+@any_leading_shape
 def bias_forces(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
     """The sum of :func:`gravity_forces` and :func:`coriolis_forces`, in one pass.
 

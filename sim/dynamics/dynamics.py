@@ -41,6 +41,7 @@ from sim.dynamics.differentiable_op import (
     on_device,
     run,
 )
+from sim.dynamics.leading_shape import any_leading_shape
 from sim.model.model import Model
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
@@ -51,6 +52,7 @@ from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
 PASSIVE_FORCES = ("damping", "stiffness", "rest_position", "friction_loss")
 
 
+@any_leading_shape
 def inverse_dynamics(
     model: Model | DeviceModel,
     q: Array,
@@ -109,6 +111,7 @@ def inverse_dynamics_operation(model: Model, passive: bool = True) -> Differenti
     return DifferentiableOp((model.nv,), forward, backward, _parameter_names(model, passive))
 
 
+@any_leading_shape
 def forward_dynamics(
     model: Model | DeviceModel,
     q: Array,

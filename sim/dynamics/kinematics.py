@@ -22,6 +22,7 @@ from sim.dynamics.differentiable_op import (
     taped_backward,
 )
 from sim.dynamics.frames import Names, frame_names, reference_code
+from sim.dynamics.leading_shape import any_leading_shape
 from sim.model.checks import number
 from sim.model.model import Model
 from warp_kernels.kinematics.frames import frame_kernels
@@ -33,12 +34,13 @@ from warp_kernels.kinematics.velocity import frame_velocity_kernels, link_veloci
 POSES_WORTH_LANES = 64
 
 
+@any_leading_shape
 def forward_kinematics(model: Model | DeviceModel, q: Array, frames: Sequence[str] | None = None) -> wp.array:
     """Poses of frames in the world.
 
     Args:
         model: the model.
-        q: joint coordinates [num_worlds, nq].
+        q: joint coordinates [num_worlds, nq], or of any leading shape, such as those of a trajectory.
         frames: names of frames; every link of the description is one. Default: ``model.link_names``.
 
     Returns:
@@ -97,6 +99,7 @@ def _of_poses(shape: tuple[int, ...], names: Names, kernel: str, buffer_size: in
     return DifferentiableOp(shape, forward, backward, ("joint_placement",), in_place=True)
 
 
+@any_leading_shape
 def link_velocities(
     model: Model | DeviceModel,
     q: Array,
@@ -166,6 +169,7 @@ def run_velocities(bodies: Motions, qd: wp.array) -> wp.array:
     return velocity
 
 
+@any_leading_shape
 def jacobian(
     model: Model | DeviceModel, q: Array, frame: str | Sequence[str], reference: str = "local_world_aligned"
 ) -> wp.array:
@@ -242,6 +246,7 @@ def jacobian_operation(model: Model, names: Names, reference: str) -> Differenti
     return DifferentiableOp((len(names), 6, model.nv), forward, backward, ("joint_placement",), in_place=True)
 
 
+@any_leading_shape
 def integrate(model: Model | DeviceModel, q: Array, qd: Array, dt: float = 1.0) -> wp.array:
     """Coordinates after moving with constant velocity: q "plus" dt qd on the configuration manifold.
 
@@ -287,6 +292,7 @@ def integrate_operation(model: Model, dt: float) -> DifferentiableOp:
     return DifferentiableOp((model.nq,), forward, backward)
 
 
+@any_leading_shape
 def difference(model: Model | DeviceModel, q0: Array, q1: Array) -> wp.array:
     """The velocity that takes q0 to q1 in one second, turning by at most pi; the inverse of :func:`integrate`.
 

@@ -12,6 +12,7 @@ from sim.arrays.scratch import scratch_array
 from sim.dynamics.bodies import Bodies
 from sim.dynamics.differentiable_op import Array, DifferentiableOp, of_position, on_device
 from sim.dynamics.dynamics import solve_mass_matrix, taped_bodies, zeros
+from sim.dynamics.leading_shape import any_leading_shape
 from sim.model.model import Model
 from warp_kernels.dynamics.crba import crba_kernels
 from warp_kernels.dynamics.inverse import inverse_kernels
@@ -19,6 +20,7 @@ from warp_kernels.dynamics.inverse import inverse_kernels
 PARAMETERS = ("joint_placement", "mass", "com", "inertia", "armature")
 
 
+@any_leading_shape
 def mass_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
     """Joint-space mass matrix, armature included.
 
@@ -59,6 +61,7 @@ def mass_matrix_operation(model: Model) -> DifferentiableOp:
     return DifferentiableOp((model.nv, model.nv), forward, backward, PARAMETERS)
 
 
+@any_leading_shape
 def mass_matrix_inverse(model: Model | DeviceModel, q: Array) -> wp.array:
     """The inverse of the joint-space mass matrix, from the sparse factors of the articulated-body algorithm.
 

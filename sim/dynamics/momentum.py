@@ -19,6 +19,7 @@ from sim.dynamics.differentiable_op import (
     taped_backward,
 )
 from sim.dynamics.kinematics import run_velocities
+from sim.dynamics.leading_shape import any_leading_shape
 from sim.errors import ModelError
 from sim.model.model import Model
 from warp_kernels.dynamics.momentum import momentum_kernels
@@ -26,6 +27,7 @@ from warp_kernels.dynamics.momentum import momentum_kernels
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")
 
 
+@any_leading_shape
 def centre_of_mass(model: Model | DeviceModel, q: Array) -> wp.array:
     """Centre of mass of all links that move, in the world.
 
@@ -50,6 +52,7 @@ def centre_of_mass(model: Model | DeviceModel, q: Array) -> wp.array:
     return of_position(centre_of_mass_operation, model, q)
 
 
+@any_leading_shape
 def centre_of_mass_jacobian(model: Model | DeviceModel, q: Array) -> wp.array:
     """Jacobian of the centre of mass: its velocity is ``jacobian @ qd``.
 
@@ -74,6 +77,7 @@ def centre_of_mass_jacobian(model: Model | DeviceModel, q: Array) -> wp.array:
     return of_position(centre_of_mass_jacobian_operation, model, q)
 
 
+@any_leading_shape
 def centroidal_momentum_matrix(model: Model | DeviceModel, q: Array) -> wp.array:
     """The matrix that takes joint velocities to :func:`centroidal_momentum`.
 
@@ -98,6 +102,7 @@ def centroidal_momentum_matrix(model: Model | DeviceModel, q: Array) -> wp.array
     return of_position(centroidal_momentum_matrix_operation, model, q)
 
 
+@any_leading_shape
 def centroidal_momentum(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
     """Momentum of all links about the centre of mass, along world axes.
 
@@ -123,6 +128,7 @@ def centroidal_momentum(model: Model | DeviceModel, q: Array, qd: Array) -> wp.a
     return of_velocity(centroidal_momentum_operation, model, q, qd)
 
 
+@any_leading_shape
 def kinetic_energy(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
     """Kinetic energy of links and rotors: half of ``qd @ M(q) @ qd``.
 
@@ -148,6 +154,7 @@ def kinetic_energy(model: Model | DeviceModel, q: Array, qd: Array) -> wp.array:
     return of_velocity(kinetic_energy_operation, model, q, qd)
 
 
+@any_leading_shape
 def potential_energy(model: Model | DeviceModel, q: Array) -> wp.array:
     """Potential energy of gravity, zero at the world's origin, and of the joints' springs.
 

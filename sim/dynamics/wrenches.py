@@ -16,10 +16,12 @@ from sim.dynamics.differentiable_op import (
     taped_backward,
 )
 from sim.dynamics.frames import Names, frame_names, reference_code
+from sim.dynamics.leading_shape import any_leading_shape
 from sim.model.model import Model
 from warp_kernels.dynamics.wrench import wrench_kernels
 
 
+@any_leading_shape
 def link_wrenches(
     model: Model | DeviceModel,
     q: Array,

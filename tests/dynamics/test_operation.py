@@ -154,7 +154,7 @@ def test_wrong_arguments_are_named(model, device):
     q, qd, qdd, wrench = random_state(model, 0, WORLDS)
     m = sim.DeviceModel(model, device)
     with pytest.raises(sim.ModelError, match=r"^q has shape"):
-        sim.forward_kinematics(m, q[0])
+        sim.forward_kinematics(m, q[:, 1:])
     with pytest.raises(sim.ModelError, match=r"^qd has shape"):
         sim.integrate(m, q, qd[:1])
     with pytest.raises(sim.ModelError, match=r"^tau has shape"):
@@ -260,3 +260,33 @@ def test_many_worlds_are_worked_on_in_parts(operation, per_world, model, device)
     for chosen in (np.arange(5), np.arange(WORLDS_AT_A_TIME - 2, WORLDS_AT_A_TIME + 2), np.arange(worlds - 3, worlds)):
         for all_worlds, few in zip(whole, results(chosen), strict=True):
             assert_allclose(all_worlds[chosen], few, rtol=1e-12, atol=1e-12)
+
+
+@every_operation
+def test_any_leading_shape(operation, model, device):
+    """A trajectory gives what its states give one by one, and a single state what a batch of one gives."""
+    m = sim.DeviceModel(model, device)
+    state = random_state(model, 3, 6)
+    inputs = [wp.array(a.reshape(2, 3, *a.shape[1:]), dtype=model.scalar, device=device) for a in state]
+    for array in inputs:
+        array.requires_grad = True
+    with wp.Tape() as tape:
+        result = operation(m, *inputs)
+    flat = [wp.array(a, dtype=model.scalar, device=device, requires_grad=True) for a in state]
+    with wp.Tape() as flat_tape:
+        expected = operation(m, *flat)
+    assert_array_equal(result.numpy(), expected.numpy().reshape(2, 3, *expected.shape[1:]))
+    for recorded, value in ((tape, result), (flat_tape, expected)):
+        recorded.backward(grads={value: wp.ones_like(value)})
+    for array, one in zip(inputs, flat, strict=True):
+        assert_array_equal(array.grad.numpy().reshape(one.shape), one.grad.numpy())
+    single = [wp.array(a[0], dtype=model.scalar, device=device) for a in state]
+    assert_array_equal(operation(m, *single).numpy(), expected.numpy()[0])
+
+
+def test_a_number_of_a_single_state_is_an_array_of_one(model):
+    q, qd = model.q0, np.ones(model.nv)
+    assert sim.kinetic_energy(model, q, qd).shape == (1,)
+    assert sim.kinetic_energy(model, q, qd).numpy() == sim.kinetic_energy(model, [q], [qd]).numpy()
+    with pytest.raises(sim.ModelError, match=r"qd has shape .* it must begin with \(2, 3\), as q does"):
+        sim.kinetic_energy(model, np.tile(q, (2, 3, 1)), qd)
