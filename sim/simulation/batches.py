@@ -6,7 +6,7 @@ import warp as wp
 
 from sim.arrays.host_memory import HostArray, Rows, as_warp, rows_of
 from sim.errors import ModelError
-from sim.model.checks import as_numbers
+from sim.model.checks import as_numbers, is_whole
 from sim.model.model import Model
 
 # What a user may give for the worlds: NumPy arrays, nested lists, PyTorch tensors without gradient, or Warp arrays.
@@ -80,16 +80,22 @@ class Batches:
             whole.grad = value.grad.reshape(whole.shape)
         return whole
 
-    def of_steps(self, value: ArrayLike | None, size: int, name: str) -> wp.array | None:
-        """[steps, num_worlds, size], from that or from [steps, size]. Raises ModelError for another shape."""
+    def of_steps(self, value: ArrayLike | None, size: int, name: str, steps: object = None) -> wp.array | None:
+        """[steps, num_worlds, size], from that, from [steps, size], or with a number of steps from [size] for all.
+
+        Raises:
+            ModelError: for another shape.
+        """
         if value is None:
             return None
         shape = (self.num_worlds, size)
         if not isinstance(value, wp.array):
             value = as_numbers(name, value)
+            if value.shape == (size,) and is_whole(steps, 0):
+                value = np.broadcast_to(value, (steps, *shape))  # type: ignore[arg-type]
             if value.ndim == 2 and value.shape[1] == size:
                 value = np.repeat(value[:, None], self.num_worlds, axis=1)
         if value.ndim != 3 or tuple(value.shape[1:]) != shape:
-            hint = "" if value.ndim else "; the number of steps is steps="
+            hint = "; the number of steps is steps=" if tuple(value.shape) in ((), (size,)) else ""
             raise ModelError(f"{name} has shape {tuple(value.shape)}; expected (steps, {shape[0]}, {shape[1]}){hint}")
         return self.array(value, 3, name)

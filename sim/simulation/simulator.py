@@ -218,9 +218,10 @@ class Simulator(Worlds):
 
         Args:
             state: the state before the first step.
-            tau: joint forces of every step [steps, num_worlds, nv] (or [steps, nv] for all worlds); None for none.
-            steps: number of steps; needed where neither tau nor control is given.
-            control: inputs of the actuators [steps, num_worlds, nu] (or [steps, nu]); None for zeros.
+            tau: joint forces of every step [steps, num_worlds, nv], or [steps, nv] for all worlds, or [nv] for all
+                worlds and steps; None for none.
+            steps: number of steps; needed where neither tau nor control tells it.
+            control: inputs of the actuators [steps, num_worlds, nu], [steps, nu] or [nu], likewise; None for zeros.
             checkpoint_interval: k, to store only the state before every k-th step and the last; the way back then
                 repeats k - 1 of every k steps. Gradients are the same bit for bit, on CUDA to rounding.
 
@@ -247,8 +248,8 @@ class Simulator(Worlds):
     ) -> Trajectory:
         """As :meth:`rollout`, for callers that see to it that the trajectory stays as it is."""
         first = self._first(state)
-        tau = self.batches.of_steps(tau, self.model.nv, "tau")
-        control = self.batches.of_steps(control, self.model.nu, "control")
+        tau = self.batches.of_steps(tau, self.model.nv, "tau", steps)
+        control = self.batches.of_steps(control, self.model.nu, "control", steps)
         for name, given in (("tau", tau), ("control", control)):
             if given is not None:
                 if steps not in (None, given.shape[0]):

@@ -211,3 +211,15 @@ def test_controls_for_all_worlds(simulator):
     first = simulator.rollout(state, tau[:, 0])
     second = simulator.rollout(state, np.repeat(tau[:, :1], WORLDS, axis=1))
     np.testing.assert_array_equal(first.q.numpy(), second.q.numpy())
+
+
+def test_inputs_of_all_worlds_and_steps(simulator):
+    """Joint forces of one world, or of one step, stand for all of them."""
+    state, push = simulator.initial_state(), np.linspace(-1.0, 1.0, simulator.model.nv)
+    expected = simulator.rollout(state, np.tile(push, (5, WORLDS, 1))).q.numpy()
+    for tau, steps in ((np.tile(push, (5, 1)), None), (push, 5), (list(push), 5)):
+        np.testing.assert_array_equal(simulator.rollout(state, tau, steps).q.numpy(), expected)
+    with pytest.raises(sim.ModelError, match="tau has shape .* the number of steps is steps="):
+        simulator.rollout(state, push)
+    with pytest.raises(sim.ModelError, match="steps is 2.5; it must be a whole number|tau has shape"):
+        simulator.rollout(state, push, steps=2.5)
