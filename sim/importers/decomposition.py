@@ -141,5 +141,5 @@ def pieces_of_file(meshes: MeshLibrary, filename: str, scale: np.ndarray, thresh
         try:
             meshes.decomposed[key] = convex_pieces(meshes.surface(filename, scale), threshold)
         except ModelError as error:
-            raise ModelError(f"mesh '{filename}' ({key[0]}) {error}") from None
+            raise type(error)(f"mesh '{filename}' ({key[0]}) {error}") from None
     return meshes.decomposed[key]

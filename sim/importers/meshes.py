@@ -15,7 +15,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.importers.gltf import check_gltf
-from sim.model.hulls import SMALLEST, convex_hull
+from sim.model.hulls import SMALLEST, FlatMeshError, convex_hull
 from sim.model.model import Mesh
 
 # Imported where a mesh is read: together they take as long to import as NumPy and SciPy.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import trimesh
 
 GLTF = (".gltf", ".glb")
-SUFFIXES = (".stl", ".obj", ".dae", *GLTF)
+SUFFIXES = (".stl", ".obj", ".ply", ".dae", *GLTF)
 COLLADA_LOOKS = {
     "library_images", "library_effects", "library_materials", "library_cameras", "library_lights",
     "bind_material", "instance_camera", "instance_light",
@@ -89,9 +89,13 @@ class MeshLibrary:
             if os.path.isfile(place):  # unlike Path.is_file, also False for names that no file can have
                 return place
         searched = ", ".join(str(place) for place in places)
-        named = separator and scheme in PACKAGES
-        hint = f"; name the folder that holds the package with {PACKAGE_OPTION}" if named else ""
-        raise ModelError(f"mesh '{filename}' not found; searched {searched}{hint}")
+        if "$(" in filename or "${" in filename:
+            hint = "expand the macros with xacro first"
+        elif separator and scheme in PACKAGES:
+            hint = f"name the folder that holds the package with {PACKAGE_OPTION}"
+        else:
+            hint = "to read the file without its meshes, pass visual=False and collision=False"
+        raise ModelError(f"mesh '{filename}' not found; searched {searched}; {hint}")
 
     def pieces(self, filename: str, scale: np.ndarray) -> list[Piece]:
         """The triangles of a mesh file, one piece per colour, scaled by ``scale`` [3]."""
@@ -110,8 +114,8 @@ class MeshLibrary:
             vertices = self.surface(filename, scale).vertices
             try:
                 self._hulls[key] = convex_hull(vertices)
-            except ModelError as error:
-                raise ModelError(f"mesh '{filename}' ({path}) {error}") from None
+            except FlatMeshError as error:
+                raise FlatMeshError(f"mesh '{filename}' ({path}) {error}") from None
         return self._hulls[key]
 
     def _package_places(self, rest: str) -> list[Path]:

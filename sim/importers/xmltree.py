@@ -1,6 +1,7 @@
 """XML elements that know their file and line, so that every error can say where it is."""
 
 import math
+import re
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,8 @@ import numpy as np
 from sim.errors import ImportFileError
 from sim.importers.transaction import located
 from sim.model.specs import UNREACHABLE
+
+BLANKS_FIRST = re.compile(rb"\A(\s+)(<\?xml[^>]*>)")
 
 
 @dataclass(eq=False)
@@ -103,7 +106,8 @@ class Element:
         return np.array(values)
 
     def _numbers(self, name: str, count: int) -> list[float]:
-        words = self.text(name).split()
+        # Published files separate numbers by ", " too.
+        words = [word.removesuffix(",") for word in self.text(name).split()]
         try:
             values = [float(word) for word in words]
         except ValueError:
@@ -139,7 +143,8 @@ def parse_xml(path: Path) -> Element:
     Raises:
         ImportFileError: if the file can't be read, is empty or is not well-formed.
     """
-    data = read_text(path)
+    # Blank lines before the declaration, which expat refuses, go behind it: lines keep their numbers.
+    data = BLANKS_FIRST.sub(rb"\2\1", read_text(path))
     parser = expat.ParserCreate()
     roots: list[Element] = []
     open_elements: list[Element] = []

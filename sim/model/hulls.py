@@ -21,6 +21,10 @@ LEVEL = 1e-2
 SMALLEST = 1e-12  # extent of a mesh [m]
 
 
+class FlatMeshError(ModelError):
+    """A mesh whose vertices lie in a plane, so that its hull has no volume."""
+
+
 @dataclass(frozen=True)
 class HullBounds:
     """A ball inside of a convex mesh, and the box around it along the axes of its frame; zeros for other geometries.
@@ -92,17 +96,17 @@ def convex_hull(vertices: np.ndarray) -> Mesh:
     """The convex hull of points [n, 3].
 
     Raises:
-        ModelError: for points in a plane.
+        FlatMeshError: for points in a plane.
     """
     import trimesh
 
     if np.ptp(vertices, axis=0).min() < SMALLEST:
-        raise ModelError("has no convex hull of positive volume: it is flat")
+        raise FlatMeshError("has no convex hull of positive volume: it is flat")
     try:
         hull = trimesh.convex.convex_hull(vertices)
     except Exception as error:  # qhull raises its own errors, trimesh and numpy theirs, for points in a plane
         reason = str(error).strip().split("\n")[0] or type(error).__name__
-        raise ModelError(f"has no convex hull of positive volume: {reason}") from None
+        raise FlatMeshError(f"has no convex hull of positive volume: {reason}") from None
     return Mesh(np.array(hull.vertices, dtype=np.float64), np.array(hull.faces, dtype=np.int32))
 
 

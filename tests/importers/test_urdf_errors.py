@@ -189,10 +189,6 @@ WRONG = {
         inertial("<mass value='heavy'/>" + INERTIA),
         "link 'a', <mass> .*: attribute 'value' is not numeric: 'heavy'",
     ),
-    "no inertia": (
-        inertial(MASS),
-        "link 'a', <inertial> .*: has no <inertia> element",
-    ),
     "no moment": (
         inertial(MASS + "<inertia ixx='1' iyy='1'/>"),
         "link 'a', <inertia> .*: attribute 'izz' is missing",

@@ -27,6 +27,7 @@ from sim.importers.sdf.values import below, flag, named, number, pose, relative_
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import ModelBuilder
+from sim.model.hulls import FlatMeshError
 from sim.model.model import Part
 from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose, inverse, is_identity
@@ -67,6 +68,7 @@ def add_sdf(
     - Joints: revolute, continuous, prismatic, ball and fixed, with limits, damping, friction, springs and ``<mimic>``.
       Others, and joints that close loops, are errors.
     - A link without ``<inertial>`` has the mass of 1 kg and the inertia that SDF gives it.
+    - Meshes that collide and are flat are left out, and a warning says so.
     - Sliding friction is the first one of ``<ode>``; a pair uses the product, so that a ground of 1 leaves it as it is.
     - With ``static_meshes="triangles"`` meshes of static models that aren't convex collide as they are.
     - Where a file states ``<collide_bitmask>``, group and mask of its geometries are that, else 65535, SDF's default.
@@ -200,7 +202,11 @@ class _Reader:
         for tag, items in (("visual", visuals), ("collision", element.all("collision") if self.collision else [])):
             for item in items:
                 label = f"{name}/{item.attributes.get('name') or tag}"
-                found = list(shapes(item, meshes, self.threshold, triangles))
+                try:
+                    found = list(shapes(item, meshes, self.threshold, triangles))
+                except FlatMeshError:
+                    self.notes.append(f"left out: collision '{label}', whose mesh is flat")
+                    continue
                 around = compose(inverse(frame), self._around(model, link, item))
                 for number_, shape in enumerate(found):
                     own = label if len(found) == 1 else f"{label}/{number_}"

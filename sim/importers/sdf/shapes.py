@@ -11,6 +11,7 @@ from sim.importers.decomposition import collider_of_file
 from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.sdf.values import below, number, numbers, pose, vector
 from sim.importers.xmltree import Element
+from sim.model.hulls import FlatMeshError
 from sim.model.model import Mesh
 from sim.model.poses import compose
 from warp_kernels import types as codes
@@ -60,6 +61,7 @@ def shapes(element: Element, meshes: MeshLibrary, threshold: float | None, trian
 
     Raises:
         ImportFileError: for a shape that isn't supported.
+        FlatMeshError: for a mesh that collides and has no volume.
     """
     geometry = element.required("geometry")
     if len(geometry.children) != 1:
@@ -80,6 +82,8 @@ def shapes(element: Element, meshes: MeshLibrary, threshold: float | None, trian
             else:
                 for piece in meshes.pieces(filename, scale):
                     yield Shape(codes.CONVEX, UNIT, piece.mesh, rgba or piece.rgba or GREY, where)
+        except FlatMeshError:
+            raise
         except ModelError as error:
             raise kind.error(str(error)) from None
     elif kind.tag != "empty":

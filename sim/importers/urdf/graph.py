@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sim.errors import ImportFileError
 from sim.importers.xmltree import Element
 from sim.model.joint_types import JOINT_TYPE_BY_NAME, JOINT_TYPES
+from sim.model.specs import WORLD
 
 # The types of URDF by the names of :meth:`sim.ModelBuilder.add_joint`.
 TYPES = {name: name if name in JOINT_TYPE_BY_NAME else each.name for each in JOINT_TYPES.values() for name in each.urdf}
@@ -47,6 +48,9 @@ def read_tree(robot: Element) -> RobotTree:
     links = _by_name(robot.all("link"))
     if not links:
         raise robot.error("the robot has no links")
+    # Files for Drake join their robot to the world without a link of this name.
+    if WORLD not in links and any(end.attributes.get("link") == WORLD for end in _parents(robot)):
+        links[WORLD] = Element("link", {"name": WORLD}, robot.path, robot.line, robot)
     joints = {name: _joint(element, links) for name, element in _by_name(robot.all("joint")).items()}
     joint_of: dict[str, JointElement] = {}
     for joint in joints.values():
@@ -70,6 +74,10 @@ def read_tree(robot: Element) -> RobotTree:
         names = ", ".join(f"'{name}'" for name in loop)
         raise links[loop[0]].error(f"is in a loop of joints that never reaches the root link '{roots[0]}': {names}")
     return RobotTree(links, joints, roots[0], order, joint_of)
+
+
+def _parents(robot: Element) -> list[Element]:
+    return [parent for joint in robot.all("joint") for parent in joint.all("parent")]
 
 
 def _by_name(elements: list[Element]) -> dict[str, Element]:

@@ -64,12 +64,15 @@ def add_urdf(
     - A floating joint is a free one where its parent is welded to the world, and an error elsewhere. Its coordinates
       are in the world frame, starting at the joint's origin. Planar joints are an error; "spherical" and "ball" are
       accepted.
-    - Crossed limits are left out with a warning, as MuJoCo does without one, and so are collisions with a size of zero.
-      Of several materials in a visual the first counts, as in ROS; one number as a mesh's scale is for all axes.
+    - Crossed limits are left out with a warning, as MuJoCo does without one, and so are collisions with a size of zero
+      and those of flat meshes. Of several materials in a visual the first counts, as in ROS; one number as a mesh's
+      scale is for all axes.
     - The axis of a joint is (1, 0, 0) if not given, and normalised.
     - Limits, efforts and velocities of 1e30 or more are treated as absent.
-    - A link without ``<inertial>`` has no mass; a warning names those that move and have nothing with mass welded to
-      them.
+    - A link without ``<inertial>``, or whose mass and inertia are zero, has no mass; a warning names those that move
+      and have nothing with mass welded to them. Of several ``<inertial>`` the first counts, as in ROS; without
+      ``<inertia>`` the mass is a point. Warnings name both.
+    - A parent "world" that the file doesn't have as a link is the world.
     - An inertia that no physical body has is kept with a warning, since many published robots have one; it is an error
       if the moving body, with everything that is welded to it, has a negative principal moment.
     - A mesh collides as its convex hull, or with ``decompose`` as convex pieces; with ``static_meshes="triangles"`` as
@@ -130,6 +133,7 @@ class _Reader:
     notes: list[str] = field(default_factory=list)
     unphysical: list[str] = field(default_factory=list)
     unlimited: list[str] = field(default_factory=list)
+    massive: set[str] = field(default_factory=set)
     # Pose in the world of every link that is welded to it.
     welded: dict[str, np.ndarray] = field(init=False)
 
@@ -148,11 +152,12 @@ class _Reader:
     def link(self, link: str) -> str:
         """Add a link with its inertial data."""
         element, name = self.tree.links[link], self.link_name(link)
-        inertial = element.optional("inertial")
+        mass, com, inertia = self._inertial(element, name)
         with element.located(f"link '{name}'"):
-            if inertial is None:
+            # Published files state zeros where others have no <inertial>.
+            if not mass and not inertia.any():
                 return self.builder.add_link(name)
-            mass, com, inertia = _inertial(inertial)
+            self.massive.add(link)
             self.builder.add_link(name, mass=mass, com=com, inertia=inertia, allow_unphysical=True)
             if not is_physical(inertia):
                 self.unphysical.append(f"'{name}'")
@@ -204,7 +209,9 @@ class _Reader:
                 continue
             for which in (name, followed):
                 if which not in self.tree.joints:
-                    raise joint.element.error(f"mimics joint '{followed}', which doesn't exist")
+                    raise joint.element.error(
+                        f"mimics joint '{followed}', which doesn't exist; with mimic='free' all joints are independent"
+                    )
                 if self.tree.joints[which].type not in ("revolute", "continuous", "prismatic"):
                     raise joint.element.error(
                         f"mimics joint '{followed}', but '{which}' is {self.tree.joints[which].type}; only revolute, "
@@ -242,7 +249,7 @@ class _Reader:
             for number, item in enumerate(element.all("collision") if collision else []):
                 found = collision_shapes(item, meshes, threshold, triangles and link in self.welded)
                 if not found:
-                    self.notes.append(f"left out: collision {number} of link '{name}', whose size is zero")
+                    self.notes.append(f"left out: collision {number} of link '{name}', which has no volume")
                 whole = f"{name}/collision_{number}"
                 surface: dict[str, Any] = {"friction": friction, "restitution": restitution, "visible": not visuals}
                 for part, shape in enumerate(found):
@@ -318,26 +325,37 @@ class _Reader:
             return {}
         return {"lower": lower, "upper": upper}
 
+    def _inertial(self, link: Element, name: str) -> tuple[float, np.ndarray, np.ndarray]:
+        """Mass [kg], centre of mass [m], inertia about it [kg m^2] in link axes; zeros without an ``<inertial>``."""
+        found = link.all("inertial")
+        if not found:
+            return 0.0, np.zeros(3), np.zeros((3, 3))
+        inertial, *others = found
+        if others:
+            self.notes.append(
+                f"link '{name}' has {len(found)} <inertial> elements; as in ROS the first counts, that in line "
+                f"{inertial.line}"
+            )
+        mass = inertial.required("mass").number("value")
+        com, quaternion = origin(inertial)
+        element = inertial.optional("inertia")
+        if element is None:
+            self.notes.append(f"link '{name}' has a mass and no <inertia>; its mass is a point here")
+            return mass, com, np.zeros((3, 3))
+        xx, yy, zz = (element.number(key) for key in ("ixx", "iyy", "izz"))
+        xy, xz, yz = (element.number(key, 0.0) for key in ("ixy", "ixz", "iyz"))
+        axes = Rotation.from_quat(quaternion).as_matrix()
+        return mass, com, axes @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ axes.T
+
     def _massless_links(self) -> list[str]:
-        """Moving links without inertial data, to which nothing with inertial data is welded."""
+        """Moving links without mass, to which nothing with mass is welded."""
         carrier: dict[str, str] = {}
         for link in self.tree.order:
             joint = self.tree.joint_of.get(link)
             carrier[link] = carrier[joint.parent] if joint is not None and joint.type == "fixed" else link
-        massive = {carrier[link] for link, element in self.tree.links.items() if element.all("inertial")}
+        massive = {carrier[link] for link in self.massive}
         moving = {carrier[link]: None for link in self.tree.order if link not in self.welded}
         return [f"'{self.link_name(link)}'" for link in moving if link not in massive]
-
-
-def _inertial(inertial: Element) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mass [kg], centre of mass [m] and rotational inertia about it [kg m^2] in link axes."""
-    mass = inertial.required("mass").number("value")
-    com, quaternion = origin(inertial)
-    element = inertial.required("inertia")
-    xx, yy, zz = (element.number(key) for key in ("ixx", "iyy", "izz"))
-    xy, xz, yz = (element.number(key, 0.0) for key in ("ixy", "ixz", "iyz"))
-    axes = Rotation.from_quat(quaternion).as_matrix()
-    return mass, com, axes @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ axes.T
 
 
 def _add_shape(builder: ModelBuilder, link: str, name: str, shape: Shape, **options: object) -> None:

@@ -10,6 +10,7 @@ from sim.errors import ModelError
 from sim.importers.decomposition import collider_of_file
 from sim.importers.meshes import Colour, MeshLibrary
 from sim.importers.xmltree import Element
+from sim.model.hulls import FlatMeshError
 from sim.model.model import Mesh
 from warp_kernels import types as codes
 
@@ -92,7 +93,7 @@ def visual_shapes(visual: Element, meshes: MeshLibrary, colours: dict[str, Colou
 
 
 def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float | None, triangles: bool) -> list[Shape]:
-    """The shape of one ``<collision>``; a mesh becomes its convex hull, or convex pieces. Nothing for a size of zero.
+    """The shape of one ``<collision>``; a mesh becomes its hull, or convex pieces. Nothing where it has no volume.
 
     ``threshold`` and ``triangles`` are those of :func:`sim.importers.decomposition.collider_of_file`.
 
@@ -107,6 +108,8 @@ def collision_shapes(collision: Element, meshes: MeshLibrary, threshold: float |
     filename, scale = _mesh(kind)
     try:
         found = collider_of_file(meshes, filename, scale, threshold, triangles)
+    except FlatMeshError:
+        return []
     except ModelError as error:
         raise kind.error(str(error)) from None
     return [Shape(code, (1.0, 1.0, 1.0), mesh, GREY, position, orientation) for code, mesh in found]
