@@ -33,6 +33,7 @@ PACKAGES = ("package", "model")  # schemes of ROS and Gazebo
 LARGEST = 1e12  # extent of a mesh [m]; its cube is a number of float32, as that of the smallest
 # Bytes of a binary .stl file: before its triangles, of each, and among which one of text has its first triangle.
 STL_HEADER, STL_TRIANGLE, STL_BEGINNING = 84, 50, 1000
+PLY_TEXT, PLY_ELEMENT = rb"^format +ascii", rb"^element +\S+ +(\d+)"  # in the header of a .ply file
 FROM_ZERO = re.compile(r"^ *f (?:[^#\n]* )?0(?:[/ ][^\n]*)?$", re.MULTILINE)
 NOT_FINITE = re.compile(rb"\b(?:nan|inf|infinity)\b", re.IGNORECASE)
 Colour = tuple[float, float, float, float]
@@ -162,7 +163,7 @@ def _read_pieces(path: Path) -> list[Piece]:
         check_gltf(path)
     elif suffix == ".stl":
         _check_stl(path)
-    reader = {".dae": _read_collada, ".obj": _read_obj}.get(suffix)
+    reader = {".dae": _read_collada, ".obj": _read_obj, ".ply": _read_ply}.get(suffix)
     scene = _read_scene(str(path)) if reader is None else reader(path)
     by_colour: dict[Colour | None, list[Mesh]] = {}
     factor = 1.0
@@ -189,6 +190,8 @@ def _read_scene(source: Any, **options: Any) -> Any:
                 raise ValueError("its vertices don't have three coordinates each")
             if not np.isfinite(part.vertices).all():
                 raise ValueError(f"vertex {np.argwhere(~np.isfinite(part.vertices))[0][0]} is not finite")
+            if part.faces.min(initial=0) < 0:
+                raise ValueError(f"a triangle has the vertex {part.faces.min()}; the first one is 0")
             part.process()
     return scene
 
@@ -206,6 +209,21 @@ def _read_obj(path: Path) -> Any:
         raise ValueError(f"the face '{found[0].strip()}' has a corner 0; the first vertex of an .obj file is 1")
     resolver = trimesh.resolvers.FilePathResolver(str(path))
     return _read_scene(io.StringIO(text), file_type="obj", resolver=resolver)
+
+
+def _read_ply(path: Path) -> Any:
+    """A .ply file as a scene, without textures.
+
+    Raises:
+        ValueError: for one of text with fewer lines than its header says; trimesh takes those that there are.
+    """
+    header, _, body = path.read_bytes().partition(b"end_header")
+    if re.search(PLY_TEXT, header, re.MULTILINE):
+        expected = sum(int(count) for count in re.findall(PLY_ELEMENT, header, re.MULTILINE))
+        found = sum(bool(line.strip()) for line in body.splitlines())
+        if found < expected:
+            raise ValueError(f"its header counts {expected} lines and it has {found}; export it again")
+    return _read_scene(str(path), skip_materials=True)
 
 
 def _check_stl(path: Path) -> None:

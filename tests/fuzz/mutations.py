@@ -28,7 +28,7 @@ MESH_ROBOT = """<robot name='r'><link name='a'><inertial><mass value='1'/><inert
 <collision><geometry><mesh filename='{name}'/></geometry></collision></link></robot>"""
 
 
-MESHES = (".stl", ".obj", ".dae", ".glb")
+MESHES = (".stl", ".obj", ".ply", ".dae", ".glb")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ def test_cases_come_again(tmp_path):
         ".usdc",
         ".stl",
         ".obj",
+        ".ply",
         ".dae",
         ".glb",
     }

@@ -14,6 +14,21 @@ from warp_kernels import types as codes
 
 INERTIAL = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
 ONE = np.ones(3)
+PLY = """ply
+format ascii 1.0
+element vertex 4
+property float x
+property float y
+property float z
+element face 1
+property list uchar int vertex_indices
+end_header
+0 0 0
+2 0 0
+2 3 0
+0 3 0
+4 0 1 2 3
+"""
 
 
 @pytest.fixture
@@ -96,6 +111,31 @@ class TestRead:
         mesh = MeshLibrary(robot).surface(f"part.{suffix}", ONE)
         assert_allclose(trimesh.Trimesh(mesh.vertices, mesh.faces).volume, 3.0, rtol=1e-6)
         assert_allclose((mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)), ((0, 0, 0), (2, 1, 2)), atol=1e-6)
+
+    def test_colours_and_polygons_of_a_ply_file(self, robot, capfd):
+        colour = "property uchar red\nproperty uchar green\nproperty uchar blue\n"
+        text = PLY.replace("element face", f"{colour}element face").replace(" 0\n", " 0 0 255 0\n")
+        (robot / "a.ply").write_text(text.replace("1.0\n", "1.0\ncomment TextureFile wood.png\n", 1))
+        (piece,) = MeshLibrary(robot).pieces("a.ply", ONE)
+        assert piece.rgba == (0.0, 1.0, 0.0, 1.0)
+        assert_allclose(trimesh.Trimesh(piece.mesh.vertices, piece.mesh.faces).area, 6.0)
+        assert not capfd.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (("4 0 1 2 3\n", ""), "its header counts 5 lines and it has 4; export it again"),
+            (("4 0 1 2 3", "4 0 1 2 -1"), "a triangle has the vertex -1; the first one is 0"),
+            (("4 0 1 2 3", "4 0 1 2 4"), "index 4 is out of bounds"),
+            (("2 0 0", "nan 0 0"), "vertex 1 is not finite"),
+            (("4 0 1 2 3", "2 0 1"), "contains no triangles"),
+            (("ply\n", ""), "Not a ply file"),
+        ],
+    )
+    def test_broken_ply(self, robot, change, message):
+        (robot / "a.ply").write_text(PLY.replace(*change, 1))
+        with pytest.raises(sim.ModelError, match=message):
+            MeshLibrary(robot).surface("a.ply", ONE)
 
     def test_parts_of_a_gltf_file_stand_where_its_nodes_put_them(self, robot):
         scene = trimesh.Scene()

@@ -99,6 +99,10 @@ double radius = 1
 }
 """
 STL_HEADER = b"\0" * 80
+PLY = (
+    b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\nelement face 1\n"
+    b"property list uchar int vertex_indices\nend_header\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
+)
 
 
 def make_corpus(folder: Path) -> list[Path]:
@@ -223,7 +227,10 @@ def meshes() -> dict[str, bytes]:
         "negative.obj": b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf -9 -8 -7\n", "words.obj": b"v a b c\n" + face,
         "nan.obj": b"v nan 0 0\nv 1 0 0\nv 0 1 0\n" + face, "long.obj": b"v " + b"1" * 100_000 + b" 0 0\n" + face,
         "material.obj": b"mtllib /dev/zero\nusemtl x\nv 0 0 0\nv 1 0 0\nv 0 1 0\n" + face, "binary.obj": bytes(range(256)) * 40,
-        "empty.dae": collada + b"</COLLADA>", "open.dae": collada, "laughs.dae": _laughs("<COLLADA>&e9;</COLLADA>").encode(),
+        "count.ply": PLY.replace(b"vertex 3", b"vertex 4000000000"), "negative.ply": PLY.replace(b"3 0 1 2", b"3 0 1 -1"),
+        "texture.ply": PLY.replace(b"1.0\n", b"1.0\ncomment TextureFile /dev/zero\n"), "header.ply": b"ply\n" * 10_000,
+        "binary.ply": PLY.replace(b"ascii", b"binary_little_endian").replace(b"face 1", b"face 4000000000"),
+        "list.ply": PLY.replace(b"3 0 1 2", b"2000000000 0 1 2"), "empty.dae": collada + b"</COLLADA>", "open.dae": collada, "laughs.dae": _laughs("<COLLADA>&e9;</COLLADA>").encode(),
         "count.dae": collada + b'<library_geometries><geometry id="g"><mesh><source id="s"><float_array id="f" '
         b'count="4000000000">0</float_array></source></mesh></geometry></library_geometries></COLLADA>',
         "count.gltf": b'{"accessors": [{"count": 1000000000000, "type": "VEC3", "componentType": 5126}]}', "list.gltf": b"[]",
