@@ -174,6 +174,10 @@ MISUSES = [
     (lambda r, q, v: r.inverse_dynamics(q, v.float(), v), "qd is torch.float32 on cpu"),
     (lambda r, q, v: r.inverse_dynamics(q, v.to("meta"), v), "qd is torch.float64 on meta"),
     (lambda r, q, v: r.inverse_dynamics(q, v, v[:1].expand(3, -1)), "batch shapes don't fit"),
+    (lambda r, q, v: r.integrate(q, v.tolist(), 0.1), "qd is a list"),
+    (lambda r, q, v: r.integrate(q, v.numpy(), 0.1), "qd is a ndarray"),
+    (lambda r, q, v: r.integrate(q, v.int(), 0.1), "qd is torch.int32 on cpu"),
+    (lambda r, q, v: r.integrate(q, v.float(), 0.1), "qd is torch.float32 on cpu"),
     (lambda r, q, v: r.integrate(q, v, 0.1) if r.float() else None, "q is torch.float64 on cpu, but the robot"),
     (lambda r, q, v: r.forward_kinematics(q) if r.float() else None, "q is torch.float64 on cpu, but the robot"),
 ]
@@ -289,6 +293,16 @@ def test_a_constant_in_a_tensor_or_array_is_read_at_each_call(kind, device):
         # Of float32 for torch, whose nearest number is another.
         assert torch.equal(robot.integrate(q, qd, dt), robot.integrate(q, qd, float(dt[0])))
         assert torch.equal(robot.integrate(q, qd, dt.reshape(())), robot.integrate(q, qd, float(dt[0])))
+
+
+def test_each_time_is_the_same_call(device):
+    """Calls with a time of their own were prepared anew each, which took ten times as long."""
+    robot = zoo_robot(device)
+    q, qd, _, _ = state(robot, (2,))
+    for dt in np.linspace(-1.0, 2.0, 7):
+        expected = sim.integrate(robot.model, q.cpu().numpy(), qd.cpu().numpy(), dt).numpy()
+        np.testing.assert_allclose(robot.integrate(q, qd, dt).cpu(), expected, atol=1e-14)
+    assert len(robot._calls.signatures) == len(robot._calls.methods) == 1
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,17 @@ def check_like(name: str, value: torch.Tensor, like: torch.Tensor) -> None:
         )
 
 
+def over_a_second(velocity: torch.Tensor, time: float) -> torch.Tensor:
+    """The velocity [..., nv] that moves in one second as far as the given one in a time [s].
+
+    So one operation serves all times: one for each would be recorded anew. What isn't a tensor of floats is left as it
+    is, to be refused by its name.
+    """
+    if time == 1.0 or not (isinstance(velocity, torch.Tensor) and velocity.is_floating_point()):
+        return velocity
+    return time * velocity
+
+
 @not_compiled("the number in a tensor is outside of what torch.compile can see")
 def one_number(name: str, value: object) -> float:
     """A constant of a call as a Python float, from a number or from a tensor or array that holds a single one.

@@ -42,7 +42,7 @@ from sim.model.model import Model
 from sim.rays.cast import RAY_PARAMETERS, ray_operation
 from sim.rays.targets import RayTargets
 from sim.torch.not_compiled import not_compiled
-from sim.torch.robot.arguments import check_shared, one_number, stacked_wrenches
+from sim.torch.robot.arguments import check_shared, one_number, over_a_second, stacked_wrenches
 from sim.torch.robot.autograd import evaluate
 from sim.torch.robot.calls import RobotCalls
 from sim.torch.robot.geometry_values import geometry_values
@@ -272,8 +272,8 @@ class Robot(RobotModule):
 
     def integrate(self, q: torch.Tensor, qd: torch.Tensor, dt: float = 1.0) -> torch.Tensor:
         """Coordinates [..., nq] after moving with constant velocity for the time dt [s], which has no gradient."""
-        time = one_number("dt", dt)
-        return self._call(("integrate", time), lambda: integrate_operation(self.model, time), q=q, qd=qd)[0]
+        qd = over_a_second(qd, one_number("dt", dt))
+        return self._call("integrate", lambda: integrate_operation(self.model, 1.0), q=q, qd=qd)[0]
 
     def difference(self, q0: torch.Tensor, q1: torch.Tensor) -> torch.Tensor:
         """The velocity [..., nv] that takes q0 to q1 in one second; the inverse of :meth:`integrate`."""
