@@ -107,7 +107,7 @@ class Headers:
                     options["use_precompiled_headers"] = False
         flags = [flag for flag in options.get("extra_flags", "").split() if flag.startswith("-mllvm")]
         with self._slot(_Turn(flags, getattr(self._own, "asked", 0), os.path.getsize(source))):
-            require_room(Path(target).parent)
+            require_space_on_disk(Path(target).parent)
             self._compile(target, source, **options)
 
     @contextlib.contextmanager
@@ -145,7 +145,7 @@ class Headers:
         kind = (early, *map(str, others.items()))
         folder, name = self._folder, f"{_digest(flags)}.pch"
         if kind not in self._made:
-            require_room(folder, HEADER_ROOM)
+            require_space_on_disk(folder, HEADER_ROOM)
             before = set(folder.iterdir())
             source = folder / "headers.cpp"
             source.write_text(HEADER.format(block_dim=options["block_dim"]))
@@ -178,7 +178,7 @@ def _begins_with(source: str, line: bytes) -> bool:
         return file.read(len(line)) == line
 
 
-def require_room(folder: Path, size: int = ROOM) -> None:
+def require_space_on_disk(folder: Path, size: int = ROOM) -> None:
     """Let the system say whether what the compiler writes finds room: where it doesn't, LLVM ends the whole process.
 
     Args:

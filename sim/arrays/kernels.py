@@ -19,7 +19,7 @@ from typing import Any
 import warp as wp
 from tqdm import tqdm
 
-from sim.arrays.headers import Headers, require_room
+from sim.arrays.headers import Headers, require_space_on_disk
 from sim.arrays.interrupts import interruptible
 from sim.cores import usable_cores
 from sim.errors import ModelError
@@ -190,7 +190,7 @@ def _is_cached(module: wp.Module, device: wp.Device) -> bool:
 def _cache_problem() -> OSError | None:
     """What the system says to another module in the cache; the compiler's own error doesn't tell."""
     try:
-        require_room(Path(str(wp.config.kernel_cache_dir)))
+        require_space_on_disk(Path(str(wp.config.kernel_cache_dir)))
     except OSError as error:
         return error
     return None

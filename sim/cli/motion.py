@@ -12,7 +12,7 @@ from sim.cli.files import UsageError
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.model import Keyframe, Model, Part
 from sim.model.names import counted
-from sim.simulation.memory import host_memory, require_room
+from sim.simulation.memory import host_memory, require_memory
 from sim.simulation.mujoco_settings import mujoco_settings
 from sim.simulation.options import ContactOptions
 from sim.simulation.simulator import Simulator
@@ -85,7 +85,7 @@ def _check_memory(model: Model, worlds: int, steps: int) -> None:
     """Refuse motions whose states, which are all kept, don't fit into the memory of this machine."""
     wanted = 2 * (steps + 1) * worlds * (model.nq + model.nv) * np.dtype(model.dtype).itemsize
     what = f"{counted(steps, 'step')} of {counted(worlds, 'world')}"
-    require_room(what, wanted, "this machine", host_memory(), "take fewer")
+    require_memory(what, wanted, "this machine", host_memory(), "take fewer")
 
 
 def simulator_of(model: Model, given: argparse.Namespace, dt: float) -> Simulator:

@@ -23,7 +23,7 @@ from sim.cli.stored import READABLE_USD, draw_motion, frame_rate, frame_times, o
 from sim.model.model import Model
 from sim.model.names import counted
 from sim.render import AmbientOcclusion, fit_camera, iterate_frames, write_gif, write_mp4, write_png
-from sim.simulation.memory import host_memory, require_room
+from sim.simulation.memory import host_memory, require_memory
 
 FPS = 25.0
 MOST_FRAMES = {".gif": 50.0, ".mp4": 60.0}  # per second; few players show more
@@ -129,7 +129,7 @@ def _write(given: argparse.Namespace, suffix: str, frames: Iterator[np.ndarray],
         return
     shape = (count, given.height, given.width, 3)
     what = f"a .gif of {counted(count, 'frame')}"
-    require_room(what, 2 * math.prod(shape), "this machine", host_memory(), "write an .mp4, or fewer or smaller ones")
+    require_memory(what, 2 * math.prod(shape), "this machine", host_memory(), "write an .mp4, or fewer or smaller ones")
     pictures = np.empty(shape, dtype=np.uint8)
     for number, picture in enumerate(shown):
         pictures[number] = picture

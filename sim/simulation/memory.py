@@ -46,7 +46,7 @@ def _require_memory(worlds: int, device: wp.Device, make: Callable[[int], object
     one, two = (bytes_of(make(count)) for count in (SAMPLE, 2 * SAMPLE))
     per_world = (two - one) // SAMPLE
     there = device_memory(device)
-    require_room(
+    require_memory(
         f"Simulator: {worlds} worlds", worlds * per_world, str(device), there, f"at most {there // per_world} fit"
     )
 
@@ -73,10 +73,10 @@ def require_trajectory_memory(steps: int, interval: int, first: Sequence[Rows], 
     there = device_memory(device)
     least = -(-steps * each // (there - kept)) if kept < there else 0
     fewer = f"store fewer with a checkpoint_interval of at least {least}, or " if least > interval else ""
-    require_room(f"rollout: the states of {steps} steps", wanted, str(device), there, f"{fewer}take fewer steps")
+    require_memory(f"rollout: the states of {steps} steps", wanted, str(device), there, f"{fewer}take fewer steps")
 
 
-def require_room(what: str, wanted: int, where: str, there: int, advice: str) -> None:
+def require_memory(what: str, wanted: int, where: str, there: int, advice: str) -> None:
     """Refuse what would take more bytes of memory than there are.
 
     Raises:
