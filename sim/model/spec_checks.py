@@ -248,6 +248,13 @@ def finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarr
     return array
 
 
+def geometry_size(where: str, code: int, size: npt.ArrayLike) -> np.ndarray:
+    """The three sizes of a shape, zero for those that it doesn't have, which may be left out."""
+    given = np.atleast_1d(as_numbers(where, size))
+    sizes = finite(where, given, given.shape if given.shape == (3,) else (POSITIVE_SIZES[code],))
+    return np.pad(sizes, (0, 3 - len(sizes)))
+
+
 def unit(vector: np.ndarray, complaint: str) -> np.ndarray:
     """The vector with length one; ModelError with this complaint if it is zero."""
     largest = np.abs(vector).max()

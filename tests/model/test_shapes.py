@@ -22,6 +22,8 @@ class TestGeometry:
             ({"type": "ball"}, "geometry 'g': unknown geometry type 'ball'; known are plane, sphere"),
             ({"size": (-1.0, 0.0, 0.0)}, "geometry 'g': size .* must be positive in its first 1 entries"),
             ({"size": (np.nan, 0.0, 0.0)}, "geometry 'g': size: .* is not finite"),
+            ({"size": (1.0, 2.0)}, r"geometry 'g': size: shape \(2,\), expected \(1,\)"),
+            ({"type": codes.BOX, "size": 1.0}, r"geometry 'g': size: shape \(1,\), expected \(3,\)"),
             ({"type": codes.BOX, "size": (1.0, 0.0, 1.0)}, "geometry 'g': size .* must be positive in its first 3"),
             ({"type": codes.CAPSULE, "size": (1.0, 0.0, 0.0)}, "geometry 'g': size .* must be positive in its first 2"),
             ({"type": "ellipsoid", "size": (1.0, 1.0, 0.0)}, "geometry 'g': size .* must be positive in its first 3"),
@@ -47,6 +49,21 @@ class TestGeometry:
         with pytest.raises(sim.ModelError, match=message):
             builder.add_geometry("l0", options.pop("type"), name="g", **options)
         assert not builder.geometries
+
+    @pytest.mark.parametrize(
+        ("type", "size", "whole"),
+        [
+            ("plane", (), (0.0, 0.0, 0.0)),
+            ("sphere", 0.1, (0.1, 0.0, 0.0)),
+            ("sphere", [0.1], (0.1, 0.0, 0.0)),
+            ("capsule", (0.1, 0.2), (0.1, 0.2, 0.0)),
+            ("cylinder", (0.1, 0.2, 0.0), (0.1, 0.2, 0.0)),
+        ],
+    )
+    def test_sizes_that_a_shape_lacks_may_be_left_out(self, type, size, whole):
+        builder = chain("free")
+        builder.add_geometry("l0", type, name="g", size=size)
+        assert_allclose(builder.geometries["g"].geometry.size, whole)
 
     def test_names(self):
         builder = chain("free")
@@ -244,6 +261,11 @@ class TestExclusions:
         builder.exclude_geometries("ground", "gone")
         with pytest.raises(sim.ModelError, match="exclude_geometries: unknown geometry 'gone'"):
             builder.finalize()
+
+    def test_group_of_what_is_no_names(self):
+        builder = self.world("free")
+        with pytest.raises(sim.ModelError, match="exclude_group: links is Part.* it must be a name, or a list"):
+            builder.exclude_group(builder.add_sphere(radius=1.0, mass=1.0))
 
     def test_with_the_world(self):
         builder = self.world("free")

@@ -14,6 +14,9 @@ from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_name, finite, solid_mass
 from sim.model.specs import GEOMETRY_CODES, IDENTITY_QUATERNION, Vector
 
+# What an argument of three sizes is called.
+SIZE_NAMES = {"box": "half_extents", "ellipsoid": "semi_axes"}
+
 
 class Bodies(LinksAndJoints, Shapes):
     """The methods of :class:`sim.ModelBuilder` that add a link, its free joint and its shape at once."""
@@ -385,7 +388,7 @@ class Bodies(LinksAndJoints, Shapes):
     ) -> Part:
         """A free solid body of one geometry; ``surface`` are further arguments of :meth:`add_geometry`."""
         name = self._free_name(kind) if name in (None, "") else name
-        size = finite(f"{kind} '{name}': size", size, (3,))
+        size = finite(f"{kind} '{name}': {SIZE_NAMES.get(kind, 'size')}", size, (3,))
         volume, inertia = solid_mass_properties(GEOMETRY_CODES[kind], size)
         mass = solid_mass(f"{kind} '{name}'", volume, mass, density)
         joint = f"{name}_free"

@@ -6,10 +6,19 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import number, require_type
+from sim.model.checks import names_in, number, require_type
 from sim.model.model import Geometry, Mesh
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.spec_checks import check_geometry, check_name, colour, finite, finite_and_not_negative, height_grid, pose
+from sim.model.spec_checks import (
+    check_geometry,
+    check_name,
+    colour,
+    finite,
+    finite_and_not_negative,
+    geometry_size,
+    height_grid,
+    pose,
+)
 from sim.model.specs import (
     GEOMETRY_CODES,
     IDENTITY_QUATERNION,
@@ -62,7 +71,9 @@ class Shapes(WorldSpec):
             type: "plane", "sphere", "capsule", "box", "convex", "cylinder", "ellipsoid", "heightfield" or "mesh", or
                 its code in :mod:`warp_kernels.types`.
             name: unique name; made from the link's if left out.
-            size: see :class:`sim.model.model.Geometry` [m].
+            size: sphere (radius); capsule and cylinder (radius, half length), along z; box half extents; ellipsoid
+                semi-axes; heightfield (half extent along x, along y, scale of its heights); scale of a mesh along x, y
+                and z. What a shape doesn't have is left out or zero [m].
             position: in the link frame [m].
             orientation: in the link frame, quaternion xyzw.
             mesh: for a convex mesh, its hull; for a triangle mesh, see :meth:`add_static_mesh`.
@@ -99,10 +110,10 @@ class Shapes(WorldSpec):
             name = f"{link}/geometry_{self.shapes_of[link]}"
         check_name(name, self.geometries, "geometry")
         where = f"geometry '{name}'"
-        extents = finite(f"{where}: size", size, (3,))
         code = GEOMETRY_CODES.get(type, -1) if isinstance(type, str) else type
         if code not in POSITIVE_SIZES:
             raise ModelError(f"{where}: unknown geometry type {type!r}; known are {', '.join(GEOMETRY_CODES)}")
+        extents = geometry_size(f"{where}: size", code, size)
         grid = height_grid(where, heights) if code == codes.HEIGHTFIELD else None
         mesh = static_mesh(where, mesh) if code == codes.MESH else mesh
         geometry = Geometry(
@@ -418,7 +429,7 @@ class Shapes(WorldSpec):
 
     def exclude_group(self, links: Iterable[str]) -> None:
         """Never let any two of these links collide, as :meth:`exclude_collision` of each pair, in less memory."""
-        self.excluded_groups.append(frozenset(links))
+        self.excluded_groups.append(frozenset(names_in("exclude_group: links", links)))
 
     def exclude_geometries(self, geometry_a: str, geometry_b: str) -> None:
         """Never let two geometries collide, while others of their links may."""
