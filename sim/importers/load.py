@@ -13,7 +13,7 @@ from sim.importers.untrusted import Limits, load_untrusted
 from sim.model.builder import ModelBuilder
 from sim.model.builder.readers import reader_by_suffix
 from sim.model.checks import require_type
-from sim.model.compile.compiler import check_dtype
+from sim.model.compile.compiler import dtype_name
 from sim.model.model import Model
 from sim.model.specs import Vector
 
@@ -53,7 +53,7 @@ def load(
         path: a ``.urdf``, ``.sdf``, ``.world``, ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file; or an ``.xml`` file,
             which is read as MJCF where its first element is ``<mujoco>``, as URDF where it is ``<robot>``, and as SDF
             where it is ``<sdf>``.
-        dtype: "float32" or "float64".
+        dtype: "float32" or "float64", or a type of that name such as ``torch.float64``.
         collapse_fixed: see :meth:`sim.ModelBuilder.finalize`.
         gravity: gravity in the world frame [m/s^2]; None for that of the file, or (0, 0, -9.81) where it has none.
         name: prefix of all names, as "name/".
@@ -87,7 +87,7 @@ def load(
         >>> sim.load("scenes/robots/manipulator.urdf")
         Model(manipulator: 7 links in 1 tree, nq 7, nv 7, nu 0, 22 geometries, float32)
     """
-    check_dtype(dtype)
+    dtype = dtype_name(dtype)
     options = {
         "name": name, "position": position, "orientation": orientation, "floating_base": floating_base,
         "visual": visual, "collision": collision, "self_collision": self_collision, "world_geometry": world_geometry,

@@ -440,15 +440,15 @@ class Model:
         return range(int(self.joint_qd_start[link]), int(end))
 
     def q_slice(self, part: "Part | str") -> slice:
-        """The slice of q that belongs to a part, or to one joint by name.
+        """The slice of q that belongs to a part, or by name to one joint or, where no joint has that name, to a part.
 
         Raises:
-            ModelError: if there is no such joint, or the joints of a part have others between them.
+            ModelError: if there is no such joint or part, or the joints of a part have others between them.
         """
         return self._slice(part, self.joint_q_start, self.nq)
 
     def qd_slice(self, part: "Part | str") -> slice:
-        """The slice of qd that belongs to a part, or to one joint by name; raises as :meth:`q_slice`."""
+        """The slice of qd of a part or joint; takes and raises what :meth:`q_slice` does."""
         return self._slice(part, self.joint_qd_start, self.nv)
 
     @cached_property
@@ -468,7 +468,9 @@ class Model:
         return _numbered(geometry.name for geometry in self.geometries)
 
     def _slice(self, part: "Part | str", starts: np.ndarray, total: int) -> slice:
-        require_type("part", part, (str, Part), "the name of a joint, or a sim.Part")
+        require_type("part", part, (str, Part), "the name of a joint or part, or a sim.Part")
+        if isinstance(part, str) and part not in self._joint_index:
+            part = next((each for each in self.parts if each.name == part), part)
         names = (part,) if isinstance(part, str) else part.joints
         ends = np.append(starts[1:], total)
         links = [self.joint(name) for name in names if isinstance(part, str) or name in self._joint_index]

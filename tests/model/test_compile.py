@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
+import warp as wp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -111,6 +113,10 @@ class TestOrder:
         with pytest.raises(sim.ModelError, match="unknown dtype 'float16'; known are float32, float64"):
             sim.ModelBuilder().finalize("float16")
 
+    @pytest.mark.parametrize("dtype", ["float64", np.float64, np.dtype("float64"), torch.float64, wp.float64])
+    def test_types_of_other_libraries(self, dtype):
+        assert sim.ModelBuilder().finalize(dtype).dtype == "float64"
+
 
 def check_depth_first(model):
     """Every subtree is a run of links, children after their parent, trees one after the other."""
@@ -157,6 +163,7 @@ class TestSlices:
         assert (model.nq, model.nv) == (19, 16)
         assert (model.q_slice(self.arm), model.qd_slice(self.arm)) == (slice(0, 12), slice(0, 10))
         assert (model.q_slice(self.ball), model.qd_slice(self.ball)) == (slice(12, 19), slice(10, 16))
+        assert (model.q_slice("arm"), model.qd_slice(self.ball.name)) == (slice(0, 12), slice(10, 16))
         assert (model.q_slice("j1"), model.qd_slice("j1")) == (slice(7, 11), slice(6, 9))
         assert (model.q_slice("j3"), model.qd_slice("j3")) == (slice(11, 12), slice(9, 10))
 

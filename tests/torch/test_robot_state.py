@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.utils.checkpoint
+import warp as wp
 
 import sim
 from sim.torch.runtime.call_signature import CallSignature
@@ -369,6 +370,7 @@ def test_what_it_says_of_itself(device):
         (lambda r, q, v: r.forward_kinematics(q[..., 1:]), r"q has shape \(2, 19\); expected \(..., 20\)"),
         (lambda r, q, v: r.forward_kinematics(q.float()), "q is torch.float32 on cpu, but the robot is torch.float64"),
         (lambda r, q, v: r.forward_kinematics(q.tolist()), "q is a list; expected a torch.Tensor"),
+        (lambda r, q, v: r.forward_kinematics(wp.from_torch(q)), "q is a array; expected a torch.Tensor"),
         (lambda r, q, v: r.forward_kinematics(q, "nowhere"), "no frame named 'nowhere'"),
         (lambda r, q, v: r.jacobian(q, "link1", "sideways"), "unknown reference 'sideways'"),
         (lambda r, q, v: r.inverse_dynamics(q, v, v[:, None].expand(2, 3, -1)[:, :, 0]), "qdd has shape"),
@@ -382,7 +384,7 @@ def test_what_it_says_of_itself(device):
         ),
         (lambda r, q, v: r.learn("restitution"), "unknown parameter 'restitution'"),
         (lambda r, q, v: r.half().forward_kinematics(q.half()), "torch.float16; it works in"),
-        (lambda r, q, v: sim.torch.Robot(r.model, dtype=torch.float16), "dtype is torch.float16"),
+        (lambda r, q, v: sim.torch.Robot(r.model, dtype=torch.float16), "unknown dtype 'float16'"),
         (lambda r, q, v: sim.torch.Robot(r.model, floating_base=True), "options floating_base are for robot files"),
     ],
 )

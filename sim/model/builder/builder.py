@@ -43,7 +43,7 @@ class ModelBuilder(Bodies, Actuators, Constraints, Tendons, Sensors, Media, File
         """Check everything and make the model.
 
         Args:
-            dtype: "float32" or "float64" (for checks).
+            dtype: "float32" or "float64" (for checks), or a type of that name such as ``torch.float64``.
             collapse_fixed: merge links behind fixed joints into the link that carries them; they stay as named frames.
                 Without it each keeps its own parameters. Links of sensors of force and torque are never merged.
 

@@ -34,15 +34,17 @@ from sim.model.specs import WorldSpec
 from warp_kernels import types as codes
 
 
-def check_dtype(dtype: str) -> None:
-    """Raise ModelError for a dtype that there isn't."""
-    if dtype not in codes.DTYPES:
-        raise ModelError(f"unknown dtype '{dtype}'; known are {', '.join(codes.DTYPES)}")
+def dtype_name(dtype: object) -> str:
+    """The name of a dtype, given by it or as a type of NumPy, PyTorch or Warp. Raises ModelError for any other."""
+    name = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.")
+    if name not in codes.DTYPES:
+        raise ModelError(f"unknown dtype '{name}'; known are {', '.join(codes.DTYPES)}")
+    return name
 
 
 def compile_model(world: WorldSpec, dtype: str, collapse_fixed: bool) -> Model:
     """See :meth:`sim.ModelBuilder.finalize`."""
-    check_dtype(dtype)
+    dtype = dtype_name(dtype)
     require_flags("finalize", collapse_fixed=collapse_fixed)
     joint_of = joint_of_each_link(world)
     order = depth_first(world)

@@ -82,11 +82,10 @@ class RobotCalls:
         """
         engine = self.engines.get((like.device, like.dtype))
         try:
-            key = (engine, method, *tensor_signature(tensors))
-        except AttributeError:
+            signature = self.signatures.get((engine, method, *tensor_signature(tensors)))
+        except (AttributeError, TypeError):  # the latter for arrays of Warp, whose devices can't be looked up
             self._arguments.batch(inputs, like)  # raises for what isn't a tensor
             raise
-        signature = self.signatures.get(key)
         if engine is None or signature is None:
             engine = self._engine(like)
             signature = self._new_signature(engine, method, like, inputs, tensors)

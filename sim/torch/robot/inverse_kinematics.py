@@ -210,9 +210,10 @@ def flat_target(
 
 def checked_shape(name: str, value: object, size: int, like: torch.Tensor) -> torch.Size:
     """The shape of a finite tensor [..., size] of the dtype and device of another. Raises ModelError for all else."""
-    if not isinstance(value, torch.Tensor) or value.dim() < 1 or value.shape[-1] != size:
-        found = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
-        raise ModelError(f"{name} has shape {found}; expected (..., {size})")
+    if not isinstance(value, torch.Tensor):
+        raise ModelError(f"{name} is a {type(value).__name__}; expected a torch.Tensor")
+    if value.dim() < 1 or value.shape[-1] != size:
+        raise ModelError(f"{name} has shape {tuple(value.shape)}; expected (..., {size})")
     check_like(name, value, like)
     require_rows(name, value.isfinite().all(-1), "isn't finite")
     return value.shape

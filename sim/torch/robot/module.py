@@ -13,9 +13,10 @@ from sim.arrays.device_model import find_device
 from sim.dynamics.differentiable_op import dynamics_parameters
 from sim.errors import ModelError
 from sim.exporters.urdf.changes import update_urdf
+from sim.model.compile.compiler import dtype_name
 from sim.model.inertia_check import DECISIVE, check_mass_matrix, check_masses
 from sim.model.model import Model
-from sim.torch.arrays import DTYPES
+from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.not_compiled import not_compiled
 from sim.torch.robot.arguments import check_shared
 from sim.torch.robot.learning import (
@@ -61,12 +62,11 @@ class RobotModule(torch.nn.Module):
         self,
         model: Model,
         source: Path | None,
-        dtype: torch.dtype,
+        dtype: torch.dtype | str,
         device: torch.device | wp.Device | str | None,
     ):
         super().__init__()
-        if dtype not in DTYPES:
-            raise ModelError(f"dtype is {dtype}; it must be torch.float32 or torch.float64")
+        dtype = TORCH_DTYPES[dtype_name(dtype)]
         place = wp.device_to_torch(find_device(str(torch.get_default_device() if device is None else device)))
         self.model, self._source = model, source
         values = {name: model.parameters[name] for name in (*dynamics_parameters(model), *LIMITS[:2])}

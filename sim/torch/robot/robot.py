@@ -75,7 +75,7 @@ class Robot(RobotModule):
 
     Args:
         source: a robot file (see :func:`sim.load`), or a model.
-        dtype: torch.float32 or torch.float64. Default: that of the model, torch's default for a file.
+        dtype: torch.float32 or torch.float64, or its name. Default: that of the model, torch's default for a file.
         device: where the parameters lie at first; a device of torch or of Warp, or its name.
         options: for a file, those of :func:`sim.load`. Geometry isn't read unless asked for, links joined by fixed
             joints stay links of their own, so that their parameters can be learnt, and joints that mimic are read.
@@ -105,7 +105,7 @@ class Robot(RobotModule):
         self,
         source: str | os.PathLike[str] | Model,
         *,
-        dtype: torch.dtype | None = None,
+        dtype: torch.dtype | str | None = None,
         device: torch.device | wp.Device | str | None = None,
         **options: Any,
     ):
