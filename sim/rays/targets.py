@@ -11,6 +11,7 @@ from sim.arrays.device_model import DeviceModel
 from sim.arrays.shape_arrays import field_shapes
 from sim.arrays.structs import fill
 from sim.errors import ModelError
+from sim.model.checks import names_in
 from sim.model.model import Geometry, Mesh, Model
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
@@ -27,7 +28,7 @@ class RayTargets:
 
     Attributes:
         shapes: "collision" for those that take part in contact, "visual" for those that are drawn, or "all".
-        exclude: names of links or other frames; what is fixed to their links is left out.
+        exclude: name or names of links or other frames; what is fixed to their links is left out.
         static: whether what can't move is met, such as the ground.
         groups: bits of collision groups; a geometry is met if one of its groups is among them.
 
@@ -41,16 +42,14 @@ class RayTargets:
     """
 
     shapes: str = "collision"
-    exclude: Sequence[str] = ()
+    exclude: str | Sequence[str] = ()
     static: bool = True
     groups: int = -1
 
     def __post_init__(self) -> None:
         if self.shapes not in SHAPES:
             raise ModelError(f"RayTargets: shapes is '{self.shapes}'; it must be one of {', '.join(SHAPES)}")
-        if isinstance(self.exclude, str):
-            raise ModelError(f"RayTargets: exclude is the string '{self.exclude}'; give a list, ['{self.exclude}']")
-        object.__setattr__(self, "exclude", tuple(self.exclude))
+        object.__setattr__(self, "exclude", names_in("RayTargets: exclude", self.exclude))
 
     def geometries(self, model: Model) -> list[int]:
         """Indices in ``model.geometries``. Raises ModelError for an unknown frame."""

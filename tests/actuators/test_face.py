@@ -22,6 +22,8 @@ def builder() -> sim.ModelBuilder:
     b.add_joint("ball", "spherical", parent="a", child="b")
     b.add_link("c", mass=1.0, inertia=(1.0, 1.0, 1.0))
     b.add_joint("idle", "prismatic", parent="a", child="c", effort=0.0)
+    b.add_link("d")
+    b.add_joint("mount", "fixed", parent="c", child="d")
     return b
 
 
@@ -31,6 +33,8 @@ def builder() -> sim.ModelBuilder:
         (("nowhere",), {}, "actuator 'nowhere': unknown joint 'nowhere'; add the joint first"),
         (("hinge", "hydraulic"), {}, "unknown kind 'hydraulic'; known are torque, position, velocity"),
         (("ball",), {}, "joint 'ball' is neither revolute nor prismatic; drive it with joint forces, tau"),
+        (("mount",), {}, "joint 'mount' is fixed; there is nothing to drive"),
+        ((["hinge", "idle"],), {}, "what it drives is a list; it must be one name"),
         (("hinge",), {"gear": 0.0}, "gear is 0.0; it must be finite and not zero"),
         (("hinge",), {"kp": 1.0}, "a torque actuator has no kp"),
         (("hinge", "velocity"), {"kd": 1.0, "kp": 2.0}, "a velocity actuator has no kp"),

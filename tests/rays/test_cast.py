@@ -138,8 +138,7 @@ def test_which_geometries_are_met(tmp_path):
         sim.RayTargets(exclude=("arm",)).geometries(model)
     with pytest.raises(sim.ModelError, match="it must be one of collision, visual, all"):
         sim.RayTargets(shapes="solid")
-    with pytest.raises(sim.ModelError, match=r"give a list, \['first'\]"):
-        sim.RayTargets(exclude="first")
+    assert met(sim.RayTargets(exclude="first")) == "hills"
     with pytest.raises(sim.ModelError, match="max_distance is -1"):
         met(sim.RayTargets(), max_distance=-1.0)
 

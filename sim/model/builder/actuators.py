@@ -3,10 +3,11 @@
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import number, two_numbers
+from sim.model.checks import number, require_type, two_numbers
 from sim.model.joint_types import is_scalar
 from sim.model.spec_checks import check_actuator, check_name, finite
 from sim.model.specs import ACTUATOR_CODES, DYNAMICS_CODES, ActuatorSpec, Vector, WorldSpec
+from warp_kernels import types as codes
 
 
 class Actuators(WorldSpec):
@@ -151,6 +152,8 @@ class Actuators(WorldSpec):
         if joint not in self.joints:
             raise ModelError(f"{where}: unknown joint '{joint}'; add the joint first")
         driven = self.joints[joint]
+        if driven.type == codes.FIXED:
+            raise ModelError(f"{where}: joint '{joint}' is fixed; there is nothing to drive")
         if not is_scalar(driven.type):
             raise ModelError(
                 f"{where}: joint '{joint}' is neither revolute nor prismatic; drive it with joint forces, tau"
@@ -164,6 +167,8 @@ def _check_driven(where: str, driven: tuple[str | None, ...], reference: str | N
     """Refuse several things to drive or none, and what only an actuator on a frame has."""
     if sum(each is not None for each in driven) != 1:
         raise ModelError(f"{where}: give either its joint, its tendon, its frame, or the link of its adhesion")
+    for each in driven:
+        require_type(f"{where}: what it drives", each, (str, type(None)), "one name")
     if driven[2] is None:
         if reference is not None or any(axis.any() for axis in axes):
             raise ModelError(f"{where}: reference, force_axis and torque_axis are of actuators on a frame")
