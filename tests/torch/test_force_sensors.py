@@ -1,5 +1,7 @@
 """Sensors of touch and of the forces of limits beside MuJoCo's, step by step; gradients, files and errors."""
 
+import copy
+
 import mujoco
 import numpy as np
 import pytest
@@ -148,6 +150,14 @@ def test_what_is_refused(tmp_path):
         sim.ModelError, match=r"'sole' measures contacts or forces; give the simulator contact_sensors=\['sole'\]"
     ):
         sim.torch.Sensors(simulator, ["sole"])
+    sensors = sim.torch.Sensors(simulator)
+    with pytest.raises(sim.ModelError, match=r"'sole' measures contacts or forces; give the simulator contact_sensors"):
+        sensors.slices["sole"]
+    with pytest.raises(sim.ModelError, match="there is no sensor 'angel'; the model has"):
+        sensors.slices["angel"]
+    with pytest.raises(sim.ModelError, match="'angle' is not read; add it to names, which are sole"):
+        sim.torch.Sensors(sim.Simulator(model, 0.01, contact_sensors=["sole"]), ["sole"]).slices["angle"]
+    assert copy.deepcopy(sensors).slices == sensors.slices
     measured = sim.Simulator(model, **sim.mujoco_settings(model), contact_sensors=["sole"])
     trajectory = measured.rollout(measured.state(q, qd), steps=2)
     states = torch.tensor(trajectory.q.numpy()), torch.tensor(trajectory.qd.numpy())

@@ -22,6 +22,7 @@ from sim.torch.sensors.contacts import contact_readings
 from sim.torch.sensors.distances import distance_readings
 from sim.torch.sensors.limits import joint_limit, tendon_limit
 from sim.torch.sensors.ranges import range_readings
+from sim.torch.sensors.slices import Slices
 from sim.torch.sensors.zones import inside, projection
 from sim.torch.tendon_paths import TendonPaths
 
@@ -74,16 +75,11 @@ class Sensors(torch.nn.Module):
         measured = simulator.contact_sensors
         found = [name for name, each in known.items() if name in measured or not SENSOR_KINDS[each.kind].by_forces]
         self.names = tuple(found) if names is None else names_in("Sensors: names", names)
+        self.slices = Slices(tuple(known), tuple(found))
         for name in self.names:
-            if name not in known:
-                raise ModelError(f"Sensors: there is no sensor '{name}'; the model has {', '.join(known) or 'none'}")
             if name not in found:
-                raise ModelError(
-                    f"Sensors: sensor '{name}' measures contacts or forces; give the simulator "
-                    f"contact_sensors=['{name}']"
-                )
+                raise self.slices.why_not(name)
         self.simulator, self._sensors = simulator, [known[name] for name in self.names]
-        self.slices: dict[str, slice] = {}
         end = 0
         for sensor in self._sensors:
             self.slices[sensor.name] = slice(end, end := end + sensor.numbers)
