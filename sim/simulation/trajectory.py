@@ -135,6 +135,11 @@ class Trajectory:
         return np.minimum(np.arange(self.q.shape[0]) * self.checkpoint_interval, self.steps)
 
     @property
+    def time(self) -> np.ndarray:
+        """The times of the stored states [s], from zero on."""
+        return self.simulator.dt * self.stored_steps
+
+    @property
     def final_state(self) -> State:
         """The last state, as views."""
         return self.state(self.steps)

@@ -35,6 +35,7 @@ def test_states_and_gradients_are_the_same_bit_for_bit(simulator):
     for interval in INTERVALS:
         trajectory = rollout(simulator, interval)
         stored = trajectory.stored_steps
+        assert np.array_equal(trajectory.time, stored * simulator.dt)
         assert list(stored) == sorted({*range(0, STEPS, interval), STEPS})
         assert len(trajectory.q.numpy()) == -(-STEPS // interval) + 1
         np.testing.assert_array_equal(trajectory.q.numpy(), every.q.numpy()[stored])
