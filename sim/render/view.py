@@ -333,6 +333,7 @@ def fit_camera(
     fov: float = FOV,
     aspect: float = 4.0 / 3.0,
     margin: float = 1.1,
+    static: bool = True,
 ) -> Camera:
     """The closest camera with a given direction that sees the whole motion.
 
@@ -346,6 +347,7 @@ def fit_camera(
         fov: vertical field of view [degrees].
         aspect: width / height of the picture.
         margin: factor of the margin around the motion; 1 is none.
+        static: whether what can't move must be visible too; False for a robot on wide terrain.
 
     Raises:
         ModelError: for angles that aren't finite, a field of view that is not between 0 and 180 degrees, and poses as
@@ -363,7 +365,7 @@ def fit_camera(
     for label, angle in (("azimuth", azimuth), ("elevation", elevation)):
         if not np.isfinite(number("camera", label, angle)):
             raise ModelError(f"camera: {label} is {angle}; it must be finite")
-    points = visible_points(model, check_poses(model, poses), markers)
+    points = visible_points(model, check_poses(model, poses), markers, static=static)
     return _seeing(points, azimuth, elevation, fov, aspect, margin)
 
 
@@ -431,18 +433,24 @@ def _middle(across: np.ndarray, depth: np.ndarray) -> float:
 
 
 def visible_points(
-    model: Model, poses: np.ndarray, markers: Sequence[Marker] = (), offsets: np.ndarray | None = None
+    model: Model,
+    poses: np.ndarray,
+    markers: Sequence[Marker] = (),
+    offsets: np.ndarray | None = None,
+    static: bool = True,
 ) -> np.ndarray:
     """Corners of the bounding boxes of everything visible, and points of tendons, in every frame [n, 3].
 
     Poses [frames, num_links, 7] are those where links are displayed; what is fixed to the world stands at each
-    offset [n, 3], or once.
+    offset [n, 3], or once, and is left out unless ``static``.
     """
     offsets = np.zeros((1, 3)) if offsets is None else offsets
     points = [poses[..., :3].reshape(-1, 3), tendon_points(model, poses).reshape(-1, 3)]
     for geometry in (model.geometries[k] for k in visible_solids(model)):
-        corners = transform_points(geometry.placement, _corners(geometry))
         fixed = geometry.link < 0
+        if fixed and not static:
+            continue
+        corners = transform_points(geometry.placement, _corners(geometry))
         placed = corners + offsets[:, None] if fixed else transform_points(poses[:, geometry.link], corners)
         points.append(placed.reshape(-1, 3))
     for marker in listed("markers", markers, Marker):

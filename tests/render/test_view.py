@@ -55,6 +55,16 @@ def test_the_whole_motion_fits_and_touches_two_opposite_sides(azimuth, aspect):
     assert np.ptp(pixels, axis=0).max() > 0.95
 
 
+def test_what_cannot_move_may_be_out_of_sight():
+    builder = sim.ModelBuilder()
+    builder.add_sphere(radius=0.1, mass=1.0)
+    poses = np.array([[[0.2 * k, 0, 0, 0, 0, 0, 1]] for k in range(3)])
+    alone = fit_camera(builder.finalize(), poses)
+    builder.add_heightfield(np.zeros((3, 3)), spacing=50.0)
+    assert fit_camera(builder.finalize(), poses, static=False) == alone
+    assert fit_camera(builder.finalize(), poses).distance > 10.0 * alone.distance
+
+
 @pytest.mark.parametrize("elevation", [90.0, -90.0])
 def test_a_camera_straight_above_or_below_sees_what_one_beside_it_does(elevation):
     model = ball_model()
