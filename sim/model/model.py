@@ -172,8 +172,10 @@ class Keyframe:
     act: Mapping[str, float] = field(default_factory=dict)
 
 
-# MuJoCo's own names of the integrators and of the cones.
-MUJOCO_INTEGRATORS = {"euler": "Euler", "rk4": "RK4", "implicit": "implicit", "implicitfast": "implicitfast"}
+# MuJoCo's own names of the integrators and of the cones. Its "Euler" is "explicit" where eulerdamp is disabled.
+MUJOCO_INTEGRATORS = {
+    "euler": "Euler", "explicit": "Euler", "rk4": "RK4", "implicit": "implicit", "implicitfast": "implicitfast",
+}  # fmt: skip
 MUJOCO_CONES = ("pyramidal", "elliptic")
 
 
@@ -182,7 +184,7 @@ class MujocoOptions:
     """How MuJoCo steps a file, by its ``option`` element; see :func:`sim.mujoco_settings`.
 
     Attributes:
-        integrator: "euler", "rk4", "implicit" or "implicitfast".
+        integrator: "euler", "explicit", "rk4", "implicit" or "implicitfast".
         cone: "pyramidal" or "elliptic".
         impratio: impedance of friction per that of the normal force.
         noslip_iterations: the most sweeps of the noslip solver.

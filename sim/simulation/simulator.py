@@ -46,10 +46,11 @@ class Simulator(Worlds):
         threads: CPU threads; None for as many as there are cores that the process may use.
         contact_sensors: names or numbers of geometries, the forces of whose contacts are part of a trajectory, and
             names of sensors that measure contacts, or forces of contacts or limits.
-        integrator: "euler"; for the contact law "mujoco" also "implicitfast", whose actuators' velocity gains are as
-            implicit as joint damping, "implicit", in which Coriolis and centrifugal forces are so too, and "rk4",
-            MuJoCo's Runge-Kutta method of fourth order, whose joint damping is explicit. A step of that costs four of
-            Euler's. None for that of the model's file where the law is the model's too, and "euler" otherwise.
+        integrator: "euler"; for the contact law "mujoco" also "explicit", Euler's method with explicit joint damping,
+            "implicitfast", whose actuators' velocity gains are as implicit as joint damping, "implicit", in which
+            Coriolis and centrifugal forces are so too, and "rk4", MuJoCo's Runge-Kutta method of fourth order, whose
+            joint damping is explicit. A step of that costs four of Euler's. None for that of the model's file where
+            the law is the model's too, and "euler" otherwise.
 
     Raises:
         ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not

@@ -39,7 +39,6 @@ OF_SUMS = (
     "left out: force limits of joints on the sum of several actuators, and on those of tendons, sites and bodies "
     "('h' (line 3)); each actuator of such a joint alone is held within them"
 )
-EULER = 'eulerdamp is disabled in the file but not here: the integrator "euler" damps joints implicitly'
 CORNER = (
     'vertex="0 0 0 1 0 0 1 .2 0 .2 .2 0 .2 1 0 0 1 0 0 0 .1 1 0 .1 1 .2 .1 .2 .2 .1 .2 1 .1 0 1 .1" '
     'face="0 2 1 0 3 2 0 4 3 0 5 4 6 7 8 6 8 9 6 9 10 6 10 11 0 1 7 0 7 6 1 2 8 1 8 7 2 3 9 2 9 8 3 4 10 3 10 9 4 5 11 '
@@ -59,7 +58,6 @@ NOTES = {
     "a tendon's motor": (LIMITED | {"after": f'{TENDON}<actuator><motor tendon="t"/></actuator>'}, OF_SUMS),
     "a site's motor": (LIMITED | {"after": '<actuator><motor site="t" gear="0 0 1 0 0 0"/></actuator>'}, OF_SUMS),
     "adhesion": (LIMITED | {"after": '<actuator><adhesion body="b" ctrlrange="0 1"/></actuator>'}, OF_SUMS),
-    "eulerdamp": (flag('eulerdamp="disable"') | {"joint": 'damping="2"'}, EULER),
     "diagexact and speculative": (
         {"flag": '<flag diagexact="enable" speculative="enable"/>'}, "ignored: diagexact; speculative",
     ),

@@ -90,6 +90,8 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
     if len(options) == 1:
         (stated,) = options
         option.set("integrator", MUJOCO_INTEGRATORS[stated.integrator])
+        if stated.integrator == "explicit":
+            ET.SubElement(option, "flag", eulerdamp="disable")
         option.set("cone", stated.cone)
         option.set("impratio", repr(stated.impratio))
         option.set("noslip_iterations", str(stated.noslip_iterations))

@@ -59,6 +59,8 @@ def mujoco_options(file: MJCFFile) -> MujocoOptions:
     """
     option, enums = file.model.opt, file.mujoco
     integrator = enums.mjtIntegrator(int(option.integrator)).name.removeprefix("mjINT_").lower()
+    if option.disableflags & int(enums.mjtDisableBit.mjDSBL_EULERDAMP) and _damps(file):
+        integrator = "explicit"
     if integrator not in MUJOCO_INTEGRATORS:
         message = f"integrator '{integrator}' is not supported; choose one of {', '.join(MUJOCO_INTEGRATORS)}"
         raise ImportFileError(file.path, message, "<option>")
@@ -100,10 +102,7 @@ def notes_on_options(file: MJCFFile) -> list[str]:
         count = int(file.array(f"n{what}", 0))
         if count:
             ignored.append(f"{count} {what}{'s' if count > 1 else ''}")
-    notes = [f"ignored: {'; '.join(ignored)}"] if ignored else []
-    if option.disableflags & int(enums.mjtDisableBit.mjDSBL_EULERDAMP) and _damps(file):
-        notes.append('eulerdamp is disabled in the file but not here: the integrator "euler" damps joints implicitly')
-    return notes
+    return [f"ignored: {'; '.join(ignored)}"] if ignored else []
 
 
 def _damps(file: MJCFFile) -> bool:

@@ -160,9 +160,7 @@ def test_gradients_of_a_pickled_trajectory(tmp_path):
 
 def test_what_is_refused(tmp_path):
     pair = Pair(tmp_path)
-    with pytest.raises(
-        sim.ModelError, match="integrator is 'leapfrog'; it must be 'euler' or 'implicit' or 'implicitfast' or 'rk4'"
-    ):
+    with pytest.raises(sim.ModelError, match="integrator is 'leapfrog'; it must be 'euler' or 'explicit' or"):
         sim.Simulator(pair.model, DT, integrator="leapfrog")
     with pytest.raises(sim.ModelError, match="integrator='rk4' is for MuJoCo's law of contact"):
         sim.Simulator(pair.model, DT, contact=sim.ContactOptions(law="hard"), integrator="rk4")

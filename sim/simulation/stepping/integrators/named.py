@@ -1,6 +1,7 @@
 """The integrators by their names."""
 
 from sim.errors import ModelError
+from sim.simulation.stepping.integrators.explicit import ExplicitStep
 from sim.simulation.stepping.integrators.implicit import ImplicitStep
 from sim.simulation.stepping.integrators.implicit_fast import ImplicitFastStep
 from sim.simulation.stepping.integrators.runge_kutta import RungeKuttaStep
@@ -8,6 +9,7 @@ from sim.simulation.stepping.step_adjoint import DifferentiableStep
 
 INTEGRATORS = {
     "euler": DifferentiableStep,
+    "explicit": ExplicitStep,
     "implicit": ImplicitStep,
     "implicitfast": ImplicitFastStep,
     "rk4": RungeKuttaStep,

@@ -6,7 +6,8 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.launch import clear, run_back
-from sim.simulation.stepping.step_adjoint import DifferentiableStep, shared_gradients
+from sim.simulation.stepping.integrators.explicit import ExplicitDampingStep
+from sim.simulation.stepping.step_adjoint import shared_gradients
 from warp_kernels.activation.dynamics import activation_kernels
 from warp_kernels.checkpoint import KEPT_STAGES, checkpoint_kernels
 from warp_kernels.kinematics.runge_kutta import runge_kutta_kernels
@@ -37,7 +38,7 @@ class Stage:
     act_rate: wp.array
 
 
-class RungeKuttaStep(DifferentiableStep):
+class RungeKuttaStep(ExplicitDampingStep):
     """Under MuJoCo's law, with explicit joint damping. Contacts are those of each stage; forces are those of the first.
 
     Working arrays of the step serve one stage after the other. The velocities that all but the last have found lie in
@@ -49,8 +50,6 @@ class RungeKuttaStep(DifferentiableStep):
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         self._kernels = runge_kutta_kernels(self.scalar)
-        # Damping is among the forces, so that it has no share in the mass matrix of a step's end.
-        self.damping_loss = self.damping_weight = self.device_model.none(self.scalar)
         self._stage_adjoints: wp.array | None = None
         self._going_back_on = 0
         act = self.activations.act
@@ -186,12 +185,6 @@ class RungeKuttaStep(DifferentiableStep):
         """Of the first stage, whose velocities are stored."""
         if self._going_back_on == 0:
             super()._solved_adjoint()
-
-    def _damp(self) -> None:
-        """Nothing: damping is among the forces."""
-
-    def _damping_adjoint(self) -> None:
-        """Nothing; the adjoint of qd_solved is that of the stage's change."""
 
     def _keep_stage(self, number: int) -> None:
         stage = self.stages[number]
