@@ -52,3 +52,38 @@ def test_impact_on_a_row_of_touching_balls(restitution):
     np.testing.assert_allclose(after[:, 0], qd[:, 0] + rows.T @ impulse, atol=1e-9)
     np.testing.assert_allclose(after[:, 0].sum(), speed, atol=1e-12)
     np.testing.assert_allclose(after[:, 1:], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "friction", "restitution", "most"),
+    [("sphere", 0.5, 1.0, 1e-3), ("box", 0.5, 0.7, 1e-3), ("capsule", 1.0, 0.5, 1e-3), ("box", 1.0, 1.0, 0.36)],
+)
+def test_how_much_energy_a_hit_may_add(kind, friction, restitution, most):
+    """Bodies thrown at the ground; Newton's restitution adds to oblique hits with friction as docs/contact.md has it.
+
+    A velocity belongs to the middle of its step, half a step before the position that it leads to.
+    """
+    count, dt, rng = 40, 1 / 240, np.random.default_rng(2)
+    builder = sim.ModelBuilder(gravity=(0.0, 0.0, -G))
+    builder.add_ground(friction=friction)
+    size = {
+        "sphere": {"radius": 0.1},
+        "box": {"half_extents": (0.1, 0.15, 0.2)},
+        "capsule": {"radius": 0.05, "half_length": 0.2},
+    }[kind]
+    add = getattr(builder, f"add_{kind}")
+    add(**size, mass=1.0, friction=1.0, restitution=restitution, position=(0.0, 0.0, 0.6))
+    model = builder.finalize("float64")
+    q = np.repeat(model.q0[None], count, axis=0)
+    turns = rng.normal(size=(count, 4))
+    q[:, 3:] = turns / np.linalg.norm(turns, axis=1, keepdims=True)
+    qd = rng.normal(size=(count, 6)) * [1.0, 1.0, 1.0, 3.0, 3.0, 3.0]
+    simulator = sim.Simulator(model, dt, count, "cpu")
+    states = simulator.rollout(simulator.state(q, qd), steps=240)
+    q, qd = states.q.numpy().reshape(-1, 7), states.qd.numpy().reshape(-1, 6)
+    qd[:, 2] -= G * dt / 2
+    total = (sim.kinetic_energy(model, q, qd).numpy() + sim.potential_energy(model, q).numpy()).reshape(-1, count)
+    gain = (np.diff(total, axis=0) / total[0]).max()
+    assert gain < most
+    assert most < 0.1 or gain > 0.1
+    assert (total[-1] < total[0]).any()
