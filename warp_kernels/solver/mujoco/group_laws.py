@@ -11,7 +11,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.lane_code import native_code
-from warp_kernels.solver.mujoco.laws import CONES
+from warp_kernels.solver.mujoco.laws import CONES, flattest_square
 from warp_kernels.solver.newton.descent import SLIDES_FROM, SLOPE, SUMS
 from warp_kernels.solver.newton.group.structs import LIST, group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
@@ -177,23 +177,30 @@ _LENGTHS = """
         }}
         return total;
     }};
-    pack low = nothing, high = nothing + 1, way = high;
-    pack high_slope = slope_at(high);
+    pack low = nothing, high = nothing + 1, way = high, higher = low;
+    pack high_slope = slope_at(high), higher_slope = low_slope;
     const pack goal = number_type({SLOPE}) * __builtin_elementwise_abs(low_slope);
     // A step that doesn't lead down is rounding.
     searches &= ~((__builtin_elementwise_abs(high_slope) <= goal) | (high_slope < nothing)) & ~(low_slope >= nothing);
     for (int search = 0; search < 20 && __builtin_reduce_or(searches); ++search) {{
-        const pack secant = low - low_slope * (high - low) / (high_slope - low_slope);
-        const pack next = search % 3 == 2 ? number_type(0.5) * (low + high) : secant;
+        const pack secant = search % 3 == 1 ? high - high_slope * (higher - high) / (higher_slope - high_slope)
+                                            : low - low_slope * (high - low) / (high_slope - low_slope);
+        lanes_of within = (secant > low) & (secant < high);
+        if (search % 3 == 2) within ^= within;
+        const pack next = within ? secant : number_type(0.5) * (low + high);
         way = searches ? next : way;
         const pack slope = slope_at(way);
         searches &= ~(__builtin_elementwise_abs(slope) <= goal);
         const lanes_of falls = searches & (slope < nothing), rises = searches & ~(slope < nothing);
         low = falls ? way : low;
         low_slope = falls ? slope : low_slope;
+        higher = rises ? high : higher;
+        higher_slope = rises ? high_slope : higher_slope;
         high = rises ? way : high;
         high_slope = rises ? slope : high_slope;
     }}
+    // What is still searching ends beyond the least, see convex_length of warp_kernels.solver.newton.descent.
+    way = searches ? high : way;
     *reinterpret_cast<pack*>(lengths.data) = chosen ? way : nothing;
 """
 _AT_HAND = """
@@ -250,6 +257,7 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
     ints, numbers = wp.array(dtype=int), wp.array(dtype=scalar)
     of_worlds, vectors = wp.array2d(dtype=scalar), wp.array2d(dtype=t.vec3)
     zero, infinite = scalar(0.0), scalar(wp.inf)
+    flattest = flattest_square(scalar)
     places = {
         name: globals()[name]
         for name in (
@@ -276,7 +284,9 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
         """What a contact's cone is made of, see :mod:`warp_kernels.solver.mujoco.laws`."""
         put(i, n, MU, friction, shared)
         if wp.static(cone == "pyramidal"):
-            put(i, n, CONE, grip[1] / (scalar(2.0) * friction * friction), shared)
+            edge = grip[1] / (scalar(2.0) * friction * friction)
+            put(i, n, CONE, edge, shared)
+            put(i, n, GRIP, wp.max(grip[1], scalar(2.0) * flattest * edge), shared)
         else:
             put(i, n, CONE, grip[0], shared)
             put(i, n, CONE + 1, friction * friction * grip[0] / grip[1], shared)

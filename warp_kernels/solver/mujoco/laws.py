@@ -10,6 +10,7 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, SPIN, warp_types
@@ -19,6 +20,14 @@ CONES = {"cone": "elliptic", "pyramid": "pyramidal"}
 # The elliptic cone where contacts resist spinning and rolling too (:mod:`warp_kernels.solver.mujoco.resisting_cone`).
 RESISTING = "elliptic.resisting"
 ALL_CONES = (*CONES.values(), RESISTING)
+# The edges of a pyramid have the regularisation 2 mu^2 R. Below this square of mu, in units of rounding, a step's system would be
+# singular to rounding, so that R grows (:mod:`warp_kernels.solver.mujoco.references`) as mu^2 falls.
+FLATTEST = 1e4
+
+
+def flattest_square(scalar: Any) -> Any:
+    """The square of the friction below which edges of a pyramid are no stiffer."""
+    return scalar(FLATTEST * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
 
 
 @functools.cache
@@ -26,13 +35,22 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     """Warp functions as those of :mod:`warp_kernels.solver.newton.laws`. The bounds of a contact are (friction coefficient, 0)."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
-    f = _pyramidal_functions(scalar) if cone == "pyramidal" else _elliptic_functions(scalar)
+    pyramid = _pyramidal_functions(scalar)
+    f = pyramid if cone == "pyramidal" else _elliptic_functions(scalar)
     zero = scalar(0.0)
+    flattest = flattest_square(scalar)
 
     @wp.func
     def softness_shares(kind: int):
         """All rows have the softness that the law gives them."""
         return vec2(scalar(1.0), scalar(1.0))
+
+    @wp.func
+    def own_grip(kind: int, grip: vec2, bound: scalar):
+        """1 / R of the other rows, without what references have added to R of a flat pyramid."""
+        if wp.static(cone == "pyramidal") and (kind == CONTACT or kind >= SPIN) and bound > zero:
+            return wp.max(grip[1], scalar(2.0) * flattest * pyramid.edge_grip(grip, bound))
+        return grip[1]
 
     @wp.func
     def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
@@ -71,7 +89,9 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
             result[0] = -wp.sign(r[0]) * share[0]
         return result
 
-    return SimpleNamespace(softness_shares=softness_shares, answer=answer, slope=slope, bound_slope=bound_slope)
+    return SimpleNamespace(
+        softness_shares=softness_shares, own_grip=own_grip, answer=answer, slope=slope, bound_slope=bound_slope
+    )
 
 
 def _elliptic_functions(scalar: Any) -> SimpleNamespace:
@@ -185,4 +205,4 @@ def _pyramidal_functions(scalar: Any) -> SimpleNamespace:
                 total += rate * e + push * turn
         return total
 
-    return SimpleNamespace(answer=answer, slope=slope, friction_slope=friction_slope)
+    return SimpleNamespace(edge_grip=edge_grip, answer=answer, slope=slope, friction_slope=friction_slope)

@@ -12,6 +12,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.mujoco.laws import flattest_square
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import looped_over_slots
@@ -94,6 +95,7 @@ def contact_reference_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
     law = reference_functions(scalar)
     module = kernel_module("mujoco_references", scalar, looping=looping, inlined=True)
     zero, one = scalar(0.0), scalar(1.0)
+    flattest = flattest_square(scalar)
 
     @wp.kernel(module=module)
     @looped_over_slots(looping)
@@ -127,8 +129,11 @@ def contact_reference_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         result = vec3()
         if x < zero:
             weight = geometry_inverse_weight[pair_a[pair]] + geometry_inverse_weight[pair_b[pair]]
+            square = contact_friction[slot, world] * contact_friction[slot, world]
             if pyramidal == 1:
-                weight = weight * (one + contact_friction[slot, world] * contact_friction[slot, world])
+                weight = weight * (one + square)
+                if square > zero and square < flattest:
+                    weight = weight * flattest / square
             softness = law.solref_of(pair_solref[pair], solref, world)
             result = law.reference(softness, law.solimp_of(pair_solimp[pair], solimp, world), x, weight, dt)
         contact_reference[slot, world] = result

@@ -154,7 +154,11 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         problem: Problem,
         iterate: Iterate,
     ):
-        """Where along the step the convex function is least: between bounds that close by secants and halves."""
+        """Where along the step the convex function is least: between bounds that close by secants and halves.
+
+        Secants go through both bounds, or through the last two upper ones: at a kink to a steep slope the former hardly move,
+        and the latter both lie beyond it. The search ends beyond it too, or the next step would end before it again.
+        """
         low = zero
         low_slope = slope_along(world, count, begins, grows, zero, constraints, problem, iterate)
         high = one
@@ -162,22 +166,26 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         goal = scalar(SLOPE) * wp.abs(low_slope)
         if wp.abs(high_slope) <= goal or high_slope < zero or low_slope >= zero:
             return one
-        length = one
+        higher = low
+        higher_slope = low_slope
         for search in range(20):
-            secant = low - low_slope * (high - low) / (high_slope - low_slope)
-            length = secant
-            if search % 3 == 2:
+            length = low - low_slope * (high - low) / (high_slope - low_slope)
+            if search % 3 == 1:
+                length = high - high_slope * (higher - high) / (higher_slope - high_slope)
+            if search % 3 == 2 or not (length > low and length < high):
                 length = scalar(0.5) * (low + high)
             slope = slope_along(world, count, begins, grows, length, constraints, problem, iterate)
             if wp.abs(slope) <= goal:
-                break
+                return length
             if slope < zero:
                 low = length
                 low_slope = slope
             else:
+                higher = high
+                higher_slope = high_slope
                 high = length
                 high_slope = slope
-        return length
+        return high
 
     @wp.func
     def exact_length(
@@ -234,7 +242,8 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         total = zero
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
-            shares = laws.softness_shares(constraints.kind[i, world])
+            kind = constraints.kind[i, world]
+            shares = laws.softness_shares(kind)
             size = wp.cw_div(problem.size[i, world], shares)
             impulse = iterate.impulse[i, world]
             square = zero
@@ -242,9 +251,9 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
                 square = size[0] * size[0]
                 others = impulse[1] * impulse[1] + impulse[2] * impulse[2]
                 bound = scalar(SLIDES_FROM) * problem.bound[i, world] * impulse[0]
-                if constraints.kind[i, world] != CONTACT or others < bound * bound:
+                if kind != CONTACT or others < bound * bound:
                     square += size[1] * size[1]
-            total += square * problem.grip[i, world][1] * shares[1]
+            total += square * laws.own_grip(kind, problem.grip[i, world], problem.bound[i, world])
         return epsilon * total
 
     @wp.func

@@ -112,6 +112,11 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
         return vec2(scalar(1.0), scalar(1.0))
 
     @wp.func
+    def own_grip(kind: int, grip: vec2, bound: scalar):
+        """1 / R of the other rows."""
+        return grip[1] * softness_shares(kind)[1]
+
+    @wp.func
     def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
         """Impulses of a constraint.
 
@@ -178,6 +183,7 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
     return SimpleNamespace(
         row_count=row_count,
         softness_shares=softness_shares,
+        own_grip=own_grip,
         answer=answer,
         slope=slope,
         bound_slope=bound_slope,
