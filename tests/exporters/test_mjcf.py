@@ -88,7 +88,8 @@ def test_robots_come_back(path, collapse_fixed, tmp_path):
     assert again.actuator_names == model.actuator_names
     for key in ("gravity", *(f"actuator_{name}" for name in ACTUATOR if model.nu)):
         assert_allclose(again.parameters[key], model.parameters[key], rtol=1e-12)
-    assert surfaces(again) == {pair: pytest.approx(values) for pair, values in surfaces(model).items()}
+    # No friction that a contact has is less than 1e-5 in MuJoCo.
+    assert surfaces(again) == {pair: pytest.approx(values, abs=1.1e-5) for pair, values in surfaces(model).items()}
     assert_same_shapes(model, again, lambda geometry: geometry.collides)
     assert_same_shapes(model, again, lambda geometry: geometry.visible)
     assert again.parts[0].timestep == (model.parts[0].timestep or 0.002)
@@ -186,7 +187,8 @@ def test_a_workshop_comes_back(tmp_path):
     assert_allclose(again.parts[0].keyframes["initial"].q, model.q0, atol=1e-12)
     tips = [next(frame for frame in m.frames if frame.name == "tip") for m in (model, again)]
     assert_allclose(np.abs(tips[1].placement), np.abs(tips[0].placement), atol=1e-12)
-    assert surfaces(again) == {pair: pytest.approx(values) for pair, values in surfaces(model).items()}
+    # No friction that a contact has is less than 1e-5 in MuJoCo.
+    assert surfaces(again) == {pair: pytest.approx(values, abs=1.1e-5) for pair, values in surfaces(model).items()}
     # Once more: nothing piles up.
     third = quietly(sim.load, quietly(write_mjcf, tmp_path / "third.xml", again), dtype="float64")
     assert third.link_names == again.link_names
@@ -219,6 +221,8 @@ def test_scenes_move_as_before(name, tmp_path):
     if name == "golf":
         # The club bounces off the ground, if it meets it.
         scene = golf.build(dtype="float64", restitution=0.0)
+        # In MuJoCo what resists rolling resists spinning, by no less than this.
+        scene.model.parameters["torsional_friction"][-1] = 1e-5
         path = quietly(write_mjcf, tmp_path / "scene.xml", scene.model, lossy=True)
     else:
         scene = quadruped.build("float64") if name == "quadruped" else throw.build(dtype="float64")

@@ -17,6 +17,8 @@ from sim.simulation.stepping.mujoco.law import pair_softness
 
 # The least ``condim`` of contacts with sliding, torsional and rolling friction.
 LEAST_DIMENSION = (3, 4, 6)
+# MuJoCo's least friction of each kind that a contact has (mjMINMU); with none at all its pyramids would be softer.
+LEAST_FRICTION = 1e-5
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def read_surfaces(reader: Reader, friction: float | None, restitution: float, se
     """Surfaces of all geoms; ``friction`` replaces the sliding friction of the file."""
     model = reader.file.model
     paired = np.isin(np.arange(model.ngeom), [model.pair_geom1, model.pair_geom2])
-    of_file = np.array(model.geom_friction, dtype=np.float64)
+    of_file = np.maximum(model.geom_friction, LEAST_FRICTION)
     dimension = np.array(model.geom_condim)
     if friction is not None:
         of_file[:, 0] = float(friction)
@@ -142,7 +144,8 @@ def _acting(friction: np.ndarray, dimension: np.ndarray) -> np.ndarray:
 def _listed_pairs(reader: Reader, friction: float | None) -> dict[frozenset[int], np.ndarray]:
     """Sliding, torsional and rolling friction of the pairs of geoms that the file lists."""
     model, listed = reader.file.model, {}
-    for pair, (first, second, spin, roll, other_roll) in enumerate(model.pair_friction.tolist()):
+    frictions = np.maximum(model.pair_friction, LEAST_FRICTION).tolist()
+    for pair, (first, second, spin, roll, other_roll) in enumerate(frictions):
         dimension = int(model.pair_dim[pair])
         if (dimension >= LEAST_DIMENSION[0] and first != second) or (
             dimension >= LEAST_DIMENSION[2] and roll != other_roll
