@@ -245,13 +245,13 @@ class _Engine:
         if not values.requires_grad:
             raise no_gradient(problem.costs, "gradient")
         with torch.no_grad():
-            score, worlds = self.score(motion.detached()), len(x)
-            if score.shape != (worlds,):
-                shape = tuple(score.shape)
+            judged, worlds = self.score(motion.detached()), len(x)
+            if judged.shape != (worlds,):
+                shape = tuple(judged.shape)
                 raise ModelError(
                     f"gradient: score returned shape {shape}; expected one number for each world, ({worlds},)"
                 )
-            score = score.reshape(starts, self.rows)[:, 0].cpu().numpy().astype(np.float64)
+            score = judged.reshape(starts, self.rows)[:, 0].cpu().numpy().astype(np.float64)
         own = values.reshape(starts, self.rows, self.rows).diagonal(dim1=1, dim2=2)
         slopes = problem.slopes(torch.where(own.isfinite(), own, torch.zeros_like(own)).sum(), motion, x)
         slopes_now = slopes.reshape(starts, self.rows, -1).cpu().numpy().astype(np.float64)
