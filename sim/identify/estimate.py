@@ -105,6 +105,11 @@ class Estimate:
         told = self.deviations < LITTLE * self.prior_deviations
         return tuple(name for name, each in zip(self.names, told, strict=True) if not each)
 
+    @property
+    def not_converged(self) -> str:
+        """What is to be said of a search that hasn't."""
+        return f"The search had not converged after {self.evaluations} evaluations; raise max_evaluations."
+
     def __str__(self) -> str:
         width = max(map(len, self.names))
         lines = []
@@ -114,6 +119,7 @@ class Estimate:
             deviation = "  unknown " if np.isinf(self.deviations[k]) else f"{self.deviations[k]:10.2g}"
             lines.append(f"{name:{width}s} {self.values[k]:12.5g} +-{deviation} {self.units[k]:9s}{note}")
         lines += [f"not determined: {words}" for words in self.undetermined]
+        lines += [] if self.converged else [self.not_converged]
         return "\n".join(lines)
 
 

@@ -96,7 +96,7 @@ def cannot_tell(fit: Fit) -> list[str]:
         lines.append(f"Not determined by themselves, values shown are one choice of many: {_listed(endless)}.")
     lines += [f"These may change together without any effect: {words}." for words in estimate.undetermined]
     if not estimate.converged:
-        lines.append(f"The search had not converged after {estimate.evaluations} evaluations; raise max_evaluations.")
+        lines.append(estimate.not_converged)
     alike = np.argwhere(np.triu(np.abs(estimate.correlation), 1) > ALIKE)
     lines += [
         f"{estimate.names[i]} and {estimate.names[j]} are hard to tell apart (correlation "

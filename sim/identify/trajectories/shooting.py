@@ -13,6 +13,8 @@ from sim.torch.robot.robot import Robot
 # Standard deviation of a gap between one segment's end and the next one's start, relative to that of a measurement: so
 # small that it leaves room for nothing but the way there.
 GAP = 1e-3
+# At first, so that a search doesn't have to follow the narrow bent valley of motions without gaps from afar.
+FIRST_GAP = 0.1
 TOGETHER = 1024  # motions that are simulated at once
 
 
@@ -29,6 +31,7 @@ class Shooting(Residuals):
         size: number of free numbers of the unknowns.
         extra: number of free numbers of initial states, ``width`` for each segment.
         robot: the model's kinematics.
+        gap: standard deviation of a gap, as ``GAP``; a search may begin with a greater one.
     """
 
     def __init__(self, unknowns: UnknownSet, worlds: Simulators, segments: Segments, known_start: bool):
@@ -39,6 +42,7 @@ class Shooting(Residuals):
         weight = segments.weight
         self.weight = torch.cat([torch.zeros_like(weight[:1]), weight[1:]]) if known_start else weight
         self.robot = Robot(worlds.model, dtype=torch.float64, device="cpu")
+        self.gap = GAP
         self._known: tuple[bytes, Motion] | None = None
 
     def motion(self, x: np.ndarray) -> Motion:
@@ -206,7 +210,7 @@ class Shooting(Residuals):
 
     def _scaled_gap(self, start: Start, end: Start) -> torch.Tensor:
         differences = self.robot.difference(start[0], end[0]), *(b - a for a, b in zip(start[1:], end[1:], strict=True))
-        return torch.cat(differences) / self.segments.state_scale / GAP
+        return torch.cat(differences) / self.segments.state_scale / self.gap
 
 
 def _slopes(result: torch.Tensor, *inner: torch.Tensor) -> list[torch.Tensor]:
