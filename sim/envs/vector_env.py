@@ -17,7 +17,7 @@ from sim.envs.checks import bound_of, require_settings, require_state
 from sim.envs.task import DTYPES, Task, TaskState
 from sim.envs.view import View
 from sim.errors import ModelError, NotFiniteWarning
-from sim.model.checks import is_whole, number, require_type
+from sim.model.checks import is_whole, number, require_flags, require_type
 from sim.render.frames import render_frames
 from sim.render.view import check_size
 from sim.simulation.simulator import Simulator
@@ -111,6 +111,7 @@ class VectorEnv:
             raise ModelError(f"autoreset_mode is {autoreset_mode!r}; it must be one of {', '.join(AUTORESET_MODES)}")
         if not number("VectorEnv", "adjoint_clip", adjoint_clip) > 0.0:
             raise ModelError(f"adjoint_clip is {adjoint_clip!r}; it must be positive")
+        require_flags("VectorEnv", differentiable=differentiable)
         self.task = task
         self.num_envs = int(num_envs)
         self.autoreset_mode = autoreset_mode
@@ -206,6 +207,8 @@ class VectorEnv:
         steps = torch.as_tensor(steps)
         if steps.shape != (self.num_envs,):
             raise ModelError(f"episode_length_buf has shape {tuple(steps.shape)}; expected ({self.num_envs},)")
+        if steps.is_floating_point() or steps.is_complex() or bool((steps < 0).any()):
+            raise ModelError("episode_length_buf counts steps; it must hold whole numbers, not negative")
         self._state = replace(self.state, steps=steps.to(self.state.steps))
 
     # ---- episodes ------------------------------------------------------------------------------------------------
