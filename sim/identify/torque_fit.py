@@ -144,8 +144,9 @@ def fit_torques(
     if noise is None and not deviations.all():
         joint = dof_names(robot.model)[int(np.argmin(deviations))]
         raise ModelError(f"the logs leave no error in the force of {joint}, from which to tell its noise; give noise")
-    if deviations.shape != (robot.nv,) or not (deviations > 0.0).all():
-        raise ModelError(f"noise is {deviations.tolist()}; expected {robot.nv} positive numbers, one for each joint")
+    if deviations.shape != (robot.nv,) or not (np.isfinite(deviations) & (deviations > 0.0)).all():
+        expected = f"{robot.nv} positive numbers, one for each joint"
+        raise ModelError(f"noise is {deviations.tolist()}; expected {expected}, all finite")
     together = np.concatenate([[_correlation(part) for part in _split(free, logs)]]).mean(axis=0)
     weights = deviations * np.sqrt(together)
     weighted = (matrix / weights[:, None]).reshape(-1, matrix.shape[-1])

@@ -214,8 +214,9 @@ def test_other_errors():
     log = moving_log(robot, 1.0)
     with pytest.raises(sim.ModelError, match="seed 0: there is no tau; it must be measured"):
         fit_torques(robot, sim.identify.Log(robot.model, log.time, log.q, log.qd, log.qdd, source="seed 0"), UNKNOWN)
-    with pytest.raises(sim.ModelError, match="expected 7 positive numbers"):
-        fit_torques(robot, log, UNKNOWN, noise=[1.0, 2.0])
+    for noise in ([1.0, 2.0], [1.0] * 6 + [np.inf]):
+        with pytest.raises(sim.ModelError, match="expected 7 positive numbers, one for each joint, all finite"):
+            fit_torques(robot, log, UNKNOWN, noise=noise)
     with pytest.raises(sim.ModelError, match="there is no log"):
         fit_torques(robot, [], UNKNOWN)
     with pytest.raises(sim.ModelError, match="logs is a NoneType; it must be a sim.identify.Log, or a list of them"):
