@@ -133,7 +133,7 @@ def covariance_of(information: np.ndarray, tolerance: float = 1e-12) -> tuple[np
     Returns:
         the pseudo-inverse [p, p], and directions without information, one per row [k, p].
     """
-    diagonal = np.sqrt(np.diag(information))
+    diagonal = np.sqrt(np.maximum(np.diag(information), 0.0))  # by rounding some are negative
     scale = np.where(diagonal > 0.0, diagonal, 1.0)
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
     known = values > tolerance * max(float(values[-1]), 1e-300)

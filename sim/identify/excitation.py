@@ -133,12 +133,13 @@ def excite(
         raise ModelError("no joint of the robot moves, so nothing can excite it")
     if robot.nq != robot.nv:
         raise ModelError("each joint needs one coordinate; quaternions have no Fourier series")
-    whole = all(map(is_whole, (harmonics, starts, iterations, seed), (3, 1, 0, 0)))
-    if not (whole and is_positive(period)):
-        raise ModelError(
-            f"harmonics {harmonics}, period {period} s, starts {starts}, iterations {iterations}, seed {seed}: "
-            "expected at least 3, above 0, at least 1, at least 0, at least 0"
-        )
+    for name, given, least in (
+        ("harmonics", harmonics, 3), ("starts", starts, 1), ("iterations", iterations, 0), ("seed", seed, 0)
+    ):  # fmt: skip
+        if not is_whole(given, least):
+            raise ModelError(f"excite: {name} is {given!r}; it must be a whole number of at least {least}")
+    if not is_positive(period):
+        raise ModelError(f"excite: period is {period!r} s; it must be a positive number")
     series = _Series(robot, period, harmonics, acceleration, lower, upper)
     deviations = _per_joint(robot, "noise", noise)
     if np.isinf(deviations).any():

@@ -109,7 +109,8 @@ def sample(
         bar: whether to show a progress bar.
 
     Raises:
-        ModelError: for a likelihood that isn't a number, and one that is zero for all samples.
+        ModelError: for shapes that don't fit together, covariances that aren't positive definite, a likelihood that
+            isn't a number, and one that is zero for all samples.
 
     Example:
         >>> import numpy as np
@@ -120,14 +121,25 @@ def sample(
         >>> posterior.mean.round(1).tolist(), np.sqrt(posterior.covariance).round(1).tolist()
         ([[1.0]], [[[0.5]]])
     """
+    if mean.ndim != 3 or covariance.shape != (*mean.shape, mean.shape[-1]):
+        raise ModelError(
+            f"sample: mean has shape {mean.shape}, covariance {covariance.shape}; expected (n, m, k) and (n, m, k, k)"
+        )
     rng = np.random.default_rng(seed)
     n, peaks, k = mean.shape
-    mixtures = [Mixture(np.full((n, peaks), 1.0 / peaks), mean, WIDER * np.linalg.cholesky(covariance))]
+    try:
+        root = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        raise ModelError("sample: a covariance isn't positive definite") from None
+    mixtures = [Mixture(np.full((n, peaks), 1.0 / peaks), mean, WIDER * root)]
     drawn, likelihoods = np.zeros((n, 0, k)), np.zeros((n, 0))
     for _ in tqdm(range(rounds), desc="uncertainty", unit="round", disable=not bar):
         x = mixtures[-1].draw(rng, samples)
         drawn = np.concatenate([drawn, x], axis=1)
-        likelihoods = np.concatenate([likelihoods, likelihood(x)], axis=1)
+        new = likelihood(x)
+        if np.shape(new) != (n, samples):
+            raise ModelError(f"sample: likelihood returned shape {np.shape(new)}; expected {(n, samples)}")
+        likelihoods = np.concatenate([likelihoods, new], axis=1)
         _require_likelihoods(likelihoods)
         parts = np.stack([mixture.parts(drawn) for mixture in mixtures])
         found = _moments(drawn, likelihoods - logsumexp(parts, axis=(0, 3)))

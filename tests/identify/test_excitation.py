@@ -70,9 +70,11 @@ def test_limits_on_one_side():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (dict(harmonics=2), "harmonics 2, period 10.0 s, starts 20, iterations 50, seed 0: expected at least 3"),
-        (dict(starts=1.5), "starts 1.5, iterations 50, seed 0: expected"),
-        (dict(seed=-1), "seed -1: expected"),
+        (dict(harmonics=2), "excite: harmonics is 2; it must be a whole number of at least 3"),
+        (dict(seed="x"), "excite: seed is 'x'; it must be a whole number of at least 0"),
+        (dict(period=-1.0), "excite: period is -1.0 s; it must be a positive number"),
+        (dict(starts=1.5), "excite: starts is 1.5; it must be a whole number of at least 1"),
+        (dict(seed=-1), "excite: seed is -1; it must be a whole number of at least 0"),
         (dict(acceleration=[1.0, 2.0]), "acceleration is .* expected positive numbers, one or 7"),
         (dict(noise=0.0), "noise is 0.0; expected positive numbers"),
         (dict(noise=np.inf), "noise is inf; expected finite numbers"),

@@ -80,3 +80,17 @@ def test_likelihoods_from_which_nothing_follows(value, message):
 
     with pytest.raises(sim.ModelError, match=f"the likelihood of problem 1 {message}"):
         sample(likelihood, np.zeros((2, 1, 1)), np.ones((2, 1, 1, 1)), 100, 2, seed=0, bar=False)
+
+
+@pytest.mark.parametrize(
+    ("mean", "covariance", "likelihood", "message"),
+    [
+        (np.zeros((1, 1)), np.ones((1, 1, 1)), lambda x: -x[:, :, 0], r"mean has shape \(1, 1\), covariance"),
+        (np.zeros((1, 1, 2)), np.ones((1, 1, 2)), lambda x: -x[:, :, 0], r"expected \(n, m, k\) and \(n, m, k, k\)"),
+        (np.zeros((1, 1, 1)), -np.ones((1, 1, 1, 1)), lambda x: -x[:, :, 0], "a covariance isn't positive definite"),
+        (np.zeros((1, 1, 1)), np.ones((1, 1, 1, 1)), lambda x: x, r"returned shape \(1, 9, 1\); expected \(1, 9\)"),
+    ],
+)
+def test_what_does_not_fit_is_named(mean, covariance, likelihood, message):
+    with pytest.raises(sim.ModelError, match=message):
+        sample(likelihood, mean, covariance, 9, 1, seed=0, bar=False)

@@ -384,3 +384,13 @@ def test_errors(pendulum, changes, message):
     given = dict(unknowns=["damping of *"], dt=DT, noise={"q": 0.01}) | changes
     with pytest.raises(sim.ModelError, match=message):
         fit_trajectories(pendulum, swing(pendulum, 0.2), given.pop("unknowns"), **given)
+
+
+def test_a_log_that_tells_nothing_of_an_unknown(pendulum):
+    """Two rows have as many numbers as the unknown start: nothing is left for the damping, and nobody warns."""
+    log = swing(pendulum, 2 * DT, every=1)
+    short = Log(pendulum, log.time[:2], log.q[:2])
+    fit = fit_trajectories(pendulum, short, ["damping of joint0"], dt=DT, noise={"q": 0.01})
+    assert fit.estimate.deviation("damping of joint0") > 1.0
+    with pytest.raises(sim.ModelError, match="curves: dof is 2; it must be one of 0 to 1"):
+        fit.curves(2)

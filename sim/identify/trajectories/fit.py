@@ -75,6 +75,8 @@ class TrajectoryFit:
 
         Of joints with quaternions they are changes since the segment's first row.
         """
+        if not (is_whole(dof, 0) and dof < self.model.nv):
+            raise ModelError(f"curves: dof is {dof!r}; it must be one of 0 to {self.model.nv - 1}")
         segments, robot = self.segments, self._problem.robot
         first = segments.q[:1]
         place = self.model.dof_q[dof]
