@@ -29,6 +29,8 @@ def test_of_a_linear_system_is_the_regulator():
     for x in np.random.default_rng(0).standard_normal((4, 4)):
         np.testing.assert_allclose(mpc(x[:2], x[2:]), -gain @ x, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(mpc.gains[0], -gain, rtol=1e-6, atol=1e-9)
+        present = simulator.state(x[:2], x[2:])
+        np.testing.assert_allclose(mpc(present.q, present.qd), -gain @ x, rtol=1e-6, atol=1e-9)
     cost, controls, _ = riccati(A, B, Q, R, Q, x, 160)
     assert mpc.cost == pytest.approx(cost, rel=1e-9)
     np.testing.assert_allclose(mpc.plan, controls, rtol=1e-6, atol=1e-9)

@@ -49,7 +49,7 @@ class MPC:
         >>> controller = MPC(problem)
         >>> state = simulator.initial_state()
         >>> for _ in range(50):
-        ...     control = controller(state.q.numpy()[0], state.qd.numpy()[0])
+        ...     control = controller(state.q, state.qd)
         ...     state = simulator.step(state, control[None])
         >>> bool(abs(state.q.numpy()[0, 0] - 1.0) < 0.05)
         True
@@ -96,9 +96,9 @@ class MPC:
         """The controls [size] of the stage that begins at a state.
 
         Args:
-            q: coordinates [nq].
-            qd: velocities [nv].
-            act: states of the actuators that have one [na]; to be left out where none has.
+            q: coordinates [nq], or [1, nq] as a simulator of one world has them.
+            qd: velocities [nv], likewise.
+            act: states of the actuators that have one [na], likewise; to be left out where none has.
 
         Raises:
             ModelError: for wrong shapes, without act where actuators have states, and where the plan makes the
@@ -153,8 +153,8 @@ class MPC:
 
 
 def _state(name: str, given: npt.ArrayLike, size: int) -> np.ndarray:
-    """A part of the state at hand [size]. Raises ModelError for anything else."""
+    """A part of the state at hand [size], of these numbers or [1, size]. Raises ModelError for anything else."""
     found = as_numbers(f"MPC: {name}", given)
-    if found.shape != (size,):
-        raise ModelError(f"MPC: {name} has shape {found.shape}; expected ({size},)")
-    return found
+    if found.shape not in ((size,), (1, size)):
+        raise ModelError(f"MPC: {name} has shape {found.shape}; expected {(size,)}, or {(1, size)}")
+    return found.reshape(size)
