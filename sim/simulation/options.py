@@ -76,8 +76,8 @@ class ContactOptions:
             to which they converge, cheaper and without their history, see :attr:`sim.Simulator.adjoint_residual`.
             "newton" has one gradient, that of its solution.
         tolerance: of "pgs": sweeps end early in a world once one changes no row's velocity by as much [m/s]; 0 for all
-            sweeps. Of "newton": the residual that may be left, as a share of the momenta at hand; 0 for as little as
-            rounding allows.
+            sweeps. Of "newton": the residual that may be left, as a share of the momenta at hand, below 1; 0 for as
+            little as rounding allows.
         gradient_smoothing: of "newton" with the friction cone: distance over which gradients are smoothed [m]; 0 for
             the exact ones. It changes nothing but the way back, see docs/gradients.md.
         solref: of the law "mujoco": one for all constraints, see :class:`sim.Softness`; None for those of the model.
@@ -172,6 +172,16 @@ class ContactOptions:
             value = getattr(self, name)
             if value is not None and not value >= 0.0:
                 raise ModelError(f"ContactOptions: {name} is {getattr(self, name)}; it must not be negative")
+        if not np.isfinite(self.cfm):
+            raise ModelError(f"ContactOptions: cfm is {self.cfm}; it must be finite")
+        if self.solver == "newton" and not self.tolerance < 1.0:
+            raise ModelError(
+                f"ContactOptions: tolerance is {self.tolerance}; with solver='newton' it is a share of the momenta at "
+                "hand and must lie below 1"
+            )
+        for name in ("solref", "solimp"):
+            if getattr(self, name) is not None:  # in a tuple, so that options can be compared
+                object.__setattr__(self, name, tuple(map(float, np.ravel(getattr(self, name)))))
         for name in ("max_contacts", "noslip_iterations"):
             value = getattr(self, name)
             if value is not None and not is_whole(value, 0):

@@ -13,12 +13,24 @@ from tests.simulation.differences import blocks
     [
         ("iterations", 0), ("friction", "ellipse"), ("solver", "guessed"), ("erp", -0.1), ("erp", 1.1), ("erp", np.nan),
         ("cfm", -1e-9), ("cfm", np.nan), ("margin", -0.1), ("max_correction", -1.0), ("restitution_threshold", -0.1),
-        ("max_contacts", -1),
+        ("max_contacts", -1), ("tolerance", 1.0), ("tolerance", np.inf),
     ],
 )  # fmt: skip
 def test_refused(option, value):
     with pytest.raises(sim.ModelError, match=option):
         sim.ContactOptions(**{option: value})
+
+
+def test_infinite_softness_is_refused():
+    with pytest.raises(sim.ModelError, match="cfm is inf; it must be finite"):
+        sim.ContactOptions(solver="pgs", cfm=np.inf)
+
+
+def test_options_compare_by_what_they_say():
+    """Whether softness was given as an array, a list or a tuple."""
+    options = [sim.ContactOptions(law="mujoco", solref=kind([0.02, 1.0])) for kind in (np.array, list, tuple)]
+    assert options[0] == options[1] == options[2]
+    assert len(set(options)) == 1
 
 
 def test_defaults_are_those_documented():
