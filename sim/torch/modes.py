@@ -1,4 +1,4 @@
-"""The modes of PyTorch that matter here: whether derivatives are recorded, and in which precision it multiplies."""
+"""The modes of PyTorch that matter here: what it records, and in which precision it multiplies."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -9,6 +9,8 @@ import torch
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 KINDS = ("cpu", "cuda")  # of devices
+# Modes in which tensors stand for those of later runs, so that kernels find no numbers in them.
+RECORDING = (torch._C._TorchDispatchModeKey.PROXY, torch._C._TorchDispatchModeKey.FAKE)
 
 
 @contextmanager
@@ -58,3 +60,14 @@ def outside_inference(function: Function) -> Function:
             return function(*args, **kwargs)
 
     return called  # type: ignore[return-value]
+
+
+def require_no_recording(what: str) -> None:
+    """Raise RuntimeError where PyTorch records a program, which would have numbers of now, or none, for what kernels
+    will compute.
+    """
+    recording = torch._C._len_torch_dispatch_stack() and any(map(torch._C._get_dispatch_mode, RECORDING))
+    if recording or torch._C._is_tracing():
+        raise RuntimeError(
+            f"{what} can't be recorded by torch.jit.trace, torch.export or make_fx; record the network around it"
+        )

@@ -19,6 +19,7 @@ from sim.arrays.warp_lock import serialized
 from sim.simulation.recording.recording import Kept, LossGradient, Recording
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, as_rows, as_tensor, keeps_graph, on_torch_stream, torch_device
+from sim.torch.modes import require_no_recording
 from warp_kernels.checkpoint import (
     ACT,
     ACT_BAR,
@@ -237,6 +238,7 @@ def record(settings: Settings, *inputs: torch.Tensor | None) -> tuple[torch.Tens
         settings: what there is beside tensors.
         inputs: q, qd, act, tau, control, and values of parameters.
     """
+    require_no_recording("a rollout")
     if torch._C._are_functorch_transforms_active():
         return RecordedRollout.apply(settings, *inputs)
     return super(torch.autograd.Function, RecordedRollout).apply(settings, *inputs)

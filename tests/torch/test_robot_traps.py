@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.flop_counter import FlopCounterMode
 
 import sim
 from sim.errors import URDFWarning
@@ -268,5 +270,12 @@ def test_a_trace_would_hold_nothing(device):
     q = state(robot, (2,))[0]
     for _ in range(4):
         robot(q, "link5")
-    with pytest.raises(RuntimeError, match=r"can't be recorded by torch\.jit\.trace"):
+    message = r"what a robot computes can't be recorded by torch\.jit\.trace, torch\.export or make_fx"
+    with pytest.raises(RuntimeError, match=message):
         torch.jit.trace(robot, (q,))
+    with pytest.raises(RuntimeError, match=message):
+        torch.export.export(robot, (q, "link5"))
+    with pytest.raises(RuntimeError, match=message):
+        make_fx(lambda q: robot(q, "link5"))(q)
+    with FlopCounterMode(display=False):  # a mode that records nothing
+        robot(q, "link5")

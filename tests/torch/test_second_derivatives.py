@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import sim
 import sim.torch
@@ -112,3 +113,17 @@ def test_second_derivatives_of_what_is_read_from_a_motion_raise(simulator, name)
     gradients = torch.autograd.grad(value.square().sum(), (q, qd), create_graph=True, allow_unused=True)
     with pytest.raises(RuntimeError, match="first derivatives only"):
         sum(gradient.sum() for gradient in gradients if gradient is not None).backward()
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore:.*torch.jit.*deprecated")
+def test_a_recorded_program_would_hold_the_motion_of_now(simulator, tau):
+    """It would return that for any other input."""
+
+    class End(torch.nn.Module):
+        def forward(self, tau: torch.Tensor) -> torch.Tensor:
+            return end(simulator, tau)
+
+    End()(tau)
+    for record in (torch.jit.trace, torch.export.export, lambda module, given: make_fx(module)(*given)):
+        with pytest.raises(RuntimeError, match=r"a rollout can't be recorded by torch\.jit\.trace, torch\.export or m"):
+            record(End(), (tau,))

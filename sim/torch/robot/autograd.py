@@ -13,6 +13,7 @@ from torch.autograd import forward_ad
 from sim.dynamics.differentiable_op import DifferentiableOp
 from sim.model.parameters import number_of_dims
 from sim.torch.arrays import keeps_graph
+from sim.torch.modes import require_no_recording
 from sim.torch.runtime.call_signature import CallSignature, separate_parts, whole_gradient
 from sim.torch.runtime.engine import Engine
 from sim.torch.runtime.packing import unpack
@@ -24,7 +25,6 @@ NO_SECOND = (
 NO_FORWARD_MODE = (
     "a robot's functions have no forward-mode derivatives (torch.func.jvp, jacfwd); use reverse mode (vjp, jacrev)"
 )
-NO_TRACE = "a robot's functions can't be recorded by torch.jit.trace; trace the network around them"
 NO_BATCHED_GRADIENTS = (
     "a robot's functions can't take a batch of gradients from torch.autograd.grad(..., is_grads_batched=True) or "
     "torch.autograd.functional.jacobian(..., vectorize=True); use torch.func.jacrev, or vmap of torch.func.vjp"
@@ -39,8 +39,7 @@ def evaluate(engine: Engine, signature: CallSignature, tensors: list[torch.Tenso
         signature: what is known about the call.
         tensors: inputs, then the parameters that the operation reads.
     """
-    if torch._C._is_tracing():
-        raise RuntimeError(NO_TRACE)
+    require_no_recording("what a robot computes")
     tensors = signature.broadcast(tensors)
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         if signature.leaves:
