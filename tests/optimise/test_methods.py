@@ -290,6 +290,17 @@ def test_costs_without_gradient_are_named(method):
         method(problem, iterations=2)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_cmaes_finds_its_way_from_a_guess_without_a_finite_cost(seed):
+    """Told of infinite costs alone, or of one that ranks before finite ones, it wandered about."""
+
+    def cost(q, qd, controls):
+        return torch.where(controls.mean((0, 2)) < 0.3, torch.inf, 1e6 * (q[-1, :, 0] - 1.0) ** 2)
+
+    problem = so.Problem(sliders(), 20, [cost], limits=(-5.0, 5.0), controls=so.Knots(4, "linear"))
+    assert so.cmaes(problem, iterations=100, spread=0.3, seed=seed).cost < 1.0
+
+
 def test_derivatives_that_are_not_numbers_are_no_divergence():
     problem = so.Problem(sliders(), 3, [so.Effort(0.1), without_slope])
     with pytest.raises(sim.ModelError, match="cost .without_slope. is finite for the first guess, but its derivative"):

@@ -105,7 +105,10 @@ def cmaes(
                 rollouts += count
                 # What a limit cuts off is worse the farther it is outside, so that the search stays near the box.
                 outside = ((np.stack(asked) - candidates / scale) ** 2).sum(1)
-                finite = np.where(np.isfinite(costs), costs, 1e3 * (1.0 + abs(cost)))
+                # What has no cost is worse than all that has one, and finite for pycma.
+                known = np.append(costs, cost)
+                worst = 1e3 * (1.0 + np.abs(known[np.isfinite(known)]).max(initial=0.0))
+                finite = np.where(np.isfinite(costs), costs, worst)
                 search.tell(asked, (finite + np.abs(finite).mean() * outside).tolist())
                 if costs.min() < cost:
                     best, cost = candidates[np.argmin(costs)], float(costs.min())
