@@ -1,6 +1,7 @@
 """The parameters that a simulator has at present, or that are given for a call, as tensors and in a robot."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -95,12 +96,29 @@ class PresentRobot:
         held = self._simulator.present_values(), q.device, q.shape
         # Parameters that are set anew would have what the robot has captured recorded again.
         if self._held is None or self._held[0] is not held[0] or self._held[1:] != held[1:]:
-            self._take(q)
+            self._take(self._simulator, q)
             self._held = held
         return self.robot
 
-    def _take(self, q: torch.Tensor) -> None:
-        simulator, robot = self._simulator, self.robot.to(q.device)
+    @contextmanager
+    def as_given(self, simulator: Simulator, q: torch.Tensor) -> Iterator[Robot]:
+        """The robot for coordinates of a rollout, with the parameters of what :func:`with_given` has returned.
+
+        It keeps no history of theirs afterwards.
+        """
+        if simulator is self._simulator:
+            yield self(q)
+            return
+        self._held = None
+        self._take(simulator, q)
+        try:
+            yield self.robot
+        finally:
+            for name in dynamics_parameters(simulator.model):
+                setattr(self.robot, name, getattr(self.robot, name).detach())
+
+    def _take(self, simulator: Simulator, q: torch.Tensor) -> None:
+        robot = self.robot.to(q.device)
         for name in dynamics_parameters(simulator.model):
             shared, value = simulator.model.parameters[name], present_parameter(simulator, name, getattr(robot, name))
             if value.dim() > shared.ndim:

@@ -1,6 +1,7 @@
 """Sensors of accelerations and of what goes by them: beside MuJoCo's with all integrators, and their gradients."""
 
 import contextlib
+import copy
 
 import mujoco
 import numpy as np
@@ -174,6 +175,7 @@ def test_parameters_count_in_the_readings_as_in_the_motion(tmp_path, name):
         found = float(loss(other))
     assert float((slope * change).sum()) == pytest.approx(difference, rel=1e-4)
     np.testing.assert_array_equal(sensors.simulator.parameter(name), present)
+    sensors = copy.deepcopy(sensors)  # nothing of a call is kept that couldn't be copied
     sensors.simulator.set_parameter(name, other.detach())
     *_, readings = sim.torch.rollout_with_sensors(sensors, *given, control=control)
     assert float((weights * readings).sum()) == pytest.approx(found, rel=1e-12)

@@ -139,9 +139,9 @@ class Sensors(torch.nn.Module):
             )
         given = {name: given_parameter(self.simulator, name, value) for name, value in parameters.items()}
         simulator = with_given(self.simulator, given)
-        robot = PresentRobot(simulator)(q) if given else self._present(q)
-        motion = _Motion(simulator, robot, self._sensors, q, qd, control, contact_force, acceleration, act)
-        readings = [motion.read(sensor).clamp(sensor.lower, sensor.upper) for sensor in self._sensors]
+        with self._present.as_given(simulator, q) as robot:
+            motion = _Motion(simulator, robot, self._sensors, q, qd, control, contact_force, acceleration, act)
+            readings = [motion.read(sensor).clamp(sensor.lower, sensor.upper) for sensor in self._sensors]
         return torch.cat(readings, dim=-1) if readings else q.new_zeros(len(q) - 1, q.shape[1], 0)
 
 
