@@ -50,6 +50,8 @@ def require_path(path: object) -> None:
     """Raise ModelError for what isn't the path of a file."""
     if not isinstance(path, str | os.PathLike):
         raise ModelError(f"{path!r} is a {type(path).__name__}; it must be the path of a file")
+    if isinstance(path, str) and (path.lstrip().startswith("<") or "\n" in path):
+        raise ModelError(f"{reprlib.repr(path)} is the text of a file; write it to a file and give its path")
 
 
 def require_no_gradient(name: str, value: object) -> None:

@@ -264,12 +264,12 @@ def unit(vector: np.ndarray, complaint: str) -> np.ndarray:
     return scaled / np.linalg.norm(scaled)
 
 
-def initial_coordinates(spec: JointSpec, q0: Vector | None) -> np.ndarray:
+def initial_coordinates(spec: JointSpec, q0: float | Vector | None) -> np.ndarray:
     """The given initial coordinates of a joint, or those nearest to zero that its limits allow."""
     where = f"joint '{spec.name}'"
     kind = JOINT_TYPES[spec.type]
     if q0 is not None:
-        coordinates = finite(f"{where}: q0", q0, (kind.coordinates,))
+        coordinates = finite(f"{where}: q0", np.atleast_1d(as_numbers(f"{where}: q0", q0)), (kind.coordinates,))
         if kind.quaternion is not None:
             turn = slice(kind.quaternion, kind.quaternion + 4)
             coordinates[turn] = unit(coordinates[turn], f"{where}: q0 holds the zero quaternion")

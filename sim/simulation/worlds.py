@@ -76,7 +76,7 @@ class Worlds(FixedArguments, ABC):
         require_type("Simulator: parameters", parameters or {}, Mapping, "a dictionary, from names to values")
         require_flags("Simulator", check_finite=check_finite)
         if not is_positive(dt):
-            raise ModelError(f"Simulator: dt is {dt!r}; it must be positive")
+            raise ModelError(f"Simulator: dt is {dt!r}; it must be a positive number of seconds")
         for name, number in (("num_worlds", num_worlds), ("threads", 1 if threads is None else threads)):
             if not is_whole(number, 1):
                 raise ModelError(f"Simulator: {name} is {number!r}; it must be a whole number of at least 1")

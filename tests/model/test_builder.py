@@ -172,6 +172,13 @@ class TestJoints:
         with pytest.raises(sim.ModelError, match=r"links 'c0'.* form a cycle that never reaches the world"):
             builder.finalize()
 
+    @pytest.mark.parametrize("q0", [0.5, [0.5], np.float32(0.5)])
+    def test_initial_coordinate_of_a_hinge_is_a_number(self, q0):
+        builder = sim.ModelBuilder()
+        builder.add_link("arm", mass=1.0, inertia=UNIT)
+        builder.add_joint("hinge", "revolute", child="arm", q0=q0)
+        assert builder.finalize().q0.tolist() == [0.5]
+
     def test_initial_coordinates_stay_inside_the_limits(self):
         builder = sim.ModelBuilder()
         for number, limits in enumerate(((-1.0, 1.0), (0.5, 1.0), (-2.0, -1.5))):

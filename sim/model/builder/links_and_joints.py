@@ -107,7 +107,7 @@ class LinksAndJoints(WorldSpec):
         limit_softness: Softness = DEFAULT_SOFTNESS,
         friction_softness: Softness = DEFAULT_SOFTNESS,
         kinematic: bool = False,
-        q0: Vector | None = None,
+        q0: float | Vector | None = None,
     ) -> str:
         """Connect a link to its parent.
 
@@ -139,7 +139,8 @@ class LinksAndJoints(WorldSpec):
             friction_softness: of the dry friction, likewise.
             kinematic: fixed only: the placement of the joint is an input, the parameter ``joint_placement``, which may
                 be set between steps, as of MuJoCo's ``mocap`` bodies; the link is not merged into its parent.
-            q0: initial coordinates; default zero, brought inside the limits.
+            q0: initial coordinates, of a revolute or prismatic joint one number; default zero, brought inside the
+                limits.
 
         Returns:
             the name.

@@ -41,7 +41,7 @@ class Shapes(WorldSpec):
         type: int | str,
         *,
         name: str | None = None,
-        size: Vector = (0.0, 0.0, 0.0),
+        size: float | Vector = (0.0, 0.0, 0.0),
         position: Vector = (0.0, 0.0, 0.0),
         orientation: Vector = IDENTITY_QUATERNION,
         mesh: Mesh | None = None,
