@@ -174,6 +174,14 @@ def test_csv_errors(moving, tmp_path, old, new, message):
         read_csv(path, moving)
 
 
+def test_csv_files_without_lines(moving, tmp_path):
+    (tmp_path / "log.csv").write_text("")
+    with pytest.raises(sim.ImportFileError, match=r"log\.csv: the file is empty"):
+        read_csv(tmp_path / "log.csv", moving)
+    with pytest.raises(sim.ImportFileError, match=r"gone\.csv: can't be read: No such file or directory$"):
+        read_csv(tmp_path / "gone.csv", moving)
+
+
 def test_more_errors(moving, tmp_path):
     time, q, *_ = motion(moving, 0.1)
     log = Log(moving, time, q, source="mine")

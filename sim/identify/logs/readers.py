@@ -60,8 +60,10 @@ def read_csv(path: str | os.PathLike[str], model: Model, *, time: str = "time", 
             header = start.splitlines()[0] if start.splitlines() else ""
             rows = list(csv.reader(file, delimiter=max(",;\t", key=header.count)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ImportFileError(path, f"can't be read: {error}") from None
-    names = [name.strip() for name in rows[0]] if rows else []
+        raise ImportFileError(path, f"can't be read: {getattr(error, 'strerror', None) or error}") from None
+    if not rows:
+        raise ImportFileError(path, "the file is empty")
+    names = [name.strip() for name in rows[0]]
     lines = [(number, row) for number, row in enumerate(rows[1:], start=2) if row]
 
     def column(name: str) -> np.ndarray:
