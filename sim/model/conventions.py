@@ -13,7 +13,7 @@ revolute                      angle                       angle, or cosine and s
 
 The linear velocity of a free joint is that of the origin of the body's frame in all three. All functions take and
 return NumPy arrays or torch tensors of any batch shape, ``q [..., nq]`` and ``qd [..., nv]``; with tensors they are
-differentiable.
+differentiable. Warp arrays, such as those of a trajectory, come back as NumPy's.
 """
 
 from collections.abc import Callable, Sequence
@@ -263,10 +263,10 @@ def _in_runs(model: Model, q: Array, qd: Array, convert: Convert) -> JointState:
 
 
 def _arrays(model: Model, q: Array, v: Array) -> tuple[Array, Array]:
-    """Coordinates and velocities, lists as arrays of NumPy."""
+    """Coordinates and velocities as arrays of NumPy, such as lists and Warp arrays, or tensors as they are."""
     require_type("model", model, Model, "a sim.Model")
     named = (("q", q), ("its velocity", v))
-    q, v = (x if hasattr(x, "shape") else as_numbers(name, x) for name, x in named)
+    q, v = (x if isinstance(x, np.ndarray) or hasattr(x, "detach") else as_numbers(name, x) for name, x in named)
     return q, v
 
 
@@ -283,6 +283,10 @@ def _join(*parts: Array) -> Array:
 
 
 def _unit(quat: Array) -> Array:
+    """With length one; four zeros are the identity, as in MuJoCo."""
+    identity = _library(quat).zeros_like(quat)
+    identity[..., 3] = (quat**2).sum(-1) == 0.0
+    quat = quat + identity
     return quat / (quat**2).sum(-1)[..., None] ** 0.5
 
 

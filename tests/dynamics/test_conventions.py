@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+import warp as wp
 from numpy.testing import assert_allclose
 
 import sim
@@ -107,6 +108,22 @@ def test_torch_gives_the_same_with_gradients(model, convert):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # gradcheck probes dense Jacobians and says so
         assert torch.autograd.gradcheck(lambda a, b: convert(model, a, b), tensors)
+
+
+@pytest.mark.parametrize("convert", [sim.to_pinocchio, sim.from_pinocchio, sim.to_mujoco, sim.from_mujoco])
+def test_arrays_of_warp(model, convert):
+    q, qd, _, _ = random_state(model, 0, WORLDS)
+    found = convert(model, *(wp.array(array, dtype=wp.float64, device="cpu") for array in (q, qd)))
+    assert_same_state(found, convert(model, q, qd))
+
+
+def test_four_zeros_are_the_identity(model):
+    """As in MuJoCo, and without NaN."""
+    q, qd = sim.from_mujoco(model, np.zeros((2, model.nq)), np.ones((2, model.nv)))
+    back, _ = sim.to_mujoco(model, q, qd)
+    assert np.isfinite(q).all()
+    assert np.isfinite(qd).all()
+    assert set(back.ravel()) == {0.0, 1.0}
 
 
 def test_an_order_that_misses_a_joint_is_refused(model):
