@@ -133,7 +133,7 @@ class Task(ABC):
 
         Args:
             state: the state before.
-            action: [n, num_actions], clamped.
+            action: [n, num_actions], clamped to ``action_low`` and ``action_high``, not to the actuators' ranges.
         """
         return {"control": action}
 
