@@ -1,6 +1,7 @@
 """Writes pictures to files."""
 
 import os
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -27,14 +28,15 @@ def _pillow() -> ModuleType:
     return Image
 
 
-def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> Path:
+def write_gif(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: float) -> Path:
     """Write an endless animation.
 
     All frames share one palette, so that nothing flickers, and store only the pixels that change.
 
     Args:
         path: the file, ending in .gif.
-        frames: uint8 [frames, height, width, 3].
+        frames: uint8 [frames, height, width, 3], or any iterable over pictures, such as
+            :func:`sim.render.iterate_frames`.
         fps: frames per second, at most 50 (GIF delays are in hundredths of a second, and viewers do not support less
             than two).
 
@@ -58,7 +60,7 @@ def write_gif(path: str | os.PathLike[str], frames: np.ndarray, fps: float) -> P
         raise ModelError(
             f"fps is {fps!r}; a GIF supports 0.1 to 50 frames per second, so draw every second frame of a faster motion"
         )
-    pictures = check_pictures(frames, 4)
+    pictures = check_pictures(list(frames) if isinstance(frames, Iterator) else frames, 4)
     images = _pillow()
     palette = _shared_palette(pictures)
     nearest = images.new("P", (1, 1))
@@ -115,9 +117,14 @@ def write_png(path: str | os.PathLike[str], picture: np.ndarray) -> Path:
     return write_file(path, (".png",), lambda name: images.fromarray(checked).save(name, format="PNG"))
 
 
-def check_pictures(frames: np.ndarray, dimensions: int) -> np.ndarray:
+def check_pictures(frames: Iterable[np.ndarray], dimensions: int) -> np.ndarray:
     """Check that pictures are uint8 [frames, height, width, 3], or one [height, width, 3]. Raises ModelError."""
-    array = np.asarray(frames)
+    try:
+        array = np.asarray(frames)
+    except ValueError:  # a list of arrays of several shapes
+        raise ModelError("pictures differ in size; give all of them the same") from None
+    if dimensions == 4 and array.shape[:1] == (0,):
+        raise ModelError("there are no frames to write")
     if array.ndim != dimensions or array.shape[-1] != 3 or array.dtype != np.uint8 or 0 in array.shape:
         form = "[frames, height, width, 3]" if dimensions == 4 else "[height, width, 3]"
         raise ModelError(f"pictures are {array.dtype} of shape {array.shape}; expected uint8 {form}")

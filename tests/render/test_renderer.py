@@ -255,6 +255,18 @@ def test_a_video_plays(tmp_path):
     assert write_mp4(tmp_path / "dot.mp4", pictures[:2, :1, :1], fps=30).stat().st_size > 0
 
 
+def test_frames_of_a_gif_may_come_one_by_one(tmp_path):
+    pictures = np.zeros((3, 4, 6, 3), np.uint8)
+    pictures[1:, :2] = 255
+    whole = write_gif(tmp_path / "whole.gif", pictures, fps=10).read_bytes()
+    assert write_gif(tmp_path / "single.gif", iter(pictures), fps=10).read_bytes() == whole
+    for frames in ([], iter(()), pictures[:0]):
+        with pytest.raises(sim.ModelError, match="there are no frames to write"):
+            write_gif(tmp_path / "none.gif", frames, fps=10)
+    with pytest.raises(sim.ModelError, match="pictures differ in size"):
+        write_gif(tmp_path / "none.gif", [pictures[0], pictures[0, 1:]], fps=10)
+
+
 def test_markers_and_trails_are_drawn_and_trails_grow():
     model, poses = scene()
     motion = np.repeat(poses, 3, axis=0)
