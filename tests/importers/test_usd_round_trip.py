@@ -256,3 +256,17 @@ def test_links_may_be_called_as_what_a_stage_holds(tmp_path):
         again = sim.load(path, dtype="float64")
     assert again.link_names == names
     assert_allclose(again.q0, model.q0, atol=1e-12)
+
+
+def test_links_without_mass_keep_their_inertia(tmp_path):
+    """A rotor without mass on a hinge, which carries an arm, and a link without inertial data."""
+    builder = sim.ModelBuilder()
+    builder.add_link("rotor", mass=0.0, inertia=(0.1, 0.2, 0.3))
+    builder.add_link("arm", mass=1.0, com=(0.2, 0.0, 0.0), inertia=(0.01, 0.01, 0.01))
+    builder.add_link("pointer")
+    for parent, link in (("world", "rotor"), ("rotor", "arm"), ("arm", "pointer")):
+        builder.add_joint(f"hinge of {link}", "continuous", parent=parent, child=link, axis=(0, 0, 1))
+    model = builder.finalize("float64")
+    again = sim.load(write_usd(tmp_path / "arm.usda", model, poses_at(model, model.q0), fps=30), dtype="float64")
+    assert again.massless_links == model.massless_links == ("pointer",)
+    assert_allclose(again.parameters["inertia"], model.parameters["inertia"], atol=1e-15)

@@ -62,6 +62,9 @@ def add_link(reader: Reader, body: Sdf.Path) -> None:
         reader.add(body, reader.builder.add_link, name)
         return
     mass, com, inertia = found
+    if not mass and not inertia.any():  # written from a model whose file has no inertial data for it
+        reader.add(body, reader.builder.add_link, name)
+        return
     if not is_physical(inertia):
         scene.notes.append(f"prim '{body}': no physical body has its inertia; it is kept as in the file")
     reader.add(

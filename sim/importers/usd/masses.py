@@ -44,7 +44,8 @@ def mass_properties(
         _refuse_negative(scene, one)
     authored = float(UsdPhysics.MassAPI(prim).GetMassAttr().Get() or 0.0) if prim.HasAPI(UsdPhysics.MassAPI) else 0.0
     if authored <= 0.0 and kept(prim, "mass", 1) is not None:
-        return 0.0, np.zeros(3), np.zeros((3, 3))
+        inertia = kept(prim, "inertia", 9)  # such as that of a rotor without mass
+        return 0.0, np.zeros(3), np.zeros((3, 3)) if inertia is None else inertia.reshape(3, 3)
     if authored <= 0.0 and not shapes:
         return None
 
