@@ -13,7 +13,7 @@ from sim.errors import ImportFileError
 from sim.importers.transaction import located
 from sim.model.specs import UNREACHABLE
 
-BLANKS_FIRST = re.compile(rb"\A(\s+)(<\?xml[^>]*>)")
+BLANKS_FIRST = re.compile(rb"\A(\xef\xbb\xbf)?(\s+)(<\?xml[^>]*>)")
 
 
 @dataclass(eq=False)
@@ -144,7 +144,7 @@ def parse_xml(path: Path) -> Element:
         ImportFileError: if the file can't be read, is empty or is not well-formed.
     """
     # Blank lines before the declaration, which expat refuses, go behind it: lines keep their numbers.
-    data = BLANKS_FIRST.sub(rb"\2\1", read_text(path))
+    data = BLANKS_FIRST.sub(rb"\1\3\2", read_text(path))
     parser = expat.ParserCreate()
     roots: list[Element] = []
     open_elements: list[Element] = []

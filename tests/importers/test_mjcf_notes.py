@@ -222,3 +222,12 @@ def test_rays_meet_what_only_other_groups_show(write):
     found = sensors(states, torch.zeros(2, 1, model.nv, dtype=states.dtype))[0, 0].numpy()
     assert 0.5 < data.sensordata.min() < data.sensordata.max() < 1.0
     np.testing.assert_allclose(found, data.sensordata, atol=1e-6)
+
+
+def test_elements_that_are_included_have_no_line(tmp_path):
+    body = '<body><joint name="h" axis="0 1 0"/><geom size="1"/></body>'
+    muscle = '<actuator><muscle name="m" joint="h" lengthrange="-1 1"/></actuator>'
+    (tmp_path / "part.xml").write_text(f"<mujoco>{muscle}</mujoco>")
+    (tmp_path / "whole.xml").write_text(f'<mujoco><worldbody>{body}</worldbody><include file="part.xml"/></mujoco>')
+    with pytest.warns(sim.MJCFWarning, match="left out: actuator 'm', whose state follows"):
+        sim.load(tmp_path / "whole.xml")

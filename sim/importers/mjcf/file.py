@@ -54,7 +54,8 @@ class MJCFFile:
     def label(self, kind: str, index: int) -> str:
         """The name of an element in messages: its own, or that of the body it belongs to, and its line."""
         element = self.elements[kind][index]
-        line = f" ({element.info})" if element.info else ""
+        # MuJoCo doesn't tell the line of elements that are included.
+        line = f" ({element.info})" if element.info not in ("", "line 0") else ""
         if element.name:
             return f"{kind} '{element.name}'{line}"
         owner = {"joint": "jnt_bodyid", "geom": "geom_bodyid"}.get(kind)
