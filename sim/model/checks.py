@@ -38,6 +38,13 @@ def require_flags(where: str, **given: object) -> None:
             raise ModelError(f"{where}: {name} is {value!r}; it must be True or False")
 
 
+def require_names(where: str, **given: object) -> None:
+    """Raise ModelError for arguments that must be names and aren't text."""
+    for label, value in given.items():
+        if not isinstance(value, str):
+            raise ModelError(f"{where}: {label} is {value!r}; it must be a name")
+
+
 def names_in(name: str, given: object) -> tuple[str, ...]:
     """The names that an argument holds, one or several. Raises ModelError for what holds anything else."""
     held = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else None
@@ -76,8 +83,8 @@ def number(where: str, label: str, value: object) -> float:
 def two_numbers(where: str, label: str, given: object) -> tuple[float, float]:
     """A property of two numbers as floats. Raises ModelError, naming it, for anything else."""
     try:
-        lower, upper = (float(bound) for bound in given)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
+        lower, upper = (number(where, label, bound) for bound in given)  # type: ignore[attr-defined]
+    except (TypeError, ValueError, ModelError):
         raise ModelError(f"{where}: {label} is {given!r}; it must be two numbers") from None
     return lower, upper
 
@@ -105,6 +112,8 @@ def as_numbers(name: str, value: object) -> np.ndarray:
         array = np.asarray(on_host(value))
         if np.iscomplexobj(array):
             raise TypeError("it is complex")
+        if array.dtype.kind in "US":
+            raise TypeError("it is text")
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ModelError(f"{name}: {reprlib.repr(value)} is not an array of numbers: {error}") from None

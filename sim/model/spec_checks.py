@@ -9,6 +9,7 @@ from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_whole, number, require_flags, require_type
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.mass_properties import NEGLIGIBLE_INERTIA
+from sim.model.model import Mesh
 from sim.model.softness import Softness
 from sim.model.specs import (
     ACTUATOR_GAINS,
@@ -99,12 +100,19 @@ def check_joint(spec: JointSpec, type: str) -> None:
 
 
 def check_geometry(spec: GeometrySpec) -> None:
-    """Refuse sizes that are not positive, negative friction, restitution outside 0 to 1, unknown rules and groups."""
+    """Refuse sizes that are not positive, negative friction, restitution outside 0 to 1, unknown rules and groups.
+
+    What the type doesn't have is refused, too.
+    """
     where, size = f"geometry '{spec.geometry.name}'", spec.geometry.size
     require_type(f"{where}: softness", spec.geometry.softness, Softness, "a sim.Softness")
     require_flags(where, collides=spec.geometry.collides, visible=spec.geometry.visible)
     if spec.geometry.type == codes.CONVEX and spec.geometry.mesh is None:
         raise ModelError(f"{where}: a convex mesh needs mesh=")
+    for label, types in (("mesh", (codes.CONVEX, codes.MESH)), ("heights", (codes.HEIGHTFIELD,))):
+        if getattr(spec.geometry, label) is not None and spec.geometry.type not in types:
+            raise ModelError(f"{where}: its type has no {label}; leave {label} out, or choose another type")
+    require_type(f"{where}: mesh", spec.geometry.mesh, (Mesh, type(None)), "a Mesh")
     positive = POSITIVE_SIZES[spec.geometry.type]
     if (size[:positive] <= 0.0).any():
         raise ModelError(f"{where}: size {size.tolist()} must be positive in its first {positive} entries")

@@ -34,7 +34,7 @@ def builder() -> sim.ModelBuilder:
         (("hinge", "hydraulic"), {}, "unknown kind 'hydraulic'; known are torque, position, velocity"),
         (("ball",), {}, "joint 'ball' is neither revolute nor prismatic; drive it with joint forces, tau"),
         (("mount",), {}, "joint 'mount' is fixed; there is nothing to drive"),
-        ((["hinge", "idle"],), {}, "what it drives is a list; it must be one name"),
+        ((["hinge", "idle"],), {}, "joint is ['hinge', 'idle']; it must be a name"),
         (("hinge",), {"gear": 0.0}, "gear is 0.0; it must be finite and not zero"),
         (("hinge",), {"kp": 1.0}, "a torque actuator has no kp"),
         (("hinge", "velocity"), {"kd": 1.0, "kp": 2.0}, "a velocity actuator has no kp"),

@@ -140,7 +140,7 @@ def test_keyframes_that_fit_no_slice_are_reported(tmp_path):
     for name in "abc":
         builder.add_link(name, mass=1.0, inertia=(1, 1, 1))
         builder.add_joint(name, "revolute", child=name)
-    builder.add_part("outer", "ac", "ac", keyframes={"far": Keyframe(np.ones(2), np.zeros(2), {})})
+    builder.add_part("outer", ["a", "c"], ["a", "c"], keyframes={"far": Keyframe(np.ones(2), np.zeros(2), {})})
     model = builder.finalize("float64")
     with pytest.warns(sim.USDWarning, match="keyframe 'far' is left out: part 'outer'"):
         write_usd(tmp_path / "parts.usda", model, poses_at(model, model.q0), fps=30)

@@ -255,9 +255,53 @@ def test_gravity():
         (lambda b: b.add_sphere(radius=0.1, mass=torch.ones((), requires_grad=True)), "mass is .* requires a gradient"),
         (lambda b: b.add_link("a", com=torch.ones(3, requires_grad=True)), "link 'a': com is .* requires a gradient"),
         (lambda b: b.set_medium(density="air"), "set_medium: density is 'air'; it must be one number"),
+        (lambda b: b.add_sphere(radius="0.1", mass=1.0), r"size: \('0.1', 0.0, 0.0\) is not an array of numbers"),
+        (lambda b: b.add_box(half_extents=("1", "1", "1"), mass=1.0), "is not an array of numbers: it is text"),
+        (lambda b: b.add_fixed_tendon("t", {"j": 1.0}, stiffness="3"), "stiffness: '3' is not an array of numbers"),
+        (lambda b: b.add_fixed_tendon("t", {"j": 1.0}, limits="12"), "limits is '12'; it must be two numbers"),
+        (lambda b: b.add_actuator(adhesion="a", force_limit="3"), "force_limit is '3'; it must be one number"),
+        (lambda b: b.add_sensor("s", "clock", lower=None), "sensor 's': lower is None; it must be one number"),
+        (lambda b: b.add_sensor("s", "clock", upper="3"), "sensor 's': upper is '3'; it must be one number"),
+        (lambda b: b.add_sensor("s", "magnetometer", "world", magnetic_field=1.0), "magnetic_field: shape"),
     ],
 )
 def test_what_is_no_number_is_named(add, message):
+    with pytest.raises(sim.ModelError, match=message):
+        add(sim.ModelBuilder())
+
+
+@pytest.mark.parametrize(
+    ("add", "message"),
+    [
+        (lambda b: b.add_geometry(["a"], "sphere"), r"add_geometry: link is \['a'\]; it must be a name"),
+        (lambda b: b.add_geometry("a", ["sphere"]), r"unknown geometry type \['sphere'\]"),
+        (lambda b: b.add_geometry("a", "sphere", size=(1, 1, 1), mesh="m"), "its type has no mesh; leave mesh out"),
+        (lambda b: b.add_geometry("a", "sphere", size=(1, 1, 1), heights=np.eye(2)), "its type has no heights"),
+        (lambda b: b.add_geometry("a", "convex", mesh="m.obj"), "mesh is a str; it must be a Mesh"),
+        (lambda b: b.add_joint("j", ["revolute"], child="a"), r"joint 'j': type is \['revolute'\]; it must be a name"),
+        (lambda b: b.add_joint("j", "revolute", child=None), "joint 'j': child is None; it must be a name"),
+        (lambda b: b.add_frame("f", 3), "frame 'f': link is 3; it must be a name"),
+        (lambda b: b.add_actuator(joint=["j", "k"], kind="torque"), r"joint is \['j', 'k'\]; it must be a name"),
+        (lambda b: b.add_actuator(joint="j", kind=["torque"]), r"kind is \['torque'\]; it must be a name"),
+        (lambda b: b.add_sensor("s", ["clock"]), r"sensor 's': kind is \['clock'\]; it must be a name"),
+        (lambda b: b.add_sensor("s", "joint_position", ["j"]), r"target is \['j'\]; it must be a name"),
+        (lambda b: b.add_sensor("s", "touch", "world", zone=["box"]), r"needs a frame|zone is \['box'\]"),
+        (lambda b: b.add_joint_coupling(["j"], "k"), r"joint is \['j'\]; it must be a name"),
+        (lambda b: b.add_point_constraint("p", 0, 1), "constraint 'p': link_a is 0; it must be a name"),
+        (lambda b: b.add_fixed_tendon("t", "j"), "joints is a str; it must be a dictionary from names"),
+        (lambda b: b.add_spatial_tendon("t", None), "path is a NoneType; it must be a list of points"),
+        (lambda b: b.add_tendon_coupling("c", ["t"]), r"tendon is \['t'\]; it must be a name"),
+        (lambda b: b.add_part("p", None, []), "part 'p': links is None; it must be a name, or a list of names"),
+        (lambda b: b.exclude_group(None), "exclude_group: links is None; it must be a name, or a list of names"),
+        (lambda b: b.exclude_collision("a", ["b"]), r"link_b is \['b'\]; it must be a name"),
+        (lambda b: b.exclude_geometries("a", None), "geometry_b is None; it must be a name"),
+        (lambda b: b.set_pair_friction(["a"], "b", friction=1.0), r"geometry_a is \['a'\]; it must be a name"),
+        (lambda b: b.set_pair_softness("a", ["b"]), r"geometry_b is \['b'\]; it must be a name"),
+        (lambda b: b.finalize(["float64"]), r"unknown dtype '\['float64'\]'"),
+    ],
+)
+def test_what_is_no_name_is_refused(add, message):
+    """What Python can't look up ended in a TypeError from within; other things were taken until finalize."""
     with pytest.raises(sim.ModelError, match=message):
         add(sim.ModelBuilder())
 

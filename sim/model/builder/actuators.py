@@ -3,7 +3,7 @@
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import number, require_type, two_numbers
+from sim.model.checks import number, require_names, two_numbers
 from sim.model.joint_types import is_scalar
 from sim.model.spec_checks import check_actuator, check_name, finite
 from sim.model.specs import ACTUATOR_CODES, DYNAMICS_CODES, ActuatorSpec, Vector, WorldSpec
@@ -100,6 +100,9 @@ class Actuators(WorldSpec):
         name = str(joint or tendon or frame or adhesion) if name is None else name
         check_name(name, self.actuators, "actuator")
         where = f"actuator '{name}'"
+        driven = {"joint": joint, "tendon": tendon, "frame": frame, "adhesion": adhesion, "reference": reference}
+        given = {label: value for label, value in driven.items() if value is not None}
+        require_names(where, kind=kind, dynamics=dynamics, **given)
         if dynamics not in DYNAMICS_CODES:
             raise ModelError(f"{where}: unknown dynamics '{dynamics}'; known are {', '.join(DYNAMICS_CODES)}")
         axes = [
@@ -167,8 +170,6 @@ def _check_driven(where: str, driven: tuple[str | None, ...], reference: str | N
     """Refuse several things to drive or none, and what only an actuator on a frame has."""
     if sum(each is not None for each in driven) != 1:
         raise ModelError(f"{where}: give either its joint, its tendon, its frame, or the link of its adhesion")
-    for each in driven:
-        require_type(f"{where}: what it drives", each, (str, type(None)), "one name")
     if driven[2] is None:
         if reference is not None or any(axis.any() for axis in axes):
             raise ModelError(f"{where}: reference, force_axis and torque_axis are of actuators on a frame")
@@ -179,10 +180,7 @@ def _check_driven(where: str, driven: tuple[str | None, ...], reference: str | N
 def _centre_and_limit(where: str, given: float | tuple[float, float]) -> tuple[float, float]:
     """Middle of a range of forces, and how far they may be from it; of a single number zero and that."""
     if np.ndim(given) == 0:
-        try:
-            limit = float(given)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            raise ModelError(f"{where}: force_limit is {given!r}; it must be a number, or two") from None
+        limit = number(where, "force_limit", given)
         if not limit >= 0.0:
             raise ModelError(f"{where}: force_limit is {limit}; it must not be negative")
         return 0.0, limit

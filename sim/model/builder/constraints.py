@@ -3,7 +3,7 @@
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import is_positive, number, require_type
+from sim.model.checks import is_positive, number, require_names, require_type
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_name, pose
 from sim.model.specs import IDENTITY_QUATERNION, AnchorSpec, CouplingSpec, Vector, WorldSpec
@@ -139,6 +139,7 @@ class Constraints(WorldSpec):
             ModelError: for a joint that follows itself, or another one already; a ratio or offset that is not finite.
         """
         where = f"coupling of joint '{joint}' with '{other}'"
+        require_names(where, joint=joint, other=other)
         if joint == other:
             raise ModelError(f"{where}: a joint can't follow itself")
         if joint in self.couplings:
@@ -152,6 +153,7 @@ class Constraints(WorldSpec):
 
     def _add_anchor(self, spec: AnchorSpec) -> str:
         check_name(spec.name, self.anchors, "constraint")
+        require_names(f"constraint '{spec.name}'", link_a=spec.link_a, link_b=spec.link_b)
         require_type(f"constraint '{spec.name}': softness", spec.softness, Softness, "a sim.Softness")
         self.anchors[spec.name] = spec
         return spec.name

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, number
+from sim.model.checks import as_numbers, names_in, number, require_names
 from sim.model.joint_types import joint_type
 from sim.model.model import Keyframe, MujocoOptions, Part
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
@@ -150,9 +150,10 @@ class LinksAndJoints(WorldSpec):
                 properties, or properties that the joint type doesn't have.
         """
         check_name(name, self.joints, "joint")
+        where = f"joint '{name}'"
+        require_names(where, type=type, child=child, parent=parent)
         kind = joint_type(name, type)
         code = kind.code
-        where = f"joint '{name}'"
         if code == codes.FREE and parent != WORLD:
             raise ModelError(f"{where}: a free joint needs the world as parent, not '{parent}'")
         unit_axis = finite(f"{where}: axis", axis, (3,))
@@ -198,6 +199,7 @@ class LinksAndJoints(WorldSpec):
     ) -> str:
         """Name a frame fixed to a link. Every link already is a frame of its own name."""
         check_text(name, "a frame")
+        require_names(f"frame '{name}'", link=link)
         if name in self.frames or name in self.links:
             raise ModelError(f"frame '{name}': a frame or link of this name exists already")
         self.frames[name] = (link, pose(f"frame '{name}'", position, orientation))
@@ -215,6 +217,8 @@ class LinksAndJoints(WorldSpec):
     ) -> Part:
         """Group links and joints under a name, for :meth:`sim.Model.q_slice`; see :class:`sim.model.model.Part`."""
         check_text(name, "a part")
-        part = Part(name, tuple(links), tuple(joints), keyframes or {}, timestep, mujoco)
+        where = f"part '{name}'"
+        held = names_in(f"{where}: links", links), names_in(f"{where}: joints", joints)
+        part = Part(name, *held, keyframes or {}, timestep, mujoco)
         self.parts.append(part)
         return part

@@ -1,6 +1,6 @@
 """Sensors of a world."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sim.model.checks import names_in, number
@@ -248,4 +248,4 @@ def _names(where: str, given: Sequence[str] | None) -> tuple[str, ...] | None:
 
 def _numbers(given: Sequence[float] | Vector | None) -> Any:
     """As a tuple, for a record that can't change; what isn't a vector of numbers is refused when it is placed."""
-    return None if given is None else tuple(given)
+    return tuple(given) if isinstance(given, Iterable) else given

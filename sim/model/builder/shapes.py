@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import names_in, number, require_type
+from sim.model.checks import is_whole, names_in, number, require_names, require_type
 from sim.model.model import Geometry, Mesh
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import (
@@ -103,18 +103,20 @@ class Shapes(WorldSpec):
             the name.
 
         Raises:
-            ModelError: for a duplicate name, sizes that are not positive, heights that are not a grid, negative
-                friction, restitution or colours outside 0 to 1, an unknown friction rule, or groups that aren't whole.
+            ModelError: for a duplicate name, sizes that are not positive, heights that are not a grid, a mesh or
+                heights that the type doesn't have, negative friction, restitution or colours outside 0 to 1, an unknown
+                friction rule, or groups that aren't whole.
         """
+        require_names("add_geometry", link=link)
         if name is None:
             name = f"{link}/geometry_{self.shapes_of[link]}"
         check_name(name, self.geometries, "geometry")
         where = f"geometry '{name}'"
         code = GEOMETRY_CODES.get(type, -1) if isinstance(type, str) else type
-        if code not in POSITIVE_SIZES:
+        if not is_whole(code, 0) or code not in POSITIVE_SIZES:
             raise ModelError(f"{where}: unknown geometry type {type!r}; known are {', '.join(GEOMETRY_CODES)}")
         extents = geometry_size(f"{where}: size", code, size)
-        grid = height_grid(where, heights) if code == codes.HEIGHTFIELD else None
+        grid = None if heights is None and code != codes.HEIGHTFIELD else height_grid(where, heights)
         mesh = static_mesh(where, mesh) if code == codes.MESH else mesh
         geometry = Geometry(
             name=name,
@@ -425,6 +427,7 @@ class Shapes(WorldSpec):
 
     def exclude_collision(self, link_a: str, link_b: str) -> None:
         """Never let two links collide. Links joined by a joint never do."""
+        require_names("exclude_collision", link_a=link_a, link_b=link_b)
         self.excluded.add(frozenset((link_a, link_b)))
 
     def exclude_group(self, links: Iterable[str]) -> None:
@@ -433,6 +436,7 @@ class Shapes(WorldSpec):
 
     def exclude_geometries(self, geometry_a: str, geometry_b: str) -> None:
         """Never let two geometries collide, while others of their links may."""
+        require_names("exclude_geometries", geometry_a=geometry_a, geometry_b=geometry_b)
         if geometry_a == geometry_b:
             raise ModelError(f"geometry '{geometry_a}': it can't collide with itself; name two geometries")
         self.excluded_geometries.add(frozenset((geometry_a, geometry_b)))
@@ -459,6 +463,7 @@ class Shapes(WorldSpec):
             ModelError: for one geometry twice, and for a negative friction. ``finalize`` refuses unknown names.
         """
         where = f"pair of geometries '{geometry_a}' and '{geometry_b}'"
+        require_names(where, geometry_a=geometry_a, geometry_b=geometry_b)
         if geometry_a == geometry_b:
             raise ModelError(f"{where}: name two geometries")
         values = {"friction": friction, "torsional_friction": torsional_friction, "rolling_friction": rolling_friction}
@@ -491,6 +496,7 @@ class Shapes(WorldSpec):
             ModelError: for one geometry twice, and for a negative margin or gap. ``finalize`` refuses unknown names.
         """
         where = f"pair of geometries '{geometry_a}' and '{geometry_b}'"
+        require_names(where, geometry_a=geometry_a, geometry_b=geometry_b)
         if geometry_a == geometry_b:
             raise ModelError(f"{where}: name two geometries")
         require_type(f"{where}: softness", softness, Softness, "a sim.Softness")

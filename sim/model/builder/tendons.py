@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import is_positive, number, require_type, two_numbers
+from sim.model.checks import as_numbers, is_positive, number, require_names, require_type, two_numbers
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_name, finite, finite_and_not_negative
 from sim.model.specs import Vector, WorldSpec
@@ -64,6 +64,7 @@ class Tendons(WorldSpec):
                 whose first number is greater than the second.
         """
         where = f"tendon '{name}'"
+        require_type(f"{where}: joints", joints, Mapping, "a dictionary from names of joints to coefficients")
         if not joints:
             raise ModelError(f"{where}: it needs at least one joint")
         coefficients = {
@@ -153,9 +154,11 @@ class Tendons(WorldSpec):
         """
         where = f"constraint '{name}'"
         check_name(name, self.anchors.keys() | self.tendon_couplings.keys(), "constraint")
+        require_names(where, tendon=tendon, **({} if other is None else {"other": other}))
         for each in (tendon, other):
             if each is not None and each not in self.tendons:
                 raise ModelError(f"{where}: unknown tendon '{each}'; add the tendon first")
+        require_type(f"{where}: softness", softness, Softness, "a sim.Softness")
         if tendon == other:
             raise ModelError(f"{where}: a tendon can't follow itself")
         if reference is not None:
@@ -186,10 +189,7 @@ def _of_length(where: str, stiffness: float | Sequence[float], damping: float | 
     """Spring and damper of a :class:`TendonSpec`."""
     found: dict[str, Any] = {}
     for label, given in (("stiffness", stiffness), ("damping", damping)):
-        try:
-            values = np.atleast_1d(np.asarray(given, dtype=np.float64))
-        except (TypeError, ValueError):
-            values = np.zeros(0)
+        values = np.atleast_1d(as_numbers(f"{where}: {label}", given))
         if values.shape not in ((1,), (2,), (3,)) or not np.isfinite(values).all():
             raise ModelError(f"{where}: {label} is {given}; it must be a finite number, or up to three of them")
         first, second, third = np.append(values, np.zeros(3 - len(values))).tolist()
@@ -219,6 +219,7 @@ def _branches(
     where: str, path: Sequence[tuple[str, Vector] | TendonWrap | float]
 ) -> list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]]:
     """What lies between pulleys, each with its divisor."""
+    require_type(f"{where}: path", path, Sequence, "a list of points, what lies between them, and pulleys")
     branches: list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]] = [(1.0, [])]
     for step in path:
         if isinstance(step, TendonWrap):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole
+from sim.model.checks import is_whole, number, require_names
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.sensors.kinds import (
     ACTUATOR,
@@ -46,6 +46,7 @@ def place_sensor(world: WorldSpec, sensor: Sensor) -> str:
     if sensor.kind == "rangefinder" and not sensor.readings:
         sensor = dataclasses.replace(sensor, readings=("distance",))
     where = f"sensor '{sensor.name}'"
+    require_names(where, kind=sensor.kind, target=sensor.target, reference=sensor.reference)
     if sensor.kind not in SENSOR_KINDS:
         raise ModelError(f"{where}: unknown kind '{sensor.kind}'; known are {', '.join(SENSOR_KINDS)}")
     _check_target(world, where, sensor)
@@ -53,16 +54,17 @@ def place_sensor(world: WorldSpec, sensor: Sensor) -> str:
         raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' measures in no other frame; leave reference out")
     if sensor.reference != WORLD and not _is_frame(world, sensor.reference):
         raise ModelError(f"{where}: unknown reference '{sensor.reference}'; add the frame or link first")
-    if not sensor.lower < sensor.upper:
-        raise ModelError(f"{where}: lower is {sensor.lower} and upper {sensor.upper}; the first must be less")
+    lower, upper = number(where, "lower", sensor.lower), number(where, "upper", sensor.upper)
+    if not lower < upper:
+        raise ModelError(f"{where}: lower is {lower} and upper {upper}; the first must be less")
     _check_geometries(world, where, sensor)
     _check_readings(where, sensor)
     _check_choice(where, sensor)
     _check_pixels(where, sensor)
     world.sensors[sensor.name] = dataclasses.replace(
         sensor,
-        lower=float(sensor.lower),
-        upper=float(sensor.upper),
+        lower=lower,
+        upper=upper,
         magnetic_field=_field(where, sensor),
         zone_size=_zone_size(where, sensor),
         image=_image(where, sensor),
@@ -186,7 +188,7 @@ def _zone_size(where: str, sensor: Sensor) -> tuple[float, ...] | None:
         raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no zone; leave zone and zone_size out")
     if sensor.kind not in ZONED or (sensor.kind == "contact" and zone is None and given is None):
         return None
-    if zone not in ZONE_SIZES:
+    if not isinstance(zone, str) or zone not in ZONE_SIZES:
         raise ModelError(f"{where}: zone is {zone!r}; '{sensor.kind}' needs one of {', '.join(ZONE_SIZES)}")
     size = _positive(f"{where}: zone_size", () if given is None else given, ZONE_SIZES[zone])
     return tuple(size)
