@@ -160,15 +160,23 @@ def _add_geometries(
         if geometry.visible:
             add_visual(stage, parent.AppendChild(name), geometry, materials)
             # For readers: this prim shows a collider, or is a geometry of its own.
-            keep_text(
-                stage.GetPrimAtPath(parent.AppendChild(name)), "shows" if geometry.collides else "name", geometry.name
-            )
+            visual = stage.GetPrimAtPath(parent.AppendChild(name))
+            keep_text(visual, "shows" if geometry.collides else "name", geometry.name)
+            if not geometry.collides:
+                _keep_shape(visual, model, index)
         if geometry.collides:
             collider = add_collider(stage, parent.AppendChild(child_name(f"{name}_collider", taken)), geometry)
             materials.bind_physics(
                 collider, float(model.parameters["friction"][index]), float(model.parameters["restitution"][index])
             )
             _keep_geometry(collider, model, index)
+
+
+def _keep_shape(visual: Usd.Prim, model: Model, index: int) -> None:
+    """Keep which shape the triangles stand for that are drawn for a geometry without a collider."""
+    keep_text(visual, "type", GEOMETRY_TYPE_NAMES[model.geometries[index].type])
+    for name in ("geometry_size", "geometry_placement"):
+        keep(visual, name, model.parameters[name][index])
 
 
 def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
@@ -178,6 +186,8 @@ def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
     keep_parameters(collider, model, "geometry", index)
     if geometry.type in (codes.ELLIPSOID, codes.HEIGHTFIELD, codes.MESH):
         keep_text(collider, "type", GEOMETRY_TYPE_NAMES[geometry.type])
+    if not geometry.visible:
+        keep(collider, "visible", 0)
     if geometry.heights is not None:
         keep(collider, "heights", geometry.heights)
         keep(collider, "rows", len(geometry.heights))

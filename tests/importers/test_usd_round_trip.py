@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from pxr import Gf, Usd, UsdPhysics
+from pxr import Gf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 import sim
@@ -20,6 +20,7 @@ from tests.importers.usd_scenes import (
     frictions_of_pairs,
     poses_at,
 )
+from warp_kernels import types as codes
 
 # Prims of links whose names no prim can have.
 PRIM_NAMES = {"a b": "a_b", "a_b": "a_b_2"}
@@ -270,3 +271,52 @@ def test_links_without_mass_keep_their_inertia(tmp_path):
     again = sim.load(write_usd(tmp_path / "arm.usda", model, poses_at(model, model.q0), fps=30), dtype="float64")
     assert again.massless_links == model.massless_links == ("pointer",)
     assert_allclose(again.parameters["inertia"], model.parameters["inertia"], atol=1e-15)
+
+
+SHAPES = {
+    "box": (0.1, 0.2, 0.3),
+    "sphere": (0.1, 0.0, 0.0),
+    "capsule": (0.1, 0.2, 0.0),
+    "cylinder": (0.1, 0.2, 0.0),
+    "ellipsoid": (0.1, 0.2, 0.3),
+}
+
+
+def shaped(**options):
+    """Each shape on a link of its own."""
+    builder = sim.ModelBuilder()
+    for kind, size in SHAPES.items():
+        builder.add_link(kind, mass=1.0, inertia=(1, 1, 1))
+        builder.add_joint(kind, "free", child=kind)
+        turned = (0.0, 0.6, 0.0, 0.8)
+        builder.add_geometry(kind, kind, name=kind, size=size, position=(0, 0, 1 / 3), orientation=turned, **options)
+    return builder.finalize("float64")
+
+
+@pytest.mark.parametrize("options", [{"collides": False}, {"visible": False}])
+def test_shapes_that_are_only_drawn_or_only_collide_come_back(tmp_path, options):
+    """The first came back as meshes, the second visible, since nothing else shows their links."""
+    model = shaped(**options)
+    again = sim.load(write_usd(tmp_path / "a.usda", model, poses_at(model, model.q0), fps=30), dtype="float64")
+    assert {one.name: one.type for one in again.geometries} == {one.name: one.type for one in model.geometries}
+    assert {one.name: (one.collides, one.visible) for one in again.geometries} == dict.fromkeys(
+        SHAPES, (options.get("collides", True), options.get("visible", True))
+    )
+    order = [again.geometry(one.name) for one in model.geometries]
+    for name in ("geometry_size", "geometry_placement"):
+        assert_allclose(again.parameters[name][order], model.parameters[name], rtol=0.0, atol=1e-15)
+
+
+def test_a_drawn_shape_that_was_edited_is_read_as_it_is(tmp_path):
+    model = shaped(collides=False)
+    path = write_usd(tmp_path / "a.usda", model, poses_at(model, model.q0), fps=30)
+    stage = Usd.Stage.Open(str(path))
+    prim = next(prim for prim in stage.Traverse() if prim.GetName() == "sphere" and prim.IsA(UsdGeom.Mesh))
+    points = prim.GetAttribute("points")
+    points.Set([2.0 * point for point in points.Get()])
+    stage.GetRootLayer().Save()
+    again = sim.load(path, dtype="float64")
+    sphere = again.geometries[again.geometry("sphere")]
+    assert sphere.type == codes.CONVEX
+    assert sphere.mesh is not None
+    assert_allclose(np.abs(sphere.mesh.vertices).max(), 0.2, rtol=1e-6)

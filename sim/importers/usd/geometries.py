@@ -14,7 +14,7 @@ from sim.errors import ImportFileError
 from sim.importers.usd.colours import colour
 from sim.importers.usd.filters import Filters
 from sim.importers.usd.reader import Reader, agreed_pose
-from sim.importers.usd.shapes import PRIMITIVES, Shape, mesh_of, primitive, seen_from
+from sim.importers.usd.shapes import PRIMITIVES, Shape, annotated, mesh_of, primitive, seen_from
 from sim.importers.usd.stage import Kind, Scene
 from sim.model.names import free_name
 from sim.model.softness import Softness
@@ -42,7 +42,7 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
         shapes = reader.shapes[found.primPath]
         shown_by = shows.get(kept_text(prim, "name")) or (shows.get(found.primPath) if not shapes[0].mesh else None)
         drawn.update([shown_by.GetPath()] if shown_by is not None else [])
-        shown = shown_by is not None or reader.scene.body_of(found.primPath) not in covered
+        shown = shown_by is not None or (_may_be_seen(prim) and reader.scene.body_of(found.primPath) not in covered)
         options = _contact(reader, found, prim, materials, filters)
         rgba = colour(shown_by or prim)
         names[found.primPath] = [
@@ -87,7 +87,8 @@ def drawn_prims(reader: Reader) -> list[Usd.Prim]:
     seen = visible_prims(reader)
     covered = {reader.scene.body_of(prim.GetPath()) for prim in seen}
     colliders = (reader.scene.prim(found.primPath) for found in enabled_colliders(reader.scene))
-    return [*seen, *(prim for prim in colliders if reader.scene.body_of(prim.GetPath()) not in covered)]
+    bare = (prim for prim in colliders if reader.scene.body_of(prim.GetPath()) not in covered)
+    return [*seen, *(prim for prim in bare if _may_be_seen(prim))]
 
 
 def add_pictures(reader: Reader, prims: list[Usd.Prim]) -> None:
@@ -103,7 +104,10 @@ def _picture(reader: Reader, prim: Usd.Prim, coloured: Usd.Prim) -> None:
     """Add the shape of one prim in the colour of another, only to be drawn; one that nobody can draw is noted."""
     try:
         mesh = mesh_of(reader.scene, prim)
-        picture = primitive(reader.scene, prim) if mesh is None else Shape(codes.CONVEX, np.ones(3), mesh[1], mesh[0])
+        if mesh is None:
+            picture = primitive(reader.scene, prim)
+        else:
+            picture = annotated(prim, *mesh) or Shape(codes.CONVEX, np.ones(3), mesh[1], mesh[0])
         if picture is not None:
             picture = replace(picture, size=agreed(prim, "geometry_size", picture.size)) if mesh is None else picture
             picture = seen_from(reader.scene, reader.scene.body_of(prim.GetPath()), picture)
@@ -145,6 +149,12 @@ def note_no_shapes(scene: Scene) -> None:
 def enabled_colliders(scene: Scene) -> list[Any]:
     """Descriptions of all colliders that are enabled."""
     return [found for found in scene.of(*SHAPES) if found.collisionEnabled]
+
+
+def _may_be_seen(collider: Usd.Prim) -> bool:
+    """Whether a collider may be shown in place of something to draw: not where it was written as one that is hidden."""
+    visible = kept(collider, "visible", 1)
+    return visible is None or bool(visible[0])
 
 
 def _is_seen(image: UsdGeom.Imageable) -> bool:

@@ -16,6 +16,7 @@ from sim.importers.usd.stage import Scene
 from sim.model.hulls import convex_hull
 from sim.model.model import GEOMETRY_TYPE_NAMES, Mesh
 from sim.model.poses import compose
+from sim.model.specs import GEOMETRY_CODES
 from sim.usd.annotations import agreed, kept, kept_text
 from warp_kernels import types as codes
 
@@ -91,7 +92,7 @@ def colliders(scene: Scene, prim: Usd.Prim, moves: bool, threshold: float | None
             prim, f"a collider of type '{prim.GetTypeName()}' is not supported; use a mesh or a primitive"
         )
     mesh, pose = found
-    special = _annotated(prim, mesh, pose)
+    special = annotated(prim, mesh, pose)
     if special is not None:
         return [special]
     try:
@@ -133,7 +134,7 @@ def _approximated(
     return [Shape(codes.CONVEX, np.ones(3), pose, hull) for hull in hulls]
 
 
-def _annotated(prim: Usd.Prim, mesh: Mesh, pose: np.ndarray) -> Shape | None:
+def annotated(prim: Usd.Prim, mesh: Mesh, pose: np.ndarray) -> Shape | None:
     """The shape that a mesh was written for, as long as the mesh still matches it."""
     if kept_text(prim, "type") == GEOMETRY_TYPE_NAMES[codes.MESH]:
         return Shape(codes.MESH, np.ones(3), pose, mesh)
@@ -141,8 +142,13 @@ def _annotated(prim: Usd.Prim, mesh: Mesh, pose: np.ndarray) -> Shape | None:
     if size is None:
         return None
     low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
-    if type == "ellipsoid" and np.allclose([low, high], [-size, size], rtol=1e-4):
-        return Shape(codes.ELLIPSOID, size, pose)
+    radius, half_length, _ = size
+    halves: dict[str | None, Any] = {
+        "box": size, "ellipsoid": size, "sphere": [radius] * 3, "cylinder": [radius, radius, half_length],
+        "capsule": [radius, radius, radius + half_length],
+    }  # fmt: skip
+    if type in halves and np.allclose([-low, high], halves[type], rtol=1e-4):
+        return Shape(GEOMETRY_CODES[str(type)], size, pose)
     rows = kept(prim, "rows", 1)
     flat = prim.GetAttribute("backswing:heights").Get() if type == "heightfield" and rows is not None else None
     if flat is None or len(flat) % int(rows[0]):  # type: ignore[index]
