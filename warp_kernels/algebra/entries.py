@@ -1,8 +1,8 @@
 """Entries of arrays of states [world, ...] for lane groups of several worlds.
 
-A kernel takes such an array itself, or reads its address from a table in memory, see :class:`sim.arrays.array_refs.ArrayRef`. ``load`` reads, with the last world again where a lane has none, ``load_bar`` reads an adjoint,
-zero there; ``store`` and ``add`` write. The digit in a name is the number of dimensions of the array, two where there is
-none.
+A kernel takes such an array itself, or reads its address from a table in memory, see :class:`sim.arrays.array_refs.ArrayRef`.
+``load`` reads, with the last world again where a lane has none, ``load_bar`` reads an adjoint, zero there; ``store`` and ``add``
+write. The digit in a name is the number of dimensions of the array, two where there is none.
 """
 
 from types import SimpleNamespace

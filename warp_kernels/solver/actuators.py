@@ -7,8 +7,8 @@ is clamped to its range first. With the velocity v+ at the end of the step,
 
 where F_c is the force that control and the position at the start ask for, and kp and kd are stiffness and damping, which may depend
 on control: backward Euler, as for joint springs and dampers. It is solved in one of three ways. Where dt k isn't positive, as for a
-torque, or under MuJoCo's law, for which dt is zero, the force is that of the present velocity, within its range. Otherwise the force that the present velocity would give,
-``F_0 = F_c - g k v``, decides:
+torque, or under MuJoCo's law, for which dt is zero, the force is that of the present velocity, within its range. Otherwise the force
+that the present velocity would give, ``F_0 = F_c - g k v``, decides:
 
 - where it and zero are within the range, g F_0 is a joint force and ``dt g^2 k`` stands on the diagonal of the mass matrix;
 - otherwise g centre is a joint force, and what is to be added to it a row of the constraint problem on the joint's velocity, with

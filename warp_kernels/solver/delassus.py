@@ -93,8 +93,8 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         world: int,
         constraints: Constraints,
     ):
-        """Leave out the contacts from the slot ``first`` on, with what resists their spinning and rolling, and move up the constraints after them. Returns
-        how many constraints are left.
+        """Leave out the contacts from the slot ``first`` on, with what resists their spinning and rolling, and move up the
+        constraints after them. Returns how many constraints are left.
         """
         kept = int(0)
         for constraint in range(count):
@@ -120,8 +120,8 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         constraint_overflow: wp.array(dtype=int),
         couplings: Couplings,
     ):
-        """Fills ``couplings``, which tell already which constraints hold on to each tree. Where rows find no room, the last contacts are dropped and counted in ``constraint_overflow``; where
-        that isn't enough, the last of the other constraints too.
+        """Fills ``couplings``, which tell already which constraints hold on to each tree. Where rows find no room, the last
+        contacts are dropped and counted in ``constraint_overflow``; where that isn't enough, the last of the other constraints too.
         """
         world = wp.tid()
         count = int(constraints.count[world])

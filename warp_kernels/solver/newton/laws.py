@@ -1,7 +1,7 @@
 """What a constraint answers to the value of its rows: an impulse, and how that changes with the value.
 
-With the row values r (velocity after the step plus bias) a row that holds answers with ``-r / R``, R = eps W, within its bounds (friction of contacts with half of that R, so that what it holds creeps less):
-a contact or a limit pushes only; friction lies in the disc (or square) that the normal impulse allows; dry friction and actuators
+With the row values r (velocity after the step plus bias) a row that holds answers with ``-r / R``, R = eps W, within its bounds
+(friction of contacts with half of that R, so that what it holds creeps less): a contact or a limit pushes only; friction lies in the disc (or square) that the normal impulse allows; dry friction and actuators
 lie within a bound of their own. W is the effective inverse mass of the constraint, the mean over its rows, so that the
 regularisation weighs the same for a gram and for a thousand tons (Castro et al., *An Unconstrained Convex Formulation of Compliant
 Contact*, 2021, section IV). Bounds held, each answer is minus the gradient of a convex function of r.

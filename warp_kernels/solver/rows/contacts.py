@@ -1,4 +1,7 @@
-"""Where a contact acts, and its normal row: the bias that closes or opens it, or its spring. Bounces are in :mod:`warp_kernels.solver.rows.bounces`."""
+"""Where a contact acts, and its normal row: the bias that closes or opens it, or its spring.
+
+Bounces are in :mod:`warp_kernels.solver.rows.bounces`.
+"""
 
 import functools
 from types import SimpleNamespace

@@ -1,6 +1,7 @@
 """Forces of actuators on frames and on contacts, explicit in position and velocity, and what they add to accelerations.
 
-Differentiated by Warp's own adjoint, from that of the joint forces; that of the accelerations is part of the step's (:mod:`warp_kernels.solver.impulse`).
+Differentiated by Warp's own adjoint, from that of the joint forces; that of the accelerations is part of the step's
+(:mod:`warp_kernels.solver.impulse`).
 """
 
 import functools
