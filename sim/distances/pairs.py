@@ -1,6 +1,6 @@
 """The pairs of geometries whose distance is asked for, and their arrays on a device."""
 
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from sim.arrays.device_model import DeviceModel
 from sim.arrays.shape_arrays import geometry_struct, integer_array, packed_struct
 from sim.arrays.structs import fill
 from sim.errors import ModelError
+from sim.model.checks import require_type
 from sim.model.hulls import PackedShapes, convex_hull
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
 from warp_kernels import types as codes
@@ -28,6 +29,7 @@ def numbered_pairs(model: Model, pairs: Sequence[GeometryPair]) -> tuple[tuple[i
     Raises:
         ModelError: for none at all, an unknown geometry, one beside itself, and two shapes that have no distance.
     """
+    require_type("geometry_distances: pairs", pairs, Iterable, "a list of pairs of geometries")
     if not pairs:
         raise ModelError("geometry_distances: there are no pairs; give one or more")
     numbered = []

@@ -42,6 +42,7 @@ from sim.dynamics.differentiable_op import (
     run,
 )
 from sim.dynamics.leading_shape import any_leading_shape
+from sim.model.checks import require_flags
 from sim.model.model import Model
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
@@ -88,6 +89,7 @@ def inverse_dynamics(
         >>> sim.inverse_dynamics(model, q, qd, qdd).shape
         (2, 7)
     """
+    require_flags("inverse_dynamics", passive=passive)
     m, *inputs = _arguments(model, q, qd, "qdd", qdd, wrench)
     return run(m, inverse_dynamics_operation(m.model, passive), inputs)
 
@@ -146,6 +148,7 @@ def forward_dynamics(
         >>> bool(np.allclose(sim.forward_dynamics(model, q, qd, tau).numpy(), qdd))
         True
     """
+    require_flags("forward_dynamics", passive=passive)
     m, *inputs = _arguments(model, q, qd, "tau", tau, wrench)
     m.require_regular_mass_matrix()
     return run(m, forward_dynamics_operation(m.model, passive), inputs)

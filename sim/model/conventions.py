@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, require_type
+from sim.model.checks import as_numbers, names_in, require_type
 from sim.model.model import Model
 from warp_kernels.types import FIXED, FREE, REVOLUTE, SPHERICAL
 
@@ -200,7 +200,7 @@ def _order(model: Model, names: Sequence[str] | None) -> list[int]:
     moving = [link for link in range(model.num_links) if model.joint_type[link] != FIXED]
     if names is None:
         return moving
-    order = [model.joint(name) for name in names]
+    order = [model.joint(name) for name in names_in("joint_order", names)]
     if sorted(order) != moving:
         missing = [model.joint_names[link] for link in moving if link not in order]
         raise ModelError(f"joint_order must name each moving joint once; missing: {missing}, given: {list(names)}")
@@ -208,7 +208,7 @@ def _order(model: Model, names: Sequence[str] | None) -> list[int]:
 
 
 def _turns(model: Model, unbounded: Sequence[str]) -> list[int]:
-    turns = [model.joint(name) for name in unbounded]
+    turns = [model.joint(name) for name in names_in("unbounded", unbounded)]
     for link in turns:
         if model.joint_type[link] != REVOLUTE:
             raise ModelError(f"joint '{model.joint_names[link]}' is not revolute and can't be unbounded")
@@ -267,6 +267,9 @@ def _arrays(model: Model, q: Array, v: Array) -> tuple[Array, Array]:
     require_type("model", model, Model, "a sim.Model")
     named = (("q", q), ("its velocity", v))
     q, v = (x if isinstance(x, np.ndarray) or hasattr(x, "detach") else as_numbers(name, x) for name, x in named)
+    for (name, _), x in zip(named, (q, v), strict=True):
+        if not len(x.shape):
+            raise ModelError(f"{name} is a single number; expected an array [..., n]")
     return q, v
 
 

@@ -149,7 +149,7 @@ class ContactOptions:
         if self.adjoint not in ("unrolled", "implicit"):
             raise ModelError(f"ContactOptions: adjoint is '{self.adjoint}'; it must be 'unrolled' or 'implicit'")
         for name in ("erp", "regularisation", "impratio", *NOT_NEGATIVE):
-            if getattr(self, name) is not None:
+            if getattr(self, name) is not None or getattr(type(self), name) is not None:
                 number("ContactOptions", name, getattr(self, name))
         if not 0.0 <= self.erp <= 1.0:
             raise ModelError(f"ContactOptions: erp is {self.erp}; it must lie between 0 and 1")

@@ -11,7 +11,7 @@ from sim.arrays.warp_lock import serialized
 from sim.dynamics.coordinate_checks import require_coordinates
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole
+from sim.model.checks import as_numbers, is_whole, require_type
 from sim.model.names import counted
 from sim.model.parameters import require_finite
 from sim.simulation.batches import ArrayLike
@@ -196,6 +196,7 @@ class Simulator(Worlds):
             raise ModelError("linearise isn't available with integrator='rk4'; use integrator='euler'")
         if self.contact.warm_start:
             raise ModelError("linearise: with warm_start the impulses are part of the state; leave warm_start out")
+        require_state(state)
         with paused_tape():
             state = replace(state, act=self._first_act(state.act))
             next_state = self.step(state, tau, control)
@@ -311,10 +312,7 @@ class Simulator(Worlds):
         Raises:
             ModelError: for another type, and for arrays of wrong shapes, dtypes and devices.
         """
-        if not isinstance(state, State):
-            raise ModelError(
-                f"state is a {type(state).__name__}; it must be a sim.State: make one with simulator.state(q, qd)"
-            )
+        require_state(state)
         q, qd = state.rows()
         first: Kept = {
             Q: self.batches.rows_of_worlds(q, self.model.nq, "state.q"),
@@ -358,3 +356,8 @@ class Simulator(Worlds):
                     "limits or options there are other constraints; leave the impulses out to start from zero"
                 )
         return given
+
+
+def require_state(state: object) -> None:
+    """Raise ModelError for what isn't a state."""
+    require_type("state", state, State, "a sim.State: make one with simulator.state(q, qd)")

@@ -396,7 +396,7 @@ class Worlds(FixedArguments, ABC):
 
     def _numbers(self, name: str) -> np.ndarray:
         """The present value of a parameter on the host."""
-        if name not in self._values:
+        if not isinstance(name, str) or name not in self._values:
             raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(self._values)}")
         value = self._values[name]
         return value.numbers if isinstance(value, DeviceValue) else value

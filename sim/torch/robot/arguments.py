@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import require_type
+from sim.model.checks import require_flags, require_type
 from sim.model.model import Model
 from sim.torch.not_compiled import not_compiled
 
@@ -109,6 +109,12 @@ def check_like(name: str, value: torch.Tensor, like: torch.Tensor) -> None:
             f"{name} is {value.dtype} on {value.device}, but the robot is {like.dtype} on {like.device}; move one of "
             "them with .to()"
         )
+
+
+def with_or_without(method: str, passive: bool) -> str:
+    """The key of a method that has passive forces or leaves them out. Raises ModelError for what is no switch."""
+    require_flags(method, passive=passive)
+    return method if passive else f"{method} without passive forces"
 
 
 def over_a_second(velocity: torch.Tensor, time: float) -> torch.Tensor:

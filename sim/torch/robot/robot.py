@@ -42,7 +42,7 @@ from sim.model.model import Model
 from sim.rays.cast import RAY_PARAMETERS, ray_operation
 from sim.rays.targets import RayTargets
 from sim.torch.not_compiled import not_compiled
-from sim.torch.robot.arguments import check_shared, one_number, over_a_second, stacked_wrenches
+from sim.torch.robot.arguments import check_shared, one_number, over_a_second, stacked_wrenches, with_or_without
 from sim.torch.robot.autograd import evaluate
 from sim.torch.robot.calls import RobotCalls
 from sim.torch.robot.geometry_values import geometry_values
@@ -356,7 +356,7 @@ class Robot(RobotModule):
         """
         on_links = {} if wrench is None else self._link_wrench(q, wrench, reference)
         make = lambda: inverse_dynamics_operation(self.model, passive)  # noqa: E731
-        key = "inverse dynamics" if passive else "inverse dynamics without passive forces"
+        key = with_or_without("inverse dynamics", passive)
         return self._dynamics(key, make, q=q, qd=qd, qdd=qdd, **on_links)
 
     def forward_dynamics(
@@ -380,7 +380,7 @@ class Robot(RobotModule):
         make = lambda: forward_dynamics_operation(self.model, passive)  # noqa: E731
         if not self._regular:
             self._require_regular_mass_matrix()
-        key = "forward dynamics" if passive else "forward dynamics without passive forces"
+        key = with_or_without("forward dynamics", passive)
         return self._dynamics(key, make, q=q, qd=qd, tau=tau, **on_links)
 
     def mass_matrix(self, q: torch.Tensor) -> torch.Tensor:

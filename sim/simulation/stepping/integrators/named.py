@@ -18,7 +18,7 @@ INTEGRATORS = {
 
 def require_integrator(integrator: str, by_mujoco: bool) -> None:
     """Check the name of an integrator, and what goes with it; raises ModelError."""
-    if integrator not in INTEGRATORS:
+    if not isinstance(integrator, str) or integrator not in INTEGRATORS:
         raise ModelError(f"Simulator: integrator is {integrator!r}; it must be {' or '.join(map(repr, INTEGRATORS))}")
     if integrator != "euler" and not by_mujoco:
         raise ModelError(
