@@ -360,7 +360,7 @@ def test_unknowns_of_a_function_have_one_prior_each():
         (lambda m, log: read_csv(m, "log.csv"), "is a Model; it must be the path of a file"),
         (lambda m, log: read_rosbag(m, "bag"), "is a Model; it must be the path of a file"),
         (lambda m, log: read_rosbag("bag", sim.torch.Robot(m)), "model is a Robot; it must be a sim.Model"),
-        (lambda m, log: excite(m, period="5"), "period 5 s.*above 0"),
+        (lambda m, log: excite(m, period="5"), "excite: period is '5' s; it must be a positive number"),
     ],
 )
 def test_arguments_of_another_type_are_named(call, message):
