@@ -13,7 +13,7 @@ from sim.arrays.launch import launch
 from sim.arrays.packed import PackedArray, pack, unpack
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole
+from sim.model.checks import as_numbers, is_whole, require_flags
 from sim.model.names import counted
 from sim.simulation.batches import ArrayLike
 from sim.simulation.gradients import GradientNorms, Gradients
@@ -255,6 +255,7 @@ class Trajectory:
 
         ``solved_grad`` is the derivative of the loss in ``solved``, in its shape.
         """
+        require_flags("backward", leave_out_bad_worlds=leave_out_bad_worlds)
         names = self.simulator.watch(parameters)
         self._require_unchanged()
         loss = self._loss_gradient(q_grad, qd_grad, impulse_grad, contact_force_grad, act_grad, solved_grad)

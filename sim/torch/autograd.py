@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, require_type
+from sim.model.checks import is_whole, require_flags, require_type
 from sim.model.parameters import number_of_dims
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
@@ -226,6 +226,7 @@ def _prepared(
 ) -> tuple[Settings, tuple[torch.Tensor | None, ...]]:
     """What a rollout is recorded with, checked; see there for the arguments."""
     require_type("simulator", simulator, Simulator, "a sim.Simulator")
+    require_flags("rollout", leave_out_bad_worlds=leave_out_bad_worlds)
     if not is_whole(hold, 1):
         raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
     if hold > 1 and checkpoint_interval != 1:
@@ -296,6 +297,7 @@ def step(
     require_type("simulator", simulator, Simulator, "a sim.Simulator")
     if not is_whole(hold, 1):
         raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
+    require_flags("step", leave_out_bad_worlds=leave_out_bad_worlds)
     if simulator.contact.warm_start:
         raise ModelError("sim.torch.step doesn't carry the impulses of a warm start; use rollout, or warm_start=False")
     if simulator.model.na and act is None:

@@ -31,6 +31,18 @@ def rolled(model, *given):
     return simulator.rollout(simulator.initial_state(), *given)
 
 
+def backward(model, **options):
+    simulator = sim.Simulator(model, 0.01, device="cpu")
+    trajectory = simulator.rollout(simulator.initial_state(), steps=1)
+    return trajectory.backward(np.ones((1, model.nq)), **options)
+
+
+def unfinished(model, call, **options):
+    simulator = sim.Simulator(model, 0.01, device="cpu")
+    q, qd = torch.tensor(model.q0[None]), torch.zeros(1, model.nv)
+    return call(simulator, q.float(), qd, leave_out_bad_worlds="false", **options)
+
+
 @pytest.fixture
 def simulator():
     contact = sim.ContactOptions(solver="pgs", warm_start=True)
@@ -279,6 +291,9 @@ def test_the_bytes_of_a_world_are_those_it_takes():
             "passive is 'no'; it must be",
         ),
         (lambda m: sim.torch.Robot(m).inverse_dynamics(*torch.zeros(3, 7), passive=[]), r"passive is \[\]; it must be"),
+        (lambda m: unfinished(m, sim.torch.rollout, steps=1), "rollout: leave_out_bad_worlds is 'false'; it must"),
+        (lambda m: unfinished(m, sim.torch.step), "step: leave_out_bad_worlds is 'false'; it must be True or False"),
+        (lambda m: backward(m, leave_out_bad_worlds="no"), "backward: leave_out_bad_worlds is 'no'; it must be"),
         (lambda m: sim.geometry_distances(m, m.q0[None], 3), "pairs is a int; it must be a list of pairs"),
         (lambda m: sim.to_mujoco(m, 1.0, np.zeros(6)), "q is a single number; expected an array"),
         (lambda m: sim.to_mujoco(m, m.q0, np.zeros(6), 3), "joint_order is 3; it must be a name, or a list of names"),
