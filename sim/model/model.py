@@ -479,10 +479,8 @@ class Model:
         if not links:
             return slice(0, 0)
         if any(starts[link] < ends[link] for link in set(range(min(links), max(links) + 1)) - set(links)):
-            raise ModelError(
-                f"part '{getattr(part, 'name', part)}': its joints are not next to each other, so no slice holds them; "
-                "ask for each joint by name"
-            )
+            label = getattr(part, "name", part)
+            raise ModelError(f"part '{label}': its joints are not next to each other; ask for each joint by name")
         return slice(int(starts[min(links)]), int(ends[max(links)]))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole, number, require_flags, require_type
+from sim.model.checks import as_numbers, is_whole, number, require_flags, require_names, require_type
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.mass_properties import NEGLIGIBLE_INERTIA
 from sim.model.model import Mesh
@@ -254,6 +254,15 @@ def finite(where: str, value: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarr
     if not np.isfinite(array).all():
         raise ModelError(f"{where}: {array.tolist()} is not finite")
     return array
+
+
+def geometry_pair(geometry_a: str, geometry_b: str) -> str:
+    """What messages call two geometries. Raises ModelError for what is no name, and for one geometry twice."""
+    where = f"pair of geometries '{geometry_a}' and '{geometry_b}'"
+    require_names(where, geometry_a=geometry_a, geometry_b=geometry_b)
+    if geometry_a == geometry_b:
+        raise ModelError(f"{where}: name two geometries")
+    return where
 
 
 def geometry_size(where: str, code: int, size: npt.ArrayLike) -> np.ndarray:

@@ -175,7 +175,7 @@ class TestSlices:
     def test_part_that_is_not_one_run_of_coordinates(self):
         builder = self.builder()
         part = builder.add_part("ends", ["l0", "l3"], ["j0", "j3"])
-        with pytest.raises(sim.ModelError, match="part 'ends': its joints are not next to each other, so no slice"):
+        with pytest.raises(sim.ModelError, match="part 'ends': its joints are not next to each other; ask for"):
             builder.finalize().q_slice(part)
 
     def test_unknown_names(self):

@@ -15,6 +15,7 @@ from sim.model.spec_checks import (
     colour,
     finite,
     finite_and_not_negative,
+    geometry_pair,
     geometry_size,
     height_grid,
     pose,
@@ -436,9 +437,7 @@ class Shapes(WorldSpec):
 
     def exclude_geometries(self, geometry_a: str, geometry_b: str) -> None:
         """Never let two geometries collide, while others of their links may."""
-        require_names("exclude_geometries", geometry_a=geometry_a, geometry_b=geometry_b)
-        if geometry_a == geometry_b:
-            raise ModelError(f"geometry '{geometry_a}': it can't collide with itself; name two geometries")
+        geometry_pair(geometry_a, geometry_b)
         self.excluded_geometries.add(frozenset((geometry_a, geometry_b)))
 
     def set_pair_friction(
@@ -462,10 +461,7 @@ class Shapes(WorldSpec):
         Raises:
             ModelError: for one geometry twice, and for a negative friction. ``finalize`` refuses unknown names.
         """
-        where = f"pair of geometries '{geometry_a}' and '{geometry_b}'"
-        require_names(where, geometry_a=geometry_a, geometry_b=geometry_b)
-        if geometry_a == geometry_b:
-            raise ModelError(f"{where}: name two geometries")
+        where = geometry_pair(geometry_a, geometry_b)
         values = {"friction": friction, "torsional_friction": torsional_friction, "rolling_friction": rolling_friction}
         for label, value in values.items():
             finite_and_not_negative(where, label, value)
@@ -495,10 +491,7 @@ class Shapes(WorldSpec):
         Raises:
             ModelError: for one geometry twice, and for a negative margin or gap. ``finalize`` refuses unknown names.
         """
-        where = f"pair of geometries '{geometry_a}' and '{geometry_b}'"
-        require_names(where, geometry_a=geometry_a, geometry_b=geometry_b)
-        if geometry_a == geometry_b:
-            raise ModelError(f"{where}: name two geometries")
+        where = geometry_pair(geometry_a, geometry_b)
         require_type(f"{where}: softness", softness, Softness, "a sim.Softness")
         finite_and_not_negative(where, "contact_margin", contact_margin)
         finite_and_not_negative(where, "contact_gap", contact_gap)
