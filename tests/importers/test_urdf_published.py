@@ -69,6 +69,16 @@ def test_zeros_count_as_none(write):
         assert sim.load(write(inside)).nv == 1
 
 
+def test_a_link_without_mass_may_carry_one(write):
+    """Two joints in a row between two bodies, as of a base that slides along x and y: nothing to warn of."""
+    ends = "<parent link='base'/><child link='between'/><limit lower='0' upper='1'/>"
+    slide = f"<joint name='slide' type='prismatic'>{ends}</joint>"
+    inside = link("base") + link("between", ZEROS) + link("tip") + slide + HINGE.format("between", "")
+    model = sim.load(write(inside), dtype="float64")
+    assert (model.nv, model.massless_links) == (2, ())
+    sim.Simulator(model, 0.01)
+
+
 def test_macros_left_in_paths_are_named(write):
     inside = "<visual><geometry><mesh filename='$(arg meshes)/part.stl'/></geometry></visual>"
     with pytest.raises(sim.ImportFileError, match="part.stl' not found; .*; expand the macros with xacro first"):

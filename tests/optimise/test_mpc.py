@@ -126,7 +126,7 @@ def test_what_is_refused():
         _ = mpc.gains
     for state, message in (
         (([0.0, 1.0], [0.0]), r"MPC: q has shape \(2,\); expected \(1,\)"),
-        (([0.0], [[0.0]]), r"MPC: qd has shape \(1, 1\); expected \(1,\)"),
+        (([0.0], [[0.0], [0.0]]), r"MPC: qd has shape \(2, 1\); expected \(1,\), or \(1, 1\)"),
         (([0.0], torch.zeros(1, requires_grad=True)), "MPC: qd is a PyTorch tensor that requires a gradient"),
     ):
         with pytest.raises(sim.ModelError, match=message):

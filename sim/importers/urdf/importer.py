@@ -70,7 +70,7 @@ def add_urdf(
     - The axis of a joint is (1, 0, 0) if not given, and normalised.
     - Limits, efforts and velocities of 1e30 or more are treated as absent.
     - A link without ``<inertial>``, or whose mass and inertia are zero, has no mass; a warning names those that move
-      and have nothing with mass welded to them. Of several ``<inertial>`` the first counts, as in ROS; without
+      and carry nothing with mass. Of several ``<inertial>`` the first counts, as in ROS; without
       ``<inertia>`` the mass is a point. Warnings name both.
     - A parent "world" that the file doesn't have as a link is the world.
     - An inertia that no physical body has is kept with a warning, since many published robots have one; it is an error
@@ -348,13 +348,16 @@ class _Reader:
         return mass, com, axes @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ axes.T
 
     def _massless_links(self) -> list[str]:
-        """Moving links without mass, to which nothing with mass is welded."""
-        carrier: dict[str, str] = {}
-        for link in self.tree.order:
-            joint = self.tree.joint_of.get(link)
-            carrier[link] = carrier[joint.parent] if joint is not None and joint.type == "fixed" else link
-        massive = {carrier[link] for link in self.massive}
-        moving = {carrier[link]: None for link in self.tree.order if link not in self.welded}
+        """Links without mass that have a moving joint, or none, and carry nothing with mass."""
+        joint_of, massive = self.tree.joint_of, set(self.massive)
+        for link in reversed(self.tree.order):
+            if link in massive and link in joint_of:
+                massive.add(joint_of[link].parent)
+        moving = (
+            link
+            for link in self.tree.order
+            if link not in self.welded and not (link in joint_of and joint_of[link].type == "fixed")
+        )
         return [f"'{self.link_name(link)}'" for link in moving if link not in massive]
 
 
