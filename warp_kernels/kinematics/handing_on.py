@@ -24,67 +24,37 @@ def handing_on(lanes: int = 1) -> SimpleNamespace:
     the array that ``own`` is read from. If it starts with values that needn't be in memory, ``keep`` writes them for the links whose
     children will add to them (those with ``link_forks`` of 1), and ``kept`` reads them again, or returns ``own``.
     """
-    return _in_registers() if lanes == 1 else _through_memory()
+    # Whether neighbours in the order of links, where one is the other's parent, hand on to each other without memory.
+    in_registers = lanes == 1
 
-
-def _in_registers() -> SimpleNamespace:
     @wp.func
     def from_parent(at_hand: Any, base: Any, parent: int, before: int, group: int, values: wp.array2d(dtype=Any)):
         if parent < 0:
             return base
-        if parent != before:
-            return values[parent, group]
-        return at_hand
+        if wp.static(in_registers) and parent == before:
+            return at_hand
+        return values[parent, group]
 
     @wp.func
     def keep(value: Any, link: int, group: int, link_forks: wp.array(dtype=int), values: wp.array2d(dtype=Any)):
-        if link_forks[link] == 1:
+        if wp.static(not in_registers) or link_forks[link] == 1:
             values[link, group] = value
 
     @wp.func
     def kept(own: Any, link: int, group: int, link_forks: wp.array(dtype=int), values: wp.array2d(dtype=Any)):
-        if link_forks[link] == 1:
+        if wp.static(not in_registers) or link_forks[link] == 1:
             return values[link, group]
         return own
 
     @wp.func
     def from_children(at_hand: Any, own: Any, link: int, last: int, link_parent: wp.array(dtype=int)):
-        if link_parent[wp.min(link + 1, last - 1)] == link:
+        if wp.static(in_registers) and link_parent[wp.min(link + 1, last - 1)] == link:
             return own + at_hand
         return own
 
     @wp.func
     def to_parent(value: Any, link: int, parent: int, group: int, values: wp.array2d(dtype=Any)):
-        if parent >= 0 and parent != link - 1:
-            values[parent, group] += value
-
-    return SimpleNamespace(
-        from_parent=from_parent, keep=keep, kept=kept, from_children=from_children, to_parent=to_parent
-    )
-
-
-def _through_memory() -> SimpleNamespace:
-    @wp.func
-    def from_parent(at_hand: Any, base: Any, parent: int, before: int, group: int, values: wp.array2d(dtype=Any)):
-        if parent < 0:
-            return base
-        return values[parent, group]
-
-    @wp.func
-    def keep(value: Any, link: int, group: int, link_forks: wp.array(dtype=int), values: wp.array2d(dtype=Any)):
-        values[link, group] = value
-
-    @wp.func
-    def kept(own: Any, link: int, group: int, link_forks: wp.array(dtype=int), values: wp.array2d(dtype=Any)):
-        return values[link, group]
-
-    @wp.func
-    def from_children(at_hand: Any, own: Any, link: int, last: int, link_parent: wp.array(dtype=int)):
-        return own
-
-    @wp.func
-    def to_parent(value: Any, link: int, parent: int, group: int, values: wp.array2d(dtype=Any)):
-        if parent >= 0:
+        if parent >= 0 and (wp.static(not in_registers) or parent != link - 1):
             values[parent, group] += value
 
     return SimpleNamespace(
