@@ -29,7 +29,7 @@ def any_leading_shape(function: Callable[P, wp.array]) -> Callable[P, wp.array]:
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> wp.array:
         given = signature.bind(*args, **kwargs).arguments
         require_type("model", given["model"], (Model, DeviceModel), "a sim.Model")
-        leading = _shape(given[arrays[0]])[:-1]
+        leading = _shape(arrays[0], given[arrays[0]])[:-1]
         if len(leading) == 1:
             return function(*args, **kwargs)
         given |= {name: _flat(name, given[name], leading) for name in arrays if given.get(name) is not None}
@@ -39,8 +39,8 @@ def any_leading_shape(function: Callable[P, wp.array]) -> Callable[P, wp.array]:
     return wrapper
 
 
-def _shape(value: Array) -> tuple[int, ...]:
-    return tuple(value.shape) if hasattr(value, "shape") else as_numbers("q", value).shape
+def _shape(name: str, value: Array) -> tuple[int, ...]:
+    return tuple(value.shape) if hasattr(value, "shape") else as_numbers(name, value).shape
 
 
 def _flat(name: str, value: Array, leading: tuple[int, ...]) -> Array:

@@ -59,10 +59,8 @@ def add_link(reader: Reader, body: Sdf.Path) -> None:
         scene.notes.append(
             f"prim '{body}' has neither mass nor colliders: kinematics works, dynamics may be refused; give it a mass"
         )
-        reader.add(body, reader.builder.add_link, name)
-        return
-    mass, com, inertia = found
-    if not mass and not inertia.any():  # written from a model whose file has no inertial data for it
+    mass, com, inertia = (0.0, np.zeros(3), np.zeros((3, 3))) if found is None else found
+    if not mass and not inertia.any():  # also where written from a model whose file has no inertial data for the link
         reader.add(body, reader.builder.add_link, name)
         return
     if not is_physical(inertia):
