@@ -20,6 +20,11 @@ PRISMATIC = 2
 SPHERICAL = 3
 FREE = 4
 
+# The armature of a joint whose velocity is prescribed: no force changes it. Far above all masses, and its square is finite in float32.
+PRESCRIBED_INERTIA = 1.0e16
+# Inverse masses below this are those of such joints; their kinetic energy is no measure of rounding.
+LEAST_INVERSE = 10.0 / PRESCRIBED_INERTIA
+
 # Geometry types, in the order in which a candidate pair is sorted (first <= second).
 PLANE = 0
 SPHERE = 1

@@ -432,6 +432,18 @@ class Model:
         """Whether no joint moves a geometry."""
         return geometry.link < 0 or bool(self.link_tail_dof[geometry.link] < 0)
 
+    @cached_property
+    def prescribed(self) -> np.ndarray:
+        """Whether the velocity of each degree of freedom is prescribed, as of a kinematic joint [nv]."""
+        return self.parameters["armature"] >= codes.PRESCRIBED_INERTIA
+
+    def is_movable(self, geometry: Geometry) -> bool:
+        """Return whether forces move a geometry: it neither stands still nor follows kinematic joints alone."""
+        dof = -1 if geometry.link < 0 else int(self.link_tail_dof[geometry.link])
+        while dof >= 0 and self.prescribed[dof]:
+            dof = int(self.dof_parent[dof])
+        return dof >= 0
+
     def actuator(self, name: str) -> int:
         """Index of an actuator, its place in ``control``, by name. Raises ModelError if there is none."""
         return _find(_numbered(self.actuator_names), name, "actuator")

@@ -72,10 +72,6 @@ def check_joint(spec: JointSpec, type: str) -> None:
             raise ModelError(f"{where}: {label} is nan; it must be a number, or infinite for no limit")
     if spec.lower > spec.upper:
         raise ModelError(f"{where}: the lower limit {spec.lower} is above the upper limit {spec.upper}")
-    if spec.kinematic and spec.type != codes.FIXED:
-        raise ModelError(
-            f"{where}: kinematic is for fixed joints, not {type}; drive it with an actuator or tau instead"
-        )
     for label in ("damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping"):
         finite_and_not_negative(where, label, getattr(spec, label))
     for label in ("effort", "velocity"):
@@ -97,6 +93,19 @@ def check_joint(spec: JointSpec, type: str) -> None:
             raise ModelError(f"{where}: {label} is {value}; it must be positive and at most pi, or infinite")
     if spec.limit_damping and np.isinf(spec.limit_stiffness):
         raise ModelError(f"{where}: limit_damping is for compliant limits; give limit_stiffness too")
+    if spec.kinematic:
+        _check_prescribed(spec, where)
+
+
+def _check_prescribed(spec: JointSpec, where: str) -> None:
+    """Refuse forces on a joint whose motion is prescribed."""
+    limits = ("lower", "upper", "swing_limit", "twist_limit", "rotation_limit")
+    given = [label for label in limits if np.isfinite(getattr(spec, label))]
+    given += [label for label in ("damping", "armature", "stiffness", "friction_loss") if getattr(spec, label)]
+    if given:
+        raise ModelError(
+            f"{where}: a kinematic joint moves as its velocity says, so {given[0]} has no effect; leave it out"
+        )
 
 
 def check_geometry(spec: GeometrySpec) -> None:

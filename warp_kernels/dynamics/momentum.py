@@ -7,7 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.types import kernel_module, warp_types
+from warp_kernels.types import PRESCRIBED_INERTIA, kernel_module, warp_types
 
 
 @functools.cache
@@ -147,7 +147,7 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         energy: wp.array(dtype=scalar),
     ):
-        """Adds the energy of links and rotors to an array of zeros, over worlds."""
+        """Adds the energy of links and rotors to an array of zeros, over worlds. Prescribed joints have no rotors."""
         world = wp.tid()
         half = scalar(0.5)
         for link in range(link_inertia.shape[0]):
@@ -155,7 +155,8 @@ def momentum_kernels(scalar: Any) -> SimpleNamespace:
             energy[world] += half * wp.dot(v, sp.apply_inertia(link_inertia[link, world], v))
         for k in range(qd.shape[1]):
             rotor = armature[wp.min(world, armature.shape[0] - 1), k]
-            energy[world] += half * rotor * qd[world, k] * qd[world, k]
+            if rotor < scalar(PRESCRIBED_INERTIA):
+                energy[world] += half * rotor * qd[world, k] * qd[world, k]
 
     @wp.kernel(module=module)
     def potential_energy(

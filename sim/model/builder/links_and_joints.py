@@ -137,8 +137,11 @@ class LinksAndJoints(WorldSpec):
             rotation_limit: largest angle by which the child turns about whichever axis [rad]; spherical only.
             limit_softness: of the limits, under ``ContactOptions(law="mujoco")``.
             friction_softness: of the dry friction, likewise.
-            kinematic: fixed only: the placement of the joint is an input, the parameter ``joint_placement``, which may
-                be set between steps, as of MuJoCo's ``mocap`` bodies; the link is not merged into its parent.
+            kinematic: the motion of the joint is prescribed. Its entries of qd keep the values that the state has at
+                the beginning of a step, whatever forces act; q is integrated from them, as for other joints. So the
+                body pushes, lifts and carries others at that velocity. With type "fixed" the body stands still in every
+                step, at a pose that may differ between worlds: the parameter ``joint_placement``, as of MuJoCo's
+                ``mocap`` bodies; the link is not merged into its parent.
             q0: initial coordinates, of a revolute or prismatic joint one number; default zero, brought inside the
                 limits.
 

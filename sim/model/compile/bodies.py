@@ -134,6 +134,15 @@ def _merge(body: Body, mass: float, com: np.ndarray, inertia: np.ndarray, placem
     body.mass, body.com, body.has_inertial = total, centre, True
 
 
+def movable_links(bodies: list[Body]) -> list[bool]:
+    """Return whether forces move each link: one of the joints on its path is neither fixed nor kinematic."""
+    movable: list[bool] = []
+    for body in bodies:
+        moves = body.joint.type != codes.FIXED and not body.joint.kinematic
+        movable.append(moves or (body.parent >= 0 and movable[body.parent]))
+    return movable
+
+
 def _point_inertia(mass: float, r: np.ndarray) -> np.ndarray:
     return mass * (r @ r * np.eye(3) - np.outer(r, r))
 
@@ -149,7 +158,7 @@ def check_masses(bodies: list[Body]) -> tuple[str, ...]:
             carried[bodies[index].parent] += carried[index]
     missing = []
     for body, mass in zip(bodies, carried, strict=True):
-        if mass > 0.0 or body.joint.type == codes.FIXED or body.joint.armature > 0.0:
+        if mass > 0.0 or body.joint.type == codes.FIXED or body.joint.armature > 0.0 or body.joint.kinematic:
             continue
         if body.has_inertial:
             raise ModelError(

@@ -14,6 +14,7 @@ from sim.model.compile.bodies import (
     depth_first,
     joint_of_each_link,
     merge_links,
+    movable_links,
 )
 from sim.model.compile.constraints import centre_of_mass, coupled_dofs, fit_followers, place_anchors
 from sim.model.compile.dofs import DofLayout, lay_out_dofs
@@ -30,7 +31,7 @@ from sim.model.model import Frame, Geometry, Model
 from sim.model.poses import compose
 from sim.model.sensors.kinds import LINK, SENSOR_KINDS
 from sim.model.sensors.sensor import Sensor
-from sim.model.specs import WorldSpec
+from sim.model.specs import JointSpec, WorldSpec
 from warp_kernels import types as codes
 
 
@@ -106,6 +107,7 @@ def _model(
     # Before the joints are read: the initial coordinates of coupled joints follow from those of others.
     equalities, anchor_a, anchor_b = _equalities(world, home, bodies, layout)
     joints = [body.joint for body in bodies]
+    _require_free_to_move(world, joints)
     roots = np.flatnonzero(layout.link_parent < 0)
     actuators = list(world.actuators.values())
     tendons, of_tendons = lay_out_tendons(
@@ -131,7 +133,7 @@ def _model(
         q0=np.concatenate([np.zeros(0), *(joint.q0 for joint in joints)]),
         link_parent=layout.link_parent,
         joint_type=np.array([joint.type for joint in joints], dtype=np.int32),
-        kinematic_links=tuple(body.name for body in bodies if body.joint.kinematic),
+        kinematic_links=tuple(body.name for body in bodies if body.joint.kinematic and body.joint.type == codes.FIXED),
         joint_axis=np.array([joint.axis for joint in joints]).reshape(-1, 3),
         joint_q_start=layout.joint_q_start,
         joint_qd_start=layout.joint_qd_start,
@@ -204,6 +206,17 @@ def _touching(world: WorldSpec, sensor: Sensor) -> tuple[str, ...]:
     return tuple(name for name, geometry in world.geometries.items() if geometry.link == link)
 
 
+def _require_free_to_move(world: WorldSpec, joints: list[JointSpec]) -> None:
+    """Refuse actuators that act on a joint whose motion is prescribed."""
+    prescribed = {joint.name for joint in joints if joint.kinematic}
+    for actuator in world.actuators.values():
+        if actuator.joint in prescribed:
+            raise ModelError(
+                f"actuator '{actuator.name}': joint '{actuator.joint}' is kinematic, so no force moves it; set its "
+                "entries of qd instead"
+            )
+
+
 def _equalities(
     world: WorldSpec, home: Homes, bodies: list[Body], layout: DofLayout
 ) -> tuple[Equalities, np.ndarray, np.ndarray]:
@@ -212,7 +225,7 @@ def _equalities(
     dofs = coupled_dofs(couplings, [body.joint for body in bodies], layout.joint_qd_start)
     begun = {body.joint.name: body.joint.q0 for body in bodies}
     fit_followers(couplings, bodies)
-    links, anchor_a, anchor_b = place_anchors(anchors, home, bodies, (layout.link_tail_dof >= 0).tolist())
+    links, anchor_a, anchor_b = place_anchors(anchors, home, bodies, movable_links(bodies))
     equalities = Equalities(
         anchor_names=tuple(world.anchors),
         anchor_link_a=links[:, 0],

@@ -7,6 +7,7 @@ from sim.model.compile.dofs import DofLayout
 from sim.model.model import Geometry
 from sim.model.spec_checks import finite
 from sim.model.specs import ActuatorSpec, GeometrySpec, JointSpec, WorldSpec
+from warp_kernels.types import PRESCRIBED_INERTIA
 
 
 def collect_parameters(
@@ -60,7 +61,8 @@ def _of_joints(joints: list[JointSpec], layout: DofLayout) -> dict[str, np.ndarr
     per_dof = layout.per_dof
     return {
         "damping": per_dof([joint.damping for joint in joints]),
-        "armature": per_dof([joint.armature for joint in joints]),
+        # No force changes the velocity of a prescribed joint.
+        "armature": per_dof([PRESCRIBED_INERTIA if joint.kinematic else joint.armature for joint in joints]),
         "stiffness": per_dof([joint.stiffness for joint in joints]),
         "rest_position": per_dof([joint.rest_position for joint in joints]),
         "friction_loss": per_dof([joint.friction_loss for joint in joints]),

@@ -99,7 +99,7 @@ def least_inverse_masses(model: Model) -> np.ndarray:
         if model.link_parent[link] >= 0:
             mass[model.link_parent[link]] += mass[link]
     moved = mass[model.dof_link]
-    return np.divide(LEAST_SHARE, moved, out=np.zeros(model.nv), where=moved > 0.0)
+    return np.divide(LEAST_SHARE, moved, out=np.zeros(model.nv), where=(moved > 0.0) & ~model.prescribed)
 
 
 def _most_resisting(model: Model, resists: np.ndarray) -> int:

@@ -22,7 +22,7 @@ def grid_structs(scalar: Any) -> SimpleNamespace:
             width: of a cell [m].
             words: words of near bits that each member has for each family: room for 32 pairs each.
             in_cells: 1 for members that stand in the cells; others are partners of those [member].
-            is_static: 1 for members that never move [member].
+            is_static: 1 for members that no force moves [member].
             group: collision group bits [member].
             mask: the groups that it collides with [member].
             priority: contact priority [member].

@@ -16,7 +16,7 @@ from warp_kernels.solver.incidences import tree_of
 from warp_kernels.solver.mujoco.ellipsoid import ellipsoid_functions
 from warp_kernels.solver.mujoco.laws import ALL_CONES, RESISTING
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
-from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, SPIN, TORSION, kernel_module, warp_types
+from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, LEAST_INVERSE, SPIN, TORSION, kernel_module, warp_types
 
 # MuJoCo's smallest force, and the cost that an update may add [N m/s^2].
 SMALLEST = 1e-15
@@ -299,7 +299,8 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
             for d in range(paths.dof_depth[k]):
                 entry = factor_l[paths.dof_row_start[k] + d, world]
                 squares += entry * entry
-            enough[x.island[trees.dof_tree[k], world], world] += tolerance * squares / factor_d[k, world]
+            if factor_d[k, world] > scalar(LEAST_INVERSE):
+                enough[x.island[trees.dof_tree[k], world], world] += tolerance * squares / factor_d[k, world]
 
     @wp.func
     def softness_cost(i: int, world: int, constraints: Constraints, friction: Friction):

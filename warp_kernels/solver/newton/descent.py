@@ -13,7 +13,7 @@ import warp as wp
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
-from warp_kernels.types import CONTACT, TORSION
+from warp_kernels.types import CONTACT, LEAST_INVERSE, TORSION
 
 # Warp's own access to an array looks at the sign of every index, which takes longer than the products.
 _LOOK_BACK = """
@@ -39,7 +39,8 @@ _LOOK_BACK = """
             size += wp::abs(factor) * (wp::abs(at(velocities, above[d], qd.strides[1])) + dt * wp::abs(other));
         }}
         *reinterpret_cast<number*>(steps + k * bytes(step.strides[0])) = -dt * change;
-        total += size * size / at(inverses, k, inverse_mass.strides[0]);
+        const number inverse = at(inverses, k, inverse_mass.strides[0]);
+        if (inverse > number({least_inverse})) total += size * size / inverse;
     }}
     return total;
 """
@@ -210,7 +211,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
             grows += push * iterate.step[k, world]
         return convex_length(world, count, begins, grows, constraints, problem, iterate)
 
-    @wp.func_native(_LOOK_BACK.format(scalar=scalar.__name__))
+    @wp.func_native(_LOOK_BACK.format(scalar=scalar.__name__, least_inverse=LEAST_INVERSE))
     def look_back(
         begin: int,
         end: int,

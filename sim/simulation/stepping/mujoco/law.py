@@ -231,7 +231,12 @@ class InverseWeights:
         mass, com, inertia = (model.parameters[name] for name in ("mass", "com", "inertia"))
         for link in set(range(model.num_links)) - set(model.link_parent.tolist()):
             apart = np.abs(inertia[link] - np.diag(np.diag(inertia[link]))).max()
-            if mass[link] <= 0.0 or np.abs(com[link]).max() > ALIGNED or apart > ALIGNED * np.abs(inertia[link]).max():
+            if (
+                model.prescribed[model.dofs_of(link)].any()
+                or mass[link] <= 0.0
+                or np.abs(com[link]).max() > ALIGNED
+                or apart > ALIGNED * np.abs(inertia[link]).max()
+            ):
                 continue
             dofs, at = [], link
             while at >= 0 and model.joint_type[at] == PRISMATIC and (at == link or mass[at] == 0.0):

@@ -15,7 +15,7 @@ import warp as wp
 
 from warp_kernels.algebra.lane_code import native_code, side_by_side
 from warp_kernels.solver.newton.group.structs import LIST
-from warp_kernels.types import warp_types
+from warp_kernels.types import LEAST_INVERSE, warp_types
 
 _GATHER = """
     number_type* to = reinterpret_cast<number_type*>(rows.data) + constraint * nv * 3 * {lanes};
@@ -261,6 +261,7 @@ _LOOK_BACK = (
     const int* starts = reinterpret_cast<const int*>(dof_row_start.data);
     const int* ancestors = reinterpret_cast<const int*>(ancestor.data);
     pack total = 0;
+    const pack nothing = 0, least = number_type({least_inverse});
     for (int k = 0; k < nv; ++k) speed[k] = __builtin_elementwise_abs(speed[k]) + dt * __builtin_elementwise_abs(change[k]);
     for (int k = 0; k < nv; ++k) {{
         pack way = change[k], size = speed[k];
@@ -271,7 +272,7 @@ _LOOK_BACK = (
             size += __builtin_elementwise_abs(l) * speed[j];
         }}
         STEP(k) = -dt * way;
-        total += size * size / INVERSE_MASS(k);
+        total += INVERSE_MASS(k) > least ? size * size / INVERSE_MASS(k) : nothing;
     }}
     *reinterpret_cast<pack*>(scale.data) = total;
 """
@@ -416,7 +417,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     ):
         """Write the factors of worlds that move, L and D and perhaps U, to where the way back reads them."""
 
-    @wp.func_native(code(_LOOK_BACK, "factor_l", "inverse_mass", "step"))
+    @wp.func_native(code(_LOOK_BACK, "factor_l", "inverse_mass", "step", least_inverse=LEAST_INVERSE))
     def look_back_all(
         group: int,
         nv: int,
