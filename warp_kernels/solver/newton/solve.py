@@ -269,7 +269,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Data out
         grip: wp.array2d(dtype=vec2),
     ):
-        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more.
+        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more; a softness below zero is minus a share of R.
 
         Zero where nothing moves.
         """
@@ -282,7 +282,9 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             hard = immovable.bounded(epsilon * total / laws.row_count(kind), least)
             shares = laws.softness_shares(kind)
             first = softness[i, world]
-            if kind != ACTUATOR:
+            if first < zero:
+                first = -first * shares[0] * hard
+            elif kind != ACTUATOR:
                 first = wp.max(first, shares[0] * hard)
             pair = vec2()
             if first > zero:

@@ -165,19 +165,24 @@ def hard_tendon_kernels(scalar: Any) -> SimpleNamespace:
             tendon_upper_limit, tendon_limit_margin, tendon_polynomial, tendon_length,
         )  # fmt: skip
         x = found[0]
-        bias = zero
+        bias = vec2()  # and softness
         bound = zero
         if kind == LOSS:
             bound = options.dt * common.value_of(tendon_friction_loss, world, tendon)
         elif kind == TIED:
-            bias = wp.clamp(
-                x * (options.erp / common.recovery(options, world)), -options.max_correction, options.max_correction
+            bias = vec2(
+                wp.clamp(
+                    x * (options.erp / common.recovery(options, world)),
+                    -options.max_correction,
+                    options.max_correction,
+                ),
+                zero,
             )
             bound = scalar(wp.inf)
         elif wp.isfinite(x):
-            bias = common.correction(x, options.max_correction, options, world)
+            bias = common.stabilisation(x, options.max_correction, options, world)
         tendon_position[i, world] = found
-        tendon_reference[i, world] = vec3(bias, zero, one)
+        tendon_reference[i, world] = vec3(bias[0], bias[1], one)
         tendon_bound[i, world] = bound
 
     return SimpleNamespace(module=module, tendon_constraints=tendon_constraints)
