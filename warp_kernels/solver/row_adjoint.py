@@ -18,6 +18,7 @@ from warp_kernels.solver.rows.joints import joint_row_functions
 from warp_kernels.solver.rows.limits import limit_functions
 from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.rows.whitening import whitening_functions
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import (
     ACTUATOR,
@@ -52,6 +53,7 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
     geometric = geometric_functions(scalar)
     joint_rows = joint_row_functions(scalar)
     limit = limit_functions(scalar)
+    whitening = whitening_functions(scalar)
     reference_rows = reference_row_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
     zero = scalar(0.0)
@@ -182,9 +184,9 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
             elif kind == COUPLING:
                 equalities_bar.coupling_bias[item, world] = b_bar[0]
             elif kind == POINT:
-                equalities_bar.anchor_bias[item, world] = b_bar
+                equalities_bar.anchor_bias[item, world] = b_bar * equalities.anchor_frame[2 * item, world]
             elif kind == ORIENTATION:
-                equalities_bar.anchor_turn[item, world] = b_bar
+                equalities_bar.anchor_turn[item, world] = b_bar * equalities.anchor_frame[2 * item + 1, world]
             elif kind == ACTUATOR:
                 actuator_row_bar[item, world] = vec3(
                     b_bar[0], rows_bar.softness[constraint, world], rows_bar.bound[constraint, world]
@@ -253,12 +255,12 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
                     if kind == CONTACT or kind == TORSION:
                         point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
                         frame = contacts.frame[item, world] * sign
-                    elif kind == POINT:
-                        point = contact_rows.point_on_side(
-                            equalities.anchor_point, equalities.anchor_apart, side, item, world
-                        )
-                    elif equalities.anchor_frame.shape[0] > 0:
-                        frame = equalities.anchor_frame[item, world] * sign
+                    else:
+                        frame = equalities.anchor_frame[whitening.frame_of(kind, item), world] * sign
+                        if kind == POINT:
+                            point = contact_rows.point_on_side(
+                                equalities.anchor_point, equalities.anchor_apart, side, item, world
+                            )
                     lever = point + (motions.origin[reference, world] - motions.origin[tree, world])
                     frame_bar = mat33()
                     lever_bar = vec3()
@@ -290,8 +292,8 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
                         equalities_bar.anchor_point[item, world] += lever_bar
                         if equalities.anchor_apart.shape[0] > 0:
                             equalities_bar.anchor_apart[item, world] += (scalar(0.5) * sign) * lever_bar
-                    elif equalities.anchor_frame.shape[0] > 0:
-                        equalities_bar.anchor_frame[item, world] += frame_bar * sign
+                    elif equalities.anchor_apart.shape[0] > 0:
+                        equalities_bar.anchor_frame[2 * item + 1, world] += frame_bar * sign
                     motions_bar.origin[reference, world] += lever_bar
                     motions_bar.origin[tree, world] -= lever_bar
                 reference_rows.add_reference_bar(references_bar, kind, item, world, vec3(zero, zero, share_bar))

@@ -269,8 +269,8 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             anchor_turn: of the orientations [anchor, world], rad/s.
             anchor_apart: from the first anchor to the second one, each of which moves with its own link under MuJoCo's law [anchor,
                 world], m; no rows where both move like the point midway.
-            anchor_frame: what the rows of an orientation are made of from the relative angular velocity, under that law
-                [anchor, world]; no rows where that is the identity.
+            anchor_frame: what the rows of a point and of an orientation are made of from the relative velocity, in turn
+                [2 anchor, world].
         """
 
         coupling_bias: wp.array2d(dtype=scalar)

@@ -163,9 +163,16 @@ class Step(Workspace):
     def _equalities(self) -> None:
         kernels, counts = equality_kernels(self.scalar), self.model.counts
         if counts["anchor"]:
+            self._bias_motion()
             self._launch(kernels.evaluate_anchors, (counts["anchor"], self.num_worlds), tape=True)
         if counts["coupling"]:
             self._launch(kernels.evaluate_couplings, (counts["coupling"], self.num_worlds), tape=True)
+
+    def _bias_motion(self) -> None:
+        """Motion of links whose coordinates don't accelerate: with it constraints between them drift."""
+        motion = {"velocity": self.bias_velocity, "acceleration": self.bias_acceleration}
+        kernel = acceleration_kernels(self.scalar).link_motion
+        self._launch(kernel, self._trees_of_worlds, tape=True, qdd=self.no_acceleration, **motion)
 
     def _cones(self) -> None:
         count = len(self.layout.cones)
@@ -191,9 +198,7 @@ class Step(Workspace):
             self._launch(kernels.cone_references, dim, tape=True, cone_dof=cone_dof, **given)
         kernels, counts = equality_reference_kernels(self.scalar), self.model.counts
         if counts["anchor"]:
-            motion = {"velocity": self.bias_velocity, "acceleration": self.bias_acceleration}
-            kernel = acceleration_kernels(self.scalar).link_motion
-            self._launch(kernel, self._trees_of_worlds, tape=True, qdd=self.no_acceleration, **motion)
+            self._bias_motion()
             self._launch(kernels.anchor_references, (counts["anchor"], self.num_worlds), tape=True, **given)
         if counts["coupling"]:
             self._launch(kernels.coupling_references, (counts["coupling"], self.num_worlds), tape=True, **given)

@@ -163,7 +163,9 @@ class DifferentiableStep(Step):
 
     def _allocate_own_adjoint(self) -> None:
         """What the way back through R needs, by Newton's method."""
-        self.own_bar = self.worlds_last(0 if self.back_together else self.max_constraints, self.device_model.types.vec3)
+        self.own_bar = self.worlds_last(
+            0 if self.back_together else self.max_constraints, self.device_model.types.mat33
+        )
         if self.by_mujoco:
             return  # R is of the initial configuration: it doesn't depend on the rows
         if self.back_together:

@@ -220,7 +220,7 @@ class Workspace(SolverChoice):
         soft_anchors = counts["anchor"] if self.by_mujoco else 0
         self.anchor_apart, self.anchor_frame = (
             self.worlds_last(soft_anchors, t.vec3),
-            self.worlds_last(soft_anchors, t.mat33),
+            self.worlds_last(2 * counts["anchor"], t.mat33),
         )
         self.cone_gap = self.worlds_last(len(self.layout.cones), scalar)
         self.cone_row = self.worlds_last(len(self.layout.cones), t.vec3)
@@ -277,13 +277,13 @@ class Workspace(SolverChoice):
         self.resistance_reference = self.worlds_last(2 * resisting, t.vec3)
         self.pyramids_resist = int(resisting > 0)
         self.limit_reference, self.loss_reference = self.worlds_last(2 * nv, t.vec3), self.worlds_last(nv, t.vec3)
-        anchors, couplings = (self.model.counts[name] if self.by_mujoco else 0 for name in ("anchor", "coupling"))
-        self.anchor_reference = self.worlds_last(2 * anchors, t.vec3)
+        anchors, couplings = (self.model.counts[name] for name in ("anchor", "coupling"))
+        self.anchor_reference = self.worlds_last(2 * anchors if self.by_mujoco else 0, t.vec3)
         # Motion of links whose coordinates don't accelerate, which turns the rows of point and weld constraints.
         moving = self.model.num_links if anchors else 0
         self.bias_velocity, self.bias_acceleration = (self.worlds_last(moving, t.spatial) for _ in range(2))
         self.no_acceleration = wp.zeros_like(self.qd) if anchors else self.device_model.none(self.scalar)
-        self.coupling_reference = self.worlds_last(couplings, t.vec3)
+        self.coupling_reference = self.worlds_last(couplings if self.by_mujoco else 0, t.vec3)
         self.cone_reference = self.worlds_last(len(self.layout.cones) if self.by_mujoco else 0, t.vec3)
 
     def _allocate_bounces(self) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.solver.mujoco.references import reference_functions
 from warp_kernels.solver.rows.equalities import equality_kernels
@@ -27,7 +26,7 @@ def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
     vec2, vec3, vec5, mat33 = t.vec2, t.vec3, t.vec5, t.mat33
     quat, transform, spatial = t.quat, t.transform, t.spatial
     law, equalities = reference_functions(scalar), equality_kernels(scalar)
-    frames, sp = geometry_frame_functions(scalar), spatial_functions(scalar)
+    frames = geometry_frame_functions(scalar)
     common = row_functions(scalar)
     module = kernel_module("mujoco_equality_references", scalar, inlined=True)
     zero, one = scalar(0.0), scalar(1.0)
@@ -41,29 +40,6 @@ def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
         """Of the vector part of the quaternion from one orientation to another that turns about an axis of the world."""
         turning = quat(axis[0], axis[1], axis[2], zero)
         return scalar(0.5) * vector_part(wp.quat_inverse(first) * turning * second)
-
-    @wp.func
-    def angular(motion: wp.array2d(dtype=spatial), link: int, world: int):
-        """Of a link's velocity or acceleration; zero of the world."""
-        if link >= 0:
-            return sp.angular(motion[link, world])
-        return vec3()
-
-    @wp.func
-    def point_acceleration(
-        link: int,
-        anchor: transform,
-        pose: wp.array2d(dtype=transform),
-        bias_velocity: wp.array2d(dtype=spatial),
-        bias_acceleration: wp.array2d(dtype=spatial),
-        world: int,
-    ):
-        """Of the origin of an anchor whose coordinates don't accelerate."""
-        if link < 0:
-            return vec3()
-        p = wp.transform_point(pose[link, world], wp.transform_get_translation(anchor))
-        v = bias_velocity[link, world]
-        return sp.point_velocity(bias_acceleration[link, world], p) + wp.cross(sp.angular(v), sp.point_velocity(v, p))
 
     @wp.kernel(module=module)
     def anchor_references(
@@ -105,6 +81,7 @@ def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
         anchor_point[i, world] = scalar(0.5) * (point_a + point_b)
         apart = point_b - point_a
         anchor_apart[i, world] = apart
+        anchor_frame[2 * i, world] = wp.identity(n=3, dtype=scalar)
         square = wp.dot(apart, apart)
         turn = vec3()
         turn_rate = vec3()
@@ -114,14 +91,16 @@ def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
             scale = anchor_torque_scale[i]
             turn = -scale * vector_part(wp.quat_inverse(second) * first)
             square += wp.dot(turn, turn)
-            spin_a = angular(bias_velocity, link_a, world)
-            spin_b = angular(bias_velocity, link_b, world)
+            spin_a = equalities.angular(bias_velocity, link_a, world)
+            spin_b = equalities.angular(bias_velocity, link_b, world)
             spin = spin_b - spin_a
-            gain = angular(bias_acceleration, link_b, world) - angular(bias_acceleration, link_a, world)
+            gain = equalities.angular(bias_acceleration, link_b, world) - equalities.angular(
+                bias_acceleration, link_a, world
+            )
             gain += wp.cross(spin_b, spin_a)
             turning = quat(gain[0], gain[1], gain[2], scalar(0.5) * wp.dot(spin, spin))
             turn_rate = (scalar(0.5) * scale) * vector_part(wp.quat_inverse(second) * turning * first)
-            anchor_frame[i, world] = scale * wp.matrix_from_cols(
+            anchor_frame[2 * i + 1, world] = scale * wp.matrix_from_cols(
                 rate_of_turn(second, first, vec3(one, zero, zero)),
                 rate_of_turn(second, first, vec3(zero, one, zero)),
                 rate_of_turn(second, first, vec3(zero, zero, one)),
@@ -132,8 +111,8 @@ def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
         stiffening = law.solimp_of(anchor_solimp[i], solimp, world)
         d = law.impedance(stiffening, distance)
         rate = law.rates(law.solref_of(anchor_solref[i], solref, world), stiffening, dt)
-        drift = point_acceleration(link_b, b, pose, bias_velocity, bias_acceleration, world)
-        drift -= point_acceleration(link_a, a, pose, bias_velocity, bias_acceleration, world)
+        drift = equalities.point_acceleration(link_b, b, pose, bias_velocity, bias_acceleration, world)
+        drift -= equalities.point_acceleration(link_a, a, pose, bias_velocity, bias_acceleration, world)
         anchor_bias[i, world] = dt * (rate[1] * d * apart + drift)
         anchor_turn[i, world] = dt * (rate[1] * d * turn + turn_rate)
         weight = anchor_inverse_weight[i]

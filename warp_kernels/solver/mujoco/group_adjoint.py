@@ -17,7 +17,6 @@ from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_funct
 from warp_kernels.solver.newton.group.geometry import group_geometry_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import group_structs
-from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
@@ -32,7 +31,8 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
     """The adjoint for one precision, cone and number of worlds in a lane group; none with one lane."""
     if lanes == 1:
         return SimpleNamespace()
-    vec3, lane = warp_types(scalar).vec3, lane_types(scalar, lanes)
+    t, lane = warp_types(scalar), lane_types(scalar, lanes)
+    vec3, mat33 = t.vec3, t.mat33
     s = group_step_functions(scalar, cone, lanes)
     a, linear = adjoint_solve_functions(scalar, cone, lanes), adjoint_system_functions(scalar, lanes, True)
     geometry = group_geometry_functions(scalar, lanes)
@@ -137,7 +137,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
                     )
                     softness_bar[c, world] = spring_bar
             for n in range(lanes):
-                shared.fields[(i * FIELDS + kept.OWN_BAR) * lanes + n] = zero  # R doesn't depend on the rows
+                a.keep_own(i, n, mat33(), shared)  # R doesn't depend on the rows
             geometry.rows_adjoint(
                 i, group, nv, trees, constraints, origin, contacts, equalities, references, impulse, weight, shared,
                 subspace, subspace_bar, origin_bar, contacts_bar, equalities_bar, references_bar,

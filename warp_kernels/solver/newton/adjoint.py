@@ -35,7 +35,7 @@ VARIANTS = {
 def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool = False) -> SimpleNamespace:
     """The adjoint for one precision and friction model, exact or ``smoothed`` (:mod:`warp_kernels.solver.newton.smoothing`)."""
     t = warp_types(scalar)
-    vec2, vec3 = t.vec2, t.vec3
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     f = residual_functions(scalar, friction, smoothed)
     linear, products = f.linear, f.products
     law_adjoint = law_adjoint_functions(scalar, friction, smoothed)
@@ -245,6 +245,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         couplings: Couplings,
         problem: Problem,
         softness: wp.array2d(dtype=scalar),
+        anchor_frame: wp.array2d(dtype=mat33),
         sweep_count: wp.array(dtype=int),
         # Adjoint in
         weight: wp.array2d(dtype=scalar),
@@ -257,12 +258,12 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
         softness_bar: wp.array2d(dtype=scalar),
-        own_bar: wp.array2d(dtype=vec3),
+        own_bar: wp.array2d(dtype=mat33),
         contact_resistance_bar: wp.array2d(dtype=vec2),
         regularisation_bar: wp.array2d(dtype=scalar),
         adjoint_residual: wp.array(dtype=scalar),
     ):
-        """weight: D^-1 L'^-1 v+_bar. iterate: the solution, whose values are read; all else of it is scratch. sweep_count: systems that were solved for it; system holds the last one. own_bar: adjoint of the squares of a constraint's rows, those of their inverse masses.
+        """weight: D^-1 L'^-1 v+_bar. iterate: the solution, whose values are read; all else of it is scratch. sweep_count: systems that were solved for it; system holds the last one. own_bar: adjoint of the inverse masses of a constraint's rows.
         further_value_bar: what reaches the row values by another way (:mod:`warp_kernels.solver.mujoco.noslip_adjoint`); no rows without.
 
         adjoint_residual: what the solution leaves of its right-hand side, relative to that, kept if it is more than what is there
@@ -322,9 +323,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             )
             softness_bar[i, world] = spring_bar
             if wp.static(f.coupled):
-                mean = law_adjoint.mobility_adjoint(
-                    i, kind, world, hard_bar, regularisation, constraints, problem, regularisation_bar
-                )
-                own_bar[i, world] = vec3(mean, mean, mean)
+                own_bar[i, world] = law_adjoint.own_adjoint(
+                    i, kind, world, iterate.value[i, world], rhs_bar[i, world], hard_bar, regularisation, constraints,
+                    problem, anchor_frame, regularisation_bar,
+                )  # fmt: skip
 
     return SimpleNamespace(module=module, solution_adjoint=solution_adjoint)

@@ -23,7 +23,7 @@ from warp_kernels.types import CONTACT, kernel_module, warp_types
 @functools.cache
 def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels for one precision, whose threads share the constraints of a world; for models in which something may bounce."""
-    vec3 = warp_types(scalar).vec3
+    vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     products = product_functions(scalar)
     common = row_functions(scalar)
     laws, immovable = law_functions(scalar, "cone"), immovable_functions(scalar)
@@ -68,7 +68,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint in
         rhs_bar: wp.array2d(dtype=vec3),
         # Adjoint out
-        own_bar: wp.array2d(dtype=vec3),
+        own_bar: wp.array2d(dtype=mat33),
         regularisation_bar: wp.array2d(dtype=scalar),
     ):
         """What the values that the solver saw owe to R, a share of the mean of the rows' inverse masses, and to A.
@@ -86,7 +86,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
                 mean = epsilon * softness_bar / laws.row_count(CONTACT)
                 if immovable.is_least(mobility, i, world, problem.least_inverse_mass, constraints):
                     mean = zero
-                own_bar[i, world] += vec3(mean - softness_bar * share, mean, mean)
+                own_bar[i, world] += wp.diag(vec3(mean - softness_bar * share, mean, mean))
                 common.add_at(regularisation_bar, world, 0, softness_bar * mobility)
 
     return SimpleNamespace(module=module, harden_bounces=harden_bounces, hardening_adjoint=hardening_adjoint)

@@ -1,8 +1,8 @@
-"""The way back from R, a share of each constraint's own inverse masses, to its rows and to the mass matrix.
+"""The adjoint of R, a share of each constraint's own inverse masses, in its rows and in the mass matrix.
 
-With M = L' D L, rows Z = J L^-1 of a constraint and own_bar, the adjoint of the squares z D^-1 z' of its rows,
+With M = L' D L, rows Z = J L^-1 of a constraint and own_bar, the symmetric adjoint of its inverse masses Z D^-1 Z',
 
-    G = 2 own_bar D^-1 Z L'^-1    reaches the rows J,    -Z' G    L at ancestors,    -own_bar Z^2 / D^2    D,
+    G = 2 own_bar Z D^-1 L'^-1    reaches the rows J,    -Z' G    L at ancestors,    -Z' own_bar Z / D^2    D,
 
 all of it along the constraint's paths alone. What has reached L and D goes back through the factorisation, from the roots to the leaves.
 """
@@ -60,7 +60,7 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
     """The kernel of one precision, one thread per world; if not ``whole``, what comes before
     :mod:`warp_kernels.solver.impulse_groups`, which clears the adjoints and goes back through the factorisation.
     """
-    vec3 = warp_types(scalar).vec3
+    vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     factor = factor_kernels(scalar)
     products = product_functions(scalar)
     module = kernel_module("newton.own_adjoint" if whole else "newton.own_adjoint_groups", scalar)
@@ -119,7 +119,7 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         constraints: Constraints,
         couplings: Couplings,
-        own_bar: vec3,
+        own_bar: mat33,
         coupled_response: wp.array2d(dtype=vec3),
         own_mass_bar: wp.array2d(dtype=scalar),
         own_mass_bar_diagonal: wp.array2d(dtype=scalar),
@@ -133,7 +133,7 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
             k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
             first = paths.dof_row_start[k]
             z = products.whole_entry(constraint, side, d, world, paths, constraints, row)
-            response = scalar(2.0) * factor_d[k, world] * wp.cw_mul(own_bar, z)
+            response = scalar(2.0) * factor_d[k, world] * (own_bar * z)
             if d >= new:
                 own_mass_bar_diagonal[k, world] -= scalar(0.5) * factor_d[k, world] * wp.dot(response, z)
             response -= take_above(
@@ -183,7 +183,7 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
         constraints: Constraints,
         couplings: Couplings,
         # Adjoint in
-        own_bar: wp.array2d(dtype=vec3),
+        own_bar: wp.array2d(dtype=mat33),
         # Adjoint out
         coupled_response: wp.array2d(dtype=vec3),
         own_mass_bar: wp.array2d(dtype=scalar),

@@ -32,6 +32,7 @@ from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.rows.whitening import whitening_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import ACTUATOR, kernel_module, most_registers, warp_types
 
@@ -242,10 +243,11 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
 def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     """The solver for one precision and friction model, one thread per world."""
     t = warp_types(scalar)
-    vec2, vec3 = t.vec2, t.vec3
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     f = solution_functions(scalar, friction)
     laws, products = law_functions(scalar, friction), product_functions(scalar)
     common, immovable = row_functions(scalar), immovable_functions(scalar)
+    whitening = whitening_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"newton.{friction}", scalar)
@@ -263,11 +265,14 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         regularisation: wp.array2d(dtype=scalar),
         # Data in
         factor_d: wp.array2d(dtype=scalar),
-        row: wp.array2d(dtype=vec3),
         softness: wp.array2d(dtype=scalar),
         constraints: Constraints,
         # Data out
         grip: wp.array2d(dtype=vec2),
+        row: wp.array2d(dtype=vec3),
+        rhs: wp.array2d(dtype=vec3),
+        row_size: wp.array2d(dtype=vec2),
+        anchor_frame: wp.array2d(dtype=mat33),
     ):
         """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more; a softness below zero is minus a share of R.
 
@@ -275,9 +280,15 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         """
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
-            total = products.mobility_trace(i, world, paths, constraints, row, factor_d)
             kind = constraints.kind[i, world]
             epsilon = common.value_of(regularisation, world, 0)
+            if whitening.is_whitened(kind):
+                moves = whitening.whiten(
+                    i, world, paths, least_inverse_mass, constraints, factor_d, row, rhs, row_size, anchor_frame
+                )
+                grip[i, world] = vec2(moves / epsilon, moves / epsilon)
+                continue
+            total = products.mobility_trace(i, world, paths, constraints, row, factor_d)
             least = epsilon * immovable.least_mobility(i, world, least_inverse_mass, constraints)
             hard = immovable.bounded(epsilon * total / laws.row_count(kind), least)
             shares = laws.softness_shares(kind)

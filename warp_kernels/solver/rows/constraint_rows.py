@@ -146,7 +146,7 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                                 equalities.anchor_point, equalities.anchor_apart, side, item, world
                             )
                         elif equalities.anchor_frame.shape[0] > 0:
-                            frame = equalities.anchor_frame[item, world] * common.side_sign(side)
+                            frame = equalities.anchor_frame[2 * item + 1, world] * common.side_sign(side)
                         lever = point + (
                             motions.origin[constraints.reference[constraint, world], world]
                             - motions.origin[trees.dof_tree[tail], world]

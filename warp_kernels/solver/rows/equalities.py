@@ -9,6 +9,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constrained, solver_structs
@@ -19,8 +20,8 @@ from warp_kernels.types import kernel_module, warp_types
 def equality_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels ``evaluate_anchors`` and ``evaluate_couplings`` of one precision."""
     t = warp_types(scalar)
-    vec3, quat, transform = t.vec3, t.quat, t.transform
-    frames = geometry_frame_functions(scalar)
+    vec3, quat, transform, spatial, mat33 = t.vec3, t.quat, t.transform, t.spatial, t.mat33
+    frames, sp = geometry_frame_functions(scalar), spatial_functions(scalar)
     common = row_functions(scalar)
     Options = solver_structs(scalar).Options
     module = kernel_module("equalities", scalar, inlined=True)
@@ -44,13 +45,44 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         return v * factor
 
     @wp.func
-    def bounded_correction(error: vec3, options: Options, world: int):
-        """Velocity bias that removes an error, no longer than the largest correction."""
+    def correction(error: vec3, drift: vec3, options: Options, world: int):
+        """Velocity bias that removes an error, and half of what the constraint would drift in a step at constant rates of the joints.
+
+        The part for the error is no longer than the largest correction, or than the other one.
+        """
+        change = (scalar(0.5) * options.dt) * drift
+        most = options.max_correction
+        square = wp.dot(change, change)
+        if square > scalar(0.0):
+            most += wp.sqrt(square)
         bias = error * (options.erp / common.recovery(options, world))
         square = wp.dot(bias, bias)
-        if square > options.max_correction * options.max_correction:
-            bias = bias * (options.max_correction / wp.sqrt(square))
-        return bias
+        if square > most * most:
+            bias = bias * (most / wp.sqrt(square))
+        return bias + change
+
+    @wp.func
+    def angular(motion: wp.array2d(dtype=spatial), link: int, world: int):
+        """Of a link's velocity or acceleration; zero of the world."""
+        if link >= 0:
+            return sp.angular(motion[link, world])
+        return vec3()
+
+    @wp.func
+    def point_acceleration(
+        link: int,
+        anchor: transform,
+        pose: wp.array2d(dtype=transform),
+        bias_velocity: wp.array2d(dtype=spatial),
+        bias_acceleration: wp.array2d(dtype=spatial),
+        world: int,
+    ):
+        """Of the origin of an anchor whose coordinates don't accelerate."""
+        if link < 0:
+            return vec3()
+        p = wp.transform_point(pose[link, world], wp.transform_get_translation(anchor))
+        v = bias_velocity[link, world]
+        return sp.point_velocity(bias_acceleration[link, world], p) + wp.cross(sp.angular(v), sp.point_velocity(v, p))
 
     @wp.func
     def placed_origin(
@@ -87,13 +119,18 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
+        bias_velocity: wp.array2d(dtype=spatial),
+        bias_acceleration: wp.array2d(dtype=spatial),
         # Data out
         anchor_point: wp.array2d(dtype=vec3),
+        anchor_frame: wp.array2d(dtype=mat33),
         anchor_bias: wp.array2d(dtype=vec3),
         anchor_turn: wp.array2d(dtype=vec3),
     ):
         """Over (anchor, world): the point midway between both origins, relative to the origin of the pair's reference tree; the
         velocity biases that remove the distance of b from a and, for a weld, the rotation from a to b, both along world axes.
+
+        anchor_frame: identities, until :mod:`warp_kernels.solver.rows.whitening` finds the frames of the rows.
         """
         i, world = wp.tid()
         link_a = constrained.anchor_link_a[i]
@@ -104,9 +141,14 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         point_a = placed_origin(link_a, a, reference, link_tree, pose, origin, world)
         point_b = placed_origin(link_b, b, reference, link_tree, pose, origin, world)
         anchor_point[i, world] = scalar(0.5) * (point_a + point_b)
-        anchor_bias[i, world] = bounded_correction(point_b - point_a, options, world)
+        drift = point_acceleration(link_b, b, pose, bias_velocity, bias_acceleration, world)
+        drift -= point_acceleration(link_a, a, pose, bias_velocity, bias_acceleration, world)
+        anchor_bias[i, world] = correction(point_b - point_a, drift, options, world)
         turn = anchor_orientation(link_b, b, pose, world) * wp.quat_inverse(anchor_orientation(link_a, a, pose, world))
-        anchor_turn[i, world] = bounded_correction(rotation_vector(turn), options, world)
+        turning = angular(bias_acceleration, link_b, world) - angular(bias_acceleration, link_a, world)
+        anchor_turn[i, world] = correction(rotation_vector(turn), turning, options, world)
+        for row in range(2):
+            anchor_frame[2 * i + row, world] = wp.identity(n=3, dtype=scalar)
 
     @wp.kernel(module=module)
     def evaluate_couplings(
@@ -141,4 +183,6 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         evaluate_couplings=evaluate_couplings,
         placed_origin=placed_origin,
         anchor_orientation=anchor_orientation,
+        angular=angular,
+        point_acceleration=point_acceleration,
     )

@@ -18,7 +18,6 @@ from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_funct
 from warp_kernels.solver.newton.group.geometry import group_geometry_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import group_structs
-from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -36,7 +35,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     if lanes == 1:
         return SimpleNamespace()
     t, lane = warp_types(scalar), lane_types(scalar, lanes)
-    vec3 = t.vec3
+    vec3, mat33 = t.vec3, t.mat33
     s = group_step_functions(scalar, friction, lanes)
     a, linear = adjoint_solve_functions(scalar, friction, lanes), adjoint_system_functions(scalar, lanes, False)
     geometry = group_geometry_functions(scalar, lanes)
@@ -64,13 +63,14 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         problem: Problem,
         softness: wp.array2d(dtype=scalar),
         iterate: Iterate,
+        anchor_frame: wp.array2d(dtype=mat33),
         shared: Group,
         bound_bar: wp.array2d(dtype=scalar),
         softness_bar: wp.array2d(dtype=scalar),
         regularisation_bar: wp.array2d(dtype=scalar),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
-        """The adjoints of a constraint's law in one world, where it is in place i. Returns that of the squares of its rows."""
+        """The adjoints of a constraint's law in one world, where it is in place i. Returns that of the inverse masses of its rows."""
         kind = constraints.kind[c, world]
         item = constraints.item[c, world]
         value_bar = a.get(i, kept.RHS_BAR, n, shared)
@@ -83,9 +83,10 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
             c, kind, world, value, value_bar, bounds, problem, softness
         )
         softness_bar[c, world] = spring_bar
-        return law_adjoint.mobility_adjoint(
-            c, kind, world, hard_bar, regularisation, constraints, problem, regularisation_bar
-        )
+        return law_adjoint.own_adjoint(
+            c, kind, world, value, value_bar, hard_bar, regularisation, constraints, problem, anchor_frame,
+            regularisation_bar,
+        )  # fmt: skip
 
     @wp.func
     def keep_response(
@@ -204,14 +205,14 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         for i in range(most):
             for n in range(lanes):
                 world = group * lanes + n
-                own = zero
+                own = mat33()
                 c = shared.order[i * lanes + n]
                 if c >= 0:
                     own = find_bars(
-                        c, i, n, world, regularisation, constraints, problem, softness, iterate, shared, bound_bar,
-                        softness_bar, regularisation_bar, rhs_bar,
+                        c, i, n, world, regularisation, constraints, problem, softness, iterate,
+                        equalities.anchor_frame, shared, bound_bar, softness_bar, regularisation_bar, rhs_bar,
                     )  # fmt: skip
-                shared.fields[(i * FIELDS + kept.OWN_BAR) * lanes + n] = own
+                a.keep_own(i, n, own, shared)
             linear.find_own_response(
                 i, group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.dofs, shared.length,
                 shared.rows, shared.fields, factor_l, problem.inverse_mass, shared.response, own_mass_bar,

@@ -24,7 +24,7 @@ from warp_kernels.types import warp_types
 @functools.cache
 def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamespace:
     """Warp functions for one precision, friction model or cone of MuJoCo's, and number of worlds in a lane group."""
-    vec3 = warp_types(scalar).vec3
+    vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     s = group_step_functions(scalar, friction, lanes)
     together, linear = s.together, adjoint_system_functions(scalar, lanes, friction in CONES.values())
     structs = newton_structs(scalar)
@@ -50,6 +50,15 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
                 further = further_impulse_bar[constraint, world]
             for r in range(3):
                 shared.fields[(i * FIELDS + kept.FURTHER + r) * lanes + n] = further[r]
+
+    @wp.func
+    def keep_own(i: int, n: int, own: mat33, shared: Group):
+        """Keep the adjoint of the inverse masses of the rows in place i of one world."""
+        for r in range(3):
+            shared.fields[(i * FIELDS + kept.OWN_BAR + r) * lanes + n] = own[r, r]
+        shared.fields[(i * FIELDS + kept.OWN_BAR + 3) * lanes + n] = own[0, 1]
+        shared.fields[(i * FIELDS + kept.OWN_BAR + 4) * lanes + n] = own[0, 2]
+        shared.fields[(i * FIELDS + kept.OWN_BAR + 5) * lanes + n] = own[1, 2]
 
     @wp.func
     def find_residual(
@@ -145,4 +154,4 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
             attempt += 1
             again = is_left(shared)
 
-    return SimpleNamespace(get=get, keep_further=keep_further, solve=solve)
+    return SimpleNamespace(get=get, keep_further=keep_further, keep_own=keep_own, solve=solve)

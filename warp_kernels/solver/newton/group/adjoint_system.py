@@ -13,9 +13,9 @@ from warp_kernels.algebra.lane_code import native_code
 from warp_kernels.solver.newton.group.structs import LIST
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 
-# What the way back keeps of a constraint among the fields of :class:`Group`: s, the adjoints of row values, that of the squares of its
-# rows, which is the same for all three, and what reaches the impulses other than by the next velocity.
-S, RHS_BAR, OWN_BAR, FURTHER = 0, 3, 6, 9
+# Fields of :class:`Group` that the backward pass keeps of a constraint: s, the adjoints of row values, what reaches the impulses other
+# than by the next velocity, and the adjoint of the inverse masses of its rows (xx, yy, zz, xy, xz, yz).
+S, RHS_BAR, FURTHER, OWN_BAR = 0, 3, 6, 9
 
 _CHOSEN = """
     lanes_of chosen;
@@ -131,10 +131,12 @@ _OWN_RESPONSE = (
     const int* depths = reinterpret_cast<const int*>(dof_depth.data);
     const int* starts = reinterpret_cast<const int*>(dof_row_start.data);
     const int* ancestors = reinterpret_cast<const int*>(ancestor.data);
-    const pack own = reinterpret_cast<const pack*>(fields.data)[constraint * {FIELDS} + {OWN_BAR}];
+    const pack* own = reinterpret_cast<const pack*>(fields.data) + constraint * {FIELDS} + {OWN_BAR};
     const pack nothing = 0;
     pack* g = reinterpret_cast<pack*>(response.data);
-    if (!__builtin_reduce_or(own != nothing)) {{
+    bool has_own = false;
+    for (int c = 0; c < 6; ++c) has_own |= __builtin_reduce_or(own[c] != nothing);
+    if (!has_own) {{
         for (int d = 0; d < size; ++d)
             for (int r = 0; r < 3; ++r) g[3 * list[d] + r] = nothing;
         return;
@@ -142,8 +144,10 @@ _OWN_RESPONSE = (
     for (int d = 0; d < size; ++d) {{
         const int k = list[d], start = starts[k];
         const pack x = entries[3 * d], y = entries[3 * d + 1], z = entries[3 * d + 2];
-        const pack mass = INVERSE_MASS(k), share = 2 * mass * own;
-        pack a = share * x, b = share * y, c = share * z;
+        const pack mass = INVERSE_MASS(k), twice = 2 * mass;
+        pack a = twice * (own[0] * x + own[3] * y + own[4] * z);
+        pack b = twice * (own[3] * x + own[1] * y + own[5] * z);
+        pack c = twice * (own[4] * x + own[5] * y + own[2] * z);
         OWN_MASS_BAR_DIAGONAL(k) -= number_type(0.5) * mass * (a * x + b * y + c * z);
         for (int e = 0; e < depths[k]; ++e) {{
             const pack* other = g + 3 * ancestors[start + e];

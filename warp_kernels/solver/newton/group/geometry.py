@@ -48,7 +48,9 @@ _ROWS = (
     const int* own_constraint = reinterpret_cast<const int*>(order.data) + place * {lanes};
     const pack* bar = reinterpret_cast<const pack*>(fields.data) + place * {FIELDS} + {RHS_BAR};
     const pack b[3] = {{bar[0], bar[1], bar[2]}};
-    const bool has_own = __builtin_reduce_or(reinterpret_cast<const pack*>(fields.data)[place * {FIELDS} + {OWN_BAR}] != nothing);
+    const pack* own_bar = reinterpret_cast<const pack*>(fields.data) + place * {FIELDS} + {OWN_BAR};
+    bool has_own = false;
+    for (int c = 0; c < 6; ++c) has_own |= __builtin_reduce_or(own_bar[c] != nothing);
     const pack* speed = reinterpret_cast<const pack*>(velocity.data);
     pack* speed_bar = reinterpret_cast<pack*>(velocity.data) + nv;
     const pack* before = speed_bar + nv;
@@ -138,8 +140,8 @@ _ROWS = (
             const bool touches = kinds[n] == {CONTACT};
             if (by_share)
                 (touches ? ENTRY(contact_reference_bar, number_type, at, world) : ENTRY(anchor_reference_bar, number_type, 2 * at + kinds[n] - {POINT}, world))[2] += share_bar[n];
-            if (touches || (kinds[n] == {ORIENTATION} && anchor_frame.shape[0] > 0)) {{
-                number_type* own_frame_bar = touches ? ENTRY(contact_frame_bar, number_type, at, world) : ENTRY(anchor_frame_bar, number_type, at, world);
+            if (touches || (kinds[n] == {ORIENTATION} && anchor_apart.shape[0] > 0)) {{
+                number_type* own_frame_bar = touches ? ENTRY(contact_frame_bar, number_type, at, world) : ENTRY(anchor_frame_bar, number_type, 2 * at + 1, world);
                 for (int c = 0; c < 9; ++c) own_frame_bar[c] += sign * frame_bar[c][n];
             }}
             if (kinds[n] == {ORIENTATION}) continue;

@@ -39,11 +39,8 @@ PLACE = """
                     for (int c = 0; c < 3; ++c) lever[c][n] = (point[c] + number_type(0.5) * sign * apart[c]) + (from[c] - to[c]);
                 }}
             }}
-            if (which == {CONTACT} || (which == {ORIENTATION} && anchor_frame.shape[0] > 0)) {{
-                const number_type* own_frame = which == {CONTACT} ? ENTRY(contact_frame, const number_type, at, world) : ENTRY(anchor_frame, const number_type, at, world);
-                for (int c = 0; c < 9; ++c) frame[c][n] = sign * own_frame[c];
-            }} else
-                for (int c = 0; c < 3; ++c) frame[4 * c][n] = sign;
+            const number_type* own_frame = which == {CONTACT} ? ENTRY(contact_frame, const number_type, at, world) : ENTRY(anchor_frame, const number_type, 2 * at + which - {POINT}, world);
+            for (int c = 0; c < 9; ++c) frame[c][n] = sign * own_frame[c];
 """
 # What a unit rate of degree of freedom k moves. ``on`` is one where it is on a world's path.
 MOTION = """

@@ -1,0 +1,132 @@
+"""Rows of points and orientations in a frame in which all have the same inverse mass, so that their R follows the direction.
+
+A point at a lever of many radii of gyration moves far more easily across the lever than along it. With one R for all directions, a
+share of their mean, a pinned body would stretch along the lever. Here R is a matrix, ``eps (A + s 1)``, where ``A`` holds the inverse masses of
+the three rows and s is a small share of its trace. With ``A + s 1 = C C'`` the rows are multiplied by ``T = C^-1``; then R is ``eps 1``.
+
+The solution doesn't depend on T but through R, so that adjoints hold T as it is and take R as a matrix.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.products import product_functions
+from warp_kernels.solver.rows.immovable import immovable_functions
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.types import ORIENTATION, POINT, warp_types
+
+# s, as a share of the trace of A: what is added along directions in which nothing moves.
+FLOOR = 1e-6
+
+
+@functools.cache
+def whitening_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions for one precision."""
+    t = warp_types(scalar)
+    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    products, immovable, common = product_functions(scalar), immovable_functions(scalar), row_functions(scalar)
+    zero, one, half, floor = scalar(0.0), scalar(1.0), scalar(0.5), scalar(FLOOR)
+    whole, nearly = scalar(1.0 + 3.0 * FLOOR), scalar(1.001 * FLOOR)
+
+    @wp.func
+    def is_whitened(kind: int):
+        return kind == POINT or kind == ORIENTATION
+
+    @wp.func
+    def frame_of(kind: int, item: int):
+        """Index of the frame of a constraint's rows, those of points and of orientations in turn."""
+        return 2 * item + kind - POINT
+
+    @wp.func
+    def least_of(
+        total: scalar, constraint: int, world: int, least_inverse_mass: wp.array(dtype=scalar), constraints: Constraints
+    ):
+        """s, from the trace of A, or from what bodies have apart where that is more."""
+        least = immovable.least_mobility(constraint, world, least_inverse_mass, constraints)
+        return wp.max(floor * total, least)
+
+    @wp.func
+    def whitener(own: mat33, least: scalar):
+        """T of the inverse masses A, to whose diagonal s is added."""
+        a = wp.sqrt(own[0, 0] + least)
+        b = own[1, 0] / a
+        c = own[2, 0] / a
+        d = wp.sqrt(wp.max(own[1, 1] + least - b * b, least))
+        e = (own[2, 1] - c * b) / d
+        f = wp.sqrt(wp.max(own[2, 2] + least - c * c - e * e, least))
+        across = -b / (a * d)
+        return mat33(
+            one / a, zero, zero, across, one / d, zero, -(c / a + e * across) / f, -e / (d * f), one / f
+        )  # fmt: skip
+
+    @wp.func
+    def whiten(
+        constraint: int,
+        world: int,
+        paths: Paths,
+        least_inverse_mass: wp.array(dtype=scalar),
+        constraints: Constraints,
+        factor_d: wp.array2d(dtype=scalar),
+        row: wp.array2d(dtype=vec3),
+        rhs: wp.array2d(dtype=vec3),
+        size: wp.array2d(dtype=vec2),
+        anchor_frame: wp.array2d(dtype=mat33),
+    ):
+        """Multiply rows and right-hand side by T, which becomes their frame. Returns one, or zero where nothing moves."""
+        total = products.mobility_trace(constraint, world, paths, constraints, row, factor_d)
+        least = least_of(total, constraint, world, least_inverse_mass, constraints)
+        if immovable.bounded(total / scalar(3.0), least) <= zero:
+            return zero
+        frame = whitener(products.own_mobility(constraint, world, paths, constraints, row, factor_d), least)
+        for side in range(2):
+            tail = constraints.tail[2 * constraint + side, world]
+            if tail >= 0:
+                at = (2 * constraint + side) * paths.max_depth
+                for d in range(paths.dof_depth[tail] + 1):
+                    row[at + d, world] = frame * row[at + d, world]
+        rhs[constraint, world] = frame * rhs[constraint, world]
+        if size.shape[0] > 0:
+            sizes = size[constraint, world]
+            most = vec3()
+            for r in range(3):
+                most[r] = wp.abs(frame[r, 0]) * sizes[0] + (wp.abs(frame[r, 1]) + wp.abs(frame[r, 2])) * sizes[1]
+            size[constraint, world] = vec2(most[0], wp.max(most[1], most[2]))
+        anchor_frame[frame_of(constraints.kind[constraint, world], constraints.item[constraint, world]), world] = frame
+        return one
+
+    @wp.func
+    def inverse_mass_adjoint(
+        constraint: int,
+        world: int,
+        value: vec3,
+        value_bar: vec3,
+        grip: vec2,
+        regularisation: wp.array2d(dtype=scalar),
+        least_inverse_mass: wp.array(dtype=scalar),
+        constraints: Constraints,
+        anchor_frame: wp.array2d(dtype=mat33),
+        regularisation_bar: wp.array2d(dtype=scalar),
+    ):
+        """Adjoint of the inverse masses of the rows, by the rows as they are now; adds to that of the regularisation."""
+        if grip[0] == zero:
+            return mat33()
+        # Impulses are -r / R: what reaches r reaches R as well.
+        resistance_bar = (-half * grip[0]) * (wp.outer(value_bar, value) + wp.outer(value, value_bar))
+        epsilon = common.value_of(regularisation, world, 0)
+        common.add_at(regularisation_bar, world, 0, wp.trace(resistance_bar))
+        frame = anchor_frame[frame_of(constraints.kind[constraint, world], constraints.item[constraint, world]), world]
+        inverse = wp.inverse(frame)
+        gram = wp.transpose(inverse) * inverse  # C' C; its trace is that of A + s 1
+        total = wp.trace(gram) / whole
+        if least_of(total, constraint, world, least_inverse_mass, constraints) <= nearly * total:
+            share = wp.trace(wp.transpose(frame) * resistance_bar * frame)
+            resistance_bar += (floor * share) * gram
+        return epsilon * resistance_bar
+
+    return SimpleNamespace(
+        is_whitened=is_whitened, frame_of=frame_of, whiten=whiten, inverse_mass_adjoint=inverse_mass_adjoint
+    )
