@@ -329,7 +329,7 @@ def test_friction_that_presses_legs_onto_the_ground(dt, friction):
     simulator = case.simulator()
     case.rollout(simulator)
     assert simulator.residual[0] < 1e-11
-    check(case, ["com", "geometry_size", "gravity"])
+    check(case, ["com", "geometry_size", "gravity"], width=8.0)
 
 
 def test_a_softer_problem_leaves_the_softness_as_it_was():
