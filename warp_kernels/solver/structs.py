@@ -269,6 +269,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             anchor_turn: of the orientations [anchor, world], rad/s.
             anchor_apart: from the first anchor to the second one, each of which moves with its own link under MuJoCo's law [anchor,
                 world], m; no rows where both move like the point midway.
+            anchor_error: what removes errors of anchor_bias and anchor_turn, in turn [2 anchor, world]; no rows under MuJoCo's law.
             anchor_frame: what the rows of a point and of an orientation are made of from the relative velocity, in turn
                 [2 anchor, world].
         """
@@ -278,6 +279,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         anchor_bias: wp.array2d(dtype=t.vec3)
         anchor_turn: wp.array2d(dtype=t.vec3)
         anchor_apart: wp.array2d(dtype=t.vec3)
+        anchor_error: wp.array2d(dtype=t.vec3)
         anchor_frame: wp.array2d(dtype=t.mat33)
 
     @wp.struct

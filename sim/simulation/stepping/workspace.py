@@ -222,6 +222,7 @@ class Workspace(SolverChoice):
             self.worlds_last(soft_anchors, t.vec3),
             self.worlds_last(2 * counts["anchor"], t.mat33),
         )
+        self.anchor_error = self.worlds_last(0 if self.by_mujoco else 2 * counts["anchor"], t.vec3)
         self.cone_gap = self.worlds_last(len(self.layout.cones), scalar)
         self.cone_row = self.worlds_last(len(self.layout.cones), t.vec3)
         self._allocate_references()

@@ -22,7 +22,7 @@ from warp_kernels.solver.newton.islands.parts import FACTORED
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
-from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
+from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import TORSION, kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
@@ -42,6 +42,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
     cone = resisting_cone_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
+    Equalities = solver_structs(scalar).Equalities
     module = kernel_module(f"newton_adjoint.{friction}{'.smoothed' if smoothed else ''}", scalar)
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
@@ -245,7 +246,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         couplings: Couplings,
         problem: Problem,
         softness: wp.array2d(dtype=scalar),
-        anchor_frame: wp.array2d(dtype=mat33),
+        equalities: Equalities,
         sweep_count: wp.array(dtype=int),
         # Adjoint in
         weight: wp.array2d(dtype=scalar),
@@ -259,6 +260,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         bound_bar: wp.array2d(dtype=scalar),
         softness_bar: wp.array2d(dtype=scalar),
         own_bar: wp.array2d(dtype=mat33),
+        equalities_bar: Equalities,
         contact_resistance_bar: wp.array2d(dtype=vec2),
         regularisation_bar: wp.array2d(dtype=scalar),
         adjoint_residual: wp.array(dtype=scalar),
@@ -325,7 +327,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             if wp.static(f.coupled):
                 own_bar[i, world] = law_adjoint.own_adjoint(
                     i, kind, world, iterate.value[i, world], rhs_bar[i, world], hard_bar, regularisation, constraints,
-                    problem, anchor_frame, regularisation_bar,
+                    problem, equalities, equalities_bar, regularisation_bar,
                 )  # fmt: skip
 
     return SimpleNamespace(module=module, solution_adjoint=solution_adjoint)

@@ -12,7 +12,7 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.rows.whitening import whitening_functions
-from warp_kernels.solver.structs import Constraints
+from warp_kernels.solver.structs import Constraints, solver_structs
 from warp_kernels.types import ACTUATOR, CONTACT, TORSION, warp_types
 
 
@@ -20,14 +20,14 @@ from warp_kernels.types import ACTUATOR, CONTACT, TORSION, warp_types
 def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) -> SimpleNamespace:
     """Warp functions for one precision and friction model, with the laws as they are or ``smoothed``."""
     t = warp_types(scalar)
-    vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    vec2, vec3 = t.vec2, t.vec3
     f = residual_functions(scalar, friction, smoothed)
     laws = f.laws
     smoothing = smoothing_functions(scalar, friction)
     common, immovable = row_functions(scalar), immovable_functions(scalar)
     whitening = whitening_functions(scalar)
     structs = newton_structs(scalar)
-    Problem, Iterate = structs.Problem, structs.Iterate
+    Problem, Iterate, Equalities = structs.Problem, structs.Iterate, solver_structs(scalar).Equalities
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
@@ -109,14 +109,15 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         regularisation: wp.array2d(dtype=scalar),
         constraints: Constraints,
         problem: Problem,
-        anchor_frame: wp.array2d(dtype=mat33),
+        equalities: Equalities,
+        equalities_bar: Equalities,
         regularisation_bar: wp.array2d(dtype=scalar),
     ):
         """Adjoint of the inverse masses of a constraint's rows, from which R comes; adds to that of the regularisation."""
         if whitening.is_whitened(kind):
             return whitening.inverse_mass_adjoint(
                 constraint, world, value, value_bar, problem.grip[constraint, world], regularisation,
-                problem.least_inverse_mass, constraints, anchor_frame, regularisation_bar,
+                problem.least_inverse_mass, constraints, equalities, equalities_bar, regularisation_bar,
             )  # fmt: skip
         mean = mobility_adjoint(
             constraint, kind, world, hard_bar, regularisation, constraints, problem, regularisation_bar

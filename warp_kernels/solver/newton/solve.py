@@ -266,6 +266,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Data in
         factor_d: wp.array2d(dtype=scalar),
         softness: wp.array2d(dtype=scalar),
+        anchor_error: wp.array2d(dtype=vec3),
         constraints: Constraints,
         # Data out
         grip: wp.array2d(dtype=vec2),
@@ -284,7 +285,18 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             epsilon = common.value_of(regularisation, world, 0)
             if whitening.is_whitened(kind):
                 moves = whitening.whiten(
-                    i, world, paths, least_inverse_mass, constraints, factor_d, row, rhs, row_size, anchor_frame
+                    i,
+                    world,
+                    epsilon,
+                    paths,
+                    least_inverse_mass,
+                    constraints,
+                    factor_d,
+                    row,
+                    anchor_error,
+                    rhs,
+                    row_size,
+                    anchor_frame,
                 )
                 grip[i, world] = vec2(moves / epsilon, moves / epsilon)
                 continue

@@ -45,12 +45,8 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         return v * factor
 
     @wp.func
-    def correction(error: vec3, drift: vec3, options: Options, world: int):
-        """Velocity bias that removes an error, and half of what the constraint would drift in a step at constant rates of the joints.
-
-        The part for the error is no longer than the largest correction, or than the other one.
-        """
-        change = (scalar(0.5) * options.dt) * drift
+    def correction(error: vec3, change: vec3, options: Options, world: int):
+        """Velocity bias that removes an error, no longer than the largest correction and ``change`` together."""
         most = options.max_correction
         square = wp.dot(change, change)
         if square > scalar(0.0):
@@ -59,7 +55,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         square = wp.dot(bias, bias)
         if square > most * most:
             bias = bias * (most / wp.sqrt(square))
-        return bias + change
+        return bias
 
     @wp.func
     def angular(motion: wp.array2d(dtype=spatial), link: int, world: int):
@@ -123,6 +119,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         bias_acceleration: wp.array2d(dtype=spatial),
         # Data out
         anchor_point: wp.array2d(dtype=vec3),
+        anchor_error: wp.array2d(dtype=vec3),
         anchor_frame: wp.array2d(dtype=mat33),
         anchor_bias: wp.array2d(dtype=vec3),
         anchor_turn: wp.array2d(dtype=vec3),
@@ -143,10 +140,17 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         anchor_point[i, world] = scalar(0.5) * (point_a + point_b)
         drift = point_acceleration(link_b, b, pose, bias_velocity, bias_acceleration, world)
         drift -= point_acceleration(link_a, a, pose, bias_velocity, bias_acceleration, world)
-        anchor_bias[i, world] = correction(point_b - point_a, drift, options, world)
+        # Half of what it drifts in a step at constant rates of the joints is the mean over the step.
+        change = (scalar(0.5) * options.dt) * drift
+        bias = correction(point_b - point_a, change, options, world)
+        anchor_error[2 * i, world] = bias
+        anchor_bias[i, world] = bias + change
         turn = anchor_orientation(link_b, b, pose, world) * wp.quat_inverse(anchor_orientation(link_a, a, pose, world))
         turning = angular(bias_acceleration, link_b, world) - angular(bias_acceleration, link_a, world)
-        anchor_turn[i, world] = correction(rotation_vector(turn), turning, options, world)
+        change_turn = (scalar(0.5) * options.dt) * turning
+        bias_turn = correction(rotation_vector(turn), change_turn, options, world)
+        anchor_error[2 * i + 1, world] = bias_turn
+        anchor_turn[i, world] = bias_turn + change_turn
         for row in range(2):
             anchor_frame[2 * i + row, world] = wp.identity(n=3, dtype=scalar)
 

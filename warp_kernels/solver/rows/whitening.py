@@ -4,6 +4,9 @@ A point at a lever of many radii of gyration moves far more easily across the le
 share of their mean, a pinned body would stretch along the lever. Here R is a matrix, ``eps (A + s 1)``, where ``A`` holds the inverse masses of
 the three rows and s is a small share of its trace. With ``A + s 1 = C C'`` the rows are multiplied by ``T = C^-1``; then R is ``eps 1``.
 
+Errors are removed along directions in which something moves: of their biases e the rows keep ``A (A + k 1)^-1 e``, with k the share eps of
+the mean inverse mass. A chain that lies straight would whirl otherwise to get shorter. Loads are carried along all directions.
+
 The solution doesn't depend on T but through R, so that adjoints hold T as it is and take R as a matrix.
 """
 
@@ -16,7 +19,7 @@ import warp as wp
 from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.rows.shared import row_functions
-from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.solver.structs import Constraints, Paths, solver_structs
 from warp_kernels.types import ORIENTATION, POINT, warp_types
 
 # s, as a share of the trace of A: what is added along directions in which nothing moves.
@@ -29,6 +32,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     products, immovable, common = product_functions(scalar), immovable_functions(scalar), row_functions(scalar)
+    Equalities = solver_structs(scalar).Equalities
     zero, one, half, floor = scalar(0.0), scalar(1.0), scalar(0.5), scalar(FLOOR)
     whole, nearly = scalar(1.0 + 3.0 * FLOOR), scalar(1.001 * FLOOR)
 
@@ -64,14 +68,22 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         )  # fmt: skip
 
     @wp.func
+    def left_out(own: mat33, share: scalar, error: vec3):
+        """What rows don't keep of the biases of errors."""
+        k = share * wp.trace(own) / scalar(3.0)
+        return k * (wp.inverse(own + k * wp.identity(n=3, dtype=scalar)) * error)
+
+    @wp.func
     def whiten(
         constraint: int,
         world: int,
+        epsilon: scalar,
         paths: Paths,
         least_inverse_mass: wp.array(dtype=scalar),
         constraints: Constraints,
         factor_d: wp.array2d(dtype=scalar),
         row: wp.array2d(dtype=vec3),
+        anchor_error: wp.array2d(dtype=vec3),
         rhs: wp.array2d(dtype=vec3),
         size: wp.array2d(dtype=vec2),
         anchor_frame: wp.array2d(dtype=mat33),
@@ -81,21 +93,25 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         least = least_of(total, constraint, world, least_inverse_mass, constraints)
         if immovable.bounded(total / scalar(3.0), least) <= zero:
             return zero
-        frame = whitener(products.own_mobility(constraint, world, paths, constraints, row, factor_d), least)
+        own = products.own_mobility(constraint, world, paths, constraints, row, factor_d)
+        frame = whitener(own, least)
+        at_anchor = frame_of(constraints.kind[constraint, world], constraints.item[constraint, world])
         for side in range(2):
             tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
                 at = (2 * constraint + side) * paths.max_depth
                 for d in range(paths.dof_depth[tail] + 1):
                     row[at + d, world] = frame * row[at + d, world]
-        rhs[constraint, world] = frame * rhs[constraint, world]
+        rhs[constraint, world] = frame * (
+            rhs[constraint, world] - left_out(own, epsilon, anchor_error[at_anchor, world])
+        )
         if size.shape[0] > 0:
             sizes = size[constraint, world]
             most = vec3()
             for r in range(3):
                 most[r] = wp.abs(frame[r, 0]) * sizes[0] + (wp.abs(frame[r, 1]) + wp.abs(frame[r, 2])) * sizes[1]
             size[constraint, world] = vec2(most[0], wp.max(most[1], most[2]))
-        anchor_frame[frame_of(constraints.kind[constraint, world], constraints.item[constraint, world]), world] = frame
+        anchor_frame[at_anchor, world] = frame
         return one
 
     @wp.func
@@ -108,24 +124,46 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         regularisation: wp.array2d(dtype=scalar),
         least_inverse_mass: wp.array(dtype=scalar),
         constraints: Constraints,
-        anchor_frame: wp.array2d(dtype=mat33),
+        equalities: Equalities,
+        equalities_bar: Equalities,
         regularisation_bar: wp.array2d(dtype=scalar),
     ):
-        """Adjoint of the inverse masses of the rows, by the rows as they are now; adds to that of the regularisation."""
+        """Adjoint of the inverse masses of the rows, by the rows as they are now; adds to that of the regularisation.
+
+        Writes the adjoint of the error, beside what reaches the bias that it is part of.
+        """
+        at = frame_of(constraints.kind[constraint, world], constraints.item[constraint, world])
+        bias = equalities.anchor_error[at, world]
         if grip[0] == zero:
             return mat33()
         # Impulses are -r / R: what reaches r reaches R as well.
         resistance_bar = (-half * grip[0]) * (wp.outer(value_bar, value) + wp.outer(value, value_bar))
         epsilon = common.value_of(regularisation, world, 0)
-        common.add_at(regularisation_bar, world, 0, wp.trace(resistance_bar))
-        frame = anchor_frame[frame_of(constraints.kind[constraint, world], constraints.item[constraint, world]), world]
+        epsilon_bar = wp.trace(resistance_bar)
+        frame = equalities.anchor_frame[at, world]
         inverse = wp.inverse(frame)
         gram = wp.transpose(inverse) * inverse  # C' C; its trace is that of A + s 1
         total = wp.trace(gram) / whole
-        if least_of(total, constraint, world, least_inverse_mass, constraints) <= nearly * total:
+        least = least_of(total, constraint, world, least_inverse_mass, constraints)
+        if least <= nearly * total:
             share = wp.trace(wp.transpose(frame) * resistance_bar * frame)
             resistance_bar += (floor * share) * gram
-        return epsilon * resistance_bar
+        else:
+            total = wp.trace(gram) - scalar(3.0) * least
+        # Of what rows don't keep of errors: k (A + k 1)^-1 e, by k and by A.
+        k = epsilon * total / scalar(3.0)
+        # A + k 1, where C C' is A + s 1.
+        softer = wp.inverse(inverse * wp.transpose(inverse) + (k - least) * wp.identity(n=3, dtype=scalar))
+        error_bar = softer * (value_bar * frame)
+        error = softer * bias
+        equalities_bar.anchor_error[at, world] = -k * error_bar
+        k_bar = -wp.dot(error_bar, bias - k * error)
+        epsilon_bar += k_bar * total / scalar(3.0)
+        common.add_at(regularisation_bar, world, 0, epsilon_bar)
+        across = wp.outer(error_bar, error)
+        own_bar = (half * k) * (across + wp.transpose(across))
+        own_bar += (k_bar * epsilon / scalar(3.0)) * wp.identity(n=3, dtype=scalar)
+        return epsilon * resistance_bar + wp.transpose(inverse) * own_bar * inverse
 
     return SimpleNamespace(
         is_whitened=is_whitened, frame_of=frame_of, whiten=whiten, inverse_mass_adjoint=inverse_mass_adjoint

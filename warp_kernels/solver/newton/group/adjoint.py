@@ -63,7 +63,8 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         problem: Problem,
         softness: wp.array2d(dtype=scalar),
         iterate: Iterate,
-        anchor_frame: wp.array2d(dtype=mat33),
+        equalities: Equalities,
+        equalities_bar: Equalities,
         shared: Group,
         bound_bar: wp.array2d(dtype=scalar),
         softness_bar: wp.array2d(dtype=scalar),
@@ -84,8 +85,8 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         )
         softness_bar[c, world] = spring_bar
         return law_adjoint.own_adjoint(
-            c, kind, world, value, value_bar, hard_bar, regularisation, constraints, problem, anchor_frame,
-            regularisation_bar,
+            c, kind, world, value, value_bar, hard_bar, regularisation, constraints, problem, equalities,
+            equalities_bar, regularisation_bar,
         )  # fmt: skip
 
     @wp.func
@@ -210,7 +211,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
                 if c >= 0:
                     own = find_bars(
                         c, i, n, world, regularisation, constraints, problem, softness, iterate,
-                        equalities.anchor_frame, shared, bound_bar, softness_bar, regularisation_bar, rhs_bar,
+                        equalities, equalities_bar, shared, bound_bar, softness_bar, regularisation_bar, rhs_bar,
                     )  # fmt: skip
                 a.keep_own(i, n, own, shared)
             linear.find_own_response(
