@@ -22,8 +22,8 @@ from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
 from warp_kernels.types import ORIENTATION, POINT, warp_types
 
-# s, as a share of the trace of A: what is added along directions in which nothing moves.
-FLOOR = 1e-6
+# s, as a share of the trace of A: what is added along directions in which nothing moves. With less of it float32 rounds.
+FLOOR = {wp.float32: 1e-3, wp.float64: 1e-5}
 
 
 @functools.cache
@@ -33,8 +33,8 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     products, immovable, common = product_functions(scalar), immovable_functions(scalar), row_functions(scalar)
     Equalities = solver_structs(scalar).Equalities
-    zero, one, half, floor = scalar(0.0), scalar(1.0), scalar(0.5), scalar(FLOOR)
-    whole, nearly = scalar(1.0 + 3.0 * FLOOR), scalar(1.001 * FLOOR)
+    zero, one, half, floor = scalar(0.0), scalar(1.0), scalar(0.5), scalar(FLOOR[scalar])
+    whole, nearly = scalar(1.0 + 3.0 * FLOOR[scalar]), scalar(1.001 * FLOOR[scalar])
 
     @wp.func
     def is_whitened(kind: int):
