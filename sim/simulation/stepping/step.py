@@ -105,6 +105,8 @@ class Step(Workspace):
         self.transmissions.push(self)
         if self.max_constraints:
             self._cones()
+            if self.bias_velocity.shape[0]:
+                self._bias_motion()
             self.tendons.constrain(self, self.law)
             if self.by_mujoco:
                 self._references()
@@ -163,7 +165,6 @@ class Step(Workspace):
     def _equalities(self) -> None:
         kernels, counts = equality_kernels(self.scalar), self.model.counts
         if counts["anchor"]:
-            self._bias_motion()
             self._launch(kernels.evaluate_anchors, (counts["anchor"], self.num_worlds), tape=True)
         if counts["coupling"]:
             self._launch(kernels.evaluate_couplings, (counts["coupling"], self.num_worlds), tape=True)
@@ -198,7 +199,6 @@ class Step(Workspace):
             self._launch(kernels.cone_references, dim, tape=True, cone_dof=cone_dof, **given)
         kernels, counts = equality_reference_kernels(self.scalar), self.model.counts
         if counts["anchor"]:
-            self._bias_motion()
             self._launch(kernels.anchor_references, (counts["anchor"], self.num_worlds), tape=True, **given)
         if counts["coupling"]:
             self._launch(kernels.coupling_references, (counts["coupling"], self.num_worlds), tape=True, **given)

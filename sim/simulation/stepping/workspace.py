@@ -114,7 +114,7 @@ class Workspace(SolverChoice):
         self.sweeps, self.iterations = options.sweeps, options.iterations
         self.tolerance = self.scalar(options.tolerance)
         self.cone_link, self.cone_kind = (self._integers(column) for column in layout.cones.T)
-        self.tendons = TendonStage(device_model, layout.tendons, layout.heavy)
+        self.tendons = TendonStage(device_model, layout.tendons, layout.heavy, drifts=not self.by_mujoco)
         self.transmissions = TransmissionStage(device_model, collision)
         self.constrained = self._constrained()
         self.paths = fill(
@@ -280,10 +280,10 @@ class Workspace(SolverChoice):
         self.limit_reference, self.loss_reference = self.worlds_last(2 * nv, t.vec3), self.worlds_last(nv, t.vec3)
         anchors, couplings = (self.model.counts[name] for name in ("anchor", "coupling"))
         self.anchor_reference = self.worlds_last(2 * anchors if self.by_mujoco else 0, t.vec3)
-        # Motion of links whose coordinates don't accelerate, which turns the rows of point and weld constraints.
-        moving = self.model.num_links if anchors else 0
+        # Motion of links whose coordinates don't accelerate, by which points, welds and tendons drift in a step.
+        moving = self.model.num_links if anchors or self.tendons.drifts else 0
         self.bias_velocity, self.bias_acceleration = (self.worlds_last(moving, t.spatial) for _ in range(2))
-        self.no_acceleration = wp.zeros_like(self.qd) if anchors else self.device_model.none(self.scalar)
+        self.no_acceleration = wp.zeros_like(self.qd) if moving else self.device_model.none(self.scalar)
         self.coupling_reference = self.worlds_last(couplings if self.by_mujoco else 0, t.vec3)
         self.cone_reference = self.worlds_last(len(self.layout.cones) if self.by_mujoco else 0, t.vec3)
 

@@ -61,7 +61,7 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=curvature_module)
     def tendon_curvatures(
         # Model
-        heavy_tendon: wp.array(dtype=int),
+        curved_tendon: wp.array(dtype=int),
         segment_start: wp.array(dtype=int),
         segment_ends: wp.array(dtype=int),
         segment_share: wp.array(dtype=scalar),
@@ -75,9 +75,12 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_curvature: wp.array2d(dtype=scalar),
     ):
-        """Over (number of the tendon, world), from the motion of links whose coordinates don't accelerate. Adds to what must be zero before."""
+        """Over (number of the tendon, world), from the motion of links whose coordinates don't accelerate. Adds to what must be zero before.
+
+        Without what segments around bodies add as they roll on these.
+        """
         number, world = wp.tid()
-        tendon = heavy_tendon[number]
+        tendon = curved_tendon[number]
         for segment in range(segment_start[tendon], segment_start[tendon + 1]):
             first = segment_ends[2 * segment]
             last = segment_ends[2 * segment + 1]

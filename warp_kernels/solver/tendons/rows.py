@@ -151,36 +151,37 @@ def hard_tendon_kernels(scalar: Any) -> SimpleNamespace:
         tendon_polynomial: wp.array2d(dtype=vec5),
         # Data in
         tendon_length: wp.array2d(dtype=scalar),
+        tendon_drift: wp.array2d(dtype=scalar),
         # Data out
         tendon_position: wp.array2d(dtype=vec2),
         tendon_reference: wp.array2d(dtype=vec3),
         tendon_bound: wp.array2d(dtype=scalar),
     ):
-        """Over (constraint, world)."""
+        """Over (constraint, world). tendon_drift: second derivatives of lengths at constant rates of the joints."""
         i, world = wp.tid()
         kind = tendon_rows.kind[i]
         tendon = tendon_rows.tendon[i]
+        other = tendon_rows.other[i]
         found = f.violation(
             kind, tendon, tendon_rows.other[i], tendon_rows.coupling[i], world, tied_reference, tendon_lower_limit,
             tendon_upper_limit, tendon_limit_margin, tendon_polynomial, tendon_length,
         )  # fmt: skip
         x = found[0]
+        # Half of what it drifts in a step is the mean over the step.
+        drift = f.own_factor(kind) * tendon_drift[tendon, world]
+        if other >= 0:
+            drift += found[1] * tendon_drift[other, world]
+        change = scalar(0.5) * options.dt * drift
+        most = options.max_correction + wp.abs(change)
         bias = vec2()  # and softness
         bound = zero
         if kind == LOSS:
             bound = options.dt * common.value_of(tendon_friction_loss, world, tendon)
         elif kind == TIED:
-            bias = vec2(
-                wp.clamp(
-                    x * (options.erp / common.recovery(options, world)),
-                    -options.max_correction,
-                    options.max_correction,
-                ),
-                zero,
-            )
+            bias = vec2(change + wp.clamp(x * (options.erp / common.recovery(options, world)), -most, most), zero)
             bound = scalar(wp.inf)
         elif wp.isfinite(x):
-            bias = common.stabilisation(x, options.max_correction, options, world)
+            bias = vec2(change, zero) + common.stabilisation(x, most, options, world)
         tendon_position[i, world] = found
         tendon_reference[i, world] = vec3(bias[0], bias[1], one)
         tendon_bound[i, world] = bound

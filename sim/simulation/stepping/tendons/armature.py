@@ -60,7 +60,14 @@ class HeavyTendons:
                 record_tape=True,
                 qdd=self.no_acceleration,
             )
-            self._launch(step, self._kernels.tendon_curvatures, self.count, self.num_worlds, tape=True)
+            self._launch(
+                step,
+                self._kernels.tendon_curvatures,
+                self.count,
+                self.num_worlds,
+                tape=True,
+                curved_tendon=self.heavy_tendon,
+            )
 
     def add(self, step: Any) -> None:
         """From factors and accelerations of the bodies alone to those with tendons."""

@@ -16,6 +16,7 @@ from sim.simulation.stepping.tendons.armature import HeavyTendons
 from sim.simulation.stepping.tendons.layout import moving_dofs, point_moves, tendon_paths
 from warp_kernels.solver.mujoco.tendon_references import tendon_reference_kernels
 from warp_kernels.solver.structs import TendonRows, TendonWraps
+from warp_kernels.solver.tendons.armature import tendon_armature_kernels
 from warp_kernels.solver.tendons.forces import tendon_force_kernels
 from warp_kernels.solver.tendons.geometry import tendon_geometry_kernels
 from warp_kernels.solver.tendons.rows import UPPER, hard_tendon_kernels, tendon_row_kernels
@@ -26,7 +27,7 @@ from warp_kernels.types import TENDON, TENDON_LIMIT
 DIFFERENTIATED = (
     "point_place", "wrap_centre", "wrap_first", "wrap_last", "wrap_normal", "wrap_arc", "segment_length",
     "segment_pull", "tendon_length", "tendon_slope", "tendon_rate", "tendon_force", "tendon_position", "tendon_row",
-    "tendon_bound", "tendon_reference",
+    "tendon_bound", "tendon_reference", "tendon_drift",
 )  # fmt: skip
 
 
@@ -37,9 +38,10 @@ class TendonStage:
         device_model: the model's arrays, with parameters of these worlds.
         rows: the constraints that there may be, see :func:`sim.simulation.stepping.tendons.layout.tendon_rows`.
         heavy: the tendons with armature, see :class:`HeavyTendons`.
+        drifts: whether constraints make up for the curvature of the path that tendons through points take in a step.
     """
 
-    def __init__(self, device_model: DeviceModel, rows: np.ndarray, heavy: np.ndarray):
+    def __init__(self, device_model: DeviceModel, rows: np.ndarray, heavy: np.ndarray, drifts: bool):
         model = device_model.model
         self._device_model, self._device = device_model, device_model.device
         self._scalar, t = model.scalar, device_model.types
@@ -88,6 +90,9 @@ class TendonStage:
         self.tendon_row = self._worlds_last(model.scalar, self.num_rows, model.nv)
         self.tendon_bound = self._worlds_last(model.scalar, self.num_rows)
         self.tendon_reference = self._worlds_last(t.vec3, self.num_rows)
+        self.drifts = drifts and self.num_rows > 0 and self.num_points > 0
+        self.curved_tendon = self._integers(np.arange(self.num_tendons if self.drifts else 0))
+        self.tendon_drift = self._worlds_last(model.scalar, self.num_tendons)
         self.tendon_active = self._worlds_last(wp.int32, self.num_rows)
         self.heavy = HeavyTendons(device_model, heavy)
 
@@ -144,6 +149,11 @@ class TendonStage:
             return
         rows = tendon_row_kernels(self._scalar)
         if law is None:
+            if self.drifts:
+                clear(self.tendon_drift)
+                kernel = tendon_armature_kernels(self._scalar).tendon_curvatures
+                motion = {"velocity": step.bias_velocity, "acceleration": step.bias_acceleration}
+                self._launch(step, kernel, self.num_tendons, named={**motion, "tendon_curvature": self.tendon_drift})
             self._launch(step, hard_tendon_kernels(self._scalar).tendon_constraints, self.num_rows)
         else:
             given = self._device_model.parameter_arrays("solref", "solimp")
