@@ -103,9 +103,7 @@ def _check_prescribed(spec: JointSpec, where: str) -> None:
     given = [label for label in limits if np.isfinite(getattr(spec, label))]
     given += [label for label in ("damping", "armature", "stiffness", "friction_loss") if getattr(spec, label)]
     if given:
-        raise ModelError(
-            f"{where}: a kinematic joint moves as its velocity says, so {given[0]} has no effect; leave it out"
-        )
+        raise ModelError(f"{where}: {given[0]} has no effect on a kinematic joint, whose motion is given; leave it out")
 
 
 def check_geometry(spec: GeometrySpec) -> None:

@@ -9,7 +9,7 @@ from sim.model.parameters import PARAMETERS
 from sim.model.softness import require_impedance
 from sim.simulation.options import require_regular
 from sim.simulation.stepping.constraint_layout import CONE_LIMITS
-from warp_kernels.types import SPHERICAL
+from warp_kernels.types import PRESCRIBED_INERTIA, SPHERICAL
 
 # Why an actuator has no use for a parameter, but for gains, which depend on its kind.
 UNUSED_BECAUSE = {
@@ -34,6 +34,8 @@ def require_useful(model: Model, law: str | None, name: str, value: np.ndarray) 
         require_regular(value, model.scalar)
     if name in ("solref", "solimp"):
         require_impedance("Simulator", **{name: value})
+    if name == "armature":
+        _require_prescribed(model, value)
     unused = unused_entries(name, model)
     if name == "stiffness" and (value[..., unused] != 0.0).any():
         raise ModelError(
@@ -49,6 +51,17 @@ def require_useful(model: Model, law: str | None, name: str, value: np.ndarray) 
         _require_of_actuators(model, name, value, unused)
     if name in CONE_LIMITS and np.isfinite(value[..., model.joint_type != SPHERICAL]).any():
         raise ModelError(f"parameter '{name}' is finite on a joint that is not spherical; leave it infinite there")
+
+
+def _require_prescribed(model: Model, value: np.ndarray) -> None:
+    """Refuse another armature than the one by which the motion of a joint is prescribed."""
+    changed = model.prescribed != (value >= PRESCRIBED_INERTIA).reshape(-1, model.nv).all(axis=0)
+    for dof in np.flatnonzero(changed):
+        joint = model.joint_names[model.dof_link[dof]]
+        raise ModelError(
+            f"parameter 'armature' of joint '{joint}' must {'stay' if model.prescribed[dof] else 'be below'} "
+            f"{PRESCRIBED_INERTIA:g}, which says that the motion of a joint is prescribed"
+        )
 
 
 def require_room_to_move(model: Model, law: str | None) -> None:

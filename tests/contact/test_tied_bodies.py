@@ -1,0 +1,167 @@
+"""Bodies tied at a lever keep their distance and their energy, at any precision, and in lane groups."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sim
+from tests.simulation.differences import Weights, analytic, case, check
+
+H = 1 / 240
+NO_GRAVITY = (0.0, 0.0, 0.0)
+
+
+def pinned(lever: float, radius: float, dtype: str = "float64", kind: str = "point") -> sim.Model:
+    """A ball whose tie to the world's origin is a rod's length away."""
+    builder = sim.ModelBuilder(gravity=NO_GRAVITY)
+    builder.add_sphere(radius=radius, mass=1.0, position=(lever, 0, 0), name="ball", collides=False)
+    if kind == "rope":
+        builder.add_spatial_tendon("rope", [("world", (0, 0, 0)), ("ball", (0, 0, 0))], limits=(0.0, lever))
+    elif kind == "tied":
+        builder.add_spatial_tendon("rope", [("world", (0, 0, 0)), ("ball", (0, 0, 0))])
+        builder.add_tendon_coupling("length", "rope")
+    else:
+        builder.add_point_constraint("pin", "world", "ball", position_a=(0, 0, 0), position_b=(-lever, 0, 0))
+    return builder.finalize(dtype)
+
+
+def spin(model: sim.Model, qd, seconds: float, worlds: int = 1, dt: float = H, **contact):
+    simulator = sim.Simulator(model, dt, num_worlds=worlds, device="cpu", contact=sim.ContactOptions(**contact))
+    trajectory = simulator.rollout(simulator.state(model.q0, qd), steps=round(seconds / dt))
+    energy = sim.kinetic_energy(model, trajectory.q, trajectory.qd).numpy()[:, 0]
+    return trajectory.q.numpy()[:, 0].astype(float), energy[-1] / energy[0]
+
+
+@pytest.mark.parametrize(("dtype", "worlds"), [("float64", 1), ("float32", 1), ("float64", 16), ("float32", 16)])
+@pytest.mark.parametrize(("lever", "radius"), [(1.0, 0.05), (0.3, 0.1), (3.0, 0.05)])
+def test_a_pinned_body_circles(lever, radius, dtype, worlds):
+    q, energy = spin(pinned(lever, radius, dtype), [0, 20.0 * lever, 0, 0, 0, 20.0], 3.0, worlds)
+    assert np.linalg.norm(q[:, :3], axis=1).max() < 1.003 * lever
+    assert energy == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("kind", ["rope", "tied"])
+@pytest.mark.parametrize("rate", [6.0, 15.0, 25.0])
+def test_a_rope_keeps_its_length(kind, rate):
+    q, energy = spin(pinned(1.0, 0.05, kind=kind), [0, rate, 0, 0, 0, 0], 3.0)
+    assert np.linalg.norm(q[:, :3], axis=1).max() < 1.001
+    assert energy == pytest.approx(1.0, abs=0.01)
+
+
+@settings(max_examples=10, deadline=None)
+@given(apart=st.floats(0.2, 2.0), rate=st.floats(1.0, 25.0), ratio=st.floats(0.1, 10.0))
+def test_welded_boxes_turn_as_one(apart, rate, ratio):
+    builder = sim.ModelBuilder(gravity=NO_GRAVITY)
+    share = ratio / (1 + ratio)  # about their common centre
+    places = (-share * apart, (1 - share) * apart)
+    for number, (x, mass) in enumerate(zip(places, (1.0, ratio), strict=True)):
+        builder.add_box(half_extents=(0.1,) * 3, mass=mass, position=(x, 0, 0), name=f"b{number}", collides=False)
+    builder.add_weld_constraint("weld", "b0", "b1")
+    qd = np.concatenate([[0, rate * x, 0, 0, 0, rate] for x in places])
+    q, energy = spin(builder.finalize("float64"), qd, 1.0)
+    assert np.linalg.norm(q[:, 7:10] - q[:, :3], axis=1) == pytest.approx(apart, rel=2e-3)
+    assert energy == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("short", [0.05, 0.02, 0.005, 0.0005])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_straight_chain_closes_without_whirling(short, dtype):
+    """No hinge moves its end to where it is to be, at first: the error isn't removed along what hardly moves."""
+    count, length = 10, 0.1
+    builder = sim.ModelBuilder()
+    for number in range(count):
+        builder.add_link(f"l{number}", mass=0.1, com=(0.05, 0.0, 0.0), inertia=(1e-4, 1e-4, 1e-4))
+        builder.add_joint(
+            f"j{number}", "revolute", child=f"l{number}", parent=f"l{number - 1}" if number else "world",
+            position=(length if number else 0.0, 0.0, 0.0), axis=(0.0, 1.0, 0.0), damping=0.01,
+        )  # fmt: skip
+    span = count * length - short
+    builder.add_point_constraint("pin", f"l{count - 1}", "world", position_a=(length, 0, 0), position_b=(span, 0, 0))
+    model = builder.finalize(dtype)
+    simulator = sim.Simulator(model, H)
+    angle = np.cumsum(simulator.rollout(simulator.initial_state(), steps=720).q.numpy()[:, 0].astype(float), axis=1)
+    error = np.hypot(length * np.cos(angle).sum(axis=1) - span, length * np.sin(angle).sum(axis=1))
+    assert error[-10:].max() < 2e-4
+
+
+@pytest.mark.parametrize("worlds", [1, 16])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("ratio", "dt", "sag"), [(4800, H, 9.6e-3), (8000, H, 16e-3), (1300, 1 / 60, 16e-3)])
+def test_a_heavy_body_sinks_by_its_share(ratio, dt, sag, dtype, worlds):
+    """R lambda (h + T) as without a bound on the velocity: eps m g h / m_light times h + T, twice for two bodies."""
+    builder = sim.ModelBuilder()
+    builder.add_ground(friction=1.0)
+    for z, mass in ((0.1, 1.0), (0.3, ratio)):
+        builder.add_box(half_extents=(0.1,) * 3, mass=mass, position=(0, 0, z), friction=1.0)
+    model = builder.finalize(dtype)
+    simulator = sim.Simulator(model, dt, num_worlds=worlds)
+    q = simulator.rollout(simulator.initial_state(), steps=round(3 / dt)).q.numpy()[:, 0].reshape(-1, 2, 7)
+    sunk = np.abs(q[-1] - q[0]).max()
+    # At rest each of the light box's four contacts bears a quarter of the weight.
+    expected = 1e-3 * (ratio + 1) * 9.81 * dt * (dt + 0.02)
+    assert sunk == pytest.approx(sag, rel=0.08)
+    assert sunk < 2.0 * expected
+
+
+def test_a_limit_bears_what_it_must():
+    """A ton on a hinge of a light link: its limit yields by R lambda (h + T), and not until it falls through."""
+    builder = sim.ModelBuilder()
+    builder.add_link("light", mass=0.1, inertia=(1e-3, 1e-3, 1e-3))
+    builder.add_joint("hinge", "revolute", child="light", axis=(0, 1, 0), lower=-0.5, upper=0.5)
+    model = builder.finalize("float64")
+    simulator = sim.Simulator(model, H)
+    torque = 1.5e3  # beyond 0.2 m/s over R: 0.2 / (eps W h)
+    q = simulator.rollout(simulator.state([0.499], [0.0]), tau=[torque], steps=2400).q.numpy()[-1, 0, 0]
+    sag = 1e-3 / 1e-3 * torque * H * (H + 0.02)
+    assert q - 0.5 == pytest.approx(sag, rel=0.01)
+
+
+class TestGradients:
+    def test_pinned(self):
+        model = pinned(0.8, 0.1)
+        check(case(model, 8, qd=[0.3, 9.0, 0.2, 0.5, 1.0, 11.0]), ["anchor_a", "anchor_b", "mass", "inertia"])
+
+    @pytest.mark.parametrize("regularisation", [1e-3, 0.05])
+    @pytest.mark.parametrize(("off", "names"), [(0.002, ["recovery_time"]), (0.05, [])])
+    def test_regularisation_and_recovery_time(self, off, names, regularisation):
+        """Open by less and by more than what the largest correction removes."""
+        model = pinned(0.8, 0.1)
+        q = model.q0.copy()
+        q[:3] += (off, 0.3 * off, -0.2 * off)
+        contact = sim.ContactOptions(regularisation=regularisation)
+        given = case(model, 4, q=q, qd=[0.3, 2.0, 0.2, 0.5, 1.0, 3.0], contact=contact)
+        check(given, ["regularisation", "anchor_a", "inertia", *names])
+
+    def test_rope(self):
+        model = pinned(0.8, 0.1, kind="rope")
+        q = model.q0.copy()
+        q[0] += 1e-3  # off the kink between taut and slack
+        check(case(model, 8, q=q, qd=[0.3, 9.0, 0.2, 0.5, 1.0, 2.0]), ["tendon_upper_limit", "mass"], width=4.0)
+
+    def test_deep_in_a_limit(self):
+        builder = sim.ModelBuilder()
+        builder.add_link("light", mass=0.1, inertia=(1e-3, 1e-3, 1e-3), com=(0.1, 0, 0))
+        builder.add_joint("hinge", "revolute", child="light", axis=(0, 1, 0), lower=-0.5, upper=0.5)
+        contact = sim.ContactOptions(regularisation=0.05)
+        given = case(builder.finalize("float64"), 5, q=np.array([0.6]), qd=[0.5], contact=contact, force=100.0)
+        check(given, ["upper_limit", "recovery_time", "regularisation", "inertia"])
+
+    def test_lane_groups_give_the_gradients_of_single_worlds(self):
+        model = pinned(0.8, 0.1)
+        given = case(model, 8, qd=[0.3, 9.0, 0.2, 0.5, 1.0, 11.0], contact=sim.ContactOptions(regularisation=0.02))
+        names = ["anchor_a", "mass", "inertia", "regularisation", "recovery_time"]
+        weights = Weights.random(given)
+        alone = analytic(given, weights, names)
+        simulator = sim.Simulator(model, given.dt, num_worlds=16, device="cpu", contact=given.contact)
+        trajectory = simulator.rollout(
+            simulator.state(given.q, given.qd), tau=np.repeat(given.tau[:, None], 16, axis=1)
+        )
+        parts = [np.repeat(part[:, None], 16, axis=1) for part in (weights.q, weights.qd)]
+        gradients = trajectory.backward(*parts, names)
+        for name in ("q", "qd"):
+            found = getattr(gradients, name).numpy()
+            assert np.abs(found - alone[name]).max() < 1e-9 * np.abs(alone[name]).max(), name
+        for name in names:
+            found = gradients.parameters[name] / 16 * (2.0 - np.eye(3) if name == "inertia" else 1.0)
+            assert np.abs(found - alone[name]).max() < 1e-9 * np.abs(alone[name]).max(), name
