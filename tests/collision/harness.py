@@ -187,7 +187,11 @@ class Bench:
         threads = shape[1] if looping else shape
         for family in FAMILIES:
             if self.collision.has_pairs(family):
-                named |= {"pairs": self.collision.pairs[family], "mujoco_pyramids": 0}
+                named |= {
+                    "pairs": self.collision.pairs[family],
+                    "mujoco_pyramids": 0,
+                    "plane_share": self.model.scalar(0.0),
+                }
                 sources = (self.collision, inputs, slots.arrays())
                 kernel = evaluate_kernels(self.model.scalar, self.collision.kernels_of(family), looping).evaluate
                 launch(kernel, threads, *sources, device=self.device, record_tape=family != ON_PLANE, **named)

@@ -81,10 +81,3 @@ def test_written_again(file, tmp_path):
     np.testing.assert_allclose(
         again.parameters["joint_placement"], model.parameters["joint_placement"], rtol=1e-12, atol=1e-15
     )
-
-
-def test_only_fixed_joints_are_kinematic():
-    builder = sim.ModelBuilder()
-    builder.add_link("a", mass=1.0, inertia=(1, 1, 1))
-    with pytest.raises(sim.ModelError, match="joint 'j': kinematic is for fixed joints, not revolute"):
-        builder.add_joint("j", "revolute", child="a", kinematic=True)
