@@ -425,7 +425,7 @@ class Worlds(FixedArguments, ABC):
         if self.integrator in ("implicit", "implicitfast"):
             require_explicit_tendons(self.model, values, self.integrator)
 
-        def make_step(first: int, last: int) -> DifferentiableStep:
+        def make_step(first: int, last: int, contacts: int = contacts) -> DifferentiableStep:
             parameters = {name: value[first:last] if self._per_world(name) else value for name, value in values.items()}
             device_model = DeviceModel(self.model, self.device, last - first, parameters)
             device_model.require_masses()
@@ -438,7 +438,9 @@ class Worlds(FixedArguments, ABC):
         def make_all() -> list[Shard]:
             return [Shard(make_step(first, last)) for first, last in itertools.pairwise(bounds)]
 
-        return made_in_memory(self.num_worlds, self.device, lambda worlds: make_step(0, worlds), make_all)
+        items = self.model.nv + self.model.num_links + self.model.num_geometries
+        make = lambda worlds, contacts: make_step(0, worlds, contacts)  # noqa: E731
+        return made_in_memory(self.num_worlds, contacts, items, self.device, make, make_all)
 
     def _with_worlds(self, name: str, value: "np.ndarray | wp.array", worlds: npt.ArrayLike) -> "np.ndarray | wp.array":
         """The present value of each world, with another one in some of them."""
