@@ -9,13 +9,33 @@ import warp as wp
 
 from warp_kernels.types import kernel_module, warp_types
 
+# Share of the largest entry of an inertia that a moment may be below zero, and moments that are rounding [kg m^2].
+INDEFINITE, NEGLIGIBLE = 1e-3, 1e-16
+
 
 @functools.cache
 def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
     """The kernels for one precision, none with an adjoint."""
     transform = warp_types(scalar).transform
     module = kernel_module("parameter_values", scalar)
-    missing, zero, short = scalar(math.nan), scalar(0.0), scalar(1e-18)
+    missing, zero, short, half = scalar(math.nan), scalar(0.0), scalar(1e-18), scalar(0.5)
+    slack, negligible = scalar(INDEFINITE), scalar(NEGLIGIBLE)
+
+    @wp.func
+    def is_indefinite(values: wp.array2d(dtype=scalar), row: int, first: int):
+        """Whether the symmetric part of an inertia has a negative moment, beyond ``slack`` of its largest entry."""
+        largest = negligible
+        for k in range(9):
+            largest = wp.max(largest, wp.abs(values[row, first + k]))
+        xx = values[row, first] / largest + slack
+        yy = values[row, first + 4] / largest + slack
+        zz = values[row, first + 8] / largest + slack
+        xy = half * (values[row, first + 1] + values[row, first + 3]) / largest
+        xz = half * (values[row, first + 2] + values[row, first + 6]) / largest
+        yz = half * (values[row, first + 5] + values[row, first + 7]) / largest
+        minor = xx * yy - xy * xy
+        determinant = zz * minor + xy * yz * xz + xz * xy * yz - yy * xz * xz - xx * yz * yz
+        return xx <= zero or minor <= zero or determinant <= zero
 
     @wp.kernel(module=module, enable_backward=False)
     def check_values(
@@ -25,6 +45,7 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         instead: wp.array(dtype=scalar),
         size: int,
         turn: int,
+        definite: wp.array(dtype=int),
         # Data in
         given: wp.array2d(dtype=scalar),
         # Data out
@@ -35,7 +56,8 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         """A copy of the numbers [rows, n size], over (row, n). Those out of their range are counted, their row is bad, and
         other ones stand for them, so that what is computed with them stays finite.
 
-        A quaternion, from number ``turn`` of an entry on, must not be zero; -1 where there is none.
+        A quaternion, from number ``turn`` of an entry on, must not be zero; -1 where there is none. Entries that are marked
+        in ``definite``, which has no rows for other parameters, are inertias, and must not be indefinite.
         """
         row, item = wp.tid()
         first = item * size
@@ -55,6 +77,12 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
                     values[row, first + turn + k] = instead[first + turn + k]
                 wp.atomic_add(bad, row, 1)
                 wp.atomic_add(outside, 0, 1)
+
+        if definite.shape[0] > 0 and definite[item] != 0 and is_indefinite(values, row, first):
+            for k in range(size):
+                values[row, first + k] = instead[first + k]
+            wp.atomic_add(bad, row, 1)
+            wp.atomic_add(outside, 0, 1)
 
     @wp.kernel(module=module, enable_backward=False)
     def spoil_worlds(

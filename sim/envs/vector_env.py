@@ -447,8 +447,7 @@ class VectorEnv:
         return first
 
     def _set_parameters(self) -> None:
-        for name, value in self._random_parameters.items():
-            self.simulator.set_parameter(name, value)
+        self.simulator.set_parameters(self._random_parameters)
 
     def _seed(self, seed: int | None) -> None:
         if seed is None:

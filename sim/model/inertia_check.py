@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ModelError
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
+from warp_kernels.parameter_values import INDEFINITE, NEGLIGIBLE
 from warp_kernels.types import FREE
 
 # What decides whether the mass matrix is regular.
@@ -31,6 +32,15 @@ def check_masses(model: Model, mass: np.ndarray) -> None:
             f"dynamics need the masses of links {', '.join(map(repr, missing))}, which came without inertial data; "
             "give them a mass"
         )
+
+
+def is_semidefinite(inertia: np.ndarray) -> np.ndarray:
+    """Whether the symmetric parts of inertias [..., 3, 3] have no negative moment, beyond rounding and differences."""
+    half = 0.5 * (inertia + np.swapaxes(inertia, -1, -2))
+    scale = np.abs(half).max(axis=(-1, -2), keepdims=True)
+    a = half / np.maximum(scale, NEGLIGIBLE) + INDEFINITE * np.eye(3)
+    minor = a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] ** 2
+    return np.asarray((a[..., 0, 0] > 0.0) & (minor > 0.0) & (np.linalg.det(a) > 0.0))
 
 
 def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: float) -> None:

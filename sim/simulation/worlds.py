@@ -18,7 +18,6 @@ from sim.arrays.warp_lock import serialized, sole_use
 from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_positive, is_whole, on_host, require_flags, require_type
-from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
 from sim.model.parameters import check_parameter, number_of_dims
 from sim.simulation.batches import ArrayLike, Batches
@@ -26,7 +25,7 @@ from sim.simulation.contacts import Contacts
 from sim.simulation.fixed_arguments import FIXED, FixedArguments
 from sim.simulation.memory import made_in_memory
 from sim.simulation.options import ContactOptions
-from sim.simulation.parameter_checks import require_room_to_move, require_useful
+from sim.simulation.parameter_checks import ConsistencyChecks, require_useful
 from sim.simulation.shard_pool import ShardPool
 from sim.simulation.shard_set import ShardSet, Value
 from sim.simulation.state import State
@@ -37,7 +36,7 @@ from sim.simulation.stepping.force_sensors import chosen_sensors
 from sim.simulation.stepping.integrators.named import INTEGRATORS, require_integrator
 from sim.simulation.stepping.lane_groups import lanes_worth
 from sim.simulation.stepping.mujoco.law import MujocoLaw, require_mujoco_law
-from sim.simulation.stepping.reports import LateReport
+from sim.simulation.stepping.reports import LateReport, Reports
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.tendons.layout import require_explicit_tendons
@@ -53,7 +52,7 @@ MOST_LAYOUTS = 4
 ON_HOST = (*DECISIVE, "limit_stiffness", "regularisation", "solref", "solimp")
 
 
-class Worlds(FixedArguments, ABC):
+class Worlds(FixedArguments, Reports, ABC):
     """The worlds that a :class:`sim.Simulator` steps; see there for the arguments."""
 
     @serialized
@@ -86,7 +85,6 @@ class Worlds(FixedArguments, ABC):
             integrator = model.mujoco.integrator if contact.law is None and model.mujoco is not None else "euler"
         contact = contact.resolved(model)
         require_integrator(integrator, contact.law == "mujoco")
-        require_room_to_move(model, contact.law)
         self.model = model
         self.dt = float(dt)
         self.num_worlds = int(num_worlds)
@@ -101,6 +99,8 @@ class Worlds(FixedArguments, ABC):
         for name, value in (parameters or {}).items():
             values[name] = as_numbers(f"parameter '{name}'", value)
         self._first_values = {name: self._checked(name, value) for name, value in values.items()}
+        self._require_consistent = ConsistencyChecks(model, contact.law, self.dt)
+        self._require_consistent({*(parameters or {}), "mass"}, self._first_values)
         self._values: Mapping[str, Value] = self._first_values
         self._device_values = DeviceValues(model, self.num_worlds, self.device, self._first_values)
         self.threads = threads or len(usable_cores())
@@ -110,8 +110,6 @@ class Worlds(FixedArguments, ABC):
         self._present = self._chosen()
         # Of the last rollout and the last way back, whose parameters may have had another layout than the present ones.
         self._forward = self._backward = self._present.shards
-        # Under MuJoCo's law nothing but the armature stands on the mass matrix.
-        check_mass_matrix(model, self.parameter_values(), 0.0 if contact.law == "mujoco" else self.dt)
         warn_of_damped_tendons(model, self.parameter_values(), self.dt)
         self._pool = ShardPool(self.threads)
         self.bad_state: Rows | None = None
@@ -174,7 +172,8 @@ class Worlds(FixedArguments, ABC):
                 them all, ``[k, n, ...]`` one for each. The others keep theirs. None for all worlds.
 
         Raises:
-            ModelError: for an unknown name, a wrong shape, or a value that is not finite.
+            ModelError: for an unknown name, a wrong shape, a value that is not finite or out of its range, an
+                indefinite inertia, limits that cross, and masses that leave the mass matrix singular.
 
         What stays on a CUDA device is copied and checked there, and nothing waits for it. A number out of its range
         makes the worlds that have it bad from the first state on (:attr:`bad_worlds`), and the simulator's first value
@@ -184,7 +183,21 @@ class Worlds(FixedArguments, ABC):
         given = self._given(name, value)
         if worlds is not None:
             given = self._with_worlds(name, given, worlds)
-        self._use({**self._values, name: self._accepted(name, given)})
+        self._use(self._with({name: self._accepted(name, given)}))
+
+    @serialized
+    def set_parameters(self, values: Mapping[str, npt.ArrayLike]) -> None:
+        """Give several parameters new values at once, which need to fit together only then, such as both limits.
+
+        Args:
+            values: by name, each as for :meth:`set_parameter`.
+
+        Raises:
+            ModelError: see :meth:`set_parameter`; then none of them has changed.
+        """
+        require_type("set_parameters: values", values, Mapping, "a dictionary, from names to values")
+        accepted = {name: self._accepted(name, self._given(name, value)) for name, value in values.items()}
+        self._use(self._with(accepted))
 
     def parameter(self, name: str) -> np.ndarray:
         """The present value of a parameter, in the shape in which it was given."""
@@ -208,7 +221,7 @@ class Worlds(FixedArguments, ABC):
         with sole_use():
             self.watch(values)
             accepted = {name: self._accepted(name, self._given(name, value)) for name, value in values.items()}
-            chosen = {**self._values, **accepted} if accepted else self._values
+            chosen = self._with(accepted)
         with self.with_values(chosen):
             yield
 
@@ -237,55 +250,6 @@ class Worlds(FixedArguments, ABC):
         self._present.take(self._values)
         return self._present.shards
 
-    # ---- reports -----------------------------------------------------------------------------------------------
-
-    @property
-    @serialized
-    def residual(self) -> np.ndarray:
-        """The largest distance from its solution at which a step of the last rollout ended [num_worlds], m/s or rad/s.
-
-        With the solver "pgs" the largest change of a row's velocity in the last sweep; with "newton" the largest
-        velocity that is still missing, which is rounding unless ``iterations`` ended the search.
-        """
-        return np.concatenate([shard.step.largest_residual.numpy() for shard in self._forward])
-
-    @property
-    @serialized
-    def sweeps(self) -> np.ndarray:
-        """Sweeps that the last step took [num_worlds]; fewer than the option says where ``tolerance`` ended them.
-
-        With the solver "newton" the linear systems that it solved.
-        """
-        return np.concatenate([shard.step.sweep_count.numpy() for shard in self._forward])
-
-    @property
-    @serialized
-    def adjoint_residual(self) -> np.ndarray:
-        """What the linear solves of the adjoint have left over the last backward pass [num_worlds].
-
-        With the adjoint "implicit" of "pgs" the largest change of a row's adjoint in the last sweep of a step, relative
-        to the largest of that step; zero for "unrolled", which solves nothing. With "newton" the norm of what
-        a solution leaves of its right-hand side, relative to that.
-        """
-        return np.concatenate([shard.step.adjoint_residual.numpy() for shard in self._backward])
-
-    @property
-    @serialized
-    def contact_overflow(self) -> np.ndarray:
-        """Contacts that found no room, summed over the steps of the last rollout [num_worlds]; see max_contacts."""
-        return np.concatenate([shard.overflow.numpy() for shard in self._forward])
-
-    @property
-    def bad_worlds(self) -> dict[int, int]:
-        """The worlds that went bad in the last rollout, each with the number of its first state that isn't finite.
-
-        State 0 is the one that the rollout began with, state n that after n steps. On CUDA this waits for the device.
-        """
-        if self.bad_state is None:
-            return {}
-        states = self.bad_state.numpy()
-        return {int(world): int(states[world]) for world in np.flatnonzero(states >= 0)}
-
     @property
     def parameters_out_of_range(self) -> dict[str, int]:
         """How many numbers out of their range parameters have been given on a CUDA device since the simulator was made.
@@ -294,11 +258,6 @@ class Worlds(FixedArguments, ABC):
         """
         counts = {name: int(count.numpy()[0]) for name, count in self._device_values.outside.items()}
         return {name: count for name, count in counts.items() if count}
-
-    @serialized
-    def last_bad_steps(self) -> list[wp.array]:
-        """After a way back, each world's last step whose gradient isn't finite, -1 for none, by shards."""
-        return [shard.step.last_bad_step for shard in self._backward]
 
     # ---- inside ------------------------------------------------------------------------------------------------
 
@@ -366,6 +325,16 @@ class Worlds(FixedArguments, ABC):
         except BaseException:
             self._values = before
             raise
+
+    def _with(self, accepted: Mapping[str, Value]) -> Mapping[str, Value]:
+        """The present values with these in the place of theirs, which fit together as far as the host knows them."""
+        new = {name for name, value in accepted.items() if value is not self._values[name]}
+        if not new:
+            return self._values
+        chosen = {**self._values, **accepted}
+        on_host = {name: value for name, value in chosen.items() if isinstance(value, np.ndarray)}
+        self._require_consistent(new & on_host.keys(), on_host)
+        return chosen
 
     def _given(self, name: str, value: Any) -> "np.ndarray | wp.array":
         """A caller's value as numbers, or as an array of scalars on the device where it stays there."""
