@@ -8,7 +8,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.model.model import Model
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import STATE_LIMIT, ContactOptions
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -80,6 +80,7 @@ class Task(ABC):
         dt: time step of the simulation [s].
         frame_skip: steps for each action.
         integrator: of the simulator, see :class:`sim.Simulator`.
+        state_limit: largest coordinate and velocity; an episode that goes beyond ends as one whose state isn't finite.
         max_episode_length: environment steps after which an episode is truncated.
         time_is_final: whether nothing follows an episode whose time is over, as where the reward comes at the end and
             the time is observed. Otherwise the last state of a truncated episode has a value like any other.
@@ -97,6 +98,7 @@ class Task(ABC):
     dt: float = 1 / 240
     frame_skip: int = 4
     integrator: str | None = None
+    state_limit: Sequence[float] = STATE_LIMIT
     max_episode_length: int = 1000
     time_is_final: bool = False
     action_low: float | Sequence[float] = -1.0

@@ -51,6 +51,9 @@ class Simulator(Worlds):
             Coriolis and centrifugal forces are so too, and "rk4", MuJoCo's Runge-Kutta method of fourth order, whose
             joint damping is explicit. A step of that costs four of Euler's. None for that of the model's file where
             the law is the model's too, and "euler" otherwise.
+        state_limit: largest coordinate [m, rad] and largest velocity [m/s, rad/s], either way, of a world that isn't
+            bad. A world that goes beyond diverges, and is treated as one whose state isn't finite: see
+            :attr:`bad_worlds`. Infinite for no limit.
 
     Raises:
         ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not

@@ -24,7 +24,7 @@ from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
 from sim.simulation.fixed_arguments import FIXED, FixedArguments
 from sim.simulation.memory import made_in_memory
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import STATE_LIMIT, ContactOptions, checked_state_limit
 from sim.simulation.parameter_checks import ConsistencyChecks, require_useful
 from sim.simulation.shard_pool import ShardPool
 from sim.simulation.shard_set import ShardSet, Value
@@ -68,6 +68,7 @@ class Worlds(FixedArguments, Reports, ABC):
         threads: int | None = None,
         contact_sensors: Sequence[str | int] = (),
         integrator: str | None = None,
+        state_limit: Sequence[float] = STATE_LIMIT,
     ):
         contact = ContactOptions() if contact is None else contact
         require_type("Simulator: model", model, Model, "a sim.Model")
@@ -85,6 +86,7 @@ class Worlds(FixedArguments, Reports, ABC):
             integrator = model.mujoco.integrator if contact.law is None and model.mujoco is not None else "euler"
         contact = contact.resolved(model)
         require_integrator(integrator, contact.law == "mujoco")
+        self.state_limit = checked_state_limit("Simulator", state_limit)
         self.model = model
         self.dt = float(dt)
         self.num_worlds = int(num_worlds)
@@ -117,7 +119,14 @@ class Worlds(FixedArguments, Reports, ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, self.parameter_values())
-        return type(self), (*arguments, self.check_finite, self.threads, self.contact_sensors, self.integrator)
+        return type(self), (
+            *arguments,
+            self.check_finite,
+            self.threads,
+            self.contact_sensors,
+            self.integrator,
+            self.state_limit,
+        )
 
     @property
     @serialized
@@ -401,7 +410,7 @@ class Worlds(FixedArguments, Reports, ABC):
             world_range = (self.num_worlds, first)
             found = collision.for_worlds(last - first, contacts)
             return INTEGRATORS[self.integrator](
-                device_model, found, layout, self.contact, self.dt, world_range, contacts, law
+                device_model, found, layout, self.contact, self.dt, world_range, contacts, law, self.state_limit
             )
 
         def make_all() -> list[Shard]:

@@ -58,7 +58,8 @@ class Reports:
 
     @property
     def bad_worlds(self) -> dict[int, int]:
-        """The worlds that went bad in the last rollout, each with the number of its first state that isn't finite.
+        """The worlds that went bad in the last rollout, each with the number of its first bad state: not finite, or
+        beyond the simulator's ``state_limit``.
 
         State 0 is the one that the rollout began with, state n that after n steps. On CUDA this waits for the device.
         """
@@ -113,7 +114,7 @@ def problems(bad_state: np.ndarray, overflow: np.ndarray, steps: int, which: str
     """What is to be said of a rollout.
 
     Args:
-        bad_state: the number of each world's first state that isn't finite, -1 for none [num_worlds].
+        bad_state: the number of each world's first bad state, -1 for none [num_worlds].
         overflow: contacts that found no room [num_worlds].
         steps: number of steps.
         which: rollout it was.
@@ -129,7 +130,7 @@ def problems(bad_state: np.ndarray, overflow: np.ndarray, steps: int, which: str
 
 
 def first_bad_state(bad_state: np.ndarray) -> str:
-    """Which state was the first that isn't finite, in which world, and what to do."""
+    """Which state was the first bad one, in which world, and what to do."""
     bad = np.flatnonzero(bad_state >= 0)
     world = int(bad[np.argmin(bad_state[bad])])
     state = int(bad_state[world])
@@ -137,4 +138,4 @@ def first_bad_state(bad_state: np.ndarray) -> str:
     advice = "give other coordinates" if state == 0 else "check dt, masses, controls and quaternions there"
     count = f"{len(bad)} of {len(bad_state)} worlds went bad, see Simulator.bad_worlds"
     others = f"; {count}" if len(bad) > 1 else ""
-    return f"{where} is not finite in world {world}{others}; {advice}"
+    return f"{where} is not finite in world {world}{others}, or beyond state_limit; {advice}"
