@@ -61,5 +61,9 @@ class NotFiniteWarning(UserWarning):
     """
 
 
+class OverlapWarning(UserWarning):
+    """Bodies overlap deeply at the start; the message says which, and by how much."""
+
+
 class StabilityWarning(UserWarning):
     """Something in a model is too stiff for the time step; the message names it and says what to do."""
