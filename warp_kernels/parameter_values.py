@@ -9,8 +9,8 @@ import warp as wp
 
 from warp_kernels.types import kernel_module, warp_types
 
-# Share of the largest entry of an inertia that a moment may be below zero, and moments that are rounding [kg m^2].
-INDEFINITE, NEGLIGIBLE = 1e-3, 1e-16
+# Share of the largest entry of a model's inertias that a moment may be below zero, as differences make it, and moments that are rounding [kg m^2].
+INDEFINITE, NEGLIGIBLE = 2e-3, 1e-16
 
 
 @functools.cache
@@ -22,9 +22,9 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
     slack, negligible = scalar(INDEFINITE), scalar(NEGLIGIBLE)
 
     @wp.func
-    def is_indefinite(values: wp.array2d(dtype=scalar), row: int, first: int):
+    def is_indefinite(values: wp.array2d(dtype=scalar), row: int, first: int, least: scalar):
         """Whether the symmetric part of an inertia has a negative moment, beyond ``slack`` of its largest entry."""
-        largest = negligible
+        largest = wp.max(least, negligible)
         for k in range(9):
             largest = wp.max(largest, wp.abs(values[row, first + k]))
         xx = values[row, first] / largest + slack
@@ -45,7 +45,7 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         instead: wp.array(dtype=scalar),
         size: int,
         turn: int,
-        definite: wp.array(dtype=int),
+        least_scale: wp.array(dtype=scalar),
         # Data in
         given: wp.array2d(dtype=scalar),
         # Data out
@@ -56,8 +56,8 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         """A copy of the numbers [rows, n size], over (row, n). Those out of their range are counted, their row is bad, and
         other ones stand for them, so that what is computed with them stays finite.
 
-        A quaternion, from number ``turn`` of an entry on, must not be zero; -1 where there is none. Entries that are marked
-        in ``definite``, which has no rows for other parameters, are inertias, and must not be indefinite.
+        A quaternion, from number ``turn`` of an entry on, must not be zero; -1 where there is none. Entries with a finite
+        ``least_scale``, which has no rows for other parameters, are inertias, and must not be indefinite.
         """
         row, item = wp.tid()
         first = item * size
@@ -78,7 +78,10 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
                 wp.atomic_add(bad, row, 1)
                 wp.atomic_add(outside, 0, 1)
 
-        if definite.shape[0] > 0 and definite[item] != 0 and is_indefinite(values, row, first):
+        judged = least_scale.shape[0] > 0
+        if judged:
+            judged = wp.isfinite(least_scale[item]) and is_indefinite(values, row, first, least_scale[item])
+        if judged:
             for k in range(size):
                 values[row, first + k] = instead[first + k]
             wp.atomic_add(bad, row, 1)

@@ -8,7 +8,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.model.model import Model
-from sim.simulation.options import STATE_LIMIT, ContactOptions
+from sim.simulation.options import ContactOptions
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -98,7 +98,7 @@ class Task(ABC):
     dt: float = 1 / 240
     frame_skip: int = 4
     integrator: str | None = None
-    state_limit: Sequence[float] = STATE_LIMIT
+    state_limit: Sequence[float] = (1e6, 1e4)
     max_episode_length: int = 1000
     time_is_final: bool = False
     action_low: float | Sequence[float] = -1.0

@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.arrays.parameter_range import unused_entries
 from sim.errors import ModelError
-from sim.model.inertia_check import DECISIVE, check_mass_matrix, is_semidefinite
+from sim.model.inertia_check import DECISIVE, check_mass_matrix, is_semidefinite, least_scales
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.parameters import PARAMETERS, TOLERANCE
 from sim.model.softness import require_impedance
@@ -83,7 +83,7 @@ class ConsistencyChecks:
         self.model, self.law = model, law
         # Under MuJoCo's law nothing but the armature stands on the mass matrix.
         self.dt = 0.0 if law == "mujoco" else dt
-        self._definite = is_semidefinite(model.parameters["inertia"])
+        self._least_scales = least_scales(model.parameters["inertia"])
         self._regular: set[bytes] = set()
         self._require_room(model.parameters, slack=0.0)
 
@@ -109,7 +109,7 @@ class ConsistencyChecks:
         if not ROOM.isdisjoint(names):
             self._require_room(values, slack=TOLERANCE)
         if "inertia" in names:
-            wrong = ~is_semidefinite(values["inertia"]) & self._definite
+            wrong = ~is_semidefinite(values["inertia"], self._least_scales) & np.isfinite(self._least_scales)
             if wrong.any():
                 link = self.model.link_names[int(np.argwhere(wrong)[0][-1])]
                 raise ModelError(f"parameter 'inertia' of link '{link}' is indefinite; no body has a negative moment")

@@ -161,4 +161,6 @@ def test_rays_that_may_meet_none_of_a_robots_geometries_meet_nothing():
     distance, geometry, normal = robot.cast_rays(
         robot.initial_coordinates(), torch.zeros(2, 3), torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]), nothing
     )
-    assert distance.isinf().all() and (geometry == -1).all() and (normal == 0.0).all()
+    assert distance.isinf().all()
+    assert (geometry == -1).all()
+    assert (normal == 0.0).all()
