@@ -10,7 +10,7 @@ import warp as wp
 from warp_kernels.types import kernel_module, warp_types
 
 # Share of the largest entry of a model's inertias that a moment may be below zero, as differences make it, and moments that are rounding [kg m^2].
-INDEFINITE, NEGLIGIBLE = 2e-3, 1e-16
+INDEFINITE, NEGLIGIBLE = 5e-3, 1e-16
 
 
 @functools.cache

@@ -129,6 +129,8 @@ def test_viewer(monkeypatch, tmp_path) -> None:
     pushes = np.asarray(names["pushes"])
     assert pushes.shape == (480, 1, names["model"].num_links, 3)
     assert (pushes[-1, 0, :, 2] > 0.0).any()  # upwards
+    assert 0.28 < names["trajectory"].q.numpy()[-1, 0, 2] < 0.33  # it stands
+    assert np.abs(names["trajectory"].qd.numpy()[-1]).max() < 0.02  # the servos still give way a little
 
 
 def test_pictures(monkeypatch, tmp_path) -> None:
