@@ -56,7 +56,13 @@ class ContactOverflowWarning(UserWarning):
 
 
 class NotFiniteWarning(UserWarning):
-    """States of a rollout are not finite; the message says in which world and from which step on."""
+    """States of a rollout are not finite, or beyond the simulator's ``state_limit``; the message says in which world
+    and from which step on.
+    """
+
+
+class OverlapWarning(UserWarning):
+    """Bodies overlap deeply at the start; the message says which, and by how much."""
 
 
 class StabilityWarning(UserWarning):

@@ -130,6 +130,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         # Model
         total_worlds: int,
         first_world: int,
+        largest_q: scalar,
+        largest_qd: scalar,
         # Data in
         table: wp.array(dtype=wp.uint64),
         cursor: wp.array(dtype=int),
@@ -144,7 +146,9 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         largest_residual: wp.array(dtype=scalar),
         total_overflow: wp.array(dtype=int),
     ):
-        """Where the table has a place for it, the number of a world's first state that isn't finite is kept, or -1."""
+        """Where the table has a place for it, the number of a world's first bad state is kept, or -1: one with a coordinate beyond
+        ``largest_q``, a velocity beyond ``largest_qd``, or what is no number.
+        """
         world = wp.tid()
         step = cursor[wp.static(STEP)] + 1
         row = state_row(step, cursor)
@@ -158,8 +162,12 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             bad_state = wp.array(ptr=table[wp.static(BAD_STATE)], shape=(total_worlds,), dtype=int)
             at = first_world + world
             if step == 1:
-                bad_state[at] = wp.where(is_finite(q, qd, world), -1, 0)
-            if bad_state[at] < 0 and not is_finite(q_next, qd_next, world):
+                within = rows.is_row_within(q, world, largest_q) and rows.is_row_within(qd, world, largest_qd)
+                bad_state[at] = wp.where(within, -1, 0)
+            within_next = rows.is_row_within(q_next, world, largest_q) and rows.is_row_within(
+                qd_next, world, largest_qd
+            )
+            if bad_state[at] < 0 and not within_next:
                 bad_state[at] = step
 
     @wp.kernel(module=impulse_module, enable_backward=False)

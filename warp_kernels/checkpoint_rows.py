@@ -43,6 +43,14 @@ _FINITE = """
     for (int i = 0; i < values.shape[1]; ++i) finite &= row[i] - row[i] == number(0);
     return finite;
 """
+_WITHIN = """
+    using number = wp::{scalar};
+    const number* row = reinterpret_cast<const number*>(reinterpret_cast<const char*>(values.data) + world * wp::int64(values.strides[0]));
+    bool within = true;
+    {kept}
+    for (int i = 0; i < values.shape[1]; ++i) within &= row[i] <= limit && row[i] >= -limit;
+    return within;
+"""
 
 
 @wp.func
@@ -104,6 +112,10 @@ def trajectory_row_functions(scalar: Any) -> SimpleNamespace:
     def is_finite_row(values: rows, world: int) -> bool:
         """Whether all values of a world are finite."""
 
+    @wp.func_native(_WITHIN.format(scalar=scalar.__name__, kept=_KEPT))
+    def is_row_within(values: rows, world: int, limit: scalar) -> bool:
+        """Whether no value of a world is greater than a finite limit, either way, or not a number."""
+
     return SimpleNamespace(
         read=read,
         write=write,
@@ -114,4 +126,5 @@ def trajectory_row_functions(scalar: Any) -> SimpleNamespace:
         store_row=store_row,
         copy_row=copy_row,
         is_finite_row=is_finite_row,
+        is_row_within=is_row_within,
     )

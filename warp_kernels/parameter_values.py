@@ -9,13 +9,33 @@ import warp as wp
 
 from warp_kernels.types import kernel_module, warp_types
 
+# Share of the largest entry of a model's inertias that a moment may be below zero, as differences make it, and moments that are rounding [kg m^2].
+INDEFINITE, NEGLIGIBLE = 5e-3, 1e-16
+
 
 @functools.cache
 def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
     """The kernels for one precision, none with an adjoint."""
     transform = warp_types(scalar).transform
     module = kernel_module("parameter_values", scalar)
-    missing, zero, short = scalar(math.nan), scalar(0.0), scalar(1e-18)
+    missing, zero, short, half = scalar(math.nan), scalar(0.0), scalar(1e-18), scalar(0.5)
+    slack, negligible = scalar(INDEFINITE), scalar(NEGLIGIBLE)
+
+    @wp.func
+    def is_indefinite(values: wp.array2d(dtype=scalar), row: int, first: int, least: scalar):
+        """Whether the symmetric part of an inertia has a negative moment, beyond ``slack`` of its largest entry."""
+        largest = wp.max(least, negligible)
+        for k in range(9):
+            largest = wp.max(largest, wp.abs(values[row, first + k]))
+        xx = values[row, first] / largest + slack
+        yy = values[row, first + 4] / largest + slack
+        zz = values[row, first + 8] / largest + slack
+        xy = half * (values[row, first + 1] + values[row, first + 3]) / largest
+        xz = half * (values[row, first + 2] + values[row, first + 6]) / largest
+        yz = half * (values[row, first + 5] + values[row, first + 7]) / largest
+        minor = xx * yy - xy * xy
+        determinant = zz * minor + xy * yz * xz + xz * xy * yz - yy * xz * xz - xx * yz * yz
+        return xx <= zero or minor <= zero or determinant <= zero
 
     @wp.kernel(module=module, enable_backward=False)
     def check_values(
@@ -25,6 +45,7 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         instead: wp.array(dtype=scalar),
         size: int,
         turn: int,
+        least_scale: wp.array(dtype=scalar),
         # Data in
         given: wp.array2d(dtype=scalar),
         # Data out
@@ -35,7 +56,8 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
         """A copy of the numbers [rows, n size], over (row, n). Those out of their range are counted, their row is bad, and
         other ones stand for them, so that what is computed with them stays finite.
 
-        A quaternion, from number ``turn`` of an entry on, must not be zero; -1 where there is none.
+        A quaternion, from number ``turn`` of an entry on, must not be zero; -1 where there is none. Entries with a finite
+        ``least_scale``, which has no rows for other parameters, are inertias, and must not be indefinite.
         """
         row, item = wp.tid()
         first = item * size
@@ -55,6 +77,15 @@ def parameter_value_kernels(scalar: Any) -> SimpleNamespace:
                     values[row, first + turn + k] = instead[first + turn + k]
                 wp.atomic_add(bad, row, 1)
                 wp.atomic_add(outside, 0, 1)
+
+        judged = least_scale.shape[0] > 0
+        if judged:
+            judged = wp.isfinite(least_scale[item]) and is_indefinite(values, row, first, least_scale[item])
+        if judged:
+            for k in range(size):
+                values[row, first + k] = instead[first + k]
+            wp.atomic_add(bad, row, 1)
+            wp.atomic_add(outside, 0, 1)
 
     @wp.kernel(module=module, enable_backward=False)
     def spoil_worlds(

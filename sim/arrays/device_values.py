@@ -16,6 +16,7 @@ from sim.arrays.launch import launch
 from sim.arrays.parameter_range import parameter_range
 from sim.errors import ModelError
 from sim.model.checks import on_host
+from sim.model.inertia_check import least_scales
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS, number_of_dims, require_shape
 from warp_kernels.parameter_values import parameter_value_kernels
@@ -105,13 +106,19 @@ class DeviceValues:
         bad = wp.zeros(rows, dtype=wp.int32, device=self.device)
         lower, upper, instead = self._range(name)
         entry = PARAMETERS[name].shape
+        scales = self._scales if name == "inertia" else wp.empty(0, dtype=self.model.scalar, device=self.device)
         size = int(np.prod(entry))
         launch(
             self._kernels.check_values, (rows, numbers.shape[1] // size), device=self.device, record_tape=False,
-            lower=lower, upper=upper, instead=instead, size=size, turn=3 if entry == (7,) else -1,
+            lower=lower, upper=upper, instead=instead, size=size, turn=3 if entry == (7,) else -1, least_scale=scales,
             given=numbers, values=values, bad=bad, outside=self._outside(name),
         )  # fmt: skip
         return DeviceValue(name, shape, values, bad)
+
+    @functools.cached_property
+    def _scales(self) -> wp.array:
+        """Scales by which inertias of links are judged."""
+        return wp.array(least_scales(self.model.parameters["inertia"]), dtype=self.model.scalar, device=self.device)
 
     def with_worlds(self, present: "DeviceValue | np.ndarray", name: str, given: wp.array, worlds: Any) -> wp.array:
         """What all worlds have where some get other values [num_worlds, n, ...], not checked.

@@ -1,5 +1,8 @@
 """Compiling and loading kernels: several modules at a time, one line of progress, and silence where they are cached.
 
+A checksum lies beside each compiled module in the cache. A file that was cut off or changed since, by a full disk or a
+crash, may still load, and fail or compute nonsense later: it is compiled again.
+
 Warp greets, and says of every module how it was loaded, at its log level INFO, its default. While this package starts
 Warp and loads modules the level is WARNING; at any other level than INFO, which a user chose, nothing is changed.
 """
@@ -8,8 +11,10 @@ import contextlib
 import ctypes
 import functools
 import os
+import shutil
 import sys
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
@@ -29,6 +34,7 @@ NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
 # Threads of a block on CUDA. A thread that works on one world needs many registers: of smaller blocks more fit on a
 # multiprocessor at a time, and few worlds are spread over all of them.
 BLOCK_THREADS = 64
+CHECKSUM = ".crc32"
 CACHE_HINT = "set WARP_CACHE_PATH to a folder that can be written to and has room"
 
 
@@ -60,6 +66,67 @@ def block_threads(device: wp.DeviceLike) -> int:
     return BLOCK_THREADS if wp.get_device(device).is_cuda else 1
 
 
+# Checksum files of the modules that this process has loaded.
+_intact: set[Path] = set()
+
+
+class CachedModule:
+    """The files of a module in Warp's cache for one device.
+
+    Args:
+        module: the module.
+        device: what it is compiled for.
+    """
+
+    def __init__(self, module: wp.Module, device: wp.Device):
+        block = block_threads(device)
+        self.folder = Path(str(wp.config.kernel_cache_dir)) / module.get_module_identifier(block)
+        named = getattr(module, "_get_compile_output_name", None)  # Warp has no public name for either
+        described = getattr(module, "_get_meta_name", None)
+        self._patterns = ["*.o", "*.cubin", "*.ptx"] if named is None else [named(device, block_dim=block)]
+        self._meta = None if described is None else described(block_dim=block)
+
+    @property
+    def exists(self) -> bool:
+        """Whether Warp finds the compiled module, where there may be some for other processors and GPUs."""
+        return any(any(self.folder.glob(name)) for name in self._patterns)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether the files are there and differ from those that the checksum was taken of."""
+        if self._meta is None or self._checksum_file in _intact or not self.exists:
+            return False
+        try:
+            return int(self._checksum_file.read_text()) != self._checksum()
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError):
+            return True
+
+    def seal(self) -> None:
+        """Keep a checksum of the files, unless there is one or the folder can't be written to."""
+        if self._meta is None or self._checksum_file in _intact:
+            return
+        _intact.add(self._checksum_file)
+        if self._checksum_file.exists():
+            return
+        with contextlib.suppress(OSError):
+            written = self._checksum_file.with_name(f"{self._checksum_file.name}.{os.getpid()}")
+            written.write_text(str(self._checksum()))
+            written.replace(self._checksum_file)
+
+    @property
+    def _checksum_file(self) -> Path:
+        return self.folder / (self._patterns[0] + CHECKSUM)
+
+    def _checksum(self) -> int:
+        """Of the binary and of what describes it."""
+        assert self._meta is not None
+        return zlib.crc32(
+            (self.folder / self._meta).read_bytes(), zlib.crc32((self.folder / self._patterns[0]).read_bytes())
+        )
+
+
 def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
     """Load modules, and compile those that aren't cached, on all cores.
 
@@ -68,16 +135,25 @@ def load_modules(modules: Iterable[wp.Module], device: wp.Device) -> None:
     """
     modules = list(modules)
     with quiet():
+        cached = {m: CachedModule(m, device) for m in modules}
+        _discard([files for files in cached.values() if files.damaged])
         ahead = _compiled_ahead(os.getpid())
         waiting = [ahead[m.name] for m in modules if m.name in ahead and not ahead[m.name].done()]
-        missing = [m for m in modules if m.name not in ahead and not _is_cached(m, device)]
+        missing = [m for m in modules if m.name not in ahead and not cached[m].exists]
         if waiting or missing:
             _compile(missing, device, waiting)
-        failed = [m for m in modules if m.name in ahead and not _is_cached(m, device)]
+        failed = [m for m in modules if m.name in ahead and not cached[m].exists]
         if failed:
             _compile(failed, device, [])
-        for module in modules:
-            wp.load_module(module, device, block_dim=block_threads(device))
+        for module, files in cached.items():
+            try:
+                wp.load_module(module, device, block_dim=block_threads(device))
+            except Exception:
+                if module in [*missing, *failed]:
+                    raise
+                _discard([files])
+                _compile([module], device, [])
+            files.seal()
 
 
 def compile_ahead(kernels: Iterable[wp.Kernel], device: wp.Device) -> None:
@@ -90,12 +166,30 @@ def compile_ahead(kernels: Iterable[wp.Kernel], device: wp.Device) -> None:
     """
     ahead = _compiled_ahead(os.getpid())
     modules = {kernel.module.name: kernel.module for kernel in kernels if device.is_cpu}
-    missing = [m for m in modules.values() if m.name not in ahead and not _is_cached(m, device)]
+    missing = [m for m in modules.values() if m.name not in ahead and not CachedModule(m, device).exists]
     if missing:
         with contextlib.suppress(OSError):
             pool, headers = _compilers(os.getpid())
             asked = headers.ask()
             ahead.update({m.name: pool.submit(_compile_silently, m, device, headers, asked) for m in missing})
+
+
+def _discard(damaged: list[CachedModule]) -> None:
+    """Remove damaged modules from the cache, with one line that names their folder.
+
+    Raises:
+        ModelError: where they can't be removed.
+    """
+    if damaged:
+        folder = damaged[0].folder if len(damaged) == 1 else f"{len(damaged)} folders of {damaged[0].folder.parent}"
+        print(f"the cached kernels in {folder} are damaged; compiling them again", file=sys.stderr, flush=True)
+    for files in damaged:
+        try:
+            shutil.rmtree(files.folder)
+        except FileNotFoundError:
+            pass  # another process was faster
+        except OSError as error:
+            raise ModelError(f"damaged kernels can't be removed: {reason(error)}; remove {files.folder}") from None
 
 
 def _compile_silently(module: wp.Module, device: wp.Device, headers: Headers, asked: int) -> None:
@@ -176,15 +270,6 @@ def _shown(futures: list[Future]) -> Iterator[Future]:
         for future in as_completed(futures):
             progress.update()
             yield future
-
-
-def _is_cached(module: wp.Module, device: wp.Device) -> bool:
-    """Whether Warp finds the compiled module in its cache, where there may be some for other processors and GPUs."""
-    block = block_threads(device)
-    folder = Path(str(wp.config.kernel_cache_dir)) / module.get_module_identifier(block)
-    named = getattr(module, "_get_compile_output_name", None)  # Warp has no public name for it
-    names = ["*.o", "*.cubin", "*.ptx"] if named is None else [named(device, block_dim=block)]
-    return any(any(folder.glob(name)) for name in names)
 
 
 def _cache_problem() -> OSError | None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sim.model.model import Model
-from sim.model.parameters import MAY_BE_INFINITE, NOT_NEGATIVE, PARAMETERS, POSITIVE, TOLERANCE
+from sim.model.parameters import AT_MOST, MAY_BE_INFINITE, NOT_NEGATIVE, PARAMETERS, POSITIVE, TOLERANCE
 from sim.model.specs import ACTUATOR_GAINS
 from warp_kernels.types import EXACT_FILTER, FILTER
 
@@ -33,6 +33,8 @@ def parameter_range(name: str, model: Model) -> tuple[np.ndarray, np.ndarray]:
     lower, upper = np.full(shape, -most), np.full(shape, most)
     if name in NOT_NEGATIVE:
         lower[:] = -TOLERANCE
+    if name in AT_MOST:
+        upper[:] = AT_MOST[name] + TOLERANCE
     if name in POSITIVE:
         lower[:] = float(digits.tiny)
     lower[unused], upper[unused] = 0.0, 0.0

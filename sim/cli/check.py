@@ -1,6 +1,6 @@
 """Check that a file can be read and simulated: exit status 1 if it can't, or with --strict for any warning.
 
-With --overlaps parts that overlap at the start are warnings too, which takes the kernels of a simulation.
+Parts that overlap at the start are warnings too, which takes the kernels of a simulation.
 """
 
 import argparse
@@ -8,12 +8,10 @@ import argparse
 import numpy as np
 
 from sim.cli.files import add_file, read_file, read_untrusted_file, say
+from sim.cli.motion import DEFAULT_STEP, overlap_notes
 from sim.model.model import Model
-from sim.model.specs import WORLD
 from sim.simulation.simulator import Simulator
 from sim.simulation.stepping.collision import candidate_pairs
-
-DEEP = 1e-3  # m; a body that rests on another lies less deep in it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,21 +22,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="read the file in a process of its own, so that one that crashes, hangs or takes all memory is an error",
     )
-    parser.add_argument(
-        "--overlaps",
-        action="store_true",
-        help="warn of parts that overlap at the start and collide; compiles kernels the first time",
-    )
     parser.add_argument("--strict", action="store_true", help="exit status 1 for warnings too")
 
 
 def run(given: argparse.Namespace) -> int:
     """Run the command."""
     read = read_untrusted_file if given.untrusted else read_file
-    model, notes = read(given, "float64")
+    model, notes = read(given, "float32")
     candidate_pairs(model)  # raises for shapes that may touch and can't
     notes += remarks(model)
-    if given.overlaps and model.nv and not model.massless_links:
+    if model.nv and not model.massless_links:
         notes += overlaps(model)
     say(notes)
     problem = bool(model.massless_links) or (given.strict and bool(notes))
@@ -48,24 +41,9 @@ def run(given: argparse.Namespace) -> int:
 
 
 def overlaps(model: Model) -> list[str]:
-    """Which colliding geometries overlap at the start, in a model that moves and can be simulated."""
-    simulator = Simulator(model, 1.0 / 240.0, device="cpu")
-    found = simulator.contacts(simulator.initial_state())
-    deepest: dict[tuple[int, int], float] = {}
-    for a, b, distance in zip(found.geometry_a, found.geometry_b, found.distance, strict=True):
-        deepest[a, b] = min(deepest.get((a, b), 0.0), float(distance))
-    notes = []
-    for (a, b), distance in deepest.items():
-        if distance < -DEEP:
-            first, second = (
-                f"'{geometry.name}' of '{WORLD if geometry.link < 0 else model.link_names[geometry.link]}'"
-                for geometry in (model.geometries[a], model.geometries[b])
-            )
-            notes.append(
-                f"{first} and {second} overlap by {-1000.0 * distance:.3g} mm at the start: they stick where no joint "
-                "can part them; move one, or let them not collide"
-            )
-    return notes
+    """Say which colliding geometries overlap at the start, in a model that moves and can be simulated."""
+    simulator = Simulator(model, DEFAULT_STEP, device="cpu")
+    return overlap_notes(simulator, simulator.state(model.q0))
 
 
 def remarks(model: Model) -> list[str]:

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from sim.cli.standing import lowest_point
 from sim.importers.formats import reader_of
 from sim.importers.load import load
 from sim.importers.load import read_file as read_into_builder
@@ -27,6 +30,10 @@ def add_file(parser: argparse.ArgumentParser, *, optional: bool = False) -> None
     parser.add_argument(
         "--floating-base", action="store_true", help="of a URDF: leave its base free instead of fixing it to the world"
     )
+    parser.add_argument(
+        "--base-height", type=float, metavar="Z",
+        help="of a floating base: height of its origin [m]; default: with --ground its lowest collider stands on it",
+    )  # fmt: skip
     parser.add_argument(
         "--package-dir", type=Path, action="append", metavar="DIR",
         help="of a URDF or SDF: search this folder for package:// and model:// first; may be repeated",
@@ -73,6 +80,12 @@ def reader_options(given: argparse.Namespace) -> dict[str, Any]:
         if not is_urdf(given.file):
             raise UsageError(f"--floating-base is for URDF files; {given.file} already says what is free")
         options["floating_base"] = True
+    if given.base_height is not None:
+        if not given.floating_base:
+            raise UsageError("--base-height is for a base that is free; add --floating-base")
+        if not np.isfinite(given.base_height):
+            raise UsageError(f"--base-height {given.base_height} must be finite")
+        options["position"] = (0.0, 0.0, given.base_height)
     if given.package_dir:
         if not _is_read_as(given.file, "urdf", "sdf"):
             raise UsageError(f"--package-dir is for URDF and SDF files; {given.file} names its meshes by path")
@@ -83,12 +96,25 @@ def reader_options(given: argparse.Namespace) -> dict[str, Any]:
 def read_builder(given: argparse.Namespace, *, pictures: bool = True) -> tuple[ModelBuilder, list[str]]:
     """A builder with what the file holds, and what its reader warned about; arguments and errors as for read_file."""
     options = reader_options(given) | ({} if pictures else {"visual": False})
+    if given.floating_base and given.ground is not None and given.base_height is None:
+        options["position"] = (0.0, 0.0, _standing_height(given, options))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         builder = read_into_builder(given.file, **options)
     if given.ground is not None:
         builder.add_ground(height=given.ground, name=free_name("ground", builder.geometries))
     return builder, notes_of(caught, given.file)
+
+
+def _standing_height(given: argparse.Namespace, options: dict[str, Any]) -> float:
+    """Return the height of the base's origin at which the robot's lowest collider stands on the ground [m].
+
+    Without colliders that of the ground.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # said when the file is read for good
+        lowest = lowest_point(read_into_builder(given.file, **{**options, "visual": False}).finalize("float64"))
+    return float(given.ground) - (lowest or 0.0)
 
 
 def is_urdf(file: Path) -> bool:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from sim.cli.files import UsageError
+from sim.cli.files import UsageError, say
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.model import Keyframe, Model, Part
 from sim.model.names import counted
+from sim.simulation.contacts import overlaps_of
 from sim.simulation.memory import host_memory, require_memory
 from sim.simulation.mujoco_settings import mujoco_settings
 from sim.simulation.options import ContactOptions
@@ -20,6 +21,7 @@ from sim.simulation.state import State
 
 DEFAULT_STEP = 1.0 / 240.0
 STEPS_AT_ONCE = 120
+MOST_OVERLAPS = 10  # that are named one by one
 
 
 def add_motion(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +70,25 @@ def begin(model: Model, given: argparse.Namespace, dt: float) -> tuple[Simulator
     velocities = np.tile(qd, (given.worlds, 1))
     velocities += given.noise * np.random.default_rng(given.seed).normal(size=velocities.shape)
     simulator = simulator_of(model, given, dt)
-    return simulator, simulator.state(np.tile(q, (given.worlds, 1)), velocities, act), control
+    state = simulator.state(np.tile(q, (given.worlds, 1)), velocities, act)
+    say(overlap_notes(simulator, state))
+    return simulator, state, control
+
+
+def overlap_notes(simulator: Simulator, state: State) -> list[str]:
+    """Say which geometries overlap in the first world, and by how much, the deepest first."""
+    if not simulator.shards[0].step.max_contacts:
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a step that is left aside
+        found = overlaps_of(simulator.contacts(state).of_world(0))
+    notes = [
+        f"{overlap.text(simulator.model)} at the start: they stick where no joint can part them; move one, or let them "
+        "not collide"
+        for overlap in found[:MOST_OVERLAPS]
+    ]
+    more = len(found) - MOST_OVERLAPS
+    return notes + [f"{counted(more, 'more pair')} of geometries overlap at the start"] * (more > 0)
 
 
 def check_worlds(given: argparse.Namespace) -> None:

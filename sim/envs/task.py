@@ -80,6 +80,7 @@ class Task(ABC):
         dt: time step of the simulation [s].
         frame_skip: steps for each action.
         integrator: of the simulator, see :class:`sim.Simulator`.
+        state_limit: largest coordinate and velocity; an episode that goes beyond ends as one whose state isn't finite.
         max_episode_length: environment steps after which an episode is truncated.
         time_is_final: whether nothing follows an episode whose time is over, as where the reward comes at the end and
             the time is observed. Otherwise the last state of a truncated episode has a value like any other.
@@ -97,6 +98,7 @@ class Task(ABC):
     dt: float = 1 / 240
     frame_skip: int = 4
     integrator: str | None = None
+    state_limit: Sequence[float] = (1e6, 1e4)
     max_episode_length: int = 1000
     time_is_final: bool = False
     action_low: float | Sequence[float] = -1.0

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import warp as wp
 
+from sim.arrays.host_memory import as_warp
 from sim.dynamics.kinematics import forward_kinematics
 from sim.envs.checks import bound_of, require_settings, require_state
 from sim.envs.task import DTYPES, Task, TaskState
@@ -118,8 +119,9 @@ class VectorEnv:
         self.adjoint_clip = float(adjoint_clip)
         self.differentiable = differentiable
         self.simulator = Simulator(
-            task.model(), task.dt, num_envs, device, task.contact(), threads=threads, integrator=task.integrator
-        )
+            task.model(), task.dt, num_envs, device, task.contact(), threads=threads, integrator=task.integrator,
+            state_limit=task.state_limit,
+        )  # fmt: skip
         if self.simulator.model.dtype != task.dtype:
             raise ModelError(f"the task's dtype is {task.dtype}, but its model has {self.simulator.model.dtype}")
         self.generator = torch.Generator(self.device)
@@ -263,9 +265,10 @@ class VectorEnv:
         Returns:
             observation [num_envs, num_observations], reward [num_envs], terminated and truncated [num_envs] and a
             dictionary: ``final_obs``, the observation before any reset; ``final_mask``, where an episode has ended;
-            ``not_finite``, where it ended since the state wasn't finite; ``episode_return`` and ``episode_length`` so
-            far, zero in a step that only begins an episode. An environment that went bad keeps its last finite state in
-            ``final_obs``, is rewarded with zero, and adds nothing to any gradient.
+            ``not_finite``, where it ended since the state wasn't finite or was beyond the task's ``state_limit``;
+            ``episode_return`` and ``episode_length`` so far, zero in a step that only begins an episode. An environment
+            that went bad keeps its last good state in ``final_obs``, is rewarded with zero, and adds nothing to any
+            gradient.
         """
         with torch.set_grad_enabled(self.differentiable and torch.is_grad_enabled()):
             return self._step(self._checked(action))
@@ -392,7 +395,9 @@ class VectorEnv:
                 self.simulator, before.q, before.qd, inputs.get("tau"), inputs.get("control"),
                 hold=self.task.frame_skip, leave_out_bad_worlds=True, act=before.act,
             )  # fmt: skip
-        bad = lost | ~torch.cat(found, dim=1).isfinite().all(dim=1)
+        diverged = self.simulator.bad_state
+        assert diverged is not None
+        bad = lost | (wp.to_torch(as_warp(diverged)) >= 0)
         kept = before.detach()
         old = (kept.q, kept.qd) if kept.act is None else (kept.q, kept.qd, kept.act)
         states = [torch.where(bad[:, None], a, b) for a, b in zip(old, found, strict=True)]
@@ -447,8 +452,7 @@ class VectorEnv:
         return first
 
     def _set_parameters(self) -> None:
-        for name, value in self._random_parameters.items():
-            self.simulator.set_parameter(name, value)
+        self.simulator.set_parameters(self._random_parameters)
 
     def _seed(self, seed: int | None) -> None:
         if seed is None:

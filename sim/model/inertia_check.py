@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ModelError
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
+from warp_kernels.parameter_values import INDEFINITE, NEGLIGIBLE
 from warp_kernels.types import FREE
 
 # What decides whether the mass matrix is regular.
@@ -31,6 +32,34 @@ def check_masses(model: Model, mass: np.ndarray) -> None:
             f"dynamics need the masses of links {', '.join(map(repr, missing))}, which came without inertial data; "
             "give them a mass"
         )
+
+
+def least_scales(inertia: np.ndarray) -> np.ndarray:
+    """Return the scales by which :func:`is_semidefinite` judges other inertias of a model's links [n].
+
+    Args:
+        inertia: those of the model [n, 3, 3].
+
+    Returns:
+        the largest entry of all, since differences are as wide for each; NaN where a link's own is indefinite, as files
+        may have it: then nothing is judged.
+    """
+    scales = np.full(len(inertia), np.abs(inertia).max(initial=0.0))
+    return np.where(is_semidefinite(inertia, np.zeros(len(inertia))), scales, np.nan)
+
+
+def is_semidefinite(inertia: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """Whether the symmetric parts of inertias [..., 3, 3] have no negative moment, beyond rounding and differences.
+
+    Args:
+        inertia: the inertias.
+        least: the scale of each, beside its own largest entry [...].
+    """
+    half = 0.5 * (inertia + np.swapaxes(inertia, -1, -2))
+    scale = np.maximum(np.abs(half).max(axis=(-1, -2)), np.nan_to_num(least, nan=0.0))
+    a = half / np.maximum(scale, NEGLIGIBLE)[..., None, None] + INDEFINITE * np.eye(3)
+    minor = a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] ** 2
+    return np.asarray((a[..., 0, 0] > 0.0) & (minor > 0.0) & (np.linalg.det(a) > 0.0))
 
 
 def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: float) -> None:

@@ -188,7 +188,9 @@ MAY_BE_INFINITE = (
     "actuator_act_lower", "actuator_act_upper", "swing_limit", "twist_limit", "rotation_limit", "limit_stiffness",
     "contact_stiffness", "tendon_lower_limit", "tendon_upper_limit",
 )  # fmt: skip
-# Values this little below zero are accepted: an optimiser's last step, and finite differences at zero.
+AT_MOST = {"restitution": 1.0}
+# Values this little below zero, above the most, or across each other are accepted: an optimiser's last step, and finite
+# differences there.
 TOLERANCE = 0.01
 
 
@@ -234,6 +236,9 @@ def require_shape(name: str, shape: tuple[int, ...], counts: dict[str, int], num
 def range_in_words(name: str) -> str:
     """What the numbers of a parameter must be."""
     sign = " and not negative" if name in NOT_NEGATIVE else " and positive" if name in POSITIVE else ""
+    sign += (
+        f" and at most {AT_MOST[name]:g}" if name in AT_MOST else ", and not indefinite" if name == "inertia" else ""
+    )
     turn = ", quaternions not zero" if PARAMETERS[name].shape == (7,) else ""
     return f"{'a number' if name in MAY_BE_INFINITE else 'finite'}{sign}{turn}"
 
@@ -271,6 +276,10 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
     if below.any():
         index = tuple(int(i) for i in np.argwhere(below)[0])
         raise ModelError(f"parameter '{name}' is {array[index]} at index {index}; it must not be negative")
+    above = array > AT_MOST.get(name, np.inf) + TOLERANCE
+    if above.any():
+        index = tuple(int(i) for i in np.argwhere(above)[0])
+        raise ModelError(f"parameter '{name}' is {array[index]} at index {index}; it must be at most {AT_MOST[name]:g}")
     if name in POSITIVE and not (array > 0.0).all():
         index = tuple(int(i) for i in np.argwhere(~(array > 0.0))[0])
         raise ModelError(f"parameter '{name}' is {array[index]} at index {index}; it must be positive")

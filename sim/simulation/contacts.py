@@ -6,8 +6,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.model.model import Geometry, Model
+from sim.model.specs import WORLD
 from sim.simulation.stepping.step import Step
-from warp_kernels.types import CONTACT, ROLL, SPIN, TORSION
+from warp_kernels.types import (
+    BOX,
+    CAPSULE,
+    CONTACT,
+    CONVEX,
+    CYLINDER,
+    ELLIPSOID,
+    ROLL,
+    SPHERE,
+    SPIN,
+    TORSION,
+)
+
+DEEP = 1e-3  # m; a body that rests on another lies less deep in it
+DEEP_SHARE = 0.1  # of the thinner body's half thickness: less is soon parted
 
 
 @dataclass(frozen=True)
@@ -103,6 +119,55 @@ def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
         force[slot, world],
         torque[slot, world],
     )
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Two geometries that overlap.
+
+    Attributes:
+        geometry_a: index of one in ``model.geometries``.
+        geometry_b: index of the other.
+        depth: how deep they overlap [m].
+    """
+
+    geometry_a: int
+    geometry_b: int
+    depth: float
+
+    def text(self, model: Model) -> str:
+        """Both geometries, their links and the depth in words."""
+        first, second = (
+            f"'{geometry.name}' of '{WORLD if geometry.link < 0 else model.link_names[geometry.link]}'"
+            for geometry in (model.geometries[self.geometry_a], model.geometries[self.geometry_b])
+        )
+        return f"{first} and {second} overlap by {1000.0 * self.depth:.3g} mm"
+
+    def is_deep(self, model: Model) -> bool:
+        """Whether they overlap by more than a tenth of the thinner one, and neither is soft."""
+        geometries = [self.geometry_a, self.geometry_b]
+        if np.isfinite(model.parameters["contact_stiffness"][geometries]).any():
+            return False
+        thinner = min(_half_thickness(model.geometries[index]) for index in geometries)
+        return self.depth > max(DEEP, DEEP_SHARE * thinner)
+
+
+def overlaps_of(contacts: Contacts) -> list[Overlap]:
+    """The pairs of geometries that overlap by more than a body at rest does, the deepest first."""
+    deepest: dict[tuple[int, int], float] = {}
+    for a, b, distance in zip(contacts.geometry_a, contacts.geometry_b, contacts.distance, strict=True):
+        deepest[int(a), int(b)] = max(deepest.get((int(a), int(b)), 0.0), -float(distance))
+    found = [Overlap(a, b, depth) for (a, b), depth in deepest.items() if depth > DEEP]
+    return sorted(found, key=lambda overlap: -overlap.depth)
+
+
+def _half_thickness(geometry: Geometry) -> float:
+    """Half the least extent of a shape along its axes [m]; infinite for what is static alone."""
+    if geometry.type == CONVEX:
+        assert geometry.mesh is not None
+        return float((0.5 * np.ptp(geometry.mesh.vertices, axis=0) * np.abs(geometry.size)).min())
+    count = {SPHERE: 1, CAPSULE: 1, BOX: 3, CYLINDER: 2, ELLIPSOID: 3}.get(geometry.type, 0)
+    return float(geometry.size[:count].min(initial=np.inf))
 
 
 class _Solved:

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from sim.errors import ModelError
 
-FIXED = frozenset(("model", "dt", "num_worlds", "device", "contact", "integrator", "threads", "contact_sensors"))
+FIXED = frozenset(
+    ("model", "dt", "num_worlds", "device", "contact", "integrator", "threads", "contact_sensors", "state_limit")
+)
 
 
 def _another(name: str) -> str:

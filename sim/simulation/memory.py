@@ -1,8 +1,10 @@
 """Memory that many worlds or steps would take, before it is taken."""
 
+import contextlib
 import os
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,45 +12,76 @@ import warp as wp
 
 from sim.arrays.host_memory import Rows
 from sim.errors import ModelError
+from sim.model.names import counted
+from warp_kernels.types import LANES
 
 T = TypeVar("T")
 
-MANY = 100_000  # from this many worlds on their memory is looked at first
 FEW_BYTES = 2**24  # states that take less are not looked at
-SAMPLE = 64  # worlds whose arrays are measured, to tell what many take
+# Worlds are measured first where a bound says that they may take more than this, and never so where the bound is less.
+SAFE_BYTES = 2**28
+BYTES_PER_PAIR = 48  # of two contacts, coordinates, links or geometries of a world: more than any solver takes
+SAMPLE = LANES  # worlds whose arrays are measured, to tell what many take
+MOST_MEASURED = 512  # contacts of a world; arrays of more are extrapolated
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
-def made_in_memory(worlds: int, device: wp.Device, make: Callable[[int], object], make_all: Callable[[], T]) -> T:
+def made_in_memory(
+    worlds: int,
+    contacts: int,
+    items: int,
+    device: wp.Device,
+    make: Callable[[int, int], object],
+    make_all: Callable[[], T],
+) -> T:
     """The working arrays of worlds, unless they don't fit into the memory of a device.
 
     Args:
         worlds: how many there are to be.
+        contacts: room for contacts of each.
+        items: how many coordinates, links and geometries a world has.
         device: where they are to be.
-        make: makes the object that holds the arrays of some of them.
+        make: makes the object that holds the arrays of some of them, with room for some contacts of each.
         make_all: makes those of all.
 
     Raises:
-        ModelError: with what the worlds would take, what there is, and how many fit; of many worlds before any is made.
+        ModelError: with what the worlds would take, what there is, and how many fit; before any is made where they may
+            be too many.
     """
-    if worlds >= MANY:
-        _require_memory(worlds, device, make)
+    if worlds * (contacts + items) ** 2 * BYTES_PER_PAIR > SAFE_BYTES:
+        _require_memory(worlds, contacts, device, make)
     try:
         return make_all()
-    except RuntimeError as error:  # Warp's, where a GPU has no room
+    except RuntimeError as error:  # Warp's, where there is no room
         traceback.clear_frames(error.__traceback__)  # they hold what there was room for, which the sample needs
-        _require_memory(worlds, device, make)
+        _require_memory(worlds, contacts, device, make)
         raise
 
 
-def _require_memory(worlds: int, device: wp.Device, make: Callable[[int], object]) -> None:
-    one, two = (bytes_of(make(count)) for count in (SAMPLE, 2 * SAMPLE))
-    per_world = (two - one) // SAMPLE
+def _require_memory(worlds: int, contacts: int, device: wp.Device, make: Callable[[int, int], object]) -> None:
+    per_world = _bytes_per_world(contacts, make)
     there = device_memory(device)
-    require_memory(
-        f"Simulator: {worlds} worlds", worlds * per_world, str(device), there, f"at most {there // per_world} fit"
-    )
+    fit = there // max(per_world, 1)
+    advice = f"at most {fit} fit" if fit else f"each has room for {contacts} contacts; lower max_contacts"
+    require_memory(f"Simulator: {counted(worlds, 'world')}", worlds * per_world, str(device), there, advice)
+
+
+def _bytes_per_world(contacts: int, make: Callable[[int, int], object]) -> int:
+    """Bytes that a world takes beside what all share; with many contacts by the parabola through three fewer ones."""
+
+    def measured(contacts: int) -> int:
+        one, two = (bytes_of(make(worlds, contacts)) for worlds in (SAMPLE, 2 * SAMPLE))
+        return (two - one) // SAMPLE
+
+    if contacts <= MOST_MEASURED:
+        return measured(contacts)
+    at = [MOST_MEASURED // 4, MOST_MEASURED // 2, MOST_MEASURED]
+    first, second, third = (measured(count) for count in at)
+    slope, last_slope = Fraction(second - first, at[1] - at[0]), Fraction(third - second, at[2] - at[1])
+    bend = max((last_slope - slope) / (at[2] - at[0]), Fraction(0))
+    return int(third + (contacts - at[2]) * (last_slope + bend * (contacts - at[1])))
 
 
 def require_trajectory_memory(steps: int, interval: int, first: Sequence[Rows], every: int = 0) -> None:
@@ -119,9 +152,25 @@ def bytes_of(thing: object) -> int:
 
 
 def host_memory() -> int:
-    """Bytes of memory of this machine, or of the group of processes that this one belongs to."""
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Bytes of memory of this machine, or of the control group of processes that this one belongs to."""
+    return min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_cgroup_limits()])
+
+
+def _cgroup_limits() -> Iterator[int]:
+    """The limits of this process's control group and of those around it, of both versions of cgroups."""
     try:
-        return min(there, int(CGROUP_LIMIT.read_text()))
-    except (OSError, ValueError):  # no such file, or "max"
-        return there
+        lines = OWN_CGROUPS.read_text().splitlines()
+    except OSError:  # not Linux
+        return
+    for line in lines:
+        _, controllers, own = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root, name = (CGROUPS / "memory", "memory.limit_in_bytes") if controllers else (CGROUPS, "memory.max")
+        # Inside a container the path may be the host's, of which only the root is to be seen.
+        group = root / own.lstrip("/")
+        for folder in (group, *group.parents):
+            if not folder.is_relative_to(root):
+                break
+            with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+                yield int((folder / name).read_text())

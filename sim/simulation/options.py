@@ -39,6 +39,10 @@ NOT_NEGATIVE = (
     "noslip_tolerance",
 )  # fmt: skip
 
+# Largest coordinate and velocity of a world that isn't bad, by default: beyond GEO's radius in metres and the angle of
+# a wheel after months, and beyond the velocity of escape and that of ultracentrifuges.
+STATE_LIMIT = (1e8, 1e5)
+
 
 @dataclass(frozen=True)
 class ContactOptions:
@@ -238,6 +242,20 @@ class ContactOptions:
             given = {"solref": self.solref, "solimp": self.solimp}
             return {name: np.array(value) for name, value in given.items() if value is not None}
         return {"regularisation": np.array(self.regularisation), "recovery_time": np.array(self.recovery_time)}
+
+
+def checked_state_limit(where: str, state_limit: Sequence[float]) -> tuple[float, float]:
+    """The limits of coordinates and velocities; raises ModelError unless they are two positive numbers."""
+    try:
+        largest_q, largest_qd = map(float, state_limit)
+    except (TypeError, ValueError):
+        largest_q = largest_qd = -1.0
+    if not (largest_q > 0.0 and largest_qd > 0.0):
+        raise ModelError(
+            f"{where}: state_limit is {state_limit!r}; it must be two positive numbers, the largest coordinate and the "
+            "largest velocity, infinite for none"
+        )
+    return largest_q, largest_qd
 
 
 def require_regular(regularisation: np.ndarray, scalar: Any) -> None:

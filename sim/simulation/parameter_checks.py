@@ -1,16 +1,30 @@
-"""What a simulator's parameters may not be, beyond the range of each one."""
+"""Checks of a simulator's parameters, beyond the range of each one."""
+
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
 from sim.arrays.parameter_range import unused_entries
 from sim.errors import ModelError
+from sim.model.inertia_check import DECISIVE, check_mass_matrix, is_semidefinite, least_scales
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
-from sim.model.parameters import PARAMETERS
+from sim.model.parameters import PARAMETERS, TOLERANCE
 from sim.model.softness import require_impedance
 from sim.simulation.options import require_regular
 from sim.simulation.stepping.constraint_layout import CONE_LIMITS
-from warp_kernels.types import PRESCRIBED_INERTIA, SPHERICAL
+from warp_kernels.types import EXACT_FILTER, FILTER, PRESCRIBED_INERTIA, SPHERICAL
 
+# Parameters of which the first must not be above the second.
+RANGES = (
+    ("lower_limit", "upper_limit"),
+    ("tendon_lower_limit", "tendon_upper_limit"),
+    ("tendon_rest_lower", "tendon_rest_upper"),
+    ("actuator_control_lower", "actuator_control_upper"),
+    ("actuator_act_lower", "actuator_act_upper"),
+)
+# What decides whether hard limits leave room.
+ROOM_NAMES = ("lower_limit", "upper_limit", "limit_margin", "limit_stiffness")
+ROOM = frozenset(ROOM_NAMES)
 # Why an actuator has no use for a parameter, but for gains, which depend on its kind.
 UNUSED_BECAUSE = {
     "actuator_time_constant": ", which is no filter",
@@ -49,6 +63,8 @@ def require_useful(model: Model, law: str | None, name: str, value: np.ndarray) 
         )
     if name.startswith("actuator_"):
         _require_of_actuators(model, name, value, unused)
+    if name in CONE_LIMITS and (np.isfinite(value) & (value > np.pi + TOLERANCE)).any():
+        raise ModelError(f"parameter '{name}' is {value[np.isfinite(value)].max()}; it must be at most pi, or infinite")
     if name in CONE_LIMITS and np.isfinite(value[..., model.joint_type != SPHERICAL]).any():
         raise ModelError(f"parameter '{name}' is finite on a joint that is not spherical; leave it infinite there")
 
@@ -64,21 +80,98 @@ def _require_prescribed(model: Model, value: np.ndarray) -> None:
         )
 
 
-def require_room_to_move(model: Model, law: str | None) -> None:
-    """Refuse hard limits that both bear wherever the joint is; under MuJoCo's law, as springs do, they find a balance.
+class ConsistencyChecks:
+    """Checks of parameters together: limits that cross, inertias of no body, a mass matrix that is singular.
+
+    Args:
+        model: the model. Links whose own inertia is indefinite, as some files have them, may have any.
+        law: of the contact options, "hard" or "mujoco".
+        dt: time step [s].
 
     Raises:
-        ModelError: naming the joint.
+        ModelError: for hard limits of the model that leave no room.
     """
-    lower, upper, margin, stiffness = (
-        model.parameters[name] for name in ("lower_limit", "upper_limit", "limit_margin", "limit_stiffness")
-    )
-    cramped = np.flatnonzero((lower + margin > upper - margin) & np.isinf(stiffness)) if law == "hard" else ()
-    for dof in cramped:
-        raise ModelError(
-            f"joint '{model.joint_names[model.dof_link[dof]]}': limit_margin {margin[dof]} leaves no room between the "
-            f"limits {lower[dof]} and {upper[dof]}; make it smaller, give limit_stiffness, or choose law='mujoco'"
-        )
+
+    def __init__(self, model: Model, law: str | None, dt: float):
+        self.model, self.law = model, law
+        # Under MuJoCo's law nothing but the armature stands on the mass matrix.
+        self.dt = 0.0 if law == "mujoco" else dt
+        self._least_scales = least_scales(model.parameters["inertia"])
+        self._regular: set[bytes] = set()
+        self._require_room(model.parameters, slack=0.0)
+
+    def __call__(self, names: Collection[str], values: Mapping[str, np.ndarray]) -> None:
+        """Check new values.
+
+        Args:
+            names: the parameters that are new.
+            values: of all parameters that are known on the host, each ``[n, ...]`` or ``[num_worlds, n, ...]``.
+
+        Raises:
+            ModelError: naming the parameter and the joint, link, tendon or actuator.
+        """
+        for lower, upper in RANGES:
+            if not {lower, upper}.isdisjoint(names) and {lower, upper} <= values.keys():
+                crossed = values[lower] > values[upper] + TOLERANCE
+                if crossed.any():
+                    item = int(np.argwhere(crossed)[0][-1])
+                    raise ModelError(
+                        f"parameters '{lower}' and '{upper}' of {self._owner(lower, item)} are crossed; where both "
+                        "change, give both at once: simulator.set_parameters({...})"
+                    )
+        if not ROOM.isdisjoint(names):
+            self._require_room(values, slack=TOLERANCE)
+        if "inertia" in names:
+            wrong = ~is_semidefinite(values["inertia"], self._least_scales) & np.isfinite(self._least_scales)
+            if wrong.any():
+                link = self.model.link_names[int(np.argwhere(wrong)[0][-1])]
+                raise ModelError(f"parameter 'inertia' of link '{link}' is indefinite; no body has a negative moment")
+        if "actuator_time_constant" in names:
+            filters = np.isin(self.model.actuator_dynamics, (FILTER, EXACT_FILTER))
+            still = filters & (values["actuator_time_constant"] <= 0.0)
+            if still.any():
+                name = self.model.actuator_names[int(np.argwhere(still)[0][-1])]
+                raise ModelError(f"parameter 'actuator_time_constant' of actuator '{name}' must be positive")
+        if not set(DECISIVE).isdisjoint(names):
+            self._require_regular(values)
+
+    def _require_room(self, values: Mapping[str, np.ndarray], slack: float) -> None:
+        """Refuse hard limits that both bear wherever the joint is; under MuJoCo's law they find a balance."""
+        if self.law != "hard":
+            return
+        lower, upper, margin, stiffness = (values[name] for name in ROOM_NAMES)
+        cramped = (lower + margin > upper - margin + slack) & np.isinf(stiffness)
+        if cramped.any():
+            index = tuple(np.argwhere(cramped)[0])
+            limits = (np.broadcast_to(x, cramped.shape)[index] for x in (margin, lower, upper))
+            raise ModelError(
+                "joint '{}': limit_margin {} leaves no room between the limits {} and {}; make it smaller, give "
+                "limit_stiffness, or choose law='mujoco'".format(
+                    self.model.joint_names[self.model.dof_link[index[-1]]], *limits
+                )
+            )
+
+    def _require_regular(self, values: Mapping[str, np.ndarray]) -> None:
+        """Look at the mass matrix of one world for each set of numbers that are zero."""
+        given = {name: values.get(name, self.model.parameters[name]) for name in DECISIVE}
+        per_world = {name: x.ndim > self.model.parameters[name].ndim for name, x in given.items()}
+        worlds = max(len(x) if per_world[name] else 1 for name, x in given.items())
+        some = [(x > 0.0).reshape(len(x) if per_world[name] else 1, -1) for name, x in given.items()]
+        kinds = np.concatenate([np.broadcast_to(x, (worlds, x.shape[1])) for x in some], axis=1)
+        first = [0] if (kinds == kinds[0]).all() else np.unique(kinds, axis=0, return_index=True)[1]
+        for world in map(int, first):
+            kind = kinds[world].tobytes()
+            if kind not in self._regular:
+                own = {name: x[world] if per_world[name] else x for name, x in given.items()}
+                check_mass_matrix(self.model, own, self.dt)
+                self._regular.add(kind)
+
+    def _owner(self, name: str, item: int) -> str:
+        if name.startswith("tendon_"):
+            return f"tendon '{self.model.tendons.names[item]}'"
+        if name.startswith("actuator_"):
+            return f"actuator '{self.model.actuator_names[item]}'"
+        return f"joint '{self.model.joint_names[self.model.dof_link[item]]}'"
 
 
 def _require_of_actuators(model: Model, name: str, value: np.ndarray, unused: np.ndarray) -> None:

@@ -1,5 +1,7 @@
 """Simulator: many worlds of one model, stepped together on one device."""
 
+import contextlib
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,21 +12,23 @@ from sim.arrays.launch import active_tape
 from sim.arrays.warp_lock import serialized
 from sim.dynamics.coordinate_checks import require_coordinates
 from sim.dynamics.differentiable_op import paused_tape
-from sim.errors import ModelError
+from sim.errors import ModelError, OverlapWarning
 from sim.model.checks import as_numbers, is_whole, require_type
 from sim.model.names import counted
 from sim.model.parameters import require_finite
 from sim.simulation.batches import ArrayLike
-from sim.simulation.contacts import Contacts, read_contacts
+from sim.simulation.contacts import Contacts, Overlap, overlaps_of, read_contacts
 from sim.simulation.linearisation import Linearisation, Lineariser
 from sim.simulation.recording.recording import Kept, Recording
-from sim.simulation.recording.rollout import run_rollout
+from sim.simulation.recording.rollout import run_rollout, warn_caller
 from sim.simulation.recording.tape import record_on_tape
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory
 from sim.simulation.worlds import Worlds
 from warp_kernels.checkpoint import ACT, IMPULSE, KEY, QD, Q
 from warp_kernels.types import NO_KEY
+
+MOST_NAMED = 3  # pairs that a warning names
 
 
 class Simulator(Worlds):
@@ -51,6 +55,9 @@ class Simulator(Worlds):
             Coriolis and centrifugal forces are so too, and "rk4", MuJoCo's Runge-Kutta method of fourth order, whose
             joint damping is explicit. A step of that costs four of Euler's. None for that of the model's file where
             the law is the model's too, and "euler" otherwise.
+        state_limit: largest coordinate [m, rad] and largest velocity [m/s, rad/s], either way, of a world that isn't
+            bad. A world that goes beyond diverges, and is treated as one whose state isn't finite: see
+            :attr:`bad_worlds`. Infinite for no limit.
 
     Raises:
         ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not
@@ -68,16 +75,42 @@ class Simulator(Worlds):
     """
 
     _lineariser: Lineariser | None = None
+    _looked_at_the_start = False
 
     def __repr__(self) -> str:
         return f"Simulator({counted(self.num_worlds, 'world')} on {self.device}, dt {self.dt:g} s, {self.model!r})"
 
     @serialized
     def initial_state(self) -> State:
-        """The model's initial coordinates at rest, the same in every world."""
+        """Return the model's initial coordinates at rest, the same in every world.
+
+        The first call, unless steps have been taken before, takes a step aside, and warns of bodies that overlap deeply
+        there (:class:`sim.OverlapWarning`).
+        """
         q = self.batches.rows_of_worlds(self.model.q0, self.model.nq, "q")
         qd = self.batches.rows_of_worlds(np.zeros(self.model.nv), self.model.nv, "qd")
-        return State.of_rows(q, qd, None, self._first_act(None))
+        state = State.of_rows(q, qd, None, self._first_act(None))
+        if not self._looked_at_the_start and self.bad_state is None:
+            self._looked_at_the_start = True
+            self._warn_of_overlaps(state)
+        return state
+
+    def _warn_of_overlaps(self, state: State) -> None:
+        """Warn of deep overlaps in the first world, by a step whose result and reports are left aside."""
+        if not self.shards[0].step.max_contacts:
+            return
+        deep: list[Overlap] = []
+        late, self.late_report = self.late_report, None
+        try:
+            with warnings.catch_warnings(), contextlib.suppress(FloatingPointError):
+                warnings.simplefilter("ignore")
+                deep = [o for o in overlaps_of(self.contacts(state).of_world(0)) if o.is_deep(self.model)]
+        finally:
+            self.late_report, self.bad_state = late, None
+        if deep:
+            more = f", and {counted(len(deep) - MOST_NAMED, 'more pair')}" if len(deep) > MOST_NAMED else ""
+            named = "; ".join(overlap.text(self.model) for overlap in deep[:MOST_NAMED])
+            warn_caller([(OverlapWarning, f"at the start {named}{more}: they may stay so; move one of them")])
 
     @serialized
     def state(self, q: ArrayLike, qd: ArrayLike | None = None, act: ArrayLike | None = None) -> State:

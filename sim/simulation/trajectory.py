@@ -60,8 +60,8 @@ class Trajectory:
             :class:`sim.Impulses` says; else None.
         steps: number of steps.
         checkpoint_interval: k, where only the states before every k-th step and the last one are stored.
-        bad_state: number of the first state of each world that isn't finite, -1 for none [num_worlds]; None where
-            nobody looked.
+        bad_state: number of the first state of each world that isn't finite or is beyond the simulator's
+            ``state_limit``, -1 for none [num_worlds]; None where nobody looked.
         contact_force: forces on the geometries that are the simulator's ``contact_sensors``, friction included,
             averaged over each step, by Runge-Kutta's method at its start, along world axes [steps, num_worlds, sensors,
             3], N; None where there are none. A sensor's force is the first of the three numbers in its place, or the

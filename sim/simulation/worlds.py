@@ -18,15 +18,14 @@ from sim.arrays.warp_lock import serialized, sole_use
 from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_positive, is_whole, on_host, require_flags, require_type
-from sim.model.inertia_check import check_mass_matrix
 from sim.model.model import Model
 from sim.model.parameters import check_parameter, number_of_dims
 from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
 from sim.simulation.fixed_arguments import FIXED, FixedArguments
 from sim.simulation.memory import made_in_memory
-from sim.simulation.options import ContactOptions
-from sim.simulation.parameter_checks import require_room_to_move, require_useful
+from sim.simulation.options import STATE_LIMIT, ContactOptions, checked_state_limit
+from sim.simulation.parameter_checks import ConsistencyChecks, require_useful
 from sim.simulation.shard_pool import ShardPool
 from sim.simulation.shard_set import ShardSet, Value
 from sim.simulation.state import State
@@ -37,7 +36,7 @@ from sim.simulation.stepping.force_sensors import chosen_sensors
 from sim.simulation.stepping.integrators.named import INTEGRATORS, require_integrator
 from sim.simulation.stepping.lane_groups import lanes_worth
 from sim.simulation.stepping.mujoco.law import MujocoLaw, require_mujoco_law
-from sim.simulation.stepping.reports import LateReport
+from sim.simulation.stepping.reports import LateReport, Reports
 from sim.simulation.stepping.shard import Shard
 from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.tendons.layout import require_explicit_tendons
@@ -53,7 +52,7 @@ MOST_LAYOUTS = 4
 ON_HOST = (*DECISIVE, "limit_stiffness", "regularisation", "solref", "solimp")
 
 
-class Worlds(FixedArguments, ABC):
+class Worlds(FixedArguments, Reports, ABC):
     """The worlds that a :class:`sim.Simulator` steps; see there for the arguments."""
 
     @serialized
@@ -69,6 +68,7 @@ class Worlds(FixedArguments, ABC):
         threads: int | None = None,
         contact_sensors: Sequence[str | int] = (),
         integrator: str | None = None,
+        state_limit: Sequence[float] = STATE_LIMIT,
     ):
         contact = ContactOptions() if contact is None else contact
         require_type("Simulator: model", model, Model, "a sim.Model")
@@ -86,7 +86,7 @@ class Worlds(FixedArguments, ABC):
             integrator = model.mujoco.integrator if contact.law is None and model.mujoco is not None else "euler"
         contact = contact.resolved(model)
         require_integrator(integrator, contact.law == "mujoco")
-        require_room_to_move(model, contact.law)
+        self.state_limit = checked_state_limit("Simulator", state_limit)
         self.model = model
         self.dt = float(dt)
         self.num_worlds = int(num_worlds)
@@ -101,6 +101,8 @@ class Worlds(FixedArguments, ABC):
         for name, value in (parameters or {}).items():
             values[name] = as_numbers(f"parameter '{name}'", value)
         self._first_values = {name: self._checked(name, value) for name, value in values.items()}
+        self._require_consistent = ConsistencyChecks(model, contact.law, self.dt)
+        self._require_consistent({*(parameters or {}), "mass"}, self._first_values)
         self._values: Mapping[str, Value] = self._first_values
         self._device_values = DeviceValues(model, self.num_worlds, self.device, self._first_values)
         self.threads = threads or len(usable_cores())
@@ -110,8 +112,6 @@ class Worlds(FixedArguments, ABC):
         self._present = self._chosen()
         # Of the last rollout and the last way back, whose parameters may have had another layout than the present ones.
         self._forward = self._backward = self._present.shards
-        # Under MuJoCo's law nothing but the armature stands on the mass matrix.
-        check_mass_matrix(model, self.parameter_values(), 0.0 if contact.law == "mujoco" else self.dt)
         warn_of_damped_tendons(model, self.parameter_values(), self.dt)
         self._pool = ShardPool(self.threads)
         self.bad_state: Rows | None = None
@@ -119,7 +119,14 @@ class Worlds(FixedArguments, ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, self.parameter_values())
-        return type(self), (*arguments, self.check_finite, self.threads, self.contact_sensors, self.integrator)
+        return type(self), (
+            *arguments,
+            self.check_finite,
+            self.threads,
+            self.contact_sensors,
+            self.integrator,
+            self.state_limit,
+        )
 
     @property
     @serialized
@@ -174,7 +181,8 @@ class Worlds(FixedArguments, ABC):
                 them all, ``[k, n, ...]`` one for each. The others keep theirs. None for all worlds.
 
         Raises:
-            ModelError: for an unknown name, a wrong shape, or a value that is not finite.
+            ModelError: for an unknown name, a wrong shape, a value that is not finite or out of its range, an
+                indefinite inertia, limits that cross, and masses that leave the mass matrix singular.
 
         What stays on a CUDA device is copied and checked there, and nothing waits for it. A number out of its range
         makes the worlds that have it bad from the first state on (:attr:`bad_worlds`), and the simulator's first value
@@ -184,7 +192,21 @@ class Worlds(FixedArguments, ABC):
         given = self._given(name, value)
         if worlds is not None:
             given = self._with_worlds(name, given, worlds)
-        self._use({**self._values, name: self._accepted(name, given)})
+        self._use(self._with({name: self._accepted(name, given)}))
+
+    @serialized
+    def set_parameters(self, values: Mapping[str, npt.ArrayLike]) -> None:
+        """Give several parameters new values at once, which need to fit together only then, such as both limits.
+
+        Args:
+            values: by name, each as for :meth:`set_parameter`.
+
+        Raises:
+            ModelError: see :meth:`set_parameter`; then none of them has changed.
+        """
+        require_type("set_parameters: values", values, Mapping, "a dictionary, from names to values")
+        accepted = {name: self._accepted(name, self._given(name, value)) for name, value in values.items()}
+        self._use(self._with(accepted))
 
     def parameter(self, name: str) -> np.ndarray:
         """The present value of a parameter, in the shape in which it was given."""
@@ -208,7 +230,7 @@ class Worlds(FixedArguments, ABC):
         with sole_use():
             self.watch(values)
             accepted = {name: self._accepted(name, self._given(name, value)) for name, value in values.items()}
-            chosen = {**self._values, **accepted} if accepted else self._values
+            chosen = self._with(accepted)
         with self.with_values(chosen):
             yield
 
@@ -237,55 +259,6 @@ class Worlds(FixedArguments, ABC):
         self._present.take(self._values)
         return self._present.shards
 
-    # ---- reports -----------------------------------------------------------------------------------------------
-
-    @property
-    @serialized
-    def residual(self) -> np.ndarray:
-        """The largest distance from its solution at which a step of the last rollout ended [num_worlds], m/s or rad/s.
-
-        With the solver "pgs" the largest change of a row's velocity in the last sweep; with "newton" the largest
-        velocity that is still missing, which is rounding unless ``iterations`` ended the search.
-        """
-        return np.concatenate([shard.step.largest_residual.numpy() for shard in self._forward])
-
-    @property
-    @serialized
-    def sweeps(self) -> np.ndarray:
-        """Sweeps that the last step took [num_worlds]; fewer than the option says where ``tolerance`` ended them.
-
-        With the solver "newton" the linear systems that it solved.
-        """
-        return np.concatenate([shard.step.sweep_count.numpy() for shard in self._forward])
-
-    @property
-    @serialized
-    def adjoint_residual(self) -> np.ndarray:
-        """What the linear solves of the adjoint have left over the last backward pass [num_worlds].
-
-        With the adjoint "implicit" of "pgs" the largest change of a row's adjoint in the last sweep of a step, relative
-        to the largest of that step; zero for "unrolled", which solves nothing. With "newton" the norm of what
-        a solution leaves of its right-hand side, relative to that.
-        """
-        return np.concatenate([shard.step.adjoint_residual.numpy() for shard in self._backward])
-
-    @property
-    @serialized
-    def contact_overflow(self) -> np.ndarray:
-        """Contacts that found no room, summed over the steps of the last rollout [num_worlds]; see max_contacts."""
-        return np.concatenate([shard.overflow.numpy() for shard in self._forward])
-
-    @property
-    def bad_worlds(self) -> dict[int, int]:
-        """The worlds that went bad in the last rollout, each with the number of its first state that isn't finite.
-
-        State 0 is the one that the rollout began with, state n that after n steps. On CUDA this waits for the device.
-        """
-        if self.bad_state is None:
-            return {}
-        states = self.bad_state.numpy()
-        return {int(world): int(states[world]) for world in np.flatnonzero(states >= 0)}
-
     @property
     def parameters_out_of_range(self) -> dict[str, int]:
         """How many numbers out of their range parameters have been given on a CUDA device since the simulator was made.
@@ -294,11 +267,6 @@ class Worlds(FixedArguments, ABC):
         """
         counts = {name: int(count.numpy()[0]) for name, count in self._device_values.outside.items()}
         return {name: count for name, count in counts.items() if count}
-
-    @serialized
-    def last_bad_steps(self) -> list[wp.array]:
-        """After a way back, each world's last step whose gradient isn't finite, -1 for none, by shards."""
-        return [shard.step.last_bad_step for shard in self._backward]
 
     # ---- inside ------------------------------------------------------------------------------------------------
 
@@ -367,6 +335,16 @@ class Worlds(FixedArguments, ABC):
             self._values = before
             raise
 
+    def _with(self, accepted: Mapping[str, Value]) -> Mapping[str, Value]:
+        """The present values with these in the place of theirs, which fit together as far as the host knows them."""
+        new = {name for name, value in accepted.items() if value is not self._values[name]}
+        if not new:
+            return self._values
+        chosen = {**self._values, **accepted}
+        on_host = {name: value for name, value in chosen.items() if isinstance(value, np.ndarray)}
+        self._require_consistent(new & on_host.keys(), on_host)
+        return chosen
+
     def _given(self, name: str, value: Any) -> "np.ndarray | wp.array":
         """A caller's value as numbers, or as an array of scalars on the device where it stays there."""
         stays = self.keeps_on_device and name in self._values and name not in ON_HOST
@@ -425,20 +403,22 @@ class Worlds(FixedArguments, ABC):
         if self.integrator in ("implicit", "implicitfast"):
             require_explicit_tendons(self.model, values, self.integrator)
 
-        def make_step(first: int, last: int) -> DifferentiableStep:
+        def make_step(first: int, last: int, contacts: int = contacts) -> DifferentiableStep:
             parameters = {name: value[first:last] if self._per_world(name) else value for name, value in values.items()}
             device_model = DeviceModel(self.model, self.device, last - first, parameters)
             device_model.require_masses()
             world_range = (self.num_worlds, first)
             found = collision.for_worlds(last - first, contacts)
             return INTEGRATORS[self.integrator](
-                device_model, found, layout, self.contact, self.dt, world_range, contacts, law
+                device_model, found, layout, self.contact, self.dt, world_range, contacts, law, self.state_limit
             )
 
         def make_all() -> list[Shard]:
             return [Shard(make_step(first, last)) for first, last in itertools.pairwise(bounds)]
 
-        return made_in_memory(self.num_worlds, self.device, lambda worlds: make_step(0, worlds), make_all)
+        items = self.model.nv + self.model.num_links + self.model.num_geometries
+        make = lambda worlds, contacts: make_step(0, worlds, contacts)  # noqa: E731
+        return made_in_memory(self.num_worlds, contacts, items, self.device, make, make_all)
 
     def _with_worlds(self, name: str, value: "np.ndarray | wp.array", worlds: npt.ArrayLike) -> "np.ndarray | wp.array":
         """The present value of each world, with another one in some of them."""

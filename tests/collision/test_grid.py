@@ -80,7 +80,7 @@ def test_every_family_of_pairs_at_once(monkeypatch):
     model = builder.finalize("float64")
     listed, grid = both_ways(monkeypatch, lambda: sim.Simulator(model, DT, 1, "cpu"))
     for simulator in (listed, grid):
-        simulator.step(simulator.initial_state())
+        simulator.step(simulator.state(simulator.model.q0))
         assert not simulator.contact_overflow.any()
     assert {family for family in FAMILIES if grid.shards[0].step.collision.has_pairs(family)} == {*FAMILIES}
     assert contacts(grid, 0) == contacts(listed, 0)
@@ -114,7 +114,7 @@ def test_keeps_exclusions_and_rules(monkeypatch):
     listed, grid = both_ways(monkeypatch, lambda: sim.Simulator(model, DT, 1, "cpu"))
     found = []
     for simulator in (listed, grid):
-        simulator.step(simulator.initial_state())
+        simulator.step(simulator.state(simulator.model.q0))
         step = simulator.shards[0].step
         count = int(step.contact_count.numpy()[0])
         pairs = step.slot_pair.numpy()[:count, 0]
@@ -140,10 +140,10 @@ def test_what_finds_no_room_is_counted(monkeypatch):
     model = builder.finalize("float64")
     few = sim.Simulator(model, DT, 2, "cpu", sim.ContactOptions(max_contacts=80))
     with pytest.warns(sim.ContactOverflowWarning, match="48 contacts"):
-        few.rollout(few.initial_state(), steps=1)
+        few.rollout(few.state(few.model.q0), steps=1)
     np.testing.assert_array_equal(few.contact_overflow, [48, 48])
     enough = sim.Simulator(model, DT, 2, "cpu", sim.ContactOptions(max_contacts=2000))
-    enough.rollout(enough.initial_state(), steps=1)
+    enough.rollout(enough.state(enough.model.q0), steps=1)
     np.testing.assert_array_equal(enough.contact_overflow, [0, 0])
 
 

@@ -127,8 +127,10 @@ def test_viewer(monkeypatch, tmp_path) -> None:
     nq = names["model"].nq
     assert shown == [(1, nq), (4, nq), (1, nq)]
     pushes = np.asarray(names["pushes"])
-    assert pushes.shape == (240, 1, names["model"].num_links, 3)
+    assert pushes.shape == (480, 1, names["model"].num_links, 3)
     assert (pushes[-1, 0, :, 2] > 0.0).any()  # upwards
+    assert 0.28 < names["trajectory"].q.numpy()[-1, 0, 2] < 0.33  # it stands
+    assert np.abs(names["trajectory"].qd.numpy()[-1]).max() < 0.02  # the servos still give way a little
 
 
 def test_pictures(monkeypatch, tmp_path) -> None:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import sim
+from scenes.quadruped import QUADRUPED_URDF
 from sim.render import Camera, Renderer
 from tests.rays.scenes import both, random_rays
 
@@ -131,3 +132,35 @@ def test_patterns_of_another_shape_are_refused(read, pattern, message):
     robot = sim.torch.Robot(slope())
     with pytest.raises(sim.ModelError, match=message):
         getattr(sim.torch, read)(robot, robot.initial_coordinates(), "ball", pattern)
+
+
+@pytest.mark.parametrize("source", ["file", "model"])
+def test_rays_of_a_robot_without_geometries_say_what_to_do(source):
+    builder = sim.ModelBuilder()
+    builder.add_link("arm", mass=1.0, inertia=(1.0, 1.0, 1.0))
+    builder.add_joint("hinge", "revolute", child="arm", axis=(0.0, 0.0, 1.0))
+    robot = sim.torch.Robot(QUADRUPED_URDF if source == "file" else builder.finalize())
+    q, frame = torch.zeros(2, robot.nq), robot.link_names[-1]
+    rays = torch.zeros(2, 3, 3), torch.ones(2, 3, 3)
+    for cast in (
+        lambda: robot.cast_rays(q, *rays),
+        lambda: sim.torch.lidar(robot, q, frame, torch.ones(5, 3)),
+        lambda: sim.torch.depth_image(robot, q, frame, 4, 4),
+        lambda: sim.torch.height_scan(robot, q, frame, torch.zeros(4, 2)),
+    ):
+        with pytest.raises(sim.ModelError, match="no geometries .* collision=True or visual=True"):
+            cast()
+
+
+def test_rays_that_may_meet_none_of_a_robots_geometries_meet_nothing():
+    scene = sim.ModelBuilder()
+    scene.add_ground()
+    scene.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.5), name="ball")
+    robot = sim.torch.Robot(scene.finalize())
+    nothing = sim.RayTargets(exclude="ball", static=False)
+    distance, geometry, normal = robot.cast_rays(
+        robot.initial_coordinates(), torch.zeros(2, 3), torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]), nothing
+    )
+    assert distance.isinf().all()
+    assert (geometry == -1).all()
+    assert (normal == 0.0).all()

@@ -1,5 +1,7 @@
 """The standing quadruped, and its twin for MuJoCo."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -23,10 +25,33 @@ def test_all_feet_just_touch_the_ground(height):
     np.testing.assert_allclose(feet[:, :2], hips, atol=1e-9)
 
 
-def test_only_the_feet_and_the_ground_collide():
-    model = quadruped.build().model
+def test_trunk_and_legs_collide_with_the_ground_alone():
+    """Each link has a collider; standing, nothing but the feet is near the ground."""
+    scene = quadruped.build()
+    model = scene.model
     colliders = [g for g in model.geometries if g.collides]
-    assert sorted(g.type for g in colliders) == [codes.PLANE] + [codes.SPHERE] * 4
+    assert Counter(g.type for g in colliders) == {codes.PLANE: 1, codes.SPHERE: 4, codes.BOX: 1, codes.CAPSULE: 12}
+    assert {g.link for g in colliders} == {-1, *range(model.num_links)}
+    simulator = sim.Simulator(model, 1e-3, device="cpu")
+    found = simulator.contacts(simulator.state(scene.q0))
+    names = [{model.geometries[k].name for k in pair} for pair in zip(found.geometry_a, found.geometry_b, strict=True)]
+    assert len(names) == 4
+    assert all("ground" in pair and any("foot" in name for name in pair) for pair in names)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_servos_it_falls_and_lies_on_the_ground(seed):
+    """However it is turned at first: no geometry ends deeper in the ground than a body at rest lies."""
+    model = quadruped.build().model
+    rng = np.random.default_rng(seed)
+    simulator = sim.Simulator(model, 1 / 240, device="cpu")
+    q = np.concatenate([(0.0, 0.0, 0.6), rng.normal(size=4), quadruped.standing_legs()])
+    q[3:7] /= np.linalg.norm(q[3:7])
+    end = simulator.rollout(simulator.state(q), steps=480).final_state
+    distances = simulator.contacts(end).distance
+    assert len(distances) > 3
+    assert distances.min() > -1e-3
+    assert 0.04 < end.q.numpy()[0, 2] < 0.3
 
 
 def test_start_is_inside_the_limits():

@@ -188,12 +188,12 @@ def test_what_found_room_is_let_go_of_before_the_need_is_measured():
         held.append(weakref.ref(some))
         raise RuntimeError("Failed to allocate 4000 bytes on device 'cuda:0'")
 
-    def make(worlds: int) -> wp.array:
+    def make(worlds: int, contacts: int) -> wp.array:
         assert held[0]() is None
         return wp.zeros(worlds, device="cpu")
 
     with pytest.raises(RuntimeError, match="Failed to allocate"):
-        memory.made_in_memory(11, wp.get_device("cpu"), make, make_all)
+        memory.made_in_memory(11, 4, 2, wp.get_device("cpu"), make, make_all)
 
 
 def test_more_steps_than_memory_are_refused_before_any_is_taken(simulator):

@@ -106,7 +106,7 @@ def test_gradients_of_readings(pile, law):
     simulator = simulator_of(model, worlds=2, **options)
     sensors = sim.torch.Sensors(simulator)
     rng = np.random.default_rng(5)
-    q0 = wp.to_torch(simulator.initial_state().q).clone()
+    q0 = wp.to_torch(simulator.state(simulator.model.q0).q).clone()
     begin = torch.tensor(SPEED)[None] * torch.tensor([[1.0], [0.5]]) + torch.tensor(
         1e-3 * rng.normal(size=(2, model.nv))
     )

@@ -37,7 +37,7 @@ def run_rollout(
     """See :meth:`sim.Simulator.run_steps`; shapes have been checked, and there are impulses if they are needed."""
     require_no_capture(simulator.device)
     if simulator.late_report is not None:
-        _warn(simulator.late_report.arrived())
+        warn_caller(simulator.late_report.arrived())
     rows = -(-steps // interval) + 1
     stages = simulator.kept_stages if interval == 1 else 0
     require_trajectory_memory(
@@ -94,7 +94,7 @@ def _report(simulator: Worlds, bad_state: Rows, steps: int) -> None:
         if simulator.check_finite and (states >= 0).any():
             raise FloatingPointError(f"rollout: {first_bad_state(states)}")
         overflows = [shard.overflow.numpy() for shard in simulator.shards]
-        _warn(problems(states, overflows[0] if len(overflows) == 1 else np.concatenate(overflows), steps))
+        warn_caller(problems(states, overflows[0] if len(overflows) == 1 else np.concatenate(overflows), steps))
     else:
         simulator.late_report.send(as_warp(bad_state), simulator.shards[0].step.total_overflow, steps)
 
@@ -109,7 +109,7 @@ def _require_parameters(simulator: Worlds) -> None:
         )
 
 
-def _warn(problems: Problems) -> None:
+def warn_caller(problems: Problems) -> None:
     """Warn, naming the line outside of this package that led here."""
     for kind, message in problems:
         warnings.warn(message, kind, stacklevel=_level_of_caller())

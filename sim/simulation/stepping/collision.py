@@ -35,6 +35,8 @@ from warp_kernels.collision.structs import Pairs, collision_structs
 
 # Geometries that move, of which all pairs are listed once for a model. Beyond, a grid finds near ones in every step.
 MOST_LISTED = 128
+# Geometries that touch another one at one place or, along a line, at two.
+ROUNDED = (codes.SPHERE, codes.CAPSULE, codes.ELLIPSOID)
 # Arrays of whole numbers in one row.
 NUMBERED = ("neighbour", "owned_start", "owned")
 
@@ -72,16 +74,20 @@ def default_max_contacts(model: Model, margin: float) -> int:
     """Room for contacts per world that is enough for most scenes.
 
     The most contacts that all candidate pairs could have together, which aren't counted of a crowd, but no more than 4
-    for each moving geometry that collides, 8 for each moving tree beyond the first and 16: of the many pairs of a
-    robot's links only a few touch at once, while loose bodies in a pile touch on all sides. Bodies smaller than the
+    for each moving geometry that collides, 16, and for each moving tree beyond the first what it has when packed: of
+    the many pairs of a robot's links only a few touch at once, while loose bodies in a pile touch on all sides. A box
+    among boxes has 28 contacts of its own: half of those of 6 faces with 4, 12 edges with 2 and 8 corners with 1; a
+    ball or a capsule 8. Bodies smaller than the
     margin are within it of many that they don't touch: 4 more for each two of them, but no more than 64 for each. Where
     that is too few, ``contact_overflow`` counts what was left out; give the simulator a larger number then.
     """
     moving = [g for g in model.geometries if g.collides and not model.is_static(g)]
     trees = {model.link_tree[geometry.link] for geometry in moving}
+    angular = {model.link_tree[geometry.link] for geometry in moving if geometry.type not in ROUNDED}
+    packed = 28 * len(angular) + 8 * (len(trees) - len(angular)) - (28 if angular else 8)
     small = len(trees - {model.link_tree[geometry.link] for geometry in moving if radius_of(geometry) >= margin})
     crowded = min(4 * small * (small - 1) // 2, 64 * small)
-    enough = 4 * len(moving) + 8 * max(len(trees) - 1, 0) + 16 + crowded
+    enough = 4 * len(moving) + max(packed, 0) + 16 + crowded
     if is_crowd(model):
         return enough
     pairs = zip(*candidate_pairs(model), strict=True)

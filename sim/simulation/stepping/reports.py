@@ -3,11 +3,75 @@
 import numpy as np
 import warp as wp
 
+from sim.arrays.host_memory import Rows
+from sim.arrays.warp_lock import serialized
 from sim.errors import ContactOverflowWarning, NotFiniteWarning
 from sim.model.names import counted
+from sim.simulation.stepping.shard import Shard
 
 # Kinds of warnings, with what they say.
 Problems = list[tuple[type[Warning], str]]
+
+
+class Reports:
+    """Reports of the last rollout and the last backward pass of a simulator: a base of what steps worlds."""
+
+    _forward: list[Shard]
+    _backward: list[Shard]
+    bad_state: Rows | None
+
+    @property
+    @serialized
+    def residual(self) -> np.ndarray:
+        """The largest distance from its solution at which a step of the last rollout ended [num_worlds], m/s or rad/s.
+
+        With the solver "pgs" the largest change of a row's velocity in the last sweep; with "newton" the largest
+        velocity that is still missing, which is rounding unless ``iterations`` ended the search.
+        """
+        return np.concatenate([shard.step.largest_residual.numpy() for shard in self._forward])
+
+    @property
+    @serialized
+    def sweeps(self) -> np.ndarray:
+        """Sweeps that the last step took [num_worlds]; fewer than the option says where ``tolerance`` ended them.
+
+        With the solver "newton" the linear systems that it solved.
+        """
+        return np.concatenate([shard.step.sweep_count.numpy() for shard in self._forward])
+
+    @property
+    @serialized
+    def adjoint_residual(self) -> np.ndarray:
+        """What the linear solves of the adjoint have left over the last backward pass [num_worlds].
+
+        With the adjoint "implicit" of "pgs" the largest change of a row's adjoint in the last sweep of a step, relative
+        to the largest of that step; zero for "unrolled", which solves nothing. With "newton" the norm of what
+        a solution leaves of its right-hand side, relative to that.
+        """
+        return np.concatenate([shard.step.adjoint_residual.numpy() for shard in self._backward])
+
+    @property
+    @serialized
+    def contact_overflow(self) -> np.ndarray:
+        """Contacts that found no room, summed over the steps of the last rollout [num_worlds]; see max_contacts."""
+        return np.concatenate([shard.overflow.numpy() for shard in self._forward])
+
+    @property
+    def bad_worlds(self) -> dict[int, int]:
+        """The worlds that went bad in the last rollout, each with the number of its first bad state: not finite, or
+        beyond the simulator's ``state_limit``.
+
+        State 0 is the one that the rollout began with, state n that after n steps. On CUDA this waits for the device.
+        """
+        if self.bad_state is None:
+            return {}
+        states = self.bad_state.numpy()
+        return {int(world): int(states[world]) for world in np.flatnonzero(states >= 0)}
+
+    @serialized
+    def last_bad_steps(self) -> list[wp.array]:
+        """After a way back, each world's last step whose gradient isn't finite, -1 for none, by shards."""
+        return [shard.step.last_bad_step for shard in self._backward]
 
 
 class LateReport:
@@ -50,7 +114,7 @@ def problems(bad_state: np.ndarray, overflow: np.ndarray, steps: int, which: str
     """What is to be said of a rollout.
 
     Args:
-        bad_state: the number of each world's first state that isn't finite, -1 for none [num_worlds].
+        bad_state: the number of each world's first bad state, -1 for none [num_worlds].
         overflow: contacts that found no room [num_worlds].
         steps: number of steps.
         which: rollout it was.
@@ -66,7 +130,7 @@ def problems(bad_state: np.ndarray, overflow: np.ndarray, steps: int, which: str
 
 
 def first_bad_state(bad_state: np.ndarray) -> str:
-    """Which state was the first that isn't finite, in which world, and what to do."""
+    """Which state was the first bad one, in which world, and what to do."""
     bad = np.flatnonzero(bad_state >= 0)
     world = int(bad[np.argmin(bad_state[bad])])
     state = int(bad_state[world])
@@ -74,4 +138,4 @@ def first_bad_state(bad_state: np.ndarray) -> str:
     advice = "give other coordinates" if state == 0 else "check dt, masses, controls and quaternions there"
     count = f"{len(bad)} of {len(bad_state)} worlds went bad, see Simulator.bad_worlds"
     others = f"; {count}" if len(bad) > 1 else ""
-    return f"{where} is not finite in world {world}{others}; {advice}"
+    return f"{where} is not finite in world {world}{others}, or beyond state_limit; {advice}"

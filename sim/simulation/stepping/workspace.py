@@ -68,6 +68,7 @@ class Workspace(SolverChoice):
         world_range: number of worlds in the trajectory's arrays, and the place of their first world there.
         max_contacts: room for contacts per world.
         law: what MuJoCo's law takes from the model, where that is the law.
+        state_limit: largest coordinate and largest velocity of a world that isn't bad, see :class:`sim.Simulator`.
     """
 
     # Those of LaneGroups.worlds.
@@ -91,7 +92,8 @@ class Workspace(SolverChoice):
         dt: float,
         world_range: tuple[int, int],
         max_contacts: int,
-        law: MujocoLaw | None = None,
+        law: MujocoLaw | None,
+        state_limit: tuple[float, float],
     ):
         self.model: Model = device_model.model
         self.device_model = device_model
@@ -102,6 +104,8 @@ class Workspace(SolverChoice):
         self.total_worlds, self.first_world = world_range
         self.scalar = self.model.scalar
         self.dt = self.scalar(dt)
+        most = float(np.finfo(self.model.dtype).max)
+        self.largest_q, self.largest_qd = (self.scalar(min(limit, most)) for limit in state_limit)
         self.max_contacts = max_contacts
         self.law = law
         self.layout = layout
