@@ -27,7 +27,7 @@ def tie_functions(scalar: Any) -> SimpleNamespace:
     shapes = shape_functions(scalar)
     witnesses = witness_functions(scalar)
     Shape = shapes.Shape
-    triples, places = wp.array(dtype=wp.vec3i), wp.array(dtype=vec3)
+    ints, triples, places = wp.array(dtype=wp.int32), wp.array(dtype=wp.vec3i), wp.array(dtype=vec3)
     # Squared sine between faces that count as parallel.
     parallel = scalar(1.0e-12 if scalar is wp.float64 else 1.0e-10)
     # Squared sine from which the edges of two such faces cross clearly (30 degrees).
