@@ -5,7 +5,7 @@ and by place (see :mod:`warp_kernels.collision.convex.shapes`). The mode says wh
 
 - ``FACE_VERTEX``: three vertices of a face, and a vertex of the other shape;
 - ``FACE_CUT``: a face, and the place where an edge of the other shape passes through the plane that stands on the
-  face's edge between its first two vertices;
+  face's edge between its first two vertices; a third vertex is one of the other's face, if that is where the edge is of;
 - ``FACE_BACK``: the first vertex of a face, and three vertices of the other shape's face above it;
 - ``EDGES``: two edges that cross; in the order of their vertices, the cross product points from a to b;
 - ``ROUND``: two vertices, or an edge and a vertex. The normal n is where the separation n . (b(-n) - a(n)) of the

@@ -22,6 +22,7 @@ from warp_kernels.collision.convex.contact import (
 )
 from warp_kernels.collision.convex.shapes import AXIS, DISC_SIDES, MAX_CORNERS, shape_functions
 from warp_kernels.collision.convex.spread import spread_functions
+from warp_kernels.collision.convex.tie import tie_functions
 from warp_kernels.collision.convex.witness import witness_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, warp_types
@@ -40,6 +41,7 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
     contact = convex_contact_functions(scalar)
     witnesses = witness_functions(scalar)
     choose = spread_functions(scalar)
+    ties = tie_functions(scalar)
     Shape, Witness = shapes.Shape, witnesses.Witness
     ints = wp.array(dtype=wp.int32)
     triples = wp.array(dtype=wp.vec3i)
@@ -180,7 +182,8 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
                         far = (side + 1 + ref_count // 2) % ref_count
                         modes[total] = FACE_CUT
                         codes_r[total] = wp.vec3i(ref_codes[side], ref_codes[(side + 1) % ref_count], ref_codes[far])
-                        codes_i[total] = wp.vec3i(inc_codes[k], inc_codes[(k + 1) % inc_count], -1)
+                        third = wp.where(inc_count > 2, inc_codes[(k + 1 + inc_count // 2) % inc_count], -1)
+                        codes_i[total] = wp.vec3i(inc_codes[k], inc_codes[(k + 1) % inc_count], third)
                         found[total] = place
                         distances[total] = distance
                         total += 1
@@ -386,15 +389,16 @@ def manifold_functions(scalar: Any) -> SimpleNamespace:
                                   codes_a, codes_b, directions, found, distances)  # fmt: skip
         # A sphere that touches an edge or a corner touches there alone.
         if witness.face >= 0 and (total == 0 or wp.min(a.num_vertices, b.num_vertices) > 1):
+            first = total
             if witness.face_of_b == 0:
                 total = face_candidates(a, identity, vec3(), witness.face, b, rotation, offset, packed, lower, reach,
                                         total, modes, codes_a, codes_b, found, distances)  # fmt: skip
             else:
-                first = total
                 total = face_candidates(b, rotation, offset, witness.face, a, identity, vec3(), packed, lower, reach,
                                         total, modes, codes_b, codes_a, found, distances)  # fmt: skip
                 for k in range(first, total):
                     modes[k] = modes[k] + OF_B
+            ties.settle_tie(a, b, rotation, packed.vertices, witness.normal, first, total, modes, codes_a, codes_b)
         if total == 0:
             modes[0] = witness.mode
             codes_a[0] = witness.codes_a

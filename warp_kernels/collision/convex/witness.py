@@ -333,6 +333,7 @@ def witness_functions(scalar: Any) -> SimpleNamespace:
         by_face=by_face,
         by_turning=by_turning,
         over=over,
+        in_order=in_order,
         completed=completed,
         find_witness=find_witness,
     )
