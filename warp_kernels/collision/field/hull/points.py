@@ -150,7 +150,9 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
             distance = wp.length(way)
             if distance > scalar(touching) and distance < bounds.reach:
                 normal = wp.quat_rotate(q, way / distance)
-                if wp.dot(normal, surface.up_at(data, field, key)) > scalar(angle):
+                # An edge level with the point is beside it: which of them is higher would be rounding.
+                level = scalar(angle) * wp.length(bounds.high - bounds.low)
+                if wp.dot(normal, surface.up_at(data, field, key)) * distance > level:
                     if surface.least_beyond_neighbours(data, field, key, point, normal) >= -scalar(angle):
                         parts = hulls.number_of_parts(hull.ranges)
                         feature = parts * surface.number_at(field, key) + hulls.edge_part(hull.ranges, k, POINT)
