@@ -20,10 +20,9 @@ def add_body(builder: sim.ModelBuilder, kind: str) -> None:
         builder.add_geometry("body", "box", size=(0.08, 0.07, BODIES[kind]))
     elif kind == "hull":
         # A frustum: its sides lean, its lower face is the larger one.
-        narrow = np.where(CORNERS[:, 2:] > 0.0, 0.7, 1.0) * (1.0, 1.0)
-        builder.add_geometry(
-            "body", "convex", size=(1.0, 1.0, 1.0), mesh=hull_mesh(CORNERS * (0.08, 0.07, 0.06) * np.c_[narrow, np.ones(8)])
-        )  # fmt: skip
+        narrow = np.where(CORNERS[:, 2] > 0.0, 0.7, 1.0)
+        frustum = CORNERS * (0.08, 0.07, BODIES[kind]) * np.c_[narrow, narrow, np.ones(8)]
+        builder.add_geometry("body", "convex", size=(1.0, 1.0, 1.0), mesh=hull_mesh(frustum))
     else:
         radius, half = (0.07, 0.05) if kind == "standing cylinder" else (0.04, 0.08)
         along = Rotation.from_euler("y", 0.0 if kind == "standing cylinder" else 90.0, degrees=True)
@@ -57,7 +56,7 @@ def add_floor(builder: sim.ModelBuilder, kind: str, gap: float, size: float, fri
 
 
 def slide(
-    body: str, floor: str, gap: float, friction: float, speed: float, dtype: str, seed: int, seconds: float, **options: object
+    body: str, floor: str, gap: float, friction: float, speed: float, dtype: str, seed: int, seconds: float
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Simulate a slide across tiles of a random size in a random direction.
 
@@ -75,7 +74,7 @@ def slide(
     start = np.array([rng.uniform(-0.3, 0.0), rng.uniform(-0.02, 0.02), BODIES[body] - 1e-5])
     along = np.array([np.cos(course), np.sin(course), 0.0])
     q = [*start, *Rotation.from_euler("z", turn).as_quat()]
-    simulator = sim.Simulator(model, 1e-3, device="cpu", **options)
+    simulator = sim.Simulator(model, 1e-3, device="cpu")
     state = simulator.state(q, [*(speed * along), 0.0, 0.0, 0.0])
     motion = simulator.rollout(state, steps=round(seconds / 1e-3)).q.numpy()[:, 0, :3] - start
     return motion @ along, motion[:, 2]
