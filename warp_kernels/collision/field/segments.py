@@ -56,6 +56,15 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
         return surface.convex_within(data, field, key, corners, normal, slack)
 
     @wp.func
+    def leaves_by_disc(body: Body, distance: scalar, place: vec3):
+        """Whether a disc of a cylinder is nearer to a place inside than its side, at this distance, is.
+
+        Then the disc is the way out: the border between two flush pieces of ground doesn't stop what slides over it.
+        """
+        axial = wp.dot(place - wp.transform_get_translation(body.pose), contacts.axis_of(body.pose))
+        return distance < scalar(0.0) and body.size[1] - wp.abs(axial) < -distance
+
+    @wp.func
     def with_segment(
         choice: Choice, data: Data, field: Field, body: Body, part: int, key: wp.vec3i, corners: mat33,
     ):  # fmt: skip
@@ -63,7 +72,10 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
         up = surface.up_at(data, field, key)
         distance, place, normal = contacts.segment_contact(key[0], corners, up, body.pose, body.size)
         if distance < body.reach:
-            if segment_touches(data, field, body, key, corners, distance, place, normal, choice.slack):
+            touches = segment_touches(data, field, body, key, corners, distance, place, normal, choice.slack)
+            if part != SEGMENT and leaves_by_disc(body, distance, place):
+                touches = False
+            if touches:
                 feature = PARTS * surface.number_of(field, key) + part
                 choice = choices.consider(choice, body.reach, feature, distance, place, normal)
         return choice

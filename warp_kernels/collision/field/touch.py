@@ -23,8 +23,6 @@ from warp_kernels.types import warp_types
 
 # Stages of the search: what the evaluation at the present time is for.
 APPROACH, LOOK_AHEAD, END = 11, 12, 13
-# What goes no further in a step than this share of the margin isn't looked ahead for: it passes nothing by more than that.
-SLOW = 0.1
 
 
 @functools.cache
@@ -152,7 +150,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
         search.lead = -1
         slop = scalar(SLOP) * reach
         way = reach - margin
-        if way <= scalar(SLOW) * margin:
+        if way <= slop:
             search.stage = DONE
         count = wp.int32(0)
         while search.stage != DONE:

@@ -101,6 +101,13 @@ def hull_edge_functions(scalar: Any, ground: str) -> SimpleNamespace:
         on_edge = slack / length
         touches = place[0] >= within[0] - on_way and place[0] <= within[1] + on_way
         touches = touches and place[1] >= -on_edge and place[1] <= scalar(1.0) + on_edge
+        if wp.static(ground == TRIANGLES):
+            # A crossing closer to the end of either edge than it is deep is not the shortest way out: the border between two
+            # flush pieces of ground doesn't stop what slides over it.
+            if distance < scalar(0.0):
+                end = wp.min(place[1], scalar(1.0) - place[1]) * length
+                end = wp.min(end, wp.min(place[0], scalar(1.0) - place[0]) * length_of_way)
+                touches = touches and end >= -distance
         return touches and wp.dot(normal, up) > scalar(angle), distance, place[0], normal
 
     @wp.func

@@ -10,7 +10,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.field.choice import choice_functions
+from warp_kernels.collision.field.choice import NEARLY_FLAT, choice_functions
 from warp_kernels.collision.field.grid import POINT
 from warp_kernels.collision.field.hull.body import hull_body_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
@@ -105,10 +105,14 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
                 slack = surface.slack_at(beyond, wp.length(bounds.high - bounds.low))
                 if face_bears(hull, packed, outward, beyond, local, most < scalar(0.0), up, slack):
                     upward = -wp.quat_rotate(q, outward)
-                    if surface.least_beyond_neighbours(data, field, key, point, upward) >= -choice.slack:
+                    # The nearest face is the way out, even if its normal misses those of the ground by a little.
+                    if surface.least_beyond_neighbours(data, field, key, point, upward) >= -scalar(NEARLY_FLAT):
                         least = beyond
                         best = face
                         normal = upward
+        if best >= 0:
+            if surface.least_beyond_neighbours(data, field, key, point, normal) < -choice.slack:
+                best = -1
         if best >= 0:
             parts = hulls.number_of_parts(hull.ranges)
             feature = parts * surface.number_at(field, key) + hulls.face_part(hull.ranges, best)
@@ -146,7 +150,9 @@ def hull_point_functions(scalar: Any, ground: str) -> SimpleNamespace:
             distance = wp.length(way)
             if distance > scalar(touching) and distance < bounds.reach:
                 normal = wp.quat_rotate(q, way / distance)
-                if wp.dot(normal, surface.up_at(data, field, key)) > scalar(angle):
+                # An edge level with the point is beside it: which of them is higher would be rounding.
+                level = scalar(angle) * wp.length(bounds.high - bounds.low)
+                if wp.dot(normal, surface.up_at(data, field, key)) * distance > level:
                     if surface.least_beyond_neighbours(data, field, key, point, normal) >= -scalar(angle):
                         parts = hulls.number_of_parts(hull.ranges)
                         feature = parts * surface.number_at(field, key) + hulls.edge_part(hull.ranges, k, POINT)
