@@ -11,7 +11,9 @@ spherical: velocity           along the child's axes      along the child's axes
 revolute                      angle                       angle, or cosine and sine   angle
 ============================  ==========================  ==========================  ==========================
 
-The linear velocity of a free joint is that of the origin of the body's frame in all three. All functions take and
+The linear velocity of a free joint is that of the origin of the body's frame in all three. Pinocchio counts the
+coordinates of a URDF's floating joint from the joint's origin, Backswing from the world's; both functions take that
+origin from the model (``floating_origins``). All functions take and
 return NumPy arrays or torch tensors of any batch shape, ``q [..., nq]`` and ``qd [..., nv]``; with tensors they are
 differentiable. Warp arrays, such as those of a trajectory, come back as NumPy's.
 """
@@ -24,6 +26,7 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, names_in, require_type
 from sim.model.model import Model
+from sim.model.poses import inverse
 from warp_kernels.types import FIXED, FREE, REVOLUTE, SPHERICAL
 
 Array = Any  # np.ndarray or torch.Tensor
@@ -72,8 +75,10 @@ def to_pinocchio(
         kind = model.joint_type[link]
         if kind == FREE:
             quat = _unit(x[..., 3:])
-            x = _join(x[..., :3], quat)
             v = _join(_rotate(_conjugate(quat), v[..., :3]), _rotate(_conjugate(quat), v[..., 3:]))
+            x = _join(x[..., :3], quat)
+            if (origin := model.floating_origins.get(model.joint_names[link])) is not None:
+                x = _placed(inverse(origin), x)
         elif kind == SPHERICAL:
             x = _unit(x)
         elif link in turns:
@@ -111,9 +116,10 @@ def from_pinocchio(
     def convert(link: int, x: Array, u: Array) -> JointState:
         kind = model.joint_type[link]
         if kind == FREE:
-            quat = _unit(x[..., 3:])
-            x = _join(x[..., :3], quat)
-            u = _join(_rotate(quat, u[..., :3]), _rotate(quat, u[..., 3:]))
+            x = _join(x[..., :3], _unit(x[..., 3:]))
+            if (origin := model.floating_origins.get(model.joint_names[link])) is not None:
+                x = _placed(origin, x)
+            u = _join(_rotate(x[..., 3:], u[..., :3]), _rotate(x[..., 3:], u[..., 3:]))
         elif kind == SPHERICAL:
             x = _unit(x)
         elif link in turns:
@@ -291,6 +297,21 @@ def _unit(quat: Array) -> Array:
     identity[..., 3] = (quat**2).sum(-1) == 0.0
     quat = quat + identity
     return quat / (quat**2).sum(-1)[..., None] ** 0.5
+
+
+def _placed(frame: np.ndarray, x: Array) -> Array:
+    """Poses [..., 7] in a frame [7] as poses in what that frame is in."""
+    base = _like(x, frame)
+    (u, w), (a, b) = ((each[..., 3:6], each[..., 6:]) for each in (base, x))
+    vector = w * a + b * u + _library(x).linalg.cross(u, a)
+    return _join(base[..., :3] + _rotate(base[..., 3:], x[..., :3]), vector, w * b - (u * a).sum(-1)[..., None])
+
+
+def _like(x: Array, pose: np.ndarray) -> Array:
+    """A pose [7] for each of the poses [..., 7], of their kind of array."""
+    if isinstance(x, np.ndarray):
+        return np.broadcast_to(pose, x.shape)
+    return x.new_tensor(pose.tolist()).expand(x.shape)
 
 
 def _conjugate(quat: Array) -> Array:

@@ -264,6 +264,8 @@ class Model:
         parameters: names of :data:`sim.model.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3]. Those
             of actuators and of tendons are there only if there is one.
         kinematic_links: names of links whose placement is an input, see :meth:`sim.ModelBuilder.add_joint`.
+        floating_origins: of the floating joints of URDF files, by the joint's name, the pose [7] of their origin in the
+            world, from which Pinocchio counts their coordinates.
         massless_links: names of moving links without mass, which can't be simulated.
         pair_frictions: of pairs of geometries that have one of their own.
         pair_softness: likewise.
@@ -314,6 +316,7 @@ class Model:
     actuator_early: np.ndarray
     parameters: dict[str, np.ndarray] = field(repr=False)
     kinematic_links: tuple[str, ...] = ()
+    floating_origins: Mapping[str, np.ndarray] = field(default_factory=dict)
     massless_links: tuple[str, ...] = ()
     pair_frictions: tuple[PairFriction, ...] = ()
     pair_softness: tuple[PairSoftness, ...] = ()

@@ -101,6 +101,7 @@ class JointSpec:
     limit_softness: Softness = DEFAULT_SOFTNESS
     friction_softness: Softness = DEFAULT_SOFTNESS
     kinematic: bool = False
+    origin: np.ndarray | None = None  # of a floating joint in a file, a pose in the world [7]
     q0: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 

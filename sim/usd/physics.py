@@ -15,11 +15,13 @@ from sim.usd.drives import actuators_of, keep_actuator, stated_drive
 from sim.usd.shapes import child_name
 from warp_kernels import types as codes
 
+# Mass of a link without one [kg]: 0 means "compute it from the colliders", by default with 1000 kg/m^3.
+NO_MASS = 1e-12
 X_AXIS = np.array([1.0, 0.0, 0.0])
 
 
 def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
-    """Add mass, centre of mass, principal moments and axes of a link; not without mass: 0 means "compute it"."""
+    """Add mass, centre of mass, principal moments and axes of a link."""
     keep_text(prim, "name", model.link_names[link])
     names = ("mass", "com", "inertia", *(("gravity_compensation",) if model.compensated else ()))
     for name in names:
@@ -28,10 +30,8 @@ def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
     if dragged.any():
         keep(prim, "drag_boxes", np.hstack([model.drag_boxes.size[dragged], model.drag_boxes.placement[dragged]]))
     mass = float(model.parameters["mass"][link])
-    if mass <= 0.0:
-        return
     api = UsdPhysics.MassAPI.Apply(prim)
-    api.CreateMassAttr(mass)
+    api.CreateMassAttr(max(mass, NO_MASS))
     api.CreateCenterOfMassAttr(_vector(model.parameters["com"][link]))
     moments, axes = principal_moments(model.parameters["inertia"][link])
     if moments[0] > 0.0:

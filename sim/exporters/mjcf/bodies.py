@@ -1,6 +1,7 @@
 """Links and joints as bodies of an MJCF file."""
 
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ from sim.exporters.mjcf.medium import inertia_axes
 from sim.exporters.mjcf.softness import set_softness
 from sim.exporters.text import number, numbers, wxyz
 from sim.model.joint_types import name_in_files
-from sim.model.model import Frame, Model
+from sim.model.model import Frame, Geometry, Model
+from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose, inverse
+from sim.model.specs import WORLD
 from warp_kernels import types as codes
 
 # MuJoCo refuses moving bodies with less mass or inertia than this.
@@ -42,6 +45,7 @@ class Bodies:
         self.elements: dict[int, ET.Element] = {-1: worldbody}
         following = _chains(model, losses.path)
         self.heads: dict[int, list[int]] = {}
+        self._weighed: list[tuple[int, np.ndarray, ET.Element]] = []
         self._sites: dict[str, Frame] = {}
         self._locked: list[str] = []
         self._exceeded: list[str] = []
@@ -81,6 +85,48 @@ class Bodies:
             if frame.name not in links and frame.link >= 0 and frame.link not in self.heads
         ]
 
+    def weighed(self, link: int, point: Sequence[float] | np.ndarray) -> tuple[ET.Element, np.ndarray]:
+        """Return a body whose inverse weight MuJoCo takes at a point of a link, and the origin of its frame there [3].
+
+        This is the link's own body where that has its centre of mass there, or the model isn't under MuJoCo's law.
+        Other points are those of links that were merged: they get bodies without mass, welded to the link's.
+        """
+        own = self.elements[link]
+        if self.model.mujoco is None or link < 0 or self.model.link_tail_dof[link] < 0:
+            return own, np.zeros(3)
+        if own.find("inertial") is not None and np.abs(point - self.model.parameters["com"][link]).max() <= ROUNDING:
+            return own, np.zeros(3)
+        for held, origin, body in self._weighed:
+            if held == link and np.abs(point - origin).max() <= ROUNDING:
+                return body, origin
+        taken = {*self.model.link_names, *(frame.name for frame in self.model.frames), *self._names_of_weights()}
+        name = free_name(f"{self.model.link_names[link]}/weight", taken)
+        body = ET.SubElement(own, "body", name=name, pos=numbers(point))
+        # Without an inertia MuJoCo 4 takes the position of the body for its centre of mass.
+        ET.SubElement(body, "inertial", pos="0 0 0", mass="0", diaginertia="0 0 0")
+        self._weighed.append((link, np.array(point), body))
+        return body, np.array(point)
+
+    def body_of(self, geometry: Geometry) -> tuple[ET.Element, np.ndarray]:
+        """Return the body that holds a geometry, and the origin of its frame in the link [3]."""
+        if not geometry.collides:
+            return self.elements[geometry.link], np.zeros(3)
+        return self.weighed(geometry.link, geometry.weighed_at)
+
+    def names_of(self, link: int) -> list[str]:
+        """Return the names of all bodies of a link: its own, and those that weights need."""
+        return [self.elements[link].get("name", WORLD), *self._names_of_weights(link)]
+
+    def weighed_site(self, wanted: str, link: int, placement: np.ndarray, point: np.ndarray) -> str:
+        """Return the name of a site at a pose [7] in a link, on the body that is weighed at a point of the link [3]."""
+        body, origin = self.weighed(link, point)
+        if body is self.elements[link]:
+            return self.site(wanted, link, placement)
+        name = free_name(wanted, {*(frame.name for frame in self.model.frames), *self._sites})
+        self._sites[name] = Frame(name, link, placement)
+        ET.SubElement(body, "site", name=name, pos=numbers(placement[:3] - origin), quat=wxyz(placement[3:]))
+        return name
+
     def site(self, wanted: str, link: int, placement: np.ndarray) -> str:
         """The name of a site at a pose [7] in a link: that of a frame of the model, or a new one."""
         frames = {frame.name: frame for frame in self.model.frames}
@@ -97,6 +143,9 @@ class Bodies:
     def add_site(self, name: str, link: int, placement: np.ndarray) -> None:
         """Add a site at a pose [7] in a link that has a body of its own."""
         ET.SubElement(self.elements[link], "site", name=name, pos=numbers(placement[:3]), quat=wxyz(placement[3:]))
+
+    def _names_of_weights(self, link: int | None = None) -> list[str]:
+        return [str(body.get("name")) for held, _, body in self._weighed if link in (None, held)]
 
     def weld_groups(self) -> tuple[np.ndarray, np.ndarray]:
         """For each link the first of the links welded together with it, and the same for the link that carries them.

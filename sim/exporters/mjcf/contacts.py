@@ -7,7 +7,7 @@ MuJoCo's rules give another result are listed one by one.
 
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 from sim.exporters.mjcf.bodies import Bodies
 from sim.exporters.mjcf.softness import set_softness
@@ -74,8 +74,8 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
         touching = [(min(pair), max(pair)) for pair in pairs if may_touch(model, *pair)]
         excluded = not neighbours and len(touching) < len(pairs)
         if excluded:
-            names = [bodies.elements[link].get("name", "world") for link in (a, b)]
-            ET.SubElement(contact, "exclude", body1=names[0], body2=names[1])
+            for first, second in product(bodies.names_of(a), bodies.names_of(b)):
+                ET.SubElement(contact, "exclude", body1=first, body2=second)
         frictions = pair_friction(model, touching).tolist()
         for (i, j), wanted in zip(touching, (Surface(*friction) for friction in frictions), strict=True):
             own = stated.get((i, j))

@@ -34,7 +34,8 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
             anchor = parameters[f"anchor_{side}"][row]
             if not welded:  # a point has no orientation
                 anchor = np.concatenate([anchor[:3], IDENTITY[3:]])
-            constraint.set(f"site{place}", bodies.site(f"{name}/{side}", link, anchor))
+            point = equalities.anchor_weighed_at[row, place - 1]
+            constraint.set(f"site{place}", bodies.weighed_site(f"{name}/{side}", link, anchor, point))
         set_softness(constraint, equalities.anchor_softness[row])
         if welded and equalities.anchor_torque_scale[row] != 1.0:
             constraint.set("torquescale", number(equalities.anchor_torque_scale[row]))
@@ -121,12 +122,13 @@ def _adhere(element: ET.Element, bodies: Bodies, line: int) -> bool:
     """Name the body of an adhesion. MuJoCo has no gear for it, and all geoms of the body take part."""
     model, found = bodies.model, bodies.model.transmissions
     geometries = np.flatnonzero(found.adheres[line]).tolist()
+    held = {k: bodies.body_of(each)[0] for k, each in enumerate(model.geometries) if each.collides}
+    body = held[geometries[0]]
     links = {model.geometries[k].link for k in geometries}
-    every = {k for k, each in enumerate(model.geometries) if each.link in links and each.collides}
-    if len(links) != 1 or not links <= set(bodies.heads) or every - set(geometries):
+    if not links <= set(bodies.heads) or [k for k in held if held[k] is body] != geometries:
         return False
     element.attrib.pop("gear")
-    element.set("body", str(bodies.elements[links.pop()].get("name")))
+    element.set("body", str(body.get("name")))
     return True
 
 

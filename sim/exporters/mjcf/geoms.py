@@ -54,8 +54,9 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
         kind, count = SHAPES[geometry.type]
         if geometry.type == codes.PLANE and geometry.link >= 0 and model.link_tail_dof[geometry.link] >= 0:
             raise ModelError(f"{losses.path}: geometry '{geometry.name}': MuJoCo has no planes on links that move")
+        body, origin = bodies.body_of(geometry)
         geom = ET.SubElement(
-            bodies.elements[geometry.link], "geom", name=geometry.name, type=kind, pos=numbers(_position(geometry)),
+            body, "geom", name=geometry.name, type=kind, pos=numbers(_position(geometry) - origin),
             quat=wxyz(geometry.placement[3:]), rgba=numbers(geometry.rgba),
             group=SHOWN if geometry.visible else HIDDEN,
         )  # fmt: skip

@@ -52,7 +52,7 @@ def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
             continue
         if sensor.readings != tuple(name for name in DATA.get(sensor.kind, {}) if name in sensor.readings):
             mixed.append(sensor.name)
-        if sensor.kind == "touch" and not _touches_all(sensor, bodies.model):
+        if sensor.kind == "touch" and not _touches_all(sensor, bodies):
             some.append(sensor.name)
         sensors.append(element)
         if np.isfinite([sensor.lower, sensor.upper]).any():
@@ -159,9 +159,11 @@ def _aim_at_side(element: ET.Element, names: Sequence[str] | None, side: str, se
     def counted(within: Container[int]) -> set[int]:
         return {index for index in counting if model.geometries[index].link in within}
 
-    if len(links) == 1 and counted(links) == numbers_of:
+    held = {id(bodies.body_of(each)[0]) for each in model.geometries if each.link in links}
+    if len(links) == 1 and len(held) == 1 and counted(links) == numbers_of:
         (link,) = links
-        element.set(f"body{side}", WORLD if link < 0 else model.link_names[link])
+        body = bodies.body_of(model.geometries[min(numbers_of)])[0]
+        element.set(f"body{side}", body.get("name", WORLD))
         return link < 0 or link in bodies.heads
     top = min(links, default=-1)
     if top >= 0 and sensor.kind == "contact" and counted(links_carried(model, top)) == numbers_of:
@@ -197,10 +199,13 @@ def _aim_at_zone(element: ET.Element, sensor: Sensor, name: str, bodies: Bodies,
         return False
     assert sensor.zone is not None
     assert sensor.zone_size is not None
-    site = _site(root, name)
-    if site is None or "type" in site.attrib:
-        site = _site(root, bodies.site(f"{sensor.name}/zone", link, placement))
-        assert site is not None
+    site, own = _site(root, name), f"{sensor.name}/zone"
+    touching = [each for each in bodies.model.geometries if each.collides and each.name in (sensor.geometries or ())]
+    if sensor.kind == "touch" and touching and touching[0].link == link:
+        site = _site(root, bodies.weighed_site(own, link, placement, touching[0].weighed_at))
+    elif site is None or "type" in site.attrib:
+        site = _site(root, bodies.site(own, link, placement))
+    assert site is not None
     site.set("type", sensor.zone)
     site.set("size", numbers(sensor.zone_size))
     element.set("site", site.attrib["name"])
@@ -219,11 +224,14 @@ def _site(root: ET.Element, name: str) -> ET.Element | None:
     return next((site for site in root.iter("site") if site.get("name") == name), None)
 
 
-def _touches_all(sensor: Sensor, model: Model) -> bool:
-    """Whether a touch sensor counts contacts of all geometries of its link that can have any."""
-    link = model.frame(sensor.target).link
+def _touches_all(sensor: Sensor, bodies: Bodies) -> bool:
+    """Whether a touch sensor counts the contacts of all geoms of one body, as MuJoCo does, and of no others."""
+    model = bodies.model
     named = {model.geometry(name) for name in sensor.geometries or ()}
-    return all(i in named for i, each in enumerate(model.geometries) if each.collides and each.link == link)
+    named = {index for index in named if model.geometries[index].collides}
+    held = {index: bodies.body_of(each)[0] for index, each in enumerate(model.geometries) if each.collides}
+    around = bodies.elements[model.frame(sensor.target).link] if not named else held[min(named)]
+    return {index for index, body in held.items() if body is around} == named
 
 
 def _aim_at_site(element: ET.Element, frame: str, bodies: Bodies) -> bool:

@@ -185,7 +185,7 @@ class _Reader:
                 )
             parent, placement = WORLD, compose(self.welded[joint.parent], placement)
         with joint.element.located(f"joint '{name}'"):
-            return self.builder.add_joint(
+            self.builder.add_joint(
                 name,
                 joint.type,
                 parent=parent,
@@ -194,6 +194,9 @@ class _Reader:
                 orientation=placement[3:],
                 **self._joint_properties(joint),  # type: ignore[arg-type]
             )
+        if joint.type == "free":
+            self.builder.joints[name].origin = placement
+        return name
 
     def mimics(self) -> None:
         """Couple the joints that mimic another joint, or note that they are independent."""

@@ -12,6 +12,7 @@ from sim.importers.usd.shapes import Shape
 from sim.importers.usd.stage import Scene
 from sim.model.mass_properties import mesh_mass_properties, solid_mass_properties
 from sim.usd.annotations import agreed, kept
+from sim.usd.physics import NO_MASS
 from warp_kernels import types as codes
 
 # UsdPhysics expresses a reflection as one along all axes, and a body's pose here as one along the first: the frames of
@@ -43,7 +44,8 @@ def mass_properties(
     for one in (prim, *(scene.prim(path) for path in shapes if path != body)):
         _refuse_negative(scene, one)
     authored = float(UsdPhysics.MassAPI(prim).GetMassAttr().Get() or 0.0) if prim.HasAPI(UsdPhysics.MassAPI) else 0.0
-    if authored <= 0.0 and kept(prim, "mass", 1) is not None:
+    exact = kept(prim, "mass", 1)
+    if exact is not None and authored * scene.mass <= 2.0 * NO_MASS and not exact.any():
         inertia = kept(prim, "inertia", 9)  # such as that of a rotor without mass
         return 0.0, np.zeros(3), np.zeros((3, 3)) if inertia is None else inertia.reshape(3, 3)
     if authored <= 0.0 and not shapes:

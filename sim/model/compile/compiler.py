@@ -134,6 +134,7 @@ def _model(
         link_parent=layout.link_parent,
         joint_type=np.array([joint.type for joint in joints], dtype=np.int32),
         kinematic_links=tuple(body.name for body in bodies if body.joint.kinematic and body.joint.type == codes.FIXED),
+        floating_origins={joint.name: joint.origin for joint in joints if joint.origin is not None},
         joint_axis=np.array([joint.axis for joint in joints]).reshape(-1, 3),
         joint_q_start=layout.joint_q_start,
         joint_qd_start=layout.joint_qd_start,
