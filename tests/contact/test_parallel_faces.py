@@ -1,0 +1,66 @@
+"""Gradients of a step at exactly parallel faces against differences, wherever the one-sided ones agree."""
+
+import numpy as np
+import pytest
+import warp as wp
+
+import sim
+from tests.collision.harness import hull_mesh
+from warp_kernels.types import CONVEX
+
+HALF, DEPTH, EPS = 0.02, 3e-4, 1e-6
+FACE = (0.02, 0.022)
+# Half extents of the other face: beyond the first one, within it, and beyond it in one direction alone.
+OTHERS = {"larger": (0.03, 0.031), "smaller": (0.013, 0.012), "taller": (0.012, 0.035), "wider": (0.033, 0.014)}
+SHAPES = ("box", "hull")
+
+
+def pressed(shapes: tuple[str, str], other: tuple[float, float], offset: np.ndarray) -> sim.Model:
+    """Two bodies that overlap by a little along x, their faces parallel."""
+    builder = sim.ModelBuilder(gravity=(0, 0, 0))
+    for name, shape, face, place in zip(
+        "ab", shapes, (FACE, other), ((0, 0, 0), (2 * HALF - DEPTH, *offset)), strict=True
+    ):
+        builder.add_link(name, mass=0.2, inertia=(1e-4, 1.2e-4, 1.1e-4))
+        builder.add_joint(name, "free", child=name, position=place)
+        if shape == "box":
+            builder.add_geometry(name, "box", size=(HALF, *face), friction=0.8)
+        else:
+            corners = np.stack(np.meshgrid([-1.0, 1.0], [-1.0, 1.0], [-1.0, 1.0]), axis=-1).reshape(-1, 3)
+            builder.add_geometry(name, CONVEX, size=(HALF, *face), mesh=hull_mesh(corners), friction=0.8)
+    return builder.finalize("float64")
+
+
+@pytest.mark.parametrize("law", ["hard", "mujoco"])
+@pytest.mark.parametrize("first", SHAPES)
+@pytest.mark.parametrize("second", SHAPES)
+@pytest.mark.parametrize("size", OTHERS)
+def test_a_step_turns_as_on_both_sides(size, second, first, law):
+    rng = np.random.default_rng([len(size), SHAPES.index(first), SHAPES.index(second)])
+    model = pressed((first, second), OTHERS[size], rng.uniform(-0.003, 0.003, size=2))
+    nq, nv = model.nq, model.nv
+    tau = 0.02 * rng.normal(size=nv) * np.tile([1.0, 1.0, 1.0, 0.02, 0.02, 0.02], 2)
+    tau[0] += 1.5
+    tau[6] -= 1.5
+    q = np.tile(model.q0, (1 + 2 * nq, 1))
+    q[1 + 2 * np.arange(nq), np.arange(nq)] -= EPS
+    q[2 + 2 * np.arange(nq), np.arange(nq)] += EPS
+
+    def step(q: np.ndarray) -> sim.Trajectory:
+        simulator = sim.Simulator(model, 1 / 500, len(q), "cpu", sim.ContactOptions(law=law))
+        return simulator.rollout(simulator.state(q, np.zeros((len(q), nv))), np.tile(tau, (1, len(q), 1)), steps=1)
+
+    speed = step(q).qd.numpy()[-1]
+    left, right = ((speed[0] - speed[1::2]) / EPS).T, ((speed[2::2] - speed[0]) / EPS).T
+    central = (left + right) / 2
+    scale = np.abs(central).max(axis=1, keepdims=True)
+    agree = np.abs(right - left) < 1e-4 * scale
+    assert agree.mean() > 0.7
+    for worlds in (1, nv):
+        seeds = np.eye(nv) if worlds == nv else np.eye(nv)[4:5]
+        back = step(np.tile(model.q0, (worlds, 1))).backward(
+            wp.zeros((worlds, nq), dtype=wp.float64), wp.array(seeds, dtype=wp.float64)
+        )
+        rows = slice(None) if worlds == nv else slice(4, 5)
+        wrong = agree[rows] & (np.abs(back.q.numpy() - central[rows]) > 1e-6 * scale[rows])
+        assert not wrong.any(), np.argwhere(wrong)
