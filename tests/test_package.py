@@ -67,7 +67,7 @@ def test_objects_print_as_one_line():
     assert repr(model) == str(model) == said
     simulator = sim.Simulator(model, 0.01, num_worlds=2, device="cpu")
     assert repr(simulator) == f"Simulator(2 worlds on cpu, dt 0.01 s, {said})"
-    state = simulator.initial_state()
+    state = simulator.state(simulator.model.q0)
     assert repr(state) == "State(q [2, 7], qd [2, 6], float32 on cpu)"
     trajectory = simulator.rollout(state, steps=5)
     shapes = "q [6, 2, 7], qd [6, 2, 6], float32 on cpu"

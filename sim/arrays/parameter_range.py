@@ -3,7 +3,15 @@
 import numpy as np
 
 from sim.model.model import Model
-from sim.model.parameters import AT_MOST, MAY_BE_INFINITE, NOT_NEGATIVE, PARAMETERS, POSITIVE, TOLERANCE
+from sim.model.parameters import (
+    AT_MOST,
+    MAY_BE_INFINITE,
+    NOT_NEGATIVE,
+    PARAMETERS,
+    POSITIVE,
+    TOLERANCE,
+    TOLERANCE_ABOVE,
+)
 from sim.model.specs import ACTUATOR_GAINS
 from warp_kernels.types import EXACT_FILTER, FILTER
 
@@ -34,7 +42,7 @@ def parameter_range(name: str, model: Model) -> tuple[np.ndarray, np.ndarray]:
     if name in NOT_NEGATIVE:
         lower[:] = -TOLERANCE
     if name in AT_MOST:
-        upper[:] = AT_MOST[name] + TOLERANCE
+        upper[:] = AT_MOST[name] + TOLERANCE_ABOVE
     if name in POSITIVE:
         lower[:] = float(digits.tiny)
     lower[unused], upper[unused] = 0.0, 0.0

@@ -192,6 +192,7 @@ AT_MOST = {"restitution": 1.0}
 # Values this little below zero, above the most, or across each other are accepted: an optimiser's last step, and finite
 # differences there.
 TOLERANCE = 0.01
+TOLERANCE_ABOVE = 0.08  # probes of a gradient's jumps go by a twentieth beyond
 
 
 @functools.cache
@@ -276,7 +277,7 @@ def check_parameter(name: str, value: npt.ArrayLike, counts: dict[str, int], num
     if below.any():
         index = tuple(int(i) for i in np.argwhere(below)[0])
         raise ModelError(f"parameter '{name}' is {array[index]} at index {index}; it must not be negative")
-    above = array > AT_MOST.get(name, np.inf) + TOLERANCE
+    above = array > AT_MOST.get(name, np.inf) + TOLERANCE_ABOVE
     if above.any():
         index = tuple(int(i) for i in np.argwhere(above)[0])
         raise ModelError(f"parameter '{name}' is {array[index]} at index {index}; it must be at most {AT_MOST[name]:g}")

@@ -67,6 +67,7 @@ class Bench:
     dtype: str = "float64"
     device: str = "cpu"
     mesh: Mesh | None = None
+    plane_share: float = 0.0
     values: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -190,7 +191,7 @@ class Bench:
                 named |= {
                     "pairs": self.collision.pairs[family],
                     "mujoco_pyramids": 0,
-                    "plane_share": self.model.scalar(0.0),
+                    "plane_share": self.model.scalar(self.plane_share),
                 }
                 sources = (self.collision, inputs, slots.arrays())
                 kernel = evaluate_kernels(self.model.scalar, self.collision.kernels_of(family), looping).evaluate

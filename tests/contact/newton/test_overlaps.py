@@ -25,9 +25,9 @@ def falling(path: Path, dtype: str = "float64") -> sim.Model:
 def speeds(model: sim.Model) -> np.ndarray:
     """The largest velocity after each step of a second [m/s or rad/s]."""
     simulator = sim.Simulator(model, H, contact=sim.ContactOptions(max_contacts=300))
-    contacts = simulator.contacts(simulator.initial_state())
+    contacts = simulator.contacts(simulator.state(simulator.model.q0))
     assert contacts.distance.min() < -0.003
-    found = np.abs(simulator.rollout(simulator.initial_state(), steps=240).qd.numpy()[1:, 0]).max(axis=1)
+    found = np.abs(simulator.rollout(simulator.state(simulator.model.q0), steps=240).qd.numpy()[1:, 0]).max(axis=1)
     assert not simulator.contact_overflow.any()
     return np.asarray(found)
 
@@ -93,7 +93,7 @@ def test_links_of_a_robot_part_slowly(limit, speed):
     """At a twentieth of the speed of bodies that nothing holds together, unless a speed is stated."""
     model = folded(0.005)
     simulator = sim.Simulator(model, H, contact=sim.ContactOptions(max_correction=limit))
-    after = simulator.step(simulator.initial_state()).qd.numpy()[0]
+    after = simulator.step(simulator.state(simulator.model.q0)).qd.numpy()[0]
     np.testing.assert_allclose(after[6] + after[7], speed, rtol=5e-3)
 
 

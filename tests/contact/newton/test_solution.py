@@ -166,7 +166,7 @@ def test_a_tangle_is_solved_in_every_step(dtype, residual):
     """The hard case: boxes that tumble over each other. At 5 m/s the residual of float32 says little."""
     model = heap(dtype)
     simulator = sim.Simulator(model, H, device="cpu", contact=NEWTON, threads=1)
-    state, systems = simulator.initial_state(), []
+    state, systems = simulator.state(simulator.model.q0), []
     for _ in range(600):
         state = simulator.step(state)
         systems.append(int(simulator.sweeps[0]))
@@ -226,9 +226,9 @@ def test_robots_whose_links_overlap_do_not_explode():
             builder.add_geometry(f"l{i}", "box", size=size)
         model = builder.finalize("float64")
         simulator = sim.Simulator(model, H, device="cpu", contact=NEWTON, threads=1)
-        contacts = simulator.contacts(simulator.initial_state())
+        contacts = simulator.contacts(simulator.state(simulator.model.q0))
         if len(contacts) and contacts.distance.min() < -0.005:
-            qd = simulator.rollout(simulator.initial_state(), steps=240).qd.numpy()
+            qd = simulator.rollout(simulator.state(simulator.model.q0), steps=240).qd.numpy()
             fastest, tried = max(fastest, np.abs(qd).max()), tried + 1
     assert tried == 40
     assert fastest < 100.0
@@ -285,7 +285,7 @@ def test_regularisation_below_rounding_is_refused():
 def test_there_are_no_sweeps_to_study():
     simulator = sim.Simulator(boxes([1.0]), H, contact=NEWTON)
     with pytest.raises(sim.ModelError, match='the solver is "newton", which has no number of sweeps to choose'):
-        sim.study_sweeps(simulator, simulator.initial_state(), steps=2)
+        sim.study_sweeps(simulator, simulator.state(simulator.model.q0), steps=2)
 
 
 def test_gradients_of_a_scene_are_checked():
