@@ -299,7 +299,8 @@ def _polygon(vertices: np.ndarray, on_face: np.ndarray, normal: np.ndarray, limi
     u = offset[np.argmax(np.linalg.norm(offset, axis=1))]
     u = u - (u @ normal) * normal
     u /= np.linalg.norm(u)
-    across, along = offset @ u, offset @ np.cross(normal, u)
+    (nx, ny, nz), (ux, uy, uz) = normal.tolist(), u.tolist()
+    across, along = offset @ u, offset @ (ny * uz - nz * uy, nz * ux - nx * uz, nx * uy - ny * ux)
     order = np.lexsort((along, across)).tolist()
     x, y = across.tolist(), along.tolist()
     corners: list[int] = []
@@ -328,7 +329,8 @@ def _normals(vertices: np.ndarray, faces: list[list[int]]) -> np.ndarray:
     normals = np.zeros((len(faces), 3))
     for places, corners in _by_length(faces):
         offset = vertices[corners] - vertices[corners[:, :1]]
-        across = np.cross(offset, np.roll(offset, -1, axis=1)).sum(axis=1)
+        (x, y, z), (u, v, w) = offset.transpose(2, 0, 1), offset[:, [*range(1, offset.shape[1]), 0]].transpose(2, 0, 1)
+        across = np.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=2).sum(axis=1)
         normals[places] = across / np.linalg.norm(across, axis=1)[:, None]
     return normals
 
