@@ -4,6 +4,11 @@ See :mod:`warp_kernels.collision.convex.shapes` for the meaning of each shape's 
 :mod:`warp_kernels.collision.field.hull.contact` for boxes and convex meshes on heightfields.
 """
 
+import math
+import sys
+import threading
+import time
+import weakref
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +24,9 @@ from warp_kernels.collision.convex.shapes import DISC_SIDES, MAX_CORNERS
 COPLANAR = 1e-5
 LEVEL = 1e-2
 SMALLEST = 1e-12  # extent of a mesh [m]
+ROUNDING = 1e-14  # of a distance from a plane, relative to the largest coordinate
+BLOCK = 4_000_000  # distances of vertices from planes that are in memory at a time
+SILENT = 1.0  # seconds that hulls may take before a line tells of them
 
 
 class FlatMeshError(ModelError):
@@ -42,6 +50,35 @@ class HullBounds:
     box_extents: np.ndarray = field(default_factory=lambda: np.zeros(3))
 
 
+@dataclass(frozen=True)
+class Hull:
+    """A shape that collides as a hull; one of a mesh is kept as long as the mesh is.
+
+    Attributes:
+        vertices: [n, 3].
+        triangles: of its mesh [m, 3]; none for primitives.
+        corners: for each face its vertices, counter-clockwise seen from outside, at most MAX_CORNERS.
+        normals: for each face its outward unit normal [f, 3].
+        edges: see :func:`hull_edges`.
+        bounds: of a convex mesh.
+    """
+
+    vertices: np.ndarray
+    triangles: np.ndarray
+    corners: list[list[int]]
+    normals: np.ndarray
+    edges: np.ndarray
+    bounds: HullBounds
+
+    def is_of(self, mesh: Mesh) -> bool:
+        """Whether the mesh still has the values that the hull was made from."""
+        return np.array_equal(self.vertices, mesh.vertices) and np.array_equal(self.triangles, mesh.faces)
+
+
+# Hulls of the meshes that live, by the meshes' ids.
+_hulls: dict[int, Hull] = {}
+
+
 @dataclass
 class PackedShapes:
     """Shapes one after the other; equal ones are stored once.
@@ -61,9 +98,10 @@ class PackedShapes:
     corners: list[list[int]] = field(default_factory=list)
     normals: list[np.ndarray] = field(default_factory=list)
     edge_extent: list[tuple[int, int]] = field(default_factory=list)
-    edges: list[tuple[int, int, int, int]] = field(default_factory=list)
+    edges: list[list[int]] = field(default_factory=list)
     bounds: list[HullBounds] = field(default_factory=list)
     _known: dict[object, int] = field(default_factory=dict)
+    _seconds: float = 0.0
 
     def add_nothing(self) -> None:
         """A geometry that doesn't collide as a hull."""
@@ -81,15 +119,49 @@ class PackedShapes:
             self.bounds.append(self.bounds[first])
             return
         self._known[key] = len(self.extent)
-        vertices, faces = _unit_shape(geometry)
-        edges = hull_edges(vertices, faces)
-        self.extent.append((len(self.vertices), len(vertices), len(self.corners), len(faces)))
-        self.edge_extent.append((len(self.edges), len(edges)))
-        self.vertices += list(vertices)
-        self.corners += [_thinned(face) for face in faces]
-        self.normals += [_normal(vertices[face]) for face in faces]
-        self.edges += edges
-        self.bounds.append(HullBounds() if geometry.mesh is None else _hull_bounds(geometry.mesh, vertices, faces))
+        hull = self._hull(geometry)
+        self.extent.append((len(self.vertices), len(hull.vertices), len(self.corners), len(hull.corners)))
+        self.edge_extent.append((len(self.edges), len(hull.edges)))
+        self.vertices += list(hull.vertices)
+        self.corners += hull.corners
+        self.normals += list(hull.normals)
+        self.edges += hull.edges.tolist()
+        self.bounds.append(hull.bounds)
+
+    def _hull(self, geometry: Geometry) -> Hull:
+        """The hull of a geometry, with a line on standard error where those of all take long."""
+        mesh = geometry.mesh if geometry.type == codes.CONVEX else None
+        kept = None if mesh is None else _hulls.get(id(mesh))
+        if mesh is not None and kept is not None and kept.is_of(mesh):
+            return kept
+        line = threading.Timer(SILENT - self._seconds, _tell)
+        if mesh is not None and self._seconds < SILENT:
+            line.start()
+        began = time.perf_counter()
+        try:
+            hull = _make_hull(geometry)
+        finally:
+            line.cancel()
+        self._seconds += time.perf_counter() - began
+        if mesh is not None:
+            if kept is None:
+                weakref.finalize(mesh, _hulls.pop, id(mesh), None).atexit = False
+            _hulls[id(mesh)] = hull
+        return hull
+
+
+def _tell() -> None:
+    print("finding the faces and edges of convex meshes", file=sys.stderr, flush=True)
+
+
+def _make_hull(geometry: Geometry) -> Hull:
+    vertices, faces = _unit_shape(geometry)
+    normals = _normals(vertices, faces)
+    bounds, triangles = HullBounds(), np.zeros((0, 3), dtype=int)
+    if geometry.mesh is not None:
+        bounds, triangles = _hull_bounds(geometry.mesh, vertices, faces, normals), np.array(geometry.mesh.faces)
+    corners = [_thinned(face) if len(face) > MAX_CORNERS else face for face in faces]
+    return Hull(vertices, triangles, corners, normals, hull_edges(vertices, faces), bounds)
 
 
 def convex_hull(vertices: np.ndarray) -> Mesh:
@@ -110,32 +182,49 @@ def convex_hull(vertices: np.ndarray) -> Mesh:
     return Mesh(np.array(hull.vertices, dtype=np.float64), np.array(hull.faces, dtype=np.int32))
 
 
-def _hull_bounds(mesh: Mesh, vertices: np.ndarray, faces: list[list[int]]) -> HullBounds:
+def _hull_bounds(mesh: Mesh, vertices: np.ndarray, faces: list[list[int]], normals: np.ndarray) -> HullBounds:
     volume, centre, _ = mesh_mass_properties(mesh)
-    depths = [_normal(vertices[face]) @ (vertices[face[0]] - centre) for face in faces]
+    depths = ((vertices[[face[0] for face in faces]] - centre) * normals).sum(axis=1)
     lower, upper = vertices.min(axis=0), vertices.max(axis=0)
-    radius = min(depths) if volume > 0.0 else 0.0
+    radius = float(depths.min()) if volume > 0.0 else 0.0
     return HullBounds(centre, radius, 0.5 * (lower + upper), 0.5 * (upper - lower))
 
 
-def hull_edges(vertices: np.ndarray, faces: list[list[int]]) -> list[tuple[int, int, int, int]]:
-    """The edges between the faces of a hull.
+def _by_length(faces: list[list[int]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For each number of corners the places of the faces with as many [f], and their corners [f, corners]."""
+    lengths = np.array([len(face) for face in faces], dtype=int)
+    groups = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
+    return [(places, np.array([faces[place] for place in places])) for places in groups]
+
+
+def hull_edges(vertices: np.ndarray, faces: list[list[int]]) -> np.ndarray:
+    """The edges between the faces of a hull, in the order in which the faces name them first.
 
     Args:
         vertices: [n, 3].
         faces: vertices of each face, counter-clockwise seen from outside.
 
     Returns:
-        for each edge its two vertices and, of either face beside it, the vertex that is farthest from it.
+        for each edge its two vertices, the smaller number first, and, of either face beside it, the vertex that is
+        farthest from it [edges, 4].
     """
-    beside: dict[tuple[int, int], list[int]] = {}
-    for face in faces:
-        for a, b in zip(face, face[1:] + face[:1], strict=True):
-            across = np.cross(vertices[face] - vertices[a], vertices[b] - vertices[a])
-            farthest = face[int(np.linalg.norm(across, axis=1).argmax())]
-            beside.setdefault((min(a, b), max(a, b)), []).append(farthest)
+    first = np.concatenate([[0], np.cumsum([len(face) for face in faces])]).astype(int)
+    sides = np.zeros((first[-1], 3), dtype=int)
+    for places, corners in _by_length(faces):
+        p = vertices[corners]
+        for k in range(corners.shape[1]):
+            ahead = (k + 1) % corners.shape[1]
+            across = np.cross(p - p[:, k, None], (p[:, ahead] - p[:, k])[:, None])
+            farthest = np.linalg.norm(across, axis=2).argmax(axis=1)
+            farthest = corners[np.arange(len(corners)), farthest]
+            sides[first[places] + k] = np.column_stack([corners[:, k], corners[:, ahead], farthest])
+    low, high, far = sides[:, :2].min(axis=1), sides[:, :2].max(axis=1), sides[:, 2]
+    key = low * len(vertices) + high
+    _, start = np.unique(key, return_index=True)
+    _, end = np.unique(key[::-1], return_index=True)
     # A face that rounding has separated from its neighbour has its edge to itself.
-    return [(a, b, far[0], far[-1]) for (a, b), far in beside.items()]
+    edges = np.column_stack([low[start], high[start], far[start], far[::-1][end]])
+    return edges[np.argsort(start)]
 
 
 def hull_faces(vertices: np.ndarray, triangles: np.ndarray) -> list[list[int]]:
@@ -154,26 +243,44 @@ def hull_faces(vertices: np.ndarray, triangles: np.ndarray) -> list[list[int]]:
     limit = _unevenness(vertices)
     # A triangle that is lower than this belongs to the faces beside it.
     done = area <= limit * np.linalg.norm(p - np.roll(p, 1, axis=1), axis=2).max(axis=1)
+    normals = across / np.where(done, 1.0, area)[:, None]
+    alone = _alone(vertices, triangles, normals, limit)
+    a, b, c = np.ascontiguousarray(triangles.T)
     faces = []
 
     def in_plane(place: np.ndarray, normal: np.ndarray) -> np.ndarray:
         level = np.abs((vertices - place) @ normal) <= limit
-        return level[triangles].all(axis=1) & (across @ normal > 0.0)
+        inside = np.flatnonzero(level[a] & level[b] & level[c])
+        return inside[across[inside] @ normal > 0.0]
 
-    for k in np.argsort(-area, kind="stable"):
+    for k in np.argsort(-area, kind="stable").tolist():
         if done[k]:
             continue
-        face, inside = triangles[k].tolist(), in_plane(p[k, 0], across[k] / area[k])
-        if inside.sum() > 1:
-            face = _polygon(vertices, np.unique(triangles[inside]), across[k] / area[k], limit)
+        done[k] = True
+        face = triangles[k].tolist()
+        if not alone[k] and len(inside := in_plane(p[k, 0], normals[k])) > 1:
+            face = _polygon(vertices, np.unique(triangles[inside]), normals[k], limit)
             # Once more in the plane of the whole face, which a small triangle doesn't tell.
-            normal = _normal(vertices[face])
-            inside = in_plane(vertices[face].mean(axis=0), normal)
-            inside[k] = True
+            normal = _normals(vertices, [face])[0]
+            inside = np.append(in_plane(vertices[face].mean(axis=0), normal), k)
             face = _polygon(vertices, np.unique(triangles[inside]), normal, limit)
-        done |= inside
+            done[inside] = True
         faces.append(face)
     return faces
+
+
+def _alone(vertices: np.ndarray, triangles: np.ndarray, normals: np.ndarray, limit: float) -> np.ndarray:
+    """Whether only the corners of a triangle can be in its plane, and no other triangle has the same [m]."""
+    lowest = (vertices[triangles[:, 0]] * normals).sum(axis=1) - limit - ROUNDING * np.abs(vertices).max()
+    level = np.empty(len(triangles), dtype=int)
+    rows = max(BLOCK // len(vertices), 1)
+    for start in range(0, len(triangles), rows):
+        part = slice(start, start + rows)
+        level[part] = np.count_nonzero(normals[part] @ vertices.T >= lowest[part, None], axis=1)
+    low, middle, high = np.sort(triangles, axis=1).astype(np.int64).T
+    key = (low * len(vertices) + middle) * len(vertices) + high
+    _, which, times = np.unique(key, return_inverse=True, return_counts=True)
+    return (level <= 3) & (times[which] == 1)
 
 
 def _unevenness(vertices: np.ndarray) -> float:
@@ -192,8 +299,10 @@ def _polygon(vertices: np.ndarray, on_face: np.ndarray, normal: np.ndarray, limi
     u = offset[np.argmax(np.linalg.norm(offset, axis=1))]
     u = u - (u @ normal) * normal
     u /= np.linalg.norm(u)
-    x, y = offset @ u, offset @ np.cross(normal, u)
-    order = np.lexsort((y, x))
+    (nx, ny, nz), (ux, uy, uz) = normal.tolist(), u.tolist()
+    across, along = offset @ u, offset @ (ny * uz - nz * uy, nz * ux - nx * uz, nx * uy - ny * ux)
+    order = np.lexsort((along, across)).tolist()
+    x, y = across.tolist(), along.tolist()
     corners: list[int] = []
     for way in (order, order[::-1]):
         chain: list[int] = []
@@ -201,12 +310,12 @@ def _polygon(vertices: np.ndarray, on_face: np.ndarray, normal: np.ndarray, limi
             while len(chain) > 1:
                 a, b = chain[-2], chain[-1]
                 beyond = (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])
-                if beyond > limit * np.hypot(x[c] - x[a], y[c] - y[a]):
+                if beyond > limit * math.hypot(x[c] - x[a], y[c] - y[a]):
                     break
                 chain.pop()
-            chain.append(int(c))
+            chain.append(c)
         corners += chain[:-1]
-    return [int(on_face[corner]) for corner in corners]
+    return on_face[corners].tolist()
 
 
 def _thinned(face: list[int]) -> list[int]:
@@ -215,18 +324,22 @@ def _thinned(face: list[int]) -> list[int]:
     return [face[index] for index in chosen]
 
 
-def _normal(polygon: np.ndarray) -> np.ndarray:
-    """Newell's normal."""
-    offset = polygon - polygon[0]
-    across = np.cross(offset, np.roll(offset, -1, axis=0)).sum(axis=0)
-    return across / np.linalg.norm(across)
+def _normals(vertices: np.ndarray, faces: list[list[int]]) -> np.ndarray:
+    """Newell's normals of faces [f, 3]."""
+    normals = np.zeros((len(faces), 3))
+    for places, corners in _by_length(faces):
+        offset = vertices[corners] - vertices[corners[:, :1]]
+        (x, y, z), (u, v, w) = offset.transpose(2, 0, 1), offset[:, [*range(1, offset.shape[1]), 0]].transpose(2, 0, 1)
+        across = np.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=2).sum(axis=1)
+        normals[places] = across / np.linalg.norm(across, axis=1)[:, None]
+    return normals
 
 
 def _unit_shape(geometry: Geometry) -> tuple[np.ndarray, list[list[int]]]:
     if geometry.type == codes.CONVEX:
         if geometry.mesh is None:
             return np.zeros((1, 3)), []
-        vertices = np.asarray(geometry.mesh.vertices, dtype=np.float64).reshape(-1, 3)
+        vertices = np.array(geometry.mesh.vertices, dtype=np.float64).reshape(-1, 3)
         return vertices, hull_faces(vertices, np.asarray(geometry.mesh.faces).reshape(-1, 3))
     ends = np.array([(0.0, 0.0, -1.0), (0.0, 0.0, 1.0)])
     if geometry.type == codes.CAPSULE:
