@@ -4,7 +4,7 @@ A model is made by :class:`sim.ModelBuilder` and never changes. The simulator an
 :mod:`sim.dynamics.dynamics` copy what they need to their device in the model's dtype.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.medium.medium import DragBoxes
-from sim.model.names import counted
+from sim.model.names import counted, find_number, numbered
 from sim.model.sensors.sensor import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.tendons.tendons import Tendons
@@ -417,19 +417,19 @@ class Model:
 
     def link(self, name: str) -> int:
         """Index of a link by name. Raises ModelError if there is none."""
-        return _find(self._link_index, name, "link")
+        return find_number(self._link_index, name, "link")
 
     def joint(self, name: str) -> int:
         """Index of the link that a joint moves, by the joint's name. Raises ModelError if there is none."""
-        return _find(self._joint_index, name, "joint")
+        return find_number(self._joint_index, name, "joint")
 
     def frame(self, name: str) -> Frame:
         """A frame by name; every link is a frame too. Raises ModelError if there is none."""
-        return self.frames[_find(self._frame_index, name, "frame")]
+        return self.frames[find_number(self._frame_index, name, "frame")]
 
     def geometry(self, name: str) -> int:
         """Index of a geometry by name. Raises ModelError if there is none."""
-        return _find(self._geometry_index, name, "geometry")
+        return find_number(self._geometry_index, name, "geometry")
 
     def is_static(self, geometry: Geometry) -> bool:
         """Whether no joint moves a geometry."""
@@ -449,7 +449,7 @@ class Model:
 
     def actuator(self, name: str) -> int:
         """Index of an actuator, its place in ``control``, by name. Raises ModelError if there is none."""
-        return _find(_numbered(self.actuator_names), name, "actuator")
+        return find_number(numbered(self.actuator_names), name, "actuator")
 
     def dofs_of(self, link: int) -> range:
         """The degrees of freedom of the joint that moves a link, by its index."""
@@ -470,19 +470,19 @@ class Model:
 
     @cached_property
     def _link_index(self) -> dict[str, int]:
-        return _numbered(self.link_names)
+        return numbered(self.link_names)
 
     @cached_property
     def _joint_index(self) -> dict[str, int]:
-        return _numbered(self.joint_names)
+        return numbered(self.joint_names)
 
     @cached_property
     def _frame_index(self) -> dict[str, int]:
-        return _numbered(frame.name for frame in self.frames)
+        return numbered(frame.name for frame in self.frames)
 
     @cached_property
     def _geometry_index(self) -> dict[str, int]:
-        return _numbered(geometry.name for geometry in self.geometries)
+        return numbered(geometry.name for geometry in self.geometries)
 
     def _slice(self, part: "Part | str", starts: np.ndarray, total: int) -> slice:
         require_type("part", part, (str, Part), "the name of a joint or part, or a sim.Part")
@@ -497,19 +497,3 @@ class Model:
             label = getattr(part, "name", part)
             raise ModelError(f"part '{label}': its joints are not next to each other; ask for each joint by name")
         return slice(int(starts[min(links)]), int(ends[max(links)]))
-
-
-def _numbered(names: Iterable[str]) -> dict[str, int]:
-    """The number of each name; the first where a name stands twice."""
-    numbers: dict[str, int] = {}
-    for number, name in enumerate(names):
-        numbers.setdefault(name, number)
-    return numbers
-
-
-def _find(numbers: dict[str, int], name: str, what: str) -> int:
-    try:
-        return numbers[name]
-    except (KeyError, TypeError):  # the latter for what is no name, such as a list
-        known = ", ".join(numbers) if len(numbers) <= 40 else f"{', '.join(list(numbers)[:40])} ..."
-        raise ModelError(f"no {what} named '{name}'; there are: {known}") from None

@@ -18,7 +18,6 @@ from warp_kernels.solver.rows.joints import joint_row_functions
 from warp_kernels.solver.rows.limits import limit_functions
 from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.rows.shared import row_functions
-from warp_kernels.solver.rows.whitening import whitening_functions
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import (
     ACTUATOR,
@@ -53,7 +52,6 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
     geometric = geometric_functions(scalar)
     joint_rows = joint_row_functions(scalar)
     limit = limit_functions(scalar)
-    whitening = whitening_functions(scalar)
     reference_rows = reference_row_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
     zero = scalar(0.0)
@@ -256,7 +254,7 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
                         point = contact_rows.point_on_side(contacts.point, contacts.apart, side, item, world)
                         frame = contacts.frame[item, world] * sign
                     else:
-                        frame = equalities.anchor_frame[whitening.frame_of(kind, item), world] * sign
+                        frame = equalities.anchor_frame[geometric.frame_of(kind, item), world] * sign
                         if kind == POINT:
                             point = contact_rows.point_on_side(
                                 equalities.anchor_point, equalities.anchor_apart, side, item, world

@@ -202,7 +202,7 @@ def _aim_at_zone(element: ET.Element, sensor: Sensor, name: str, bodies: Bodies,
     site, own = _site(root, name), f"{sensor.name}/zone"
     touching = [each for each in bodies.model.geometries if each.collides and each.name in (sensor.geometries or ())]
     if sensor.kind == "touch" and touching and touching[0].link == link:
-        site = _site(root, bodies.weighed_site(own, link, placement, touching[0].weighed_at))
+        site = _site(root, bodies.weighed_site(own, link, placement, np.array(touching[0].weighed_at)))
     elif site is None or "type" in site.attrib:
         site = _site(root, bodies.site(own, link, placement))
     assert site is not None

@@ -21,8 +21,14 @@ def geometry_values(
         like: a tensor of the robot's dtype on its device.
 
     Raises:
-        ModelError: for a parameter that isn't among the names.
+        ModelError: for a parameter that isn't among the names, or a model without geometries, such as one of a file
+            that was read without them.
     """
+    if not model.num_geometries:
+        raise ModelError(
+            f"{function}: the robot has no geometries; read its file with collision=True or visual=True, or make the "
+            "robot of a model that has geometries"
+        )
     for name in given:
         if name not in names:
             raise ModelError(f"{function}: there is no parameter '{name}'; there are {', '.join(names)}")

@@ -226,15 +226,7 @@ class Robot(RobotModule):
         Returns:
             distance [..., rays], infinite for nothing; index of the geometry [..., rays], int64, -1 for nothing;
             outward unit normal of the surface [..., rays, 3], zero for nothing.
-
-        Raises:
-            ModelError: for a robot without geometries, such as one of a file that was read without them.
         """
-        if not self.model.num_geometries:
-            raise ModelError(
-                "cast_rays: the robot has no geometries that rays could meet; read its file with collision=True or "
-                "visual=True, or make the robot of a model that has geometries"
-            )
         if origin.dim() < 2 or origin.shape[-1] != 3 or origin.shape[-2:] != direction.shape[-2:]:
             raise ModelError(
                 f"cast_rays: origin {tuple(origin.shape)} and direction {tuple(direction.shape)} don't fit together; "

@@ -28,11 +28,11 @@ from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
+from warp_kernels.solver.newton.whitening import whitening_functions
 from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.rows.shared import row_functions
-from warp_kernels.solver.rows.whitening import whitening_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import ACTUATOR, kernel_module, most_registers, warp_types
 

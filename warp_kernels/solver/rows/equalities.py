@@ -127,7 +127,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         """Over (anchor, world): the point midway between both origins, relative to the origin of the pair's reference tree; the
         velocity biases that remove the distance of b from a and, for a weld, the rotation from a to b, both along world axes.
 
-        anchor_frame: identities, until :mod:`warp_kernels.solver.rows.whitening` finds the frames of the rows.
+        anchor_frame: identities, until :mod:`warp_kernels.solver.newton.whitening` finds the frames of the rows.
         """
         i, world = wp.tid()
         link_a = constrained.anchor_link_a[i]

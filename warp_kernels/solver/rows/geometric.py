@@ -56,6 +56,11 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
         return kind == CONTACT or (kind >= POINT and kind < SPIN)
 
     @wp.func
+    def frame_of(kind: int, item: int):
+        """Index of the frame of a constraint of an anchor, those of points and of orientations in turn."""
+        return 2 * item + kind - POINT
+
+    @wp.func
     def motion(kind: int, column: spatial, lever: vec3):
         """Velocity that a unit rate of one degree of freedom gives: of the point, or of the orientation."""
         if kind >= ORIENTATION:
@@ -122,6 +127,7 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         is_geometric=is_geometric,
+        frame_of=frame_of,
         motion=motion,
         write_rows=write_rows,
         column_adjoint=column_adjoint,

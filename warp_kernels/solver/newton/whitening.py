@@ -17,6 +17,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.products import product_functions
+from warp_kernels.solver.rows.geometric import geometric_functions
 from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
@@ -31,6 +32,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions for one precision."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
+    geometric = geometric_functions(scalar)
     products, immovable, common = product_functions(scalar), immovable_functions(scalar), row_functions(scalar)
     Equalities = solver_structs(scalar).Equalities
     zero, one, half, floor = scalar(0.0), scalar(1.0), scalar(0.5), scalar(FLOOR[scalar])
@@ -39,11 +41,6 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def is_whitened(kind: int):
         return kind == POINT or kind == ORIENTATION
-
-    @wp.func
-    def frame_of(kind: int, item: int):
-        """Index of the frame of a constraint's rows, those of points and of orientations in turn."""
-        return 2 * item + kind - POINT
 
     @wp.func
     def least_of(
@@ -95,7 +92,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
             return zero
         own = products.own_mobility(constraint, world, paths, constraints, row, factor_d)
         frame = whitener(own, least)
-        at_anchor = frame_of(constraints.kind[constraint, world], constraints.item[constraint, world])
+        at_anchor = geometric.frame_of(constraints.kind[constraint, world], constraints.item[constraint, world])
         for side in range(2):
             tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
@@ -132,7 +129,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
 
         Writes the adjoint of the error, beside what reaches the bias that it is part of.
         """
-        at = frame_of(constraints.kind[constraint, world], constraints.item[constraint, world])
+        at = geometric.frame_of(constraints.kind[constraint, world], constraints.item[constraint, world])
         bias = equalities.anchor_error[at, world]
         if grip[0] == zero:
             return mat33()
@@ -165,6 +162,4 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         own_bar += (k_bar * epsilon / scalar(3.0)) * wp.identity(n=3, dtype=scalar)
         return epsilon * resistance_bar + wp.transpose(inverse) * own_bar * inverse
 
-    return SimpleNamespace(
-        is_whitened=is_whitened, frame_of=frame_of, whiten=whiten, inverse_mass_adjoint=inverse_mass_adjoint
-    )
+    return SimpleNamespace(is_whitened=is_whitened, whiten=whiten, inverse_mass_adjoint=inverse_mass_adjoint)
