@@ -148,7 +148,7 @@ def test_rays_of_a_robot_without_geometries_say_what_to_do(source):
         lambda: sim.torch.depth_image(robot, q, frame, 4, 4),
         lambda: sim.torch.height_scan(robot, q, frame, torch.zeros(4, 2)),
     ):
-        with pytest.raises(sim.ModelError, match="no geometries .* collision=True or visual=True"):
+        with pytest.raises(sim.ModelError, match="no geometries.*collision=True or visual=True"):
             cast()
 
 
