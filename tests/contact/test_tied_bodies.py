@@ -165,3 +165,35 @@ class TestGradients:
         for name in names:
             found = gradients.parameters[name] / 16 * (2.0 - np.eye(3) if name == "inertia" else 1.0)
             assert np.abs(found - alone[name]).max() < 1e-9 * np.abs(alone[name]).max(), name
+
+
+class TestConstraintError:
+    @pytest.mark.parametrize("worlds", [1, 16])
+    @pytest.mark.parametrize("off", [0.0, 0.05])
+    def test_is_the_distance_of_the_anchors(self, off, worlds):
+        """It shrinks at ``max_correction``, which ``residual`` doesn't see."""
+        model = pinned(0.8, 0.1)
+        simulator = sim.Simulator(model, H, num_worlds=worlds, device="cpu")
+        q = model.q0.copy()
+        q[2] = off
+        simulator.rollout(simulator.state(q, np.zeros(6)), steps=25)
+        assert simulator.constraint_error == pytest.approx(np.full(worlds, max(off - 0.2 * 24 * H, 0.0)), abs=5e-4)
+        assert simulator.residual.max() < 1e-9
+
+    def test_anchors_of_each_world(self):
+        builder = sim.ModelBuilder(gravity=NO_GRAVITY)
+        for x in (0.0, 1.0):
+            builder.add_box(half_extents=(0.1,) * 3, mass=1.0, position=(x, 0, 0), orientation=(0, 0, 0.6, 0.8))
+        builder.add_weld_constraint("weld", "box_0", "box_1")
+        simulator = sim.Simulator(builder.finalize("float64"), H, num_worlds=3, device="cpu")
+        anchors = np.repeat(simulator.parameter("anchor_b")[None], 3, axis=0)
+        anchors[:, 0, 1] += (0.0, 0.1, -0.3)
+        simulator.set_parameter("anchor_b", anchors)
+        simulator.step(simulator.initial_state())
+        assert simulator.constraint_error == pytest.approx([0.0, 0.1, 0.3], abs=1e-12)
+
+    def test_is_zero_without_ties(self):
+        builder = sim.ModelBuilder()
+        builder.add_sphere(radius=0.1, mass=1.0)
+        simulator = sim.Simulator(builder.finalize(), H, device="cpu")
+        assert simulator.constraint_error.tolist() == [0.0]

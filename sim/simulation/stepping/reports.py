@@ -1,7 +1,10 @@
 """What went wrong in a rollout: known at its end, or where the host would have to wait for a GPU, at a later call."""
 
+from typing import Any
+
 import numpy as np
 import warp as wp
+from scipy.spatial.transform import Rotation
 
 from sim.arrays.host_memory import Rows
 from sim.arrays.warp_lock import serialized
@@ -38,6 +41,17 @@ class Reports:
         With the solver "newton" the linear systems that it solved.
         """
         return np.concatenate([shard.step.sweep_count.numpy() for shard in self._forward])
+
+    @property
+    @serialized
+    def constraint_error(self) -> np.ndarray:
+        """The largest distance between points that point and weld constraints hold together [num_worlds], m.
+
+        That at the beginning of the last step; zero in a model without such constraints. ``residual`` doesn't see it:
+        a step that closes an error by no more than ``max_correction`` is solved to the end.
+        """
+        steps = [shard.step for shard in self._forward]
+        return np.concatenate([largest_distances(step) for step in steps])
 
     @property
     @serialized
@@ -139,3 +153,22 @@ def first_bad_state(bad_state: np.ndarray) -> str:
     count = f"{len(bad)} of {len(bad_state)} worlds went bad, see Simulator.bad_worlds"
     others = f"; {count}" if len(bad) > 1 else ""
     return f"{where} is not finite in world {world}{others}, or beyond state_limit; {advice}"
+
+
+def largest_distances(step: Any) -> np.ndarray:
+    """Return the largest distance between the anchors of a point or weld constraint [worlds], m; zero without any."""
+    model, parameters = step.model, step.device_model.parameters
+    if not model.equalities.anchor_names:
+        return np.zeros(step.num_worlds)
+    pose, origin = (array.numpy().astype(float) for array in (step.pose, step.origin))
+    places = []
+    for links, name in ((model.equalities.anchor_link_a, "anchor_a"), (model.equalities.anchor_link_b, "anchor_b")):
+        points = parameters[name].numpy().astype(float)[..., :3]  # of all worlds, or of each
+        place = np.repeat(points, step.num_worlds // len(points), axis=0)
+        for row, link in enumerate(links):
+            if link >= 0:
+                turned = Rotation.from_quat(pose[link, :, 3:]).apply(place[:, row])
+                place[:, row] = origin[model.link_tree[link]] + pose[link, :, :3] + turned
+        places.append(place)
+    distances: np.ndarray = np.linalg.norm(places[1] - places[0], axis=-1).max(axis=1)
+    return distances
