@@ -23,10 +23,10 @@ def test_other_readers_take_the_masses_of_the_model(tmp_path, base, seed):
     rng, builder = np.random.default_rng(seed), sim.ModelBuilder()
     parent = "world"
     for k, massive in enumerate([base == "free", False, bool(seed % 2), True]):
-        name, axis = f"link{k}", rng.normal(size=3)
+        name, free = f"link{k}", k == 0 and base == "free"
         builder.add_link(name, **({"mass": rng.uniform(0.5, 3.0), "inertia": np.eye(3)} if massive else {}))
-        builder.add_joint(f"joint{k}", "free" if k == 0 and base == "free" else "revolute", parent=parent, child=name,
-                          **({} if k == 0 and base == "free" else {"axis": axis}), position=rng.normal(size=3))  # fmt: skip
+        of_kind = {"type": "free"} if free else {"type": "revolute", "axis": rng.normal(size=3)}
+        builder.add_joint(f"joint{k}", parent=parent, child=name, position=rng.normal(size=3), **of_kind)
         kind = rng.choice(list(SHAPES))
         if k < 3:
             builder.add_geometry(name, kind, size=SHAPES[kind])
