@@ -264,11 +264,9 @@ class Model:
         parameters: names of :data:`sim.model.parameters.PARAMETERS` to float64 arrays [n, ...]; gravity is [3]. Those
             of actuators and of tendons are there only if there is one.
         kinematic_links: names of links whose placement is an input, see :meth:`sim.ModelBuilder.add_joint`.
-        floating_origins: of the floating joints of URDF files, by the joint's name, the pose [7] of their origin in the
-            world, from which Pinocchio counts their coordinates.
+        floating_origins: by the joint's name, where Pinocchio counts a URDF's floating joint from, a world pose [7].
         massless_links: names of moving links without mass, which can't be simulated.
-        pair_frictions: of pairs of geometries that have one of their own.
-        pair_softness: likewise.
+        pair_frictions, pair_softness: of pairs of geometries that have one of their own.
         limit_softness: of the limits of each degree of freedom under MuJoCo's law [nv].
         friction_softness: of its dry friction, likewise [nv].
         sensors: what :class:`sim.torch.Sensors` reads.
@@ -394,12 +392,11 @@ class Model:
     @property
     def counts(self) -> dict[str, int]:
         """Numbers by which parameters are counted."""
-        heights = sum(geometry.heights.size for geometry in self.geometries if geometry.heights is not None)
         return {
             "link": self.num_links,
             "dof": self.nv,
             "geometry": self.num_geometries,
-            "height": heights,
+            "height": sum(each.heights.size for each in self.geometries if each.heights is not None),
             "anchor": len(self.equalities.anchor_names),
             "coupling": len(self.equalities.coupling_names),
             "actuator": self.nu,

@@ -18,8 +18,8 @@ JOINT = """<joint name="{}" type="{}"><parent link="{}"/><child link="{}"/><orig
 def pair(path, rng, **options):
     """The model of a body that floats from an origin, with a link on a hinge, and Pinocchio's."""
     origins = [(" ".join(map(str, rng.normal(size=3))), " ".join(map(str, rng.uniform(-2, 2, 3)))) for _ in range(3)]
-    described = (("f", "fixed", "a", "stand"), ("j", "floating", "stand", "b"), ("h", "revolute", "b", "c"))
-    joints = [JOINT.format(*names, *origin) for names, origin in zip(described, origins, strict=True)]
+    tree = [("f", "fixed", "a", "stand"), ("j", "floating", "stand", "b"), ("h", "revolute", "b", "c")]
+    joints = [JOINT.format(*names, *origin) for names, origin in zip(tree, origins, strict=True)]
     links = "".join(LINK.format(name, mass) for name, mass in (("a", 1.0), ("stand", 2.0), ("b", 1.5), ("c", 0.7)))
     path.write_text(f'<robot name="r">{links}{"".join(joints)}</robot>')
     return sim.load(path, dtype="float64", **options), pinocchio.buildModelFromUrdf(str(path))

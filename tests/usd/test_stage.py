@@ -160,10 +160,9 @@ def test_mass_properties(written):
     stage = Usd.Stage.Open(str(path))
     for link, prim in enumerate(rigid_bodies(stage)):
         mass = model.parameters["mass"][link]
-        # Without a mass, readers would compute one from the colliders.
-        api = UsdPhysics.MassAPI(prim)
-        assert 0.0 < api.GetMassAttr().Get() < max(1e-9, 1.001 * mass)
+        assert UsdPhysics.MassAPI(prim).GetMassAttr().Get() == pytest.approx(mass, rel=1e-6, abs=1e-11)
         if mass > 0:
+            api = UsdPhysics.MassAPI(prim)
             assert api.GetMassAttr().Get() == pytest.approx(mass)
             np.testing.assert_allclose(api.GetCenterOfMassAttr().Get(), model.parameters["com"][link], atol=1e-6)
             axes = api.GetPrincipalAxesAttr().Get()

@@ -117,7 +117,7 @@ class Bodies:
         """Return the names of all bodies of a link: its own, and those that weights need."""
         return [self.elements[link].get("name", WORLD), *self._names_of_weights(link)]
 
-    def weighed_site(self, wanted: str, link: int, placement: np.ndarray, point: np.ndarray) -> str:
+    def weighed_site(self, wanted: str, link: int, placement: np.ndarray, point: Sequence[float] | np.ndarray) -> str:
         """Return the name of a site at a pose [7] in a link, on the body that is weighed at a point of the link [3]."""
         body, origin = self.weighed(link, point)
         if body is self.elements[link]:
