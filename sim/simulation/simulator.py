@@ -107,6 +107,7 @@ class Simulator(Worlds):
                 deep = [o for o in overlaps_of(self.contacts(state).of_world(0)) if o.is_deep(self.model)]
         finally:
             self.late_report, self.bad_state = late, None
+            self._most_dropped[:] = 0
         if deep:
             more = f", and {counted(len(deep) - MOST_NAMED, 'more pair')}" if len(deep) > MOST_NAMED else ""
             named = "; ".join(overlap.text(self.model) for overlap in deep[:MOST_NAMED])

@@ -115,6 +115,7 @@ class Worlds(FixedArguments, Reports, ABC):
         warn_of_damped_tendons(model, self.parameter_values(), self.dt)
         self._pool = ShardPool(self.threads)
         self.bad_state: Rows | None = None
+        self._most_dropped = np.zeros(self.num_worlds, dtype=np.int32)
         self.late_report = LateReport(self.device, self.num_worlds) if self.device.is_cuda else None
 
     def __reduce__(self) -> tuple[Any, ...]:

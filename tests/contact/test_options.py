@@ -1,5 +1,7 @@
 """ContactOptions: what is refused, and room for contacts that runs out."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -40,7 +42,10 @@ def test_defaults_are_those_documented():
 
 
 def test_overflow_is_counted():
-    """A box needs four contacts: with room for two it tilts, and each step counts the two that were left out, aloud."""
+    """A box needs four contacts: with room for two it tilts, and each step counts the two that were dropped.
+
+    The first rollout that drops any warns, also after a look at the start. Later ones raise the largest number so far.
+    """
     simulator = sim.Simulator(loose_box(), DT, 3, contact=sim.ContactOptions(max_contacts=2))
     with pytest.warns(sim.ContactOverflowWarning, match=r"10 contacts .* in world 0 .*max_contacts"):
         trajectory = simulator.rollout(simulator.initial_state(), steps=5)
@@ -48,9 +53,13 @@ def test_overflow_is_counted():
     assert np.isfinite(trajectory.q.numpy()).all()
     gradients = trajectory.backward(np.ones((3, 7)))
     assert np.isfinite(gradients.q.numpy()).all()
-    with pytest.warns(sim.ContactOverflowWarning):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         simulator.rollout(simulator.initial_state(), steps=1)
-    np.testing.assert_array_equal(simulator.contact_overflow, [2, 2, 2])
+        np.testing.assert_array_equal(simulator.contact_overflow, [2, 2, 2])
+        np.testing.assert_array_equal(simulator.largest_contact_overflow, [10, 10, 10])
+        simulator.rollout(simulator.initial_state(), steps=7)
+    np.testing.assert_array_equal(simulator.largest_contact_overflow, [14, 14, 14])
 
 
 def test_no_overflow_with_room_enough():

@@ -74,18 +74,20 @@ def test_numbers_that_follow_a_rollout_are_told_once_they_have_arrived(monkeypat
     report = LateReport(device, 3)
     bad, fine = (wp.array(numbers, dtype=wp.int32, device=device) for numbers in ([-1, 7, 4], [-1, -1, -1]))
     none, many = (wp.array(numbers, dtype=wp.int32, device=device) for numbers in ([0, 0, 0], [0, 9, 2]))
-    assert report.arrived() == []
+    assert report.arrived() is None
     report.send(bad, many, 20)
     report.send(fine, none, 5)  # not before those before it have been told
-    assert report.arrived() == []
+    assert report.arrived() is None
     event.is_complete = True
-    (first, state), (second, contacts) = report.arrived()
+    simulator = sim.Simulator(top(), DT, 3, "cpu")
+    (first, state), (second, contacts) = simulator.problems_of(*report.arrived(), "an earlier rollout")
     assert (first, second) == (sim.NotFiniteWarning, sim.ContactOverflowWarning)
     assert state.startswith("an earlier rollout of 20 steps: the state after step 3 is not finite in world 2; 2 of 3")
     assert contacts.startswith("an earlier rollout: 9 contacts exceeded max_contacts in world 1")
-    assert report.arrived() == []
-    report.send(fine, none, 5)
-    assert report.arrived() == []
+    assert report.arrived() is None
+    report.send(fine, many, 5)
+    assert simulator.problems_of(*report.arrived(), "an earlier rollout") == []  # contacts have been told of
+    np.testing.assert_array_equal(simulator.largest_contact_overflow, [0, 9, 2])
 
 
 def test_bad_beginnings(device):

@@ -16,7 +16,7 @@ from sim.model.parameters import range_in_words
 from sim.simulation.memory import require_trajectory_memory
 from sim.simulation.recording.recording import Kept, Recording
 from sim.simulation.recording.rows import begun_with, rows_like
-from sim.simulation.stepping.reports import Problems, first_bad_state, problems
+from sim.simulation.stepping.reports import Problems, first_bad_state
 from sim.simulation.worlds import Worlds
 from warp_kernels.checkpoint import BAD_STATE, CONTACT_FORCE, CONTROL, QD, SOLVED, STAGES, TAU, Q
 
@@ -37,7 +37,9 @@ def run_rollout(
     """See :meth:`sim.Simulator.run_steps`; shapes have been checked, and there are impulses if they are needed."""
     require_no_capture(simulator.device)
     if simulator.late_report is not None:
-        warn_caller(simulator.late_report.arrived())
+        arrived = simulator.late_report.arrived()
+        if arrived is not None:
+            warn_caller(simulator.problems_of(*arrived, "an earlier rollout"))
     rows = -(-steps // interval) + 1
     stages = simulator.kept_stages if interval == 1 else 0
     require_trajectory_memory(
@@ -94,7 +96,8 @@ def _report(simulator: Worlds, bad_state: Rows, steps: int) -> None:
         if simulator.check_finite and (states >= 0).any():
             raise FloatingPointError(f"rollout: {first_bad_state(states)}")
         overflows = [shard.overflow.numpy() for shard in simulator.shards]
-        warn_caller(problems(states, overflows[0] if len(overflows) == 1 else np.concatenate(overflows), steps))
+        overflow = overflows[0] if len(overflows) == 1 else np.concatenate(overflows)
+        warn_caller(simulator.problems_of(states, overflow, steps))
     else:
         simulator.late_report.send(as_warp(bad_state), simulator.shards[0].step.total_overflow, steps)
 

@@ -12,7 +12,7 @@ from sim.errors import ContactOverflowWarning, NotFiniteWarning
 from sim.model.names import counted
 from sim.simulation.stepping.shard import Shard
 
-# Kinds of warnings, with what they say.
+# Kinds of warnings and their texts.
 Problems = list[tuple[type[Warning], str]]
 
 
@@ -22,6 +22,7 @@ class Reports:
     _forward: list[Shard]
     _backward: list[Shard]
     bad_state: Rows | None
+    _most_dropped: np.ndarray
 
     @property
     @serialized
@@ -71,6 +72,35 @@ class Reports:
         return np.concatenate([shard.overflow.numpy() for shard in self._forward])
 
     @property
+    def largest_contact_overflow(self) -> np.ndarray:
+        """The largest ``contact_overflow`` of the rollouts so far [num_worlds]; on CUDA of those that were reported.
+
+        The first rollout that drops contacts warns, later ones only raise this number.
+        """
+        return self._most_dropped.copy()
+
+    def problems_of(self, bad_state: np.ndarray, overflow: np.ndarray, steps: int, which: str = "rollout") -> Problems:
+        """Return the warnings that a rollout gives rise to. Dropped contacts are warned of once.
+
+        Args:
+            bad_state: the number of each world's first bad state, -1 for none [num_worlds].
+            overflow: contacts that were dropped [num_worlds].
+            steps: number of steps.
+            which: rollout it was.
+        """
+        found: Problems = []
+        if np.count_nonzero(bad_state >= 0):  # of few worlds, any() takes several times as long
+            found.append((NotFiniteWarning, f"{which} of {counted(steps, 'step')}: {first_bad_state(bad_state)}"))
+        if np.count_nonzero(overflow):
+            if not self._most_dropped.any():
+                world = int(np.argmax(overflow))
+                dropped = f"{int(overflow[world])} contacts exceeded max_contacts in world {world} and were dropped"
+                advice = "raise ContactOptions(max_contacts=...); this is the only warning, see contact_overflow"
+                found.append((ContactOverflowWarning, f"{which}: {dropped}; {advice}"))
+            np.maximum(self._most_dropped, overflow, out=self._most_dropped)
+        return found
+
+    @property
     def bad_worlds(self) -> dict[int, int]:
         """The worlds that went bad in the last rollout, each with the number of its first bad state: not finite, or
         beyond the simulator's ``state_limit``.
@@ -116,31 +146,12 @@ class LateReport:
                 wp.record_event(self._arrived)
             self._steps = steps
 
-    def arrived(self) -> Problems:
-        """What has arrived since the last call."""
+    def arrived(self) -> tuple[np.ndarray, np.ndarray, int] | None:
+        """Return the bad states, dropped contacts and steps of a rollout that arrived since the last call."""
         if self._steps is None or not self._arrived.is_complete:
-            return []
+            return None
         steps, self._steps = self._steps, None
-        return problems(self._bad_state.numpy(), self._overflow.numpy(), steps, "an earlier rollout")
-
-
-def problems(bad_state: np.ndarray, overflow: np.ndarray, steps: int, which: str = "rollout") -> Problems:
-    """What is to be said of a rollout.
-
-    Args:
-        bad_state: the number of each world's first bad state, -1 for none [num_worlds].
-        overflow: contacts that found no room [num_worlds].
-        steps: number of steps.
-        which: rollout it was.
-    """
-    found: Problems = []
-    if np.count_nonzero(bad_state >= 0):  # of few worlds, any() takes several times as long
-        found.append((NotFiniteWarning, f"{which} of {counted(steps, 'step')}: {first_bad_state(bad_state)}"))
-    if np.count_nonzero(overflow):
-        world = int(np.argmax(overflow))
-        dropped = f"{int(overflow[world])} contacts exceeded max_contacts in world {world} and were dropped"
-        found.append((ContactOverflowWarning, f"{which}: {dropped}; raise ContactOptions(max_contacts=...)"))
-    return found
+        return self._bad_state.numpy(), self._overflow.numpy(), steps
 
 
 def first_bad_state(bad_state: np.ndarray) -> str:
