@@ -219,13 +219,13 @@ class Slots:
         pair, feature = (wp.full((max_contacts, num_worlds), -7, dtype=wp.int32, device=device) for _ in range(2))
         count, overflow = (wp.full(num_worlds, -7, dtype=wp.int32, device=device) for _ in range(2))
         t = codes.warp_types(codes.DTYPES[dtype])
-        kinds = (wp.vec3i, wp.vec3i, t.vec3, t.scalar, wp.int32, t.spatial, t.spatial)
+        kinds = (wp.vec3i, wp.vec3i, t.vec3, t.scalar, wp.int32, t.spatial, t.spatial, t.scalar)
         details = tuple(wp.zeros((max_contacts, num_worlds), dtype=kind, device=device) for kind in kinds)
         return Slots(pair, feature, count, overflow, details)
 
     def arrays(self) -> dict[str, wp.array]:
         """The arrays by the names that kernels have for them."""
-        codes_a, codes_b, witness, time, lead, motion_a, motion_b = self.details
+        codes_a, codes_b, witness, time, lead, motion_a, motion_b, gap = self.details
         return {
             "slot_pair": self.pair,
             "slot_feature": self.feature,
@@ -234,6 +234,7 @@ class Slots:
             "slot_witness": witness,
             "slot_time": time,
             "slot_lead": lead,
+            "slot_gap": gap,
             "slot_motion_a": motion_a,
             "slot_motion_b": motion_b,
             "contact_count": self.count,

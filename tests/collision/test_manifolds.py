@@ -232,7 +232,8 @@ def test_collinear_vertices_within_margin_are_cut_down_to_the_outer_two():
 def test_contacts_without_room_are_counted_and_nothing_is_written_past_the_end(room, count, overflow):
     bench = box_on_plane(Rotation.identity(), 0.099)
     guarded = Slots.empty(8, 1)
-    part = dataclasses.replace(guarded, pair=guarded.pair[:room], feature=guarded.feature[:room])
+    details = tuple(array[:room] for array in guarded.details)
+    part = dataclasses.replace(guarded, pair=guarded.pair[:room], feature=guarded.feature[:room], details=details)
     bench.fill(part, 0.01)
     assert guarded.count.numpy()[0] == count
     assert guarded.overflow.numpy()[0] == overflow

@@ -28,6 +28,7 @@ from warp_kernels.collision.pairs import (
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import DONE, PLACE, SLOP, START, touch_functions
+from warp_kernels.collision.touch.slots import slot_functions
 from warp_kernels.types import PLANE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
@@ -46,6 +47,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
     bounds = bounding_functions(scalar)
     closed = closed_form_functions(scalar, name)
     touch = touch_functions(scalar)
+    slots = slot_functions(scalar)
     on_field = family in ROUND or family in HULLS
     # Only what the family needs: Python takes half a second to read all.
     nothing = SimpleNamespace()
@@ -85,6 +87,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         slot_witness: wp.array2d(dtype=vec3),
         slot_time: wp.array2d(dtype=scalar),
         slot_lead: wp.array2d(dtype=wp.int32),
+        slot_gap: wp.array2d(dtype=scalar),
         contact_count: wp.array(dtype=wp.int32),
         contact_overflow: wp.array(dtype=wp.int32),
     ):
@@ -95,7 +98,9 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         of the step at which the contact is, see :mod:`warp_kernels.collision.touch`. slot_lead: the slot of the pair's
         nearest contact, which touches then. The contact of an inner ball has the nearest one's feature, marked.
         Pairs come in order, and features of a pair too. Slots of a family follow those of the families before.
-        Contacts that find no free slot are counted in ``contact_overflow``; slots past ``contact_count`` are left alone.
+        slot_gap: the distance of the pair's nearest contact that the step would leave without contact forces. Where there is
+        no free slot, a contact takes that of the largest gap, if its own is smaller; a pair's nearest contact is the last
+        that it loses. Dropped contacts are counted in ``contact_overflow``; slots past ``contact_count`` are left alone.
         """
         world = wp.tid()
         row = wp.min(world, geometry_size.shape[0] - 1)
@@ -162,7 +167,10 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                 features, nearest, distance, point, normal = closed.near_features(
                     geometries, a, b, pose_a, size_a, pose_b, size_b, reach
                 )
+                gap = distance + margin - reach
             elif wp.static(on_field):
+                # Bodies near the ground count as touching.
+                gap = margin - reach
                 if wp.static(family in ON_TRIANGLES):
                     features, nearest, time = over_field.touching_features(
                         geometries, packed, a, b, pose_a, size_a, pose_b, size_b, triangles, world, motion_a, motion_b,
@@ -179,6 +187,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                 before = scalar(0.0)
                 stage = wp.int32(START)
                 count = wp.int32(0)
+                closing = scalar(0.0)
                 if wp.static(family == CONVEX_SHAPES):
                     held = balls.is_needed(
                         geometries, packed, a, b, size_a, size_b, pose_a, pose_b, motion_a, motion_b, offset_a, offset_b
@@ -199,6 +208,7 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                     count += 1
                     if geometries.type[a] == PLANE:
                         # As above.
+                        closing = reach - margin
                         stage = DONE
                     else:
                         way = touch.way_of(motion_b, start_b, pose_b, point, offset_b)
@@ -211,42 +221,63 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                         # No touch was found, but the ball inside gets in: it is held where the shapes are nearest now.
                         if held and stage == PLACE and time >= scalar(1.0) and balls.spins(motion_a, motion_b):
                             time = scalar(0.0)
+                gap = distance - (scalar(1.0) - time) * closing
             lead = found
-            for k in range(nearest):
+            number = wp.int32(0)
+            for k in range(4):
                 if features[k] >= 0:
-                    lead += 1
+                    number += 1
+                    if k < nearest:
+                        lead += 1
+            # What doesn't fit is written with the nearest first.
+            crowded = found + number > slot_pair.shape[0]
+            if crowded:
+                lead = -1
             k = wp.int32(0)
             while k < 4:
-                feature = features[k]
+                which = k
+                if crowded:
+                    which = slots.nearest_first(k, nearest)
+                feature = features[which]
                 k += 1
                 if feature >= 0:
-                    if found < slot_pair.shape[0]:
-                        slot_pair[found, world] = pair
+                    slot = found
+                    if found >= slot_pair.shape[0]:
+                        slot = slots.farthest(slot_gap, slot_lead, gap, world)
+                    if lead < 0:
+                        lead = slot
+                    if slot >= 0:
+                        slot_pair[slot, world] = pair
+                        slot_gap[slot, world] = gap
                         if slot_time.shape[0] > 0:
-                            slot_time[found, world] = time
-                            slot_lead[found, world] = wp.min(lead, slot_pair.shape[0] - 1)
+                            slot_time[slot, world] = time
+                            slot_lead[slot, world] = lead
                         if wp.static(family == CONVEX_SHAPES):
-                            slot_feature[found, world] = modes[feature]
-                            slot_codes_a[found, world] = codes_a[feature]
-                            slot_codes_b[found, world] = codes_b[feature]
-                            slot_witness[found, world] = directions[feature]
+                            slot_feature[slot, world] = modes[feature]
+                            slot_codes_a[slot, world] = codes_a[feature]
+                            slot_codes_b[slot, world] = codes_b[feature]
+                            slot_witness[slot, world] = directions[feature]
                         else:
-                            slot_feature[found, world] = feature
+                            slot_feature[slot, world] = feature
                     found += 1
             if wp.static(family == CONVEX_SHAPES):
                 if held and time < scalar(1.0) and features[0] >= 0:
                     if balls.is_before(
                         geometries, packed, a, b, size_a, size_b, pose_a, pose_b, distance, point, normal
                     ):
-                        if found < slot_pair.shape[0]:
-                            slot_pair[found, world] = pair
-                            slot_time[found, world] = time
-                            slot_lead[found, world] = wp.min(lead, slot_pair.shape[0] - 1)
+                        slot = found
+                        if found >= slot_pair.shape[0]:
+                            slot = slots.farthest(slot_gap, slot_lead, gap, world)
+                        if slot >= 0:
+                            slot_pair[slot, world] = pair
+                            slot_gap[slot, world] = gap
+                            slot_time[slot, world] = time
+                            slot_lead[slot, world] = lead
                             nearby = features[0]
-                            slot_feature[found, world] = modes[nearby] + INNER_BALL
-                            slot_codes_a[found, world] = codes_a[nearby]
-                            slot_codes_b[found, world] = codes_b[nearby]
-                            slot_witness[found, world] = directions[nearby]
+                            slot_feature[slot, world] = modes[nearby] + INNER_BALL
+                            slot_codes_a[slot, world] = codes_a[nearby]
+                            slot_codes_b[slot, world] = codes_b[nearby]
+                            slot_witness[slot, world] = directions[nearby]
                         found += 1
         contact_count[world] = wp.min(found, slot_pair.shape[0])
         contact_overflow[world] = wp.max(found - slot_pair.shape[0], 0)

@@ -208,6 +208,7 @@ class Workspace(SolverChoice):
         )
         self.slot_motion_a, self.slot_motion_b = (self.worlds_last(turning_slots, t.spatial) for _ in range(2))
         self.contact_count, self.contact_overflow, self.constraint_overflow = (per_world(wp.int32) for _ in range(3))
+        self.slot_gap = self.worlds_last(self.max_contacts, scalar)
         self.contact_point = self.worlds_last(self.max_contacts, t.vec3)
         self.contact_apart = self.worlds_last(turning_slots, t.vec3)
         self.contact_frame = self.worlds_last(self.max_contacts, t.mat33)
