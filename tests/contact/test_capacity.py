@@ -163,7 +163,7 @@ def left_after(apart: np.ndarray, way: np.ndarray, reach: float) -> tuple[float,
     """Least and most distance of two balls that the step would leave at the rate of the present, or of their touch.
 
     For those that would touch at the rate of the present but don't, the distance at the end. Least and most differ
-    only for balls that graze each other by less than a millimetre, which may count as passing.
+    only for balls that graze or overlap each other by less than a millimetre, which may count as passing.
     """
 
     def left(time: float) -> float:
@@ -171,10 +171,10 @@ def left_after(apart: np.ndarray, way: np.ndarray, reach: float) -> tuple[float,
         distance = np.linalg.norm(there)
         return distance - reach + (1.0 - time) * (there @ way) / distance
 
-    if np.linalg.norm(apart) <= reach or left(0.0) >= 0.0:
+    if np.linalg.norm(apart) <= reach - 1e-3 or left(0.0) >= 0.0:
         return left(0.0), left(0.0)
     a, b, c = way @ way, apart @ way, apart @ apart - reach**2
-    touch = (-b - np.sqrt(b * b - a * c)) / a if b * b > a * c else 1.0
+    touch = max((-b - np.sqrt(b * b - a * c)) / a, 0.0) if b * b > a * c else 1.0
     if touch >= 1.0:
         return left(1.0), left(1.0)
     nearest = np.linalg.norm(apart + min(-b / a, 1.0) * way) - reach
