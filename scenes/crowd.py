@@ -1,7 +1,7 @@
 """Many bodies in one world: quadrupeds that collide with each other, and loose balls or boxes, apart or in a heap."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,13 +61,17 @@ def herd(count: int, dtype: str = "float32", *, spacing: tuple[float, float] = (
 
 
 def _robots_in_square(builder: ModelBuilder, count: int, spacing: tuple[float, float]) -> Iterator[Part]:
-    """Add the ground, then one robot after the other."""
+    """Add the ground, then one robot after the other, whose feet alone collide."""
     builder.add_ground(friction=0.8)
     columns = int(np.ceil(np.sqrt(count)))
     for number in range(count):
         position = (spacing[0] * (number // columns), spacing[1] * (number % columns), standing_height())
         name = f"robot{number}"
-        yield builder.add_urdf(QUADRUPED_URDF, name=name, floating_base=True, position=position, friction=1.0)
+        robot = builder.add_urdf(QUADRUPED_URDF, name=name, floating_base=True, position=position, friction=1.0)
+        for spec in builder.geometries.values():
+            if spec.link.startswith(f"{name}/") and not spec.link.endswith("_foot"):
+                spec.geometry = replace(spec.geometry, collides=False)
+        yield robot
 
 
 def _standing(builder: ModelBuilder, robots: list[Part], dtype: str) -> Crowd:
