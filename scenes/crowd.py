@@ -1,7 +1,7 @@
 """Many bodies in one world: quadrupeds that collide with each other, and loose balls or boxes, apart or in a heap."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -68,9 +68,9 @@ def _robots_in_square(builder: ModelBuilder, count: int, spacing: tuple[float, f
         position = (spacing[0] * (number // columns), spacing[1] * (number % columns), standing_height())
         name = f"robot{number}"
         robot = builder.add_urdf(QUADRUPED_URDF, name=name, floating_base=True, position=position, friction=1.0)
-        for spec in builder.geometries.values():
-            if spec.link.startswith(f"{name}/") and not spec.link.endswith("_foot"):
-                spec.geometry = replace(spec.geometry, collides=False)
+        for key, spec in list(builder.geometries.items()):
+            if spec.geometry.collides and spec.link.startswith(f"{name}/") and not spec.link.endswith("_foot"):
+                del builder.geometries[key]
         yield robot
 
 

@@ -37,7 +37,8 @@ def spin(model: sim.Model, qd, seconds: float, worlds: int = 1, dt: float = H, *
 @pytest.mark.parametrize(("lever", "radius"), [(1.0, 0.05), (0.3, 0.1), (3.0, 0.05)])
 def test_a_pinned_body_circles(lever, radius, dtype, worlds):
     q, energy = spin(pinned(lever, radius, dtype), [0, 20.0 * lever, 0, 0, 0, 20.0], 3.0, worlds)
-    assert np.linalg.norm(q[:, :3], axis=1).max() < 1.003 * lever
+    # The floor of R along the lever is higher in float32.
+    assert np.linalg.norm(q[:, :3], axis=1).max() < (1.003 if dtype == "float64" else 1.006) * lever
     assert energy == pytest.approx(1.0, abs=0.05)
 
 
