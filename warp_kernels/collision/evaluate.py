@@ -98,7 +98,6 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
         triangles: Triangles,
         pair_friction: wp.array(dtype=vec3),
         mujoco_pyramids: int,
-        plane_share: scalar,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
@@ -128,9 +127,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
     ):
         """Evaluate the contacts of the pairs of one family; other slots are left alone.
 
-        contact_point: midway between the surfaces, relative to the origin of the pair's reference tree; of a plane's contact
-        that share ``plane_share`` of the distance nearer to the other body, by which a half puts it on that one's surface, where the
-        impulse acts when they touch. contact_frame:
+        contact_point: midway between the surfaces, relative to the origin of the pair's reference tree. contact_frame:
         rows normal (from a to b) and two tangents, with ``mujoco_pyramids`` 1 those of MuJoCo. contact_distance: negative
         when penetrating. Of a pair that touches within the step (``slot_time``, a share of the step), these are the
         pair's at that time, with point and distance taken back to the step's beginning: the distance that closes at the
@@ -199,8 +196,6 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
                 slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b,
                 slot_feature, slot_codes_a, slot_codes_b, slot_witness, height,
             )  # fmt: skip
-        if geometries.type[a] == PLANE:
-            point += (plane_share * distance) * normal
         bounce = materials.pair_product(restitution, a, b, world)
         if wp.static(family == CONVEX_SHAPES):
             if slot_feature[slot, world] >= INNER_BALL:

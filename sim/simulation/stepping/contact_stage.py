@@ -93,12 +93,10 @@ def _detect(step: Workspace) -> None:
 
 def _evaluate(step: Workspace) -> None:
     mujoco_pyramids = int(step.by_mujoco and step.contact_options.friction == "pyramid")
-    # A hit acts where the body touches the plane, whatever is left of the way at the beginning of the step.
-    share = step.scalar(0.0 if step.by_mujoco else 0.5)
     for family in FAMILIES:
         if step.collision.has_pairs(family):
             kernel = evaluate_kernels(step.scalar, step.collision.kernels_of(family), step.looping).evaluate
-            named = {"pairs": step.collision.pairs[family], "mujoco_pyramids": mujoco_pyramids, "plane_share": share}
+            named = {"pairs": step.collision.pairs[family], "mujoco_pyramids": mujoco_pyramids}
             _launch(step, kernel, step.slots, record_tape=family != ON_PLANE, **named)
             tape = active_tape()
             if tape is not None and family == ON_PLANE:

@@ -1,7 +1,6 @@
 """The way back from points and balls on planes to poses, placements and sizes, by hand: it takes less than half as long as Warp's own.
 
-With n the normal, c the ball's centre and a the plane's origin, the distance is d = n.(c - a) - r and the point c - (r + s d) n, where s is
-a half under MuJoCo's law and zero under the other one. A
+With n the normal, c the ball's centre and a the plane's origin, the distance is d = n.(c - a) - r and the point c - (r + d/2) n. A
 force f at a place x turns a link about its origin p by (x - p) x f, and a unit vector v whose adjoint is g by v x g. The adjoint of a
 unit quaternion q that is turned by t is 2 (t, 0) q, along the sphere of unit quaternions.
 """
@@ -126,7 +125,6 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         geometries: Geometries,
         pair_friction: wp.array(dtype=vec3),
         mujoco_pyramids: int,
-        plane_share: scalar,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
@@ -169,11 +167,10 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), b]
         radius = on_plane.ball_radius(geometries.type[b], size)
         normal = contact_frame[slot, world][0]
-        rest = half - plane_share  # of the distance, between the surface of the body and the point
-        depth = radius + rest * contact_distance[slot, world]
+        depth = radius + half * contact_distance[slot, world]
         centre = contact_point[slot, world] + depth * normal
         point_bar = contact_point_bar[slot, world]
-        distance_bar = contact_distance_bar[slot, world] - rest * wp.dot(point_bar, normal)
+        distance_bar = contact_distance_bar[slot, world] - half * wp.dot(point_bar, normal)
         plane_bar = -distance_bar * normal
         centre_bar = point_bar - plane_bar
         reference = frame.reference_tree(link_a, link_b, geometries.link_tree)

@@ -53,7 +53,7 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         problem: Problem,
         softness: wp.array2d(dtype=scalar),
     ):
-        """Adjoints of R: of the softness, and of what the regularisation makes of the inverse masses of the rows.
+        """Adjoints of R: of a spring's softness, and of what the regularisation makes of the inverse masses of the rows.
 
         Impulses within their bounds are -r / R: what reaches r reaches R as well.
         """
@@ -68,9 +68,6 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
             first = first * held[0]
             others = others * held[1]
         shares = laws.softness_shares(kind)
-        share = -softness[constraint, world]
-        if share > zero:
-            return -first / (share * grip[0]), share * shares[0] * first + shares[1] * others
         if kind == ACTUATOR or softness[constraint, world] * grip[0] > one - scalar(1.0e-6):
             return first, shares[1] * others
         return zero, shares[0] * first + shares[1] * others

@@ -275,7 +275,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         row_size: wp.array2d(dtype=vec2),
         anchor_frame: wp.array2d(dtype=mat33),
     ):
-        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more; a softness below zero is minus a share of R.
+        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more.
 
         Zero where nothing moves.
         """
@@ -305,9 +305,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             hard = immovable.bounded(epsilon * total / laws.row_count(kind), least)
             shares = laws.softness_shares(kind)
             first = softness[i, world]
-            if first < zero:
-                first = -first * shares[0] * hard
-            elif kind != ACTUATOR:
+            if kind != ACTUATOR:
                 first = wp.max(first, shares[0] * hard)
             pair = vec2()
             if first > zero:

@@ -24,7 +24,7 @@ from warp_kernels.solver.structs import Constraints, Paths, solver_structs
 from warp_kernels.types import ORIENTATION, POINT, warp_types
 
 # s, as a share of the trace of A: what is added along directions in which nothing moves. With less of it float32 rounds.
-FLOOR = {wp.float32: 2e-4, wp.float64: 1e-5}
+FLOOR = {wp.float32: 1e-3, wp.float64: 1e-5}
 
 
 @functools.cache
