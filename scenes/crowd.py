@@ -53,16 +53,27 @@ def quadrupeds(count: int, dtype: str = "float32", *, spacing: tuple[float, floa
     return _standing(builder, robots, dtype)
 
 
-def herd(count: int, dtype: str = "float32", *, spacing: tuple[float, float] = (1.0, 1.0)) -> Crowd:
-    """Quadrupeds that stand in a square and collide only with their feet. Arguments as for :func:`quadrupeds`."""
+def herd(
+    count: int, dtype: str = "float32", *, spacing: tuple[float, float] = (1.0, 1.0), friction: float = 0.8
+) -> Crowd:
+    """Quadrupeds that stand in a square and collide only with their feet.
+
+    Args:
+        count: number of robots.
+        dtype: "float32" or "float64" (for checks).
+        spacing: distance between robots along and across their trunks [m].
+        friction: of the ground.
+    """
     builder = ModelBuilder()
-    robots = list(_robots_in_square(builder, count, spacing))
+    robots = list(_robots_in_square(builder, count, spacing, friction))
     return _standing(builder, robots, dtype)
 
 
-def _robots_in_square(builder: ModelBuilder, count: int, spacing: tuple[float, float]) -> Iterator[Part]:
+def _robots_in_square(
+    builder: ModelBuilder, count: int, spacing: tuple[float, float], friction: float = 0.8
+) -> Iterator[Part]:
     """Add the ground, then one robot after the other, whose feet alone collide."""
-    builder.add_ground(friction=0.8)
+    builder.add_ground(friction=friction)
     columns = int(np.ceil(np.sqrt(count)))
     for number in range(count):
         position = (spacing[0] * (number // columns), spacing[1] * (number % columns), standing_height())

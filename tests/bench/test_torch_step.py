@@ -6,15 +6,18 @@ import torch
 import sim
 from bench.standing import DAMPING, STIFFNESS
 from bench.torch_step import TorchStep, rollout
-from scenes import quadruped
+from scenes import crowd
 
 DT = 1.0 / 500.0
 STEPS = 6
 
 
 def worlds() -> tuple[sim.Simulator, np.ndarray, np.ndarray, np.ndarray]:
-    """One that stands, one that slides with its feet on the ground, one that flies, one that lands on two legs."""
-    scene = quadruped.build("float64", friction=0.5)
+    """One that stands, one that slides with its feet on the ground, one that flies, one that lands on two legs.
+
+    Their feet alone collide.
+    """
+    scene = crowd.herd(1, "float64", friction=0.5)
     model = scene.model
     joints = model.dof_q >= 0
     springs = {

@@ -103,6 +103,14 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
             q = wp.transform_get_rotation(pose[link, world]) * q
         return q
 
+    @wp.func
+    def resolved_share(link_a: int, link_b: int, bias_velocity: wp.array2d(dtype=spatial), dt: scalar, world: int):
+        """Share of the drift that a step can make up for: none of links that turn by radians in it, whose drift is no parabola."""
+        spin_a = angular(bias_velocity, link_a, world)
+        spin_b = angular(bias_velocity, link_b, world)
+        square = dt * dt * (wp.dot(spin_a, spin_a) + wp.dot(spin_b, spin_b))
+        return scalar(1.0) / (scalar(1.0) + square * square)
+
     @wp.kernel(module=module)
     def evaluate_anchors(
         # Model
@@ -141,13 +149,14 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         drift = point_acceleration(link_b, b, pose, bias_velocity, bias_acceleration, world)
         drift -= point_acceleration(link_a, a, pose, bias_velocity, bias_acceleration, world)
         # Half of what it drifts in a step at constant rates of the joints is the mean over the step.
-        change = (scalar(0.5) * options.dt) * drift
+        half_step = scalar(0.5) * options.dt * resolved_share(link_a, link_b, bias_velocity, options.dt, world)
+        change = half_step * drift
         bias = correction(point_b - point_a, change, options, world)
         anchor_error[2 * i, world] = bias
         anchor_bias[i, world] = bias + change
         turn = anchor_orientation(link_b, b, pose, world) * wp.quat_inverse(anchor_orientation(link_a, a, pose, world))
         turning = angular(bias_acceleration, link_b, world) - angular(bias_acceleration, link_a, world)
-        change_turn = (scalar(0.5) * options.dt) * turning
+        change_turn = half_step * turning
         bias_turn = correction(rotation_vector(turn), change_turn, options, world)
         anchor_error[2 * i + 1, world] = bias_turn
         anchor_turn[i, world] = bias_turn + change_turn
