@@ -41,7 +41,7 @@ NOT_NEGATIVE = (
 
 # Largest coordinate and velocity of a world that isn't bad, by default: beyond GEO's radius in metres and the angle of
 # a wheel after months, and beyond the velocity of escape and that of ultracentrifuges.
-STATE_LIMIT = (1e10, 1e10)
+STATE_LIMIT = (1e8, 1e5)
 
 
 @dataclass(frozen=True)
