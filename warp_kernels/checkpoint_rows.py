@@ -114,7 +114,7 @@ def trajectory_row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func_native(_WITHIN.format(scalar=scalar.__name__, kept=_KEPT))
     def is_row_within(values: rows, world: int, limit: scalar) -> bool:
-        """Whether no value of a world is greater than a finite limit, either way, or not a number."""
+        """Return whether no value of a world is greater than a finite limit, either way, or not a number."""
 
     return SimpleNamespace(
         read=read,

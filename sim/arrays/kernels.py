@@ -88,12 +88,12 @@ class CachedModule:
 
     @property
     def exists(self) -> bool:
-        """Whether Warp finds the compiled module, where there may be some for other processors and GPUs."""
+        """Return whether Warp finds the compiled module, where there may be some for other processors and GPUs."""
         return any(any(self.folder.glob(name)) for name in self._patterns)
 
     @property
     def damaged(self) -> bool:
-        """Whether the files are there and differ from those that the checksum was taken of."""
+        """Return whether the files are there and differ from those that the checksum was taken of."""
         if self._meta is None or self._checksum_file in _intact or not self.exists:
             return False
         try:

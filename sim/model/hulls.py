@@ -71,7 +71,7 @@ class Hull:
     bounds: HullBounds
 
     def is_of(self, mesh: Mesh) -> bool:
-        """Whether the mesh still has the values that the hull was made from."""
+        """Return whether the mesh still has the values that the hull was made from."""
         return np.array_equal(self.vertices, mesh.vertices) and np.array_equal(self.triangles, mesh.faces)
 
 
@@ -270,7 +270,7 @@ def hull_faces(vertices: np.ndarray, triangles: np.ndarray) -> list[list[int]]:
 
 
 def _alone(vertices: np.ndarray, triangles: np.ndarray, normals: np.ndarray, limit: float) -> np.ndarray:
-    """Whether only the corners of a triangle can be in its plane, and no other triangle has the same [m]."""
+    """Return whether only the corners of a triangle can be in its plane, and no other triangle has the same [m]."""
     lowest = (vertices[triangles[:, 0]] * normals).sum(axis=1) - limit - ROUNDING * np.abs(vertices).max()
     level = np.empty(len(triangles), dtype=int)
     rows = max(BLOCK // len(vertices), 1)

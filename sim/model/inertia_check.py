@@ -49,7 +49,7 @@ def least_scales(inertia: np.ndarray) -> np.ndarray:
 
 
 def is_semidefinite(inertia: np.ndarray, least: np.ndarray) -> np.ndarray:
-    """Whether the symmetric parts of inertias [..., 3, 3] have no negative moment, beyond rounding and differences.
+    """Return whether symmetric parts of inertias [..., 3, 3] have no negative moment, beyond rounding and differences.
 
     Args:
         inertia: the inertias.

@@ -434,7 +434,7 @@ class Model:
 
     @cached_property
     def prescribed(self) -> np.ndarray:
-        """Whether the velocity of each degree of freedom is prescribed, as of a kinematic joint [nv]."""
+        """Mask of the degrees of freedom whose velocity is prescribed, those of kinematic joints [nv]."""
         return self.parameters["armature"] >= codes.PRESCRIBED_INERTIA
 
     def is_movable(self, geometry: Geometry) -> bool:

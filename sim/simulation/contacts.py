@@ -144,7 +144,7 @@ class Overlap:
         return f"{first} and {second} overlap by {1000.0 * self.depth:.3g} mm"
 
     def is_deep(self, model: Model) -> bool:
-        """Whether they overlap by more than a tenth of the thinner one, and neither is soft."""
+        """Return whether they overlap by more than a tenth of the thinner one, and neither is soft."""
         geometries = [self.geometry_a, self.geometry_b]
         if np.isfinite(model.parameters["contact_stiffness"][geometries]).any():
             return False

@@ -1,4 +1,4 @@
-"""Where the commands let a robot begin: on its feet, or with words about what overlaps."""
+"""Start of a robot in the commands: on its feet, or with words about what overlaps."""
 
 import itertools
 

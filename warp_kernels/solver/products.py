@@ -243,6 +243,26 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         return total
 
     @wp.func
+    def apart_mobility(
+        constraint: int,
+        world: int,
+        paths: Paths,
+        constraints: Constraints,
+        row: wp.array2d(dtype=vec3),
+        scale: wp.array2d(dtype=scalar),
+    ):
+        """The sum over both sides of the rows times their transpose, with ``scale`` [dof, world] between them."""
+        total = mat33()
+        for side in range(2):
+            tail = constraints.tail[2 * constraint + side, world]
+            if tail >= 0:
+                here = (2 * constraint + side) * paths.max_depth
+                total += path_mobility(
+                    row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, scale, world
+                )
+        return total
+
+    @wp.func
     def own_mobility(
         constraint: int,
         world: int,
@@ -252,15 +272,8 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         scale: wp.array2d(dtype=scalar),
     ):
         """The rows times their transpose, with ``scale`` [dof, world] between them."""
-        total = mat33()
-        for side in range(2):
-            tail = constraints.tail[2 * constraint + side, world]
-            if tail >= 0:
-                here = (2 * constraint + side) * paths.max_depth
-                total += path_mobility(
-                    row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, scale, world
-                )
-        return total + shared_mobility(constraint, world, paths, constraints, row, scale)
+        apart = apart_mobility(constraint, world, paths, constraints, row, scale)
+        return apart + shared_mobility(constraint, world, paths, constraints, row, scale)
 
     @wp.func
     def mobility_trace(
@@ -334,6 +347,8 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         add_push=add_push,
         add_scaled_push=add_scaled_push,
         whole_entry=whole_entry,
+        apart_mobility=apart_mobility,
+        shared_mobility=shared_mobility,
         own_mobility=own_mobility,
         mobility_trace=mobility_trace,
     )

@@ -225,7 +225,7 @@ def _site(root: ET.Element, name: str) -> ET.Element | None:
 
 
 def _touches_all(sensor: Sensor, bodies: Bodies) -> bool:
-    """Whether a touch sensor counts the contacts of all geoms of one body, as MuJoCo does, and of no others."""
+    """Return whether a touch sensor counts the contacts of all geoms of one body, as MuJoCo does, and of no others."""
     model = bodies.model
     named = {model.geometry(name) for name in sensor.geometries or ()}
     named = {index for index in named if model.geometries[index].collides}

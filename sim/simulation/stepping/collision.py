@@ -77,9 +77,9 @@ def default_max_contacts(model: Model, margin: float) -> int:
     for each moving geometry that collides, 16, and for each moving tree beyond the first what it has when packed: of
     the many pairs of a robot's links only a few touch at once, while loose bodies in a pile touch on all sides. A box
     among boxes has 28 contacts of its own: half of those of 6 faces with 4, 12 edges with 2 and 8 corners with 1; a
-    ball or a capsule 8. Bodies smaller than the
-    margin are within it of many that they don't touch: 4 more for each two of them, but no more than 64 for each. Where
-    that is too few, ``contact_overflow`` counts what was left out; give the simulator a larger number then.
+    ball or a capsule 8. Bodies smaller than the margin are within it of many that they don't touch: 4 more for each two
+    of them, but no more than 64 for each. Where that is too few, ``contact_overflow`` counts what was left out; give
+    the simulator a larger number then.
     """
     moving = [g for g in model.geometries if g.collides and not model.is_static(g)]
     trees = {model.link_tree[geometry.link] for geometry in moving}

@@ -155,7 +155,7 @@ class LateReport:
 
 
 def first_bad_state(bad_state: np.ndarray) -> str:
-    """Which state was the first bad one, in which world, and what to do."""
+    """Return a text that names the first bad state and its world, with a remedy."""
     bad = np.flatnonzero(bad_state >= 0)
     world = int(bad[np.argmin(bad_state[bad])])
     state = int(bad_state[world])

@@ -1,4 +1,4 @@
-"""Which derivative the contacts of two parallel faces have: that of a side on which the shapes lie once they turn.
+"""Derivatives of contacts between parallel faces: those of a side on which the shapes lie once they turn.
 
 Such contacts have the same place, distance and normal along either face. Turned by a little, the face separates the shapes more that
 has no corner above the other one, whichever way they turn: the lowest corner above a face is less low the smaller the other

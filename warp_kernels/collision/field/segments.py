@@ -57,7 +57,7 @@ def segment_functions(scalar: Any, ground: str) -> SimpleNamespace:
 
     @wp.func
     def leaves_by_disc(body: Body, distance: scalar, place: vec3):
-        """Whether a disc of a cylinder is nearer to a place inside than its side, at this distance, is.
+        """Return whether a disc of a cylinder is nearer to a place inside than its side, at this distance, is.
 
         Then the disc is the way out: the border between two flush pieces of ground doesn't stop what slides over it.
         """

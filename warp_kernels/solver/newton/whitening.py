@@ -66,7 +66,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def left_out(own: mat33, share: scalar, error: vec3):
-        """What rows don't keep of the biases of errors."""
+        """Return what rows don't keep of the biases of errors."""
         k = share * wp.trace(own) / scalar(3.0)
         return k * (wp.inverse(own + k * wp.identity(n=3, dtype=scalar)) * error)
 
@@ -86,11 +86,14 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         anchor_frame: wp.array2d(dtype=mat33),
     ):
         """Multiply rows and right-hand side by T, which becomes their frame. Returns one, or zero where nothing moves."""
-        total = products.mobility_trace(constraint, world, paths, constraints, row, factor_d)
+        apart = products.apart_mobility(constraint, world, paths, constraints, row, factor_d)
+        own = apart + products.shared_mobility(constraint, world, paths, constraints, row, factor_d)
+        total = wp.trace(own)
+        if immovable.move_alike(total, wp.trace(apart)):
+            return zero
         least = least_of(total, constraint, world, least_inverse_mass, constraints)
         if immovable.bounded(total / scalar(3.0), least) <= zero:
             return zero
-        own = products.own_mobility(constraint, world, paths, constraints, row, factor_d)
         frame = whitener(own, least)
         at_anchor = geometric.frame_of(constraints.kind[constraint, world], constraints.item[constraint, world])
         for side in range(2):
