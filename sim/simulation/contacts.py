@@ -37,7 +37,8 @@ class Contacts:
         world: world of each contact [n].
         geometry_a: index of one geometry in ``model.geometries`` [n].
         geometry_b: index of the other [n].
-        point: midway between the two surfaces, in the world frame [n, 3], m.
+        point: midway between the two surfaces; on the surface of the body where a plane lies ahead of it, except under
+            MuJoCo's law. In the world frame [n, 3], m.
         normal: unit vectors [n, 3].
         distance: between the surfaces, negative where they overlap [n], m. Of a pair that touches within the step, the
             gap that the normal velocity at the moment of touch closes by that moment.

@@ -67,6 +67,7 @@ class Bench:
     dtype: str = "float64"
     device: str = "cpu"
     mesh: Mesh | None = None
+    lever_arrival: float = 0.0
     values: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -187,7 +188,11 @@ class Bench:
         threads = shape[1] if looping else shape
         for family in FAMILIES:
             if self.collision.has_pairs(family):
-                named |= {"pairs": self.collision.pairs[family], "mujoco_pyramids": 0}
+                named |= {
+                    "pairs": self.collision.pairs[family],
+                    "mujoco_pyramids": 0,
+                    "lever_arrival": self.model.scalar(self.lever_arrival),
+                }
                 sources = (self.collision, inputs, slots.arrays())
                 kernel = evaluate_kernels(self.model.scalar, self.collision.kernels_of(family), looping).evaluate
                 launch(kernel, threads, *sources, device=self.device, record_tape=family != ON_PLANE, **named)

@@ -91,9 +91,11 @@ def along_sphere(bars: np.ndarray, poses: np.ndarray) -> np.ndarray:
     return np.concatenate([bars[..., :3], bars[..., 3:] - (bars[..., 3:] * q).sum(-1, keepdims=True) * q], axis=-1)
 
 
+@pytest.mark.parametrize("lever_arrival", [0.0, 0.5])
 @pytest.mark.parametrize(("types", "fixed"), CASES)
-def test_gradients_match_central_differences(types, fixed, device):
+def test_gradients_match_central_differences(types, fixed, lever_arrival, device):
     bench = random_bench(types, WORLDS, seed=11 + sum(types), fixed=fixed, device=device)
+    bench.lever_arrival = lever_arrival
     slots = bench.detect(margin=0.3)
     good = well_conditioned(bench, slots)
     active = (np.arange(4)[:, None] < slots.count.numpy()) & good

@@ -22,6 +22,7 @@ from warp_kernels.collision.pairs import (
     base_family,
     ground_of,
 )
+from warp_kernels.collision.plane.lever import lever_functions
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import touch_functions
@@ -42,6 +43,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
     structs = collision_structs(scalar)
     Geometries, PackedShapes, Triangles = structs.Geometries, structs.PackedShapes, structs.Triangles
     materials = material_functions(scalar)
+    lever_shift = lever_functions(scalar).lever_shift
     closed = closed_form_functions(scalar, name)
     # Only what the family needs, as in detect.py.
     nothing = SimpleNamespace()
@@ -98,6 +100,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
         triangles: Triangles,
         pair_friction: wp.array(dtype=vec3),
         mujoco_pyramids: int,
+        lever_arrival: scalar,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
@@ -127,7 +130,8 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
     ):
         """Evaluate the contacts of the pairs of one family; other slots are left alone.
 
-        contact_point: midway between the surfaces, relative to the origin of the pair's reference tree. contact_frame:
+        contact_point: midway between the surfaces, relative to the origin of the pair's reference tree; of a plane's contact that is
+        found ahead of its touch on the surface of the other body, see :mod:`warp_kernels.collision.plane.lever`. contact_frame:
         rows normal (from a to b) and two tangents, with ``mujoco_pyramids`` 1 those of MuJoCo. contact_distance: negative
         when penetrating. Of a pair that touches within the step (``slot_time``, a share of the step), these are the
         pair's at that time, with point and distance taken back to the step's beginning: the distance that closes at the
@@ -196,6 +200,8 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
                 slot, world, geometries, packed, a, b, pose_a, size_a, pose_b, size_b,
                 slot_feature, slot_codes_a, slot_codes_b, slot_witness, height,
             )  # fmt: skip
+        if geometries.type[a] == PLANE:
+            point += lever_shift(distance, lever_arrival) * normal
         bounce = materials.pair_product(restitution, a, b, world)
         if wp.static(family == CONVEX_SHAPES):
             if slot_feature[slot, world] >= INNER_BALL:

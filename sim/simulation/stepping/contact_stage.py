@@ -17,6 +17,7 @@ from warp_kernels.collision.near import near_kernels
 from warp_kernels.collision.near_groups import near_group_kernels
 from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
+from warp_kernels.collision.plane.lever import ARRIVAL
 from warp_kernels.collision.touch.motions import slot_motion_kernels
 
 
@@ -93,10 +94,11 @@ def _detect(step: Workspace) -> None:
 
 def _evaluate(step: Workspace) -> None:
     mujoco_pyramids = int(step.by_mujoco and step.contact_options.friction == "pyramid")
+    arrival = step.scalar(0.0 if step.by_mujoco else ARRIVAL * step.contact_options.margin)
     for family in FAMILIES:
         if step.collision.has_pairs(family):
             kernel = evaluate_kernels(step.scalar, step.collision.kernels_of(family), step.looping).evaluate
-            named = {"pairs": step.collision.pairs[family], "mujoco_pyramids": mujoco_pyramids}
+            named = {"pairs": step.collision.pairs[family], "mujoco_pyramids": mujoco_pyramids, "lever_arrival": arrival}
             _launch(step, kernel, step.slots, record_tape=family != ON_PLANE, **named)
             tape = active_tape()
             if tape is not None and family == ON_PLANE:

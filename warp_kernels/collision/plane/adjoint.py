@@ -1,7 +1,7 @@
 """The way back from points and balls on planes to poses, placements and sizes, by hand: it takes less than half as long as Warp's own.
 
-With n the normal, c the ball's centre and a the plane's origin, the distance is d = n.(c - a) - r and the point c - (r + d/2) n. A
-force f at a place x turns a link about its origin p by (x - p) x f, and a unit vector v whose adjoint is g by v x g. The adjoint of a
+With n the normal, c the ball's centre and a the plane's origin, the distance is d = n.(c - a) - r and the point c - (r + d/2 - s(d)) n,
+where s is that of lever.py. A force f at a place x turns a link about its origin p by (x - p) x f, and a unit vector v whose adjoint is g by v x g. The adjoint of a
 unit quaternion q that is turned by t is 2 (t, 0) q, along the sphere of unit quaternions.
 """
 
@@ -15,6 +15,7 @@ from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.materials import material_functions
 from warp_kernels.collision.pairs import ON_PLANE
+from warp_kernels.collision.plane.lever import lever_functions
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.types import CAPSULE, SPHERE, kernel_module, warp_types
 from warp_kernels.variants import looped_over_slots
@@ -28,6 +29,7 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
     frame = geometry_frame_functions(scalar)
     by_rule = material_functions(scalar).by_rule
     on_plane = closed_form_functions(scalar, ON_PLANE)
+    lever = lever_functions(scalar)
     Geometries = collision_structs(scalar).Geometries
     module = kernel_module("collision.on_plane_adjoint", scalar, looping=looping)
     zero, half, two = scalar(0.0), scalar(0.5), scalar(2.0)
@@ -125,6 +127,7 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         geometries: Geometries,
         pair_friction: wp.array(dtype=vec3),
         mujoco_pyramids: int,
+        lever_arrival: scalar,
         # Parameters
         geometry_placement: wp.array2d(dtype=transform),
         geometry_size: wp.array2d(dtype=vec3),
@@ -167,10 +170,12 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), b]
         radius = on_plane.ball_radius(geometries.type[b], size)
         normal = contact_frame[slot, world][0]
-        depth = radius + half * contact_distance[slot, world]
+        distance = contact_distance[slot, world]
+        depth = radius + half * distance - lever.lever_shift(distance, lever_arrival)
         centre = contact_point[slot, world] + depth * normal
         point_bar = contact_point_bar[slot, world]
-        distance_bar = contact_distance_bar[slot, world] - half * wp.dot(point_bar, normal)
+        distance_bar = contact_distance_bar[slot, world]
+        distance_bar -= (half - lever.lever_slope(distance, lever_arrival)) * wp.dot(point_bar, normal)
         plane_bar = -distance_bar * normal
         centre_bar = point_bar - plane_bar
         reference = frame.reference_tree(link_a, link_b, geometries.link_tree)
