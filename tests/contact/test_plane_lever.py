@@ -38,7 +38,7 @@ def test_ball_that_sticks_keeps_five_sevenths_of_its_speed(ground, seed):
 
 @pytest.mark.parametrize("height", [0.073, 0.07012, 0.07, 0.0695])
 def test_gradients_through_a_hit(height):
-    """The step's adjoint agrees with central differences for a ball ahead of its touch, close to it, at it and behind it."""
+    """The adjoint agrees with central differences for a ball ahead of its touch, close to it, at it and behind it."""
     b = sim.ModelBuilder()
     b.add_ground(friction=0.3)
     b.add_sphere(radius=0.07, mass=0.4, friction=0.9, name="ball")

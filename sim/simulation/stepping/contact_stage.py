@@ -98,7 +98,11 @@ def _evaluate(step: Workspace) -> None:
     for family in FAMILIES:
         if step.collision.has_pairs(family):
             kernel = evaluate_kernels(step.scalar, step.collision.kernels_of(family), step.looping).evaluate
-            named = {"pairs": step.collision.pairs[family], "mujoco_pyramids": mujoco_pyramids, "lever_arrival": arrival}
+            named = {
+                "pairs": step.collision.pairs[family],
+                "mujoco_pyramids": mujoco_pyramids,
+                "lever_arrival": arrival,
+            }
             _launch(step, kernel, step.slots, record_tape=family != ON_PLANE, **named)
             tape = active_tape()
             if tape is not None and family == ON_PLANE:

@@ -19,7 +19,7 @@ ARRIVAL = 0.01
 def lever_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of one precision."""
     zero, half, one = scalar(0.0), scalar(0.5), scalar(1.0)
-    five, six, ten = scalar(5.0), scalar(6.0), scalar(10.0)
+    six, ten = scalar(6.0), scalar(10.0)
 
     @wp.func
     def lever_shift(distance: scalar, arrival: scalar):
