@@ -187,4 +187,5 @@ def test_gradients_of_hits_and_misses_within_a_step(kind, hit, solver):
     assert len(times)
     assert ((times > 0.0) & (times < 1.0)).all() if hit else (times == 1.0).all(), times
     names = ["mass", "com", "inertia", "geometry_size", "geometry_placement", "gravity", "height"]
-    check(c, [*names, "friction"] if hit else names, most=30)
+    # Pressed down by 1000 m/s2, rounding leaves some 1e-6 in the usual differences.
+    check(c, [*names, "friction"] if hit else names, most=30, width=1.0 if hit else 4.0)

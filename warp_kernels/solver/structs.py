@@ -313,7 +313,8 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         Attributes:
             rhs: velocity without impulses plus bias, three rows [m/s or rad/s].
             bound: friction coefficient, or largest impulse [N s or N m s].
-            softness: what a compliant constraint adds to its first diagonal entry [1/kg or 1/(kg m^2)].
+            softness: what a compliant constraint adds to its first diagonal entry [1/kg or 1/(kg m^2)]; below zero, minus the share
+                of R that is left of its first row (Newton's method).
             size: of Newton's method, the sum of the sizes of what the velocity of the first row is the sum of, and of the
                 larger of the others [m/s or rad/s].
         """

@@ -132,10 +132,9 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
                         c, kind, item, world, a.get(i, kept.S, n, shared), bounds, problem, iterate
                     )
                     bound_bar[c, world] = bars[0]
-                    spring_bar, _hard_bar = law_adjoint.resistance_adjoint(
-                        c, kind, world, iterate.value[c, world], value_bar, bounds, problem, softness
+                    softness_bar[c, world] = law_adjoint.common_resistance_adjoint(
+                        c, world, iterate.value[c, world], value_bar, problem
                     )
-                    softness_bar[c, world] = spring_bar
             for n in range(lanes):
                 a.keep_own(i, n, mat33(), shared)  # R doesn't depend on the rows
             geometry.rows_adjoint(

@@ -320,14 +320,19 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             bound_bar[i, world] = bars[0]
             if kind == TORSION:
                 contact_resistance_bar[item, world] += bars
-            spring_bar, hard_bar = law_adjoint.resistance_adjoint(
-                i, kind, world, iterate.value[i, world], rhs_bar[i, world], bounds, problem, softness
-            )
-            softness_bar[i, world] = spring_bar
+            value = iterate.value[i, world]
             if wp.static(f.coupled):
+                resistance_bar = law_adjoint.resistance_adjoint(
+                    i, kind, world, value, rhs_bar[i, world], bounds, regularisation, constraints, problem, softness
+                )
+                softness_bar[i, world] = resistance_bar[0]
                 own_bar[i, world] = law_adjoint.own_adjoint(
-                    i, kind, world, iterate.value[i, world], rhs_bar[i, world], hard_bar, regularisation, constraints,
-                    problem, equalities, equalities_bar, regularisation_bar,
+                    i, kind, world, value, rhs_bar[i, world], resistance_bar, regularisation, constraints, problem,
+                    equalities, equalities_bar, regularisation_bar,
                 )  # fmt: skip
+            else:
+                softness_bar[i, world] = law_adjoint.common_resistance_adjoint(
+                    i, world, value, rhs_bar[i, world], problem
+                )
 
     return SimpleNamespace(module=module, solution_adjoint=solution_adjoint)

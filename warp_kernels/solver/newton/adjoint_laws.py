@@ -43,6 +43,11 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         return vec2(wp.dot(first, s), wp.dot(second, s))
 
     @wp.func
+    def common_resistance_adjoint(constraint: int, world: int, value: vec3, value_bar: vec3, problem: Problem):
+        """Adjoint of an R that all rows have, of impulses that are homogeneous in the values."""
+        return -problem.grip[constraint, world][0] * wp.dot(value_bar, value)
+
+    @wp.func
     def resistance_adjoint(
         constraint: int,
         kind: int,
@@ -50,17 +55,16 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         value: vec3,
         value_bar: vec3,
         bounds: vec2,
+        regularisation: wp.array2d(dtype=scalar),
+        constraints: Constraints,
         problem: Problem,
         softness: wp.array2d(dtype=scalar),
     ):
-        """Adjoints of R: of a spring's softness, and of what the regularisation makes of the inverse masses of the rows.
+        """Adjoints of R: of the softness, of what the regularisation makes of the inverse masses of the rows, and of the least of that.
 
         Impulses within their bounds are -r / R: what reaches r reaches R as well.
         """
         grip = problem.grip[constraint, world]
-        if not wp.static(f.coupled):
-            # The impulses are homogeneous in the values, and all rows have one R.
-            return -grip[0] * wp.dot(value_bar, value), zero
         first = -grip[0] * value_bar[0] * value[0]
         others = -grip[1] * (value_bar[1] * value[1] + value_bar[2] * value[2])
         if wp.static(smoothed):
@@ -68,29 +72,38 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
             first = first * held[0]
             others = others * held[1]
         shares = laws.softness_shares(kind)
+        share = -softness[constraint, world]
+        if share > zero and grip[1] > zero:
+            least = immovable.least_mobility(constraint, world, problem.least_inverse_mass, constraints)
+            least *= common.value_of(regularisation, world, 0)
+            hard = one / (shares[1] * grip[1])
+            first *= shares[0]
+            return vec3(first * (least - hard), share * first + shares[1] * others, (one - share) * first)
         if kind == ACTUATOR or softness[constraint, world] * grip[0] > one - scalar(1.0e-6):
-            return first, shares[1] * others
-        return zero, shares[0] * first + shares[1] * others
+            return vec3(first, shares[1] * others, zero)
+        return vec3(zero, shares[0] * first + shares[1] * others, zero)
 
     @wp.func
     def mobility_adjoint(
         constraint: int,
         kind: int,
         world: int,
-        hard_bar: scalar,
+        resistance_bar: vec3,
         regularisation: wp.array2d(dtype=scalar),
         constraints: Constraints,
         problem: Problem,
         regularisation_bar: wp.array2d(dtype=scalar),
     ):
-        """From the adjoint of what the regularisation makes of W to that of the squares of the rows; adds to that of the regularisation."""
+        """From the adjoints of R to that of the squares of the rows; adds to that of the regularisation."""
         grip = problem.grip[constraint, world][1]
         if not grip > zero:
             return zero
         # 1 / grip is what R is where no spring is softer: a share of epsilon times W.
         epsilon = common.value_of(regularisation, world, 0)
         mobility = one / (grip * laws.softness_shares(kind)[1] * epsilon)
-        common.add_at(regularisation_bar, world, 0, hard_bar * mobility)
+        hard_bar = resistance_bar[1]
+        least = immovable.least_mobility(constraint, world, problem.least_inverse_mass, constraints)
+        common.add_at(regularisation_bar, world, 0, hard_bar * mobility + resistance_bar[2] * least)
         if immovable.is_least(mobility, constraint, world, problem.least_inverse_mass, constraints):
             return zero
         return epsilon * hard_bar / laws.row_count(kind)
@@ -102,7 +115,7 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         world: int,
         value: vec3,
         value_bar: vec3,
-        hard_bar: scalar,
+        resistance_bar: vec3,
         regularisation: wp.array2d(dtype=scalar),
         constraints: Constraints,
         problem: Problem,
@@ -117,8 +130,13 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
                 problem.least_inverse_mass, constraints, equalities, equalities_bar, regularisation_bar,
             )  # fmt: skip
         mean = mobility_adjoint(
-            constraint, kind, world, hard_bar, regularisation, constraints, problem, regularisation_bar
+            constraint, kind, world, resistance_bar, regularisation, constraints, problem, regularisation_bar
         )
         return mean * wp.identity(n=3, dtype=scalar)
 
-    return SimpleNamespace(bound_adjoint=bound_adjoint, resistance_adjoint=resistance_adjoint, own_adjoint=own_adjoint)
+    return SimpleNamespace(
+        bound_adjoint=bound_adjoint,
+        common_resistance_adjoint=common_resistance_adjoint,
+        resistance_adjoint=resistance_adjoint,
+        own_adjoint=own_adjoint,
+    )

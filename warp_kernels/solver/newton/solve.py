@@ -277,7 +277,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     ):
         """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more.
 
-        Zero where nothing moves.
+        Of a softness below zero the opposite is the share that is left of R beyond its least. Zero where nothing moves.
         """
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
@@ -305,7 +305,11 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             hard = immovable.bounded(epsilon * total / laws.row_count(kind), least)
             shares = laws.softness_shares(kind)
             first = softness[i, world]
-            if kind != ACTUATOR:
+            if first < zero:
+                first = shares[0] * (least - first * (hard - least))
+                if hard <= zero:
+                    first = zero
+            elif kind != ACTUATOR:
                 first = wp.max(first, shares[0] * hard)
             pair = vec2()
             if first > zero:

@@ -50,7 +50,10 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
                 soft.compliant_bias(distance, pair[0], pair[1], options.dt),
                 soft.softness(pair[0], pair[1], options.dt),
             )
-        return vec2(common.correction(distance, most, options, world), scalar(0.0))
+        if most < options.max_correction:
+            # Between links of one tree the impulse is bounded, too.
+            return vec2(common.correction(distance, most, options, world), scalar(0.0))
+        return common.stabilisation(distance, most, options, world)
 
     @wp.func
     def contact_bias_adjoint(
@@ -72,9 +75,13 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
             bars = soft.compliance_adjoint(distance, pair[0], pair[1], options.dt, bias_bar, softness_bar)
             distance_bar[item, world] += bars[0]
             spring_bar[item, world] = vec2(bars[1], bars[2])
-        else:
+        elif most < options.max_correction:
             distance_bar[item, world] += common.correction_adjoint(
                 distance, most, options, world, bias_bar, options_bar
+            )
+        else:
+            distance_bar[item, world] += common.stabilisation_adjoint(
+                distance, most, options, world, bias_bar, softness_bar, options_bar
             )
 
     return SimpleNamespace(

@@ -47,7 +47,7 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
             return vec2(
                 soft.compliant_bias(gap, stiffness, damping, options.dt), soft.softness(stiffness, damping, options.dt)
             )
-        return vec2(common.correction(gap, options.max_correction, options, world), scalar(0.0))
+        return common.stabilisation(gap, options.max_correction, options, world)
 
     @wp.func
     def limit_bias_adjoint(
@@ -69,7 +69,9 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
             common.add_at(bars.stiffness, world, dof, found[1])
             common.add_at(bars.damping, world, dof, found[2])
             return found[0]
-        return common.correction_adjoint(gap, options.max_correction, options, world, bias_bar, options_bar)
+        return common.stabilisation_adjoint(
+            gap, options.max_correction, options, world, bias_bar, softness_bar, options_bar
+        )
 
     @wp.func
     def limit_adjoint(

@@ -7,12 +7,18 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.structs import Constraints, TreeDofs, solver_structs
+from warp_kernels.types import warp_types
+
+# The least share of R that is left of a row whose error is removed at the largest velocity. It bears ten times the load.
+LEAST_SHARE_OF_R = 0.1
 
 
 @functools.cache
 def row_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions shared by the rows and by their adjoint."""
     Options = solver_structs(scalar).Options
+    vec2 = warp_types(scalar).vec2
+    least_share = scalar(LEAST_SHARE_OF_R)
 
     @wp.func
     def side_sign(side: int):
@@ -79,6 +85,46 @@ def row_functions(scalar: Any) -> SimpleNamespace:
             add_at(options_bar.recovery_time, world, 0, -distance_bar * distance / time)
         return distance_bar
 
+    @wp.func
+    def share_of_regularisation(distance: scalar, most: scalar, options: Options, world: int):
+        """Share of R that is left where ``most`` bounds the velocity that removes an error; zero where it doesn't, or with PGS.
+
+        The impulse at rest is bias / R. With both reduced alike it is what it would be without a bound: the velocity is bounded, and not
+        the load that a row carries.
+        """
+        share = scalar(0.0)
+        if distance < scalar(0.0) and options.recovery_time.shape[0] > 0:
+            wanted = -options.erp * distance / recovery(options, world)
+            if wanted > most:
+                share = wp.max(most / wanted, least_share)
+        return share
+
+    @wp.func
+    def stabilisation(distance: scalar, most: scalar, options: Options, world: int):
+        """Bias and softness of a hard row that removes its error at ``most``. Minus a softness below zero is a share of R."""
+        return vec2(
+            correction(distance, most, options, world), -share_of_regularisation(distance, most, options, world)
+        )
+
+    @wp.func
+    def stabilisation_adjoint(
+        distance: scalar,
+        most: scalar,
+        options: Options,
+        world: int,
+        bias_bar: scalar,
+        softness_bar: scalar,
+        options_bar: Options,
+    ):
+        """Returns the adjoint of the distance, and adds to that of the recovery time."""
+        distance_bar = correction_adjoint(distance, most, options, world, bias_bar, options_bar)
+        share = share_of_regularisation(distance, most, options, world)
+        if share > least_share:
+            distance_bar += softness_bar * share / distance
+            time_bar = -softness_bar * share / recovery(options, world)
+            add_at(options_bar.recovery_time, world, 0, time_bar)
+        return distance_bar
+
     return SimpleNamespace(
         held_within=held_within,
         recovery=recovery,
@@ -86,6 +132,9 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         contact_correction=contact_correction,
         correction=correction,
         correction_adjoint=correction_adjoint,
+        share_of_regularisation=share_of_regularisation,
+        stabilisation=stabilisation,
+        stabilisation_adjoint=stabilisation_adjoint,
         value_of=value_of,
         add_at=add_at,
     )

@@ -173,17 +173,18 @@ def hard_tendon_kernels(scalar: Any) -> SimpleNamespace:
             drift += found[1] * tendon_drift[other, world]
         change = scalar(0.5) * options.dt * drift
         most = options.max_correction + wp.abs(change)
-        bias = zero
+        bias = vec2()  # and softness
         bound = zero
         if kind == LOSS:
             bound = options.dt * common.value_of(tendon_friction_loss, world, tendon)
         elif kind == TIED:
-            bias = change + wp.clamp(x * (options.erp / common.recovery(options, world)), -most, most)
+            bias[0] = change + wp.clamp(x * (options.erp / common.recovery(options, world)), -most, most)
             bound = scalar(wp.inf)
         elif wp.isfinite(x):
-            bias = change + common.correction(x, most, options, world)
+            bias = common.stabilisation(x, most, options, world)
+            bias[0] += change
         tendon_position[i, world] = found
-        tendon_reference[i, world] = vec3(bias, zero, one)
+        tendon_reference[i, world] = vec3(bias[0], bias[1], one)
         tendon_bound[i, world] = bound
 
     return SimpleNamespace(module=module, tendon_constraints=tendon_constraints)

@@ -80,12 +80,12 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         bars = law_adjoint.bound_adjoint(c, kind, item, world, a.get(i, kept.S, n, shared), bounds, problem, iterate)
         bound_bar[c, world] = bars[0]
         value = iterate.value[c, world]
-        spring_bar, hard_bar = law_adjoint.resistance_adjoint(
-            c, kind, world, value, value_bar, bounds, problem, softness
+        resistance_bar = law_adjoint.resistance_adjoint(
+            c, kind, world, value, value_bar, bounds, regularisation, constraints, problem, softness
         )
-        softness_bar[c, world] = spring_bar
+        softness_bar[c, world] = resistance_bar[0]
         return law_adjoint.own_adjoint(
-            c, kind, world, value, value_bar, hard_bar, regularisation, constraints, problem, equalities,
+            c, kind, world, value, value_bar, resistance_bar, regularisation, constraints, problem, equalities,
             equalities_bar, regularisation_bar,
         )  # fmt: skip
 
