@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import brentq
 
 import sim
-from warp_kernels.solver.rows.immovable import LEAST_SHARE
 from tests.simulation.differences import case, check
+from warp_kernels.solver.rows.immovable import LEAST_SHARE
 
 DT = 1.0 / 240.0
 G = 9.81
@@ -36,7 +36,7 @@ def settled(model: sim.Model, dt: float = DT, worlds: int = 1, **inputs) -> tupl
 @pytest.mark.parametrize("ground", ["plane", "box"])
 @pytest.mark.parametrize(("ratio", "dt"), [(8000.0, DT), (30000.0, DT), (4000.0, 1.0 / 60.0)])
 def test_boxes_sink_in_proportion_to_their_load(ratio, dt, ground, dtype):
-    """Both sides of the light box overlap by as much as the load of 500 kg makes of it: beyond that they sank through."""
+    """Each side of the light box overlaps as a load of 500 kg and the ratio of both say."""
     _, q = settled(boxes(500.0, dtype, ground), dt)
     expected = (0.1 - q[0, 2]) * ratio / 500.0
     _, q = settled(boxes(ratio, dtype, ground), dt)

@@ -45,8 +45,8 @@ def most_by_mujoco(path) -> float:
 def test_contact_on_an_axis(yaw_file, solver, worlds, dtype):
     """The contact on the axis bears nothing. The other one moves sideways, and bears what its lever makes of it.
 
-    The hard law is 50 times stiffer than MuJoCo's, and it weighs a contact where it lies, not in the middle of the arm. So deep inside,
-    Newton's method lets it bear as much more as R is less.
+    The hard law is 50 times stiffer than MuJoCo's, and it weighs a contact where it lies, not in the middle of the arm.
+    So deep inside, Newton's method lets it bear as much more as R is less.
     """
     builder = sim.ModelBuilder()
     builder.add_mjcf(yaw_file)
