@@ -176,7 +176,7 @@ def test_as_near_to_double_precision(build, monkeypatch):
 
     Which way is nearer is a matter of chance in one motion, so that the medians of several are compared.
     """
-    seeds, contact = range(3, 10), sim.ContactOptions()
+    seeds, contact = range(3, 18), sim.ContactOptions()
     exact, several = ([run(build(dtype), contact, LANES, seed) for seed in seeds] for dtype in ("float64", "float32"))
     monkeypatch.setattr(BETWEEN, lambda lanes, worlds: 1)
     single = [run(build("float32"), contact, 1, seed) for seed in seeds]
