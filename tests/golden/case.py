@@ -33,6 +33,8 @@ class Case:
         names: further parameters whose gradients are recorded; None for all of the simulator's.
         per_world: parameters that differ by world: each value is multiplied by a random number near one.
         interval: of the steps whose states are stored.
+        keeps_solved: whether to keep the velocities that the law finds, of models with sensors of accelerations.
+        change: relative size of a random change of the inputs.
         options: further arguments of the simulator.
     """
 
@@ -50,6 +52,8 @@ class Case:
     names: Sequence[str] | None = ()
     per_world: Sequence[str] = ()
     interval: int = 1
+    keeps_solved: bool = False
+    change: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def simulator(self) -> sim.Simulator:
@@ -69,13 +73,16 @@ class Case:
         model, rng = self.model, np.random.default_rng(2)
         qd = np.zeros(model.nv) if self.qd is None else np.asarray(self.qd, dtype=float)
         control = np.zeros(model.nu) if len(self.control) == 0 else np.asarray(self.control, dtype=float)
-        return {
+        given = {
             "q": np.tile(model.q0 if self.q is None else self.q, (self.worlds, 1)),
             "qd": qd + self.spread * rng.normal(size=(self.worlds, model.nv)),
             "act": np.tile(np.zeros(model.na) if self.act is None else self.act, (self.worlds, 1)),
             "tau": self.force * rng.normal(size=(self.steps, self.worlds, model.nv)),
             "control": control + self.spread * rng.normal(size=(self.steps, self.worlds, model.nu)),
         }
+        if self.change:
+            given = {name: value * (1.0 + self.change * rng.normal(size=value.shape)) for name, value in given.items()}
+        return given
 
     def parameters(self, simulator: sim.Simulator) -> list[str]:
         """The parameters whose gradients are recorded, those that have numbers."""

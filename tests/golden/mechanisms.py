@@ -100,8 +100,8 @@ def stepping_leg(**others) -> Case:
     return Case(leg(60.0).finalize("float64"), control=(0.35, -0.2), spread=0.1, names=names, **others)
 
 
-def sensors(contact: sim.ContactOptions | None = None, **others) -> Case:
-    """Sensors of contacts, touch, forces in joints and of limits, and forces on geometries."""
+def sensors(contact: sim.ContactOptions | None = None, integrator: str = "euler", **others) -> Case:
+    """Sensors of contacts, touch, forces in joints and of limits, forces on geometries, and an accelerometer."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.4)
     builder.add_box(name="box", half_extents=(0.2, 0.15, 0.05), mass=2.0, position=(0.0, 0.0, 0.049))
@@ -115,16 +115,17 @@ def sensors(contact: sim.ContactOptions | None = None, **others) -> Case:
     builder.add_sensor("stop", "joint_limit_force", "shoulder")
     builder.add_sensor("root", "force", "arm")
     builder.add_sensor("twist", "torque", "arm")
+    builder.add_sensor("feels", "accelerometer", "arm")
     builder.add_contact_sensor("net", ["found", "force", "torque", "position"], geometries=["box/geometry"], choice="net")
     builder.add_contact_sensor("deep", ["force", "distance"], against=["ball/geometry"], choice="nearest", most=2)
     model = builder.finalize("float64")
     measured = ["box/geometry", "ball/geometry", "sole", "stop", "root", "twist", "net", "deep"]
-    options = {"contact_sensors": [name for name in measured if name not in others.pop("without", ())]}
+    options = {"contact_sensors": measured, "integrator": integrator}
     return Case(model, contact=contact, names=("friction", "geometry_size"), options=options, steps=30, **others)
 
 
-def flying(**others) -> Case:
-    """Bodies on spherical joints with limits in a medium with wind, with compensated weight and compliant limits."""
+def flying(compliant: bool = True, **others) -> Case:
+    """Bodies on spherical joints with limits in a medium with wind, with compensated weight, and a compliant limit."""
     builder = sim.ModelBuilder()
     builder.set_medium(density=1.2, viscosity=2e-5, wind=(3.0, 1.0, 0.0))
     for number, (parent, limits) in enumerate(
@@ -140,7 +141,7 @@ def flying(**others) -> Case:
     builder.add_link("rotor", mass=0.5, inertia=(0.01, 0.02, 0.03))
     builder.add_joint(
         "spin", "revolute", parent="link1", child="rotor", position=(0, 0, -0.4), axis=(0.2, 0, 1), upper=0.05,
-        limit_stiffness=200.0, limit_damping=2.0, limit_margin=0.02,
+        limit_margin=0.02, **({"limit_stiffness": 200.0, "limit_damping": 2.0} if compliant else {}),
     )  # fmt: skip
     model = builder.finalize("float64")
     names = (
@@ -157,7 +158,7 @@ def soft_ground(**others) -> Case:
     soft = {"contact_stiffness": 3e3, "contact_damping": 20.0}
     builder.add_sphere(name="soft", radius=0.1, mass=1.0, position=(0.0, 0.0, 0.098), friction=0.5, **soft)
     builder.add_box(name="slow", half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.5, 0, 0.1), friction=0.9)
-    builder.set_pair_friction("ground", "slow/geometry", sliding=(0.2, 0.3))
+    builder.set_pair_friction("ground", "slow/geometry", friction=0.2)
     model = builder.finalize("float64")
     names = ("contact_stiffness", "contact_damping", "friction")
     return Case(model, qd=np.tile((0.6, 0.2, 0, 0, 0, 0.5), 2), names=names, spread=0.1, **others)
@@ -178,6 +179,7 @@ register("actuators_32", actuators, worlds=32)
 register("leg", stepping_leg)
 register("sensors_1", sensors)
 register("sensors_16", sensors, worlds=16)
+register("sensors_pgs", sensors, PGS)
 register("flying_1", flying)
 register("flying_16", flying, worlds=16)
 register("soft_ground", soft_ground)

@@ -1,6 +1,7 @@
 """Golden cases of MuJoCo's law: cones, noslip, integrators, tendons, transmissions, activations, sensors."""
 
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -93,8 +94,6 @@ def states(integrator: str, contact: sim.ContactOptions = CONE, **others) -> Cas
 
 
 def _quietly(load: Callable[[Path], sim.Model], folder: Path) -> sim.Model:
-    import warnings
-
     with warnings.catch_warnings(action="ignore", category=sim.MJCFWarning):
         return load(folder)
 
@@ -104,6 +103,9 @@ register("mujoco_quadruped_32", plain.standing, contact=CONE, worlds=32)
 register("mujoco_pyramid_quadruped_32", plain.standing, contact=PYRAMID, worlds=32)
 register("mujoco_quadruped_float32", plain.standing, "float32", contact=CONE, worlds=16, steps=20)
 register("mujoco_shapes", plain.shapes, contact=CONE)
+register("mujoco_stack_12", plain.stack, 12, contact=CONE, names=("friction", "geometry_size"), steps=20)
+register("mujoco_smooth_shapes_16", plain.shapes, contact=CONE, worlds=16, rough=False)
+register("mujoco_flying", mechanisms.flying, compliant=False, contact=CONE)
 register("mujoco_led", mechanisms.led, CONE)
 register("mujoco_loops", mechanisms.loops, contact=CONE)
 for _cone in ("elliptic", "pyramidal"):
@@ -116,6 +118,7 @@ for _integrator in ("explicit", "implicit", "implicitfast", "rk4"):
     register(f"mujoco_{_integrator}_1", bodies, integrator=_integrator)
     register(f"mujoco_{_integrator}_16", bodies, integrator=_integrator, worlds=16)
     register(f"mujoco_states_{_integrator}", states, _integrator)
+register("mujoco_tendons_explicit", tendons, "explicit")
 register("mujoco_tendons_rk4", tendons, "rk4")
 register("mujoco_rk4_checkpoints", bodies, integrator="rk4", interval=4)
 register("mujoco_tendons_1", tendons)
@@ -133,5 +136,6 @@ register("mujoco_frames_rk4", acting_frames, "rk4")
 register("frames_16", acting_frames, contact=sim.ContactOptions(), worlds=16)
 register("mujoco_states", states, "euler")
 register("states_16", states, "euler", activations.HARD, worlds=16)
-register("mujoco_sensors", mechanisms.sensors, CONE)
-register("mujoco_sensors_16", mechanisms.sensors, PYRAMID, worlds=16)
+register("mujoco_sensors", mechanisms.sensors, CONE, keeps_solved=True)
+register("mujoco_sensors_16", mechanisms.sensors, PYRAMID, worlds=16, keeps_solved=True)
+register("mujoco_sensors_rk4", mechanisms.sensors, CONE, "rk4", keeps_solved=True)

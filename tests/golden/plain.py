@@ -50,10 +50,10 @@ def pile(**others) -> Case:
     return Case(piles.dominoes(6).model, dt=1 / 500, names=CONTACTS, steps=50, **others)
 
 
-def herd(**others) -> Case:
-    """Balls in two layers that touch each other and the ground."""
-    scene = crowd.loose("ball", 9, "float64", layers=2, spacing=1.9 * crowd.SIZE)
-    return Case(scene.model, names=("friction",), spread=0.2, steps=30, **others)
+def balls(count: int, **others) -> Case:
+    """Balls in two layers that touch each other and the ground; a grid finds near ones among more than 128."""
+    scene = crowd.loose("ball", count, "float64", layers=2, spacing=1.9 * crowd.SIZE)
+    return Case(scene.model, names=("friction",), spread=0.2, **{"steps": 30, **others})
 
 
 def crowded(**others) -> Case:
@@ -76,12 +76,15 @@ def bouncing(worlds: int = 1, **others) -> Case:
     return Case(model, worlds=worlds, qd=qd, names=names, spread=0.2, steps=30, **others)
 
 
-def shapes(ground: str = "plane", worlds: int = 1, contact: sim.ContactOptions | None = None, **others) -> Case:
-    """Bodies of all shapes that slide and roll on a plane, a heightfield or a mesh of triangles, and on each other."""
+def shapes(ground: str = "plane", worlds: int = 1, rough: bool = True, **others) -> Case:
+    """Bodies of all shapes that slide and roll on a plane, a heightfield or a mesh of triangles, and on each other.
+
+    Unless they are rough, their contacts don't resist spinning and rolling.
+    """
     builder = sim.ModelBuilder()
     rng = np.random.default_rng(0)
     if ground == "plane":
-        builder.add_ground(friction=0.6, torsional_friction=0.02, rolling_friction=0.01)
+        builder.add_ground(friction=0.6)
     elif ground == "heightfield":
         builder.add_heightfield(0.02 * rng.normal(size=(21, 11)), spacing=0.2, friction=0.6)
     else:
@@ -89,15 +92,15 @@ def shapes(ground: str = "plane", worlds: int = 1, contact: sim.ContactOptions |
         vertices = np.stack([x, y, 0.02 * rng.normal(size=x.shape)], axis=-1).reshape(-1, 3)
         first = (5 * np.arange(8)[:, None] + np.arange(4)).reshape(-1, 1)
         builder.add_static_mesh(vertices, np.concatenate([first + (0, 5, 6), first + (0, 6, 1)]), friction=0.6)
-    rough = {"friction": 0.7, "torsional_friction": 0.03, "rolling_friction": 0.02}
+    surface = {"friction": 0.7, **({"torsional_friction": 0.03, "rolling_friction": 0.02} if rough else {})}
     at = [(-1.5 + 0.6 * number, 0.05 * number, 0.12) for number in range(5)]
-    builder.add_sphere(radius=0.1, mass=0.6, position=at[0], **rough)
+    builder.add_sphere(radius=0.1, mass=0.6, position=at[0], **surface)
     builder.add_capsule(
-        radius=0.08, half_length=0.1, mass=0.7, position=at[1], orientation=(0.0, 0.7, 0.0, 0.71), **rough
+        radius=0.08, half_length=0.1, mass=0.7, position=at[1], orientation=(0.0, 0.7, 0.0, 0.71), **surface
     )
-    builder.add_box(half_extents=(0.12, 0.1, 0.11), mass=0.8, position=at[2], **rough)
-    builder.add_cylinder(radius=0.1, half_length=0.11, mass=0.9, position=at[3], **rough)
-    builder.add_ellipsoid(semi_axes=(0.14, 0.1, 0.115), mass=1.0, position=at[4], **rough)
+    builder.add_box(half_extents=(0.12, 0.1, 0.11), mass=0.8, position=at[2], **surface)
+    builder.add_cylinder(radius=0.1, half_length=0.11, mass=0.9, position=at[3], **surface)
+    builder.add_ellipsoid(semi_axes=(0.14, 0.1, 0.115), mass=1.0, position=at[4], **surface)
     sides = ((-0.05, 0.1), (0.05, 0.08))
     hull = trimesh.convex.convex_hull([(x * r, y * r, z) for z, r in sides for x in (-1, 1) for y in (-1, 1)])
     mesh = Mesh(np.array(hull.vertices), np.array(hull.faces))
@@ -109,14 +112,15 @@ def shapes(ground: str = "plane", worlds: int = 1, contact: sim.ContactOptions |
     names = ("friction", "torsional_friction", "rolling_friction", "geometry_size")
     if ground == "heightfield":
         names = (*names, "height")
-    return Case(
-        model, worlds=worlds, contact=contact, qd=qd, names=names, spread=0.2, steps=30, **others
-    )
+    return Case(model, worlds=worlds, qd=qd, names=names, spread=0.2, steps=30, **others)
 
 
 register("quadruped_1", standing)
 register("quadruped_32", standing, worlds=32, per_world=("mass", "damping"))
 register("quadruped_32_float32", standing, "float32", worlds=32, steps=20)
+register("quadruped_two_shards", standing, worlds=70, steps=10)
+register("quadruped_few_slots", standing, contact=sim.ContactOptions(max_contacts=2))
+register("quadruped_bad_worlds", standing, worlds=16, options={"state_limit": (1e8, 4.0)})
 register("quadruped_all_parameters", standing, names=None, steps=20)
 register("quadruped_checkpoints", standing, interval=7, worlds=17)
 register("arm_1", arm)
@@ -125,12 +129,16 @@ register("stack_3", stack, 3)
 register("stack_3_32", stack, 3, worlds=32)
 register("stack_12", stack, 12, steps=30, interval=8)
 register("dominoes", pile)
-register("balls_16", herd, worlds=16)
+register("balls_16", balls, 9, worlds=16)
+register("many_balls", balls, 140, steps=5)
 register("crowd", crowded)
 register("bouncing_1", bouncing)
 register("bouncing_16", bouncing, 16)
 register("shapes_plane", shapes)
 register("shapes_plane_16", shapes, worlds=16)
+register("smooth_shapes", shapes, rough=False)
+for _room in (60, 100, 150):  # for contacts: solved and differentiated by lane groups, half of that, none
+    register(f"smooth_shapes_{_room}_slots", shapes, rough=False, worlds=16, contact=sim.ContactOptions(max_contacts=_room))
 register("shapes_heightfield", shapes, "heightfield")
 register("shapes_mesh", shapes, "mesh")
 register("warm_start", stack, 4, contact=sim.ContactOptions(warm_start=True))

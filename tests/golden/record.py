@@ -8,6 +8,7 @@ import numpy as np
 
 import sim
 from sim.arrays.graphs.replay import Replay
+from sim.simulation.trajectory import Trajectory
 from tests.golden.case import Case
 
 # Arrays of names of launches begin with this.
@@ -30,9 +31,9 @@ def record(case: Case, simulator: sim.Simulator | None = None) -> Arrays:
     state = simulator.state(given["q"], given["qd"], given["act"] if case.model.na else None)
     tau, control = given["tau"], given["control"] if case.model.nu else None
     with captured(tables, "forward"):
-        trajectory = simulator.rollout(state, tau, control=control, checkpoint_interval=case.interval)
+        trajectory = _rollout(case, simulator, state, tau, control)
     found: Arrays = {}
-    for name in ("q", "qd", "act", "contact_force", "bad_state"):
+    for name in ("q", "qd", "act", "contact_force", "bad_state", "solved"):
         keep(found, name, getattr(trajectory, name))
     for name in ("residual", "sweeps", "contact_overflow"):
         keep(found, name, getattr(simulator, name))
@@ -54,6 +55,15 @@ def record(case: Case, simulator: sim.Simulator | None = None) -> Arrays:
     return found | {f"{TABLE}{name}": np.array(rows) for name, rows in tables.items() if rows}
 
 
+def _rollout(
+    case: Case, simulator: sim.Simulator, state: sim.State, tau: np.ndarray, control: np.ndarray | None
+) -> sim.Trajectory:
+    if not case.keeps_solved:
+        return simulator.rollout(state, tau, control=control, checkpoint_interval=case.interval)
+    first, forces = simulator._first(state), simulator.batches.of_steps(tau, case.model.nv, "tau", case.steps)
+    return Trajectory.of(simulator.run_steps(first, forces, None, case.steps, case.interval, keeps_solved=True))
+
+
 def _backward(found: Arrays, case: Case, simulator: sim.Simulator, trajectory: sim.Trajectory) -> None:
     """Record the gradients of a random linear loss in all stored states and readings."""
     rng = np.random.default_rng(3)
@@ -61,19 +71,25 @@ def _backward(found: Arrays, case: Case, simulator: sim.Simulator, trajectory: s
     def weights(array: object) -> np.ndarray | None:
         return None if array is None else rng.normal(size=array.shape)  # type: ignore[attr-defined]
 
-    gradients = trajectory.backward(
+    last = weights(trajectory.q[0]), weights(trajectory.qd[0])
+    gradients = trajectory.gradients(
         weights(trajectory.q),
         weights(trajectory.qd),
         case.parameters(simulator),
         None if trajectory.impulses is None else weights(trajectory.impulses.value),
         contact_force_grad=weights(trajectory.contact_force),
         act_grad=weights(trajectory.act),
+        solved_grad=weights(trajectory.solved),
+        leave_out_bad_worlds=True,
     )
     for name in ("q", "qd", "tau", "control", "act", "impulses"):
         keep(found, f"gradient.{name}", getattr(gradients, name))
     for name, value in gradients.parameters.items():
         keep(found, f"gradient.{name}", value)
     keep(found, "adjoint_residual", simulator.adjoint_residual)
+    norms = trajectory.gradient_norms(*last)
+    keep(found, "norms.q", norms.q)
+    keep(found, "norms.qd", norms.qd)
 
 
 def keep(found: Arrays, name: str, value: object) -> None:
