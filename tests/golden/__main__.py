@@ -57,7 +57,8 @@ def compare_with(folder: Path, names: list[str], launches: bool, verbose: bool) 
         if not launches:
             old, new = ({key: value for key, value in one.items() if not key.startswith(TABLE)} for one in (old, new))
         found = dict(differences(old, new))
-        found |= {ERROR: str(one[ERROR]) for one in (old, new) if ERROR in one}
+        if ERROR in old or ERROR in new:  # even where both failed alike
+            found[ERROR] = f"{old.get(ERROR, 'none')} -> {new.get(ERROR, 'none')}"
         different += bool(found)
         print(f"{name}: {f'{len(found)} of {len(old)} arrays differ' if found else f'{len(old)} arrays are the same'}")
         for array in sorted(old.keys() | new.keys()) if verbose else found:

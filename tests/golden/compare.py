@@ -53,7 +53,8 @@ def describe(name: str, old: np.ndarray, new: np.ndarray) -> str:
     return (
         f"{count} of {old.size} differ; largest {distance.max():.2e} at {list(map(int, worst))} "
         f"({old[worst]:.17g} -> {new[worst]:.17g}), {relative:.2e} of the largest number, "
-        f"{ulps(old[finite], new[finite]).max()} ulps at most" + (f"; {unequal} finite in one run only" if unequal else "")
+        f"{ulps(old[finite], new[finite]).max()} ulps at most"
+        + (f"; {unequal} finite in one run only" if unequal else "")
     )
 
 

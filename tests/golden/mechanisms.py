@@ -116,7 +116,9 @@ def sensors(contact: sim.ContactOptions | None = None, integrator: str = "euler"
     builder.add_sensor("root", "force", "arm")
     builder.add_sensor("twist", "torque", "arm")
     builder.add_sensor("feels", "accelerometer", "arm")
-    builder.add_contact_sensor("net", ["found", "force", "torque", "position"], geometries=["box/geometry"], choice="net")
+    builder.add_contact_sensor(
+        "net", ["found", "force", "torque", "position"], geometries=["box/geometry"], choice="net"
+    )
     builder.add_contact_sensor("deep", ["force", "distance"], against=["ball/geometry"], choice="nearest", most=2)
     model = builder.finalize("float64")
     measured = ["box/geometry", "ball/geometry", "sole", "stop", "root", "twist", "net", "deep"]
@@ -135,7 +137,13 @@ def flying(compliant: bool = True, **others) -> Case:
             f"link{number}", mass=1.0, com=(0.05, 0.0, -0.2), inertia=(0.02, 0.03, 0.01), gravity_compensation=0.4
         )
         builder.add_joint(
-            f"ball{number}", "spherical", child=name, parent=parent, position=(0, 0, -0.4 * number), damping=0.05, **limits
+            f"ball{number}",
+            "spherical",
+            child=name,
+            parent=parent,
+            position=(0, 0, -0.4 * number),
+            damping=0.05,
+            **limits,
         )
         builder.add_drag_box(name, size=(0.1, 0.2, 0.4), position=(0, 0, -0.2))
     builder.add_link("rotor", mass=0.5, inertia=(0.01, 0.02, 0.03))

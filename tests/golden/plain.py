@@ -39,10 +39,16 @@ def arm(worlds: int = 1, **others) -> Case:
     return Case(model, worlds=worlds, q=q, spread=0.5, force=1.0, names=names, **others)
 
 
-def stack(boxes: int, **others) -> Case:
-    """Cubes on top of each other; more than five are divided into islands."""
+def stack(boxes: int, exact: bool = False, **others) -> Case:
+    """Cubes on top of each other, more or less, or exactly; with more than ten of them islands are solved apart."""
+    model, rng = piles.stack(boxes).model, np.random.default_rng(0)
+    q = model.q0.reshape(boxes, 7).copy()
+    if not exact:
+        q[:, :2] += 0.01 * rng.normal(size=(boxes, 2))
+        q[:, 5] = np.sin(0.1 * rng.normal(size=boxes))
+        q[:, 6] = np.sqrt(1.0 - q[:, 5] ** 2)
     options = {"names": (*CONTACTS, *HARD), **others}
-    return Case(piles.stack(boxes).model, spread=0.02, **options)
+    return Case(model, q=q.ravel(), spread=0.02, **options)
 
 
 def pile(**others) -> Case:
@@ -91,7 +97,9 @@ def shapes(ground: str = "plane", worlds: int = 1, rough: bool = True, **others)
         x, y = np.meshgrid(np.linspace(-2.0, 2.0, 9), np.linspace(-1.0, 1.0, 5), indexing="ij")
         vertices = np.stack([x, y, 0.02 * rng.normal(size=x.shape)], axis=-1).reshape(-1, 3)
         first = (5 * np.arange(8)[:, None] + np.arange(4)).reshape(-1, 1)
-        builder.add_static_mesh(vertices, np.concatenate([first + (0, 5, 6), first + (0, 6, 1)]), friction=0.6)
+        builder.add_static_mesh(
+            vertices, np.concatenate([first + np.array(corners) for corners in ((0, 5, 6), (0, 6, 1))]), friction=0.6
+        )
     surface = {"friction": 0.7, **({"torsional_friction": 0.03, "rolling_friction": 0.02} if rough else {})}
     at = [(-1.5 + 0.6 * number, 0.05 * number, 0.12) for number in range(5)]
     builder.add_sphere(radius=0.1, mass=0.6, position=at[0], **surface)
@@ -126,6 +134,7 @@ register("quadruped_checkpoints", standing, interval=7, worlds=17)
 register("arm_1", arm)
 register("arm_32", arm, 32)
 register("stack_3", stack, 3)
+register("exact_stack", stack, 3, exact=True)
 register("stack_3_32", stack, 3, worlds=32)
 register("stack_12", stack, 12, steps=30, interval=8)
 register("dominoes", pile)
@@ -138,7 +147,9 @@ register("shapes_plane", shapes)
 register("shapes_plane_16", shapes, worlds=16)
 register("smooth_shapes", shapes, rough=False)
 for _room in (60, 100, 150):  # for contacts: solved and differentiated by lane groups, half of that, none
-    register(f"smooth_shapes_{_room}_slots", shapes, rough=False, worlds=16, contact=sim.ContactOptions(max_contacts=_room))
+    register(
+        f"smooth_shapes_{_room}_slots", shapes, rough=False, worlds=16, contact=sim.ContactOptions(max_contacts=_room)
+    )
 register("shapes_heightfield", shapes, "heightfield")
 register("shapes_mesh", shapes, "mesh")
 register("warm_start", stack, 4, contact=sim.ContactOptions(warm_start=True))
@@ -151,5 +162,7 @@ register("pgs_unrolled_16", standing, contact=PGS, worlds=16)
 register(
     "pgs_implicit", standing, contact=sim.ContactOptions(solver="pgs", sweeps=300, adjoint="implicit", tolerance=1e-9)
 )
-register("pgs_warm_start", stack, 4, contact=sim.ContactOptions(solver="pgs", warm_start=True, cfm=0.05), names=CONTACTS)
+register(
+    "pgs_warm_start", stack, 4, contact=sim.ContactOptions(solver="pgs", warm_start=True, cfm=0.05), names=CONTACTS
+)
 register("pgs_pyramid", shapes, contact=sim.ContactOptions(solver="pgs", friction="pyramid", sweeps=30))
