@@ -17,6 +17,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -44,7 +45,8 @@ def record_to(folder: Path, names: list[str]) -> None:
     """Record cases, each into a file of a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
-        np.savez(folder / f"{name}.npz", **run(name))
+        found: dict[str, Any] = run(name)
+        np.savez(folder / f"{name}.npz", **found)
 
 
 def compare_with(folder: Path, names: list[str], launches: bool, verbose: bool) -> int:

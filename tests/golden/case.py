@@ -46,7 +46,7 @@ class Case:
     q: np.ndarray | None = None
     qd: Sequence[float] | np.ndarray | None = None
     act: Sequence[float] | None = None
-    control: Sequence[float] = ()
+    control: Sequence[float] | np.ndarray = ()
     spread: float = 0.05
     force: float = 0.2
     names: Sequence[str] | None = ()

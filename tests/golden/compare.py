@@ -41,7 +41,7 @@ def describe(name: str, old: np.ndarray, new: np.ndarray) -> str:
         first = places[0]
         return f"{len(places)} of {old.size} differ; first [{first}]: {old.ravel()[first]} -> {new.ravel()[first]}"
     bits = np.dtype(f"i{old.dtype.itemsize}")
-    count = int((old.view(bits) != new.view(bits)).sum()) if old.flags.c_contiguous else -1
+    count = int((np.ascontiguousarray(old).view(bits) != np.ascontiguousarray(new).view(bits)).sum())
     finite = np.isfinite(old) & np.isfinite(new)
     if not finite.any():
         return f"{count} of {old.size} differ; none is finite in both runs"
@@ -50,10 +50,10 @@ def describe(name: str, old: np.ndarray, new: np.ndarray) -> str:
     largest = float(np.abs(old[finite]).max())
     relative = distance.max() / largest if largest else np.inf
     unequal = int((np.isfinite(old) != np.isfinite(new)).sum())
+    place, steps = list(map(int, worst)), ulps(old[worst][None], new[worst][None])[0]
     return (
-        f"{count} of {old.size} differ; largest {distance.max():.2e} at {list(map(int, worst))} "
-        f"({old[worst]:.17g} -> {new[worst]:.17g}), {relative:.2e} of the largest number, "
-        f"{ulps(old[finite], new[finite]).max()} ulps at most"
+        f"{count} of {old.size} differ; largest {distance.max():.2e} "
+        f"({relative:.1e} of the largest number, {steps} ulps) at {place}: {old[worst]:.17g} -> {new[worst]:.17g}"
         + (f"; {unequal} finite in one run only" if unequal else "")
     )
 

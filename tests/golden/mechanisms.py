@@ -1,5 +1,7 @@
 """Golden cases of mechanisms under the law "hard": loops, led bodies, tendons, actuators, sensors, a medium."""
 
+from typing import Any
+
 import numpy as np
 
 import sim
@@ -16,7 +18,7 @@ TENDONS = (
 PGS = sim.ContactOptions(solver="pgs")
 
 
-def loops(**others) -> Case:
+def loops(**others: Any) -> Case:
     """A four-bar linkage closed by a point, a body welded to it, a slider that follows a joint, a rope as a limit."""
     builder = sim.ModelBuilder()
     builder.add_ground(height=-0.75, friction=0.5)
@@ -38,7 +40,7 @@ def loops(**others) -> Case:
     return Case(builder.finalize("float64"), names=names, spread=0.3, **others)
 
 
-def led(contact: sim.ContactOptions | None = None, **others) -> Case:
+def led(contact: sim.ContactOptions | None = None, **others: Any) -> Case:
     """A led wall pushes a box over the ground, and a turntable carries a ball."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.5)
@@ -57,7 +59,7 @@ def led(contact: sim.ContactOptions | None = None, **others) -> Case:
     return Case(model, contact=contact, qd=qd, names=("friction", "geometry_size"), spread=0.01, **others)
 
 
-def tendons(contact: sim.ContactOptions | None = None, **others) -> Case:
+def tendons(contact: sim.ContactOptions | None = None, **others: Any) -> Case:
     """Fixed and spatial tendons with limits, dry friction, a tie and actuators."""
     model = test_tendons.arm()
     q = model.q0.copy()
@@ -66,7 +68,7 @@ def tendons(contact: sim.ContactOptions | None = None, **others) -> Case:
     return Case(model, 0.002, contact, q=q, qd=qd, control=control, names=TENDONS, **others)
 
 
-def wrapped(**others) -> Case:
+def wrapped(**others: Any) -> Case:
     """A tendon around a cylinder with a side and one around a sphere, pulled by motors, with armature."""
     builder = sim.ModelBuilder()
     for name, parent, x in (("upper", "world", 0.0), ("lower", "upper", 0.4)):
@@ -77,7 +79,7 @@ def wrapped(**others) -> Case:
         )  # fmt: skip
     pin = sim.TendonWrap(link="upper", radius=0.05, position=(0.4, 0, 0), axis=(0, 1, 0), side=("upper", (0.4, 0, 0.3)))
     ball = sim.TendonWrap(link="world", radius=0.06, position=(0.02, 0, 1.0))
-    path = [("world", (-0.3, 0, 1.05)), ball, ("upper", (0.25, 0, 0.05)), pin, ("lower", (0.3, 0, 0.04))]
+    path: list[Any] = [("world", (-0.3, 0, 1.05)), ball, ("upper", (0.25, 0, 0.05)), pin, ("lower", (0.3, 0, 0.04))]
     builder.add_spatial_tendon("cord", path, stiffness=20.0, damping=0.5, rest_length=0.7, limits=(0.0, 1.1))
     builder.add_fixed_tendon("gear", {"upper_joint": 0.5, "lower_joint": 1.0}, stiffness=(3.0, 2.0), armature=0.1)
     builder.add_actuator(tendon="cord", name="pull", gear=-2.0)
@@ -87,20 +89,20 @@ def wrapped(**others) -> Case:
     return Case(model, 0.002, q=np.array([0.1, -0.3]), control=(0.6, 0.2), names=names, spread=0.3, **others)
 
 
-def actuators(**others) -> Case:
+def actuators(**others: Any) -> Case:
     """Actuators of all kinds on joints, some at their limits of force."""
     model = driven_arm(limits=(1.5, 4.0, 2.0, 1.0))
     names = ("actuator_gear", "actuator_kp", "actuator_kd", "actuator_force_limit", "armature")
     return Case(model, control=(0.8, 0.4, -0.5, 0.3), spread=0.4, names=names, **others)
 
 
-def stepping_leg(**others) -> Case:
+def stepping_leg(**others: Any) -> Case:
     """A body on a leg of two servos, its foot on the ground, its knee at a limit."""
     names = ("actuator_kp", "upper_limit", "friction", "geometry_size")
     return Case(leg(60.0).finalize("float64"), control=(0.35, -0.2), spread=0.1, names=names, **others)
 
 
-def sensors(contact: sim.ContactOptions | None = None, integrator: str = "euler", **others) -> Case:
+def sensors(contact: sim.ContactOptions | None = None, integrator: str = "euler", **others: Any) -> Case:
     """Sensors of contacts, touch, forces in joints and of limits, forces on geometries, and an accelerometer."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.4)
@@ -126,13 +128,15 @@ def sensors(contact: sim.ContactOptions | None = None, integrator: str = "euler"
     return Case(model, contact=contact, names=("friction", "geometry_size"), options=options, steps=30, **others)
 
 
-def flying(compliant: bool = True, **others) -> Case:
+def flying(compliant: bool = True, **others: Any) -> Case:
     """Bodies on spherical joints with limits in a medium with wind, with compensated weight, and a compliant limit."""
     builder = sim.ModelBuilder()
     builder.set_medium(density=1.2, viscosity=2e-5, wind=(3.0, 1.0, 0.0))
-    for number, (parent, limits) in enumerate(
-        (("world", {"swing_limit": 0.2, "twist_limit": 0.1}), ("link0", {"rotation_limit": 0.3}))
-    ):
+    cones: list[tuple[str, Any]] = [
+        ("world", {"swing_limit": 0.2, "twist_limit": 0.1}),
+        ("link0", {"rotation_limit": 0.3}),
+    ]
+    for number, (parent, limits) in enumerate(cones):
         name = builder.add_link(
             f"link{number}", mass=1.0, com=(0.05, 0.0, -0.2), inertia=(0.02, 0.03, 0.01), gravity_compensation=0.4
         )
@@ -146,10 +150,11 @@ def flying(compliant: bool = True, **others) -> Case:
             **limits,
         )
         builder.add_drag_box(name, size=(0.1, 0.2, 0.4), position=(0, 0, -0.2))
+    limit: dict[str, Any] = {"limit_stiffness": 200.0, "limit_damping": 2.0} if compliant else {}
     builder.add_link("rotor", mass=0.5, inertia=(0.01, 0.02, 0.03))
     builder.add_joint(
         "spin", "revolute", parent="link1", child="rotor", position=(0, 0, -0.4), axis=(0.2, 0, 1), upper=0.05,
-        limit_margin=0.02, **({"limit_stiffness": 200.0, "limit_damping": 2.0} if compliant else {}),
+        limit_margin=0.02, **limit,
     )  # fmt: skip
     model = builder.finalize("float64")
     names = (
@@ -159,11 +164,11 @@ def flying(compliant: bool = True, **others) -> Case:
     return Case(model, qd=np.tile((2.0, -3.0, 1.5), 3)[: model.nv], names=names, spread=0.3, **others)
 
 
-def soft_ground(**others) -> Case:
+def soft_ground(**others: Any) -> Case:
     """Compliant bodies with rules of friction and friction of a pair of geometries."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.6)
-    soft = {"contact_stiffness": 3e3, "contact_damping": 20.0}
+    soft: dict[str, Any] = {"contact_stiffness": 3e3, "contact_damping": 20.0}
     builder.add_sphere(name="soft", radius=0.1, mass=1.0, position=(0.0, 0.0, 0.098), friction=0.5, **soft)
     builder.add_box(name="slow", half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.5, 0, 0.1), friction=0.9)
     builder.set_pair_friction("ground", "slow/geometry", friction=0.2)

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ def in_folder(make: Callable[[Path], sim.Model]) -> sim.Model:
         return make(Path(folder))
 
 
-def bodies(cone: str = "elliptic", integrator: str = "euler", box: int = 3, **others) -> Case:
+def bodies(cone: str = "elliptic", integrator: str = "euler", box: int = 3, **others: Any) -> Case:
     """Bodies that slide, roll and lie, and an arm beyond its limits with dry friction and servos."""
     with tempfile.TemporaryDirectory() as folder:
         pair = scenes.Pair(Path(folder), cone, box=box)
@@ -40,7 +41,7 @@ def bodies(cone: str = "elliptic", integrator: str = "euler", box: int = 3, **ot
     )  # fmt: skip
 
 
-def noslip(cone: str, **others) -> Case:
+def noslip(cone: str, **others: Any) -> Case:
     """Bodies in islands with friction of all dimensions, and sweeps of the noslip solver."""
     with tempfile.TemporaryDirectory() as folder:
         _, model, qd = test_noslip.scene(Path(folder), cone, test_noslip.RESISTING, sweeps=4, impratio=2.0)
@@ -50,7 +51,7 @@ def noslip(cone: str, **others) -> Case:
     return Case(model, test_noslip.DT, contact, qd=qd, names=names, steps=30, **others)
 
 
-def tendons(integrator: str = "euler", **others) -> Case:
+def tendons(integrator: str = "euler", **others: Any) -> Case:
     """Fixed and spatial tendons with pulleys, limits, ties and actuators."""
     model = in_folder(lambda folder: load_quietly(test_tendons.written(folder)))
     q, qd = test_tendons.start(model)
@@ -60,7 +61,7 @@ def tendons(integrator: str = "euler", **others) -> Case:
     )  # fmt: skip
 
 
-def from_text(text: str, dt: float, contact: sim.ContactOptions, integrator: str = "euler", **others) -> Case:
+def from_text(text: str, dt: float, contact: sim.ContactOptions, integrator: str = "euler", **others: Any) -> Case:
     """A file without a motion of its own."""
 
     def load(folder: Path) -> sim.Model:
@@ -72,7 +73,7 @@ def from_text(text: str, dt: float, contact: sim.ContactOptions, integrator: str
     return Case(model, dt, contact, qd=0.3 * np.cos(1.7 * np.arange(model.nv)), options=options, steps=30, **others)
 
 
-def acting_frames(integrator: str = "euler", contact: sim.ContactOptions = CONE, **others) -> Case:
+def acting_frames(integrator: str = "euler", contact: sim.ContactOptions = CONE, **others: Any) -> Case:
     """Actuators on frames, with references, on joints, and adhesion."""
     model = in_folder(lambda folder: load_quietly(transmissions.written(folder)))
     q, qd = transmissions.start(model)
@@ -83,7 +84,7 @@ def acting_frames(integrator: str = "euler", contact: sim.ContactOptions = CONE,
     )  # fmt: skip
 
 
-def states(integrator: str, contact: sim.ContactOptions = CONE, **others) -> Case:
+def states(integrator: str, contact: sim.ContactOptions = CONE, **others: Any) -> Case:
     """Actuators with states of all dynamics, on joints and on a tendon."""
     model = in_folder(lambda folder: _quietly(activations.load, folder))
     act = 0.15 * np.sin(1.0 + np.arange(model.na))

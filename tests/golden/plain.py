@@ -1,6 +1,7 @@
 """Golden cases of the plain path: robots, stacks, shapes and grounds under the law "hard"."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import trimesh
@@ -18,14 +19,14 @@ HARD = ("regularisation", "recovery_time")
 PGS = sim.ContactOptions(solver="pgs")
 
 
-def standing(dtype: str = "float64", contact: sim.ContactOptions | None = None, **others) -> Case:
+def standing(dtype: str = "float64", contact: sim.ContactOptions | None = None, **others: Any) -> Case:
     """A quadruped that lands on its feet, held by servos."""
     scene = quadruped.build(dtype, height=0.002, servo=True)
     options = {"names": ("joint_placement", "actuator_kp", "actuator_kd", *CONTACTS), **others}
     return Case(scene.model, contact=contact, q=scene.q0, control=quadruped.standing_legs(), spread=0.1, **options)
 
 
-def arm(worlds: int = 1, **others) -> Case:
+def arm(worlds: int = 1, **others: Any) -> Case:
     """An arm with dry friction, springs and armature, beyond a limit of its fourth joint."""
     builder = sim.ModelBuilder()
     builder.add_urdf(ARM, self_collision=False)
@@ -39,7 +40,7 @@ def arm(worlds: int = 1, **others) -> Case:
     return Case(model, worlds=worlds, q=q, spread=0.5, force=1.0, names=names, **others)
 
 
-def stack(boxes: int, exact: bool = False, **others) -> Case:
+def stack(boxes: int, exact: bool = False, **others: Any) -> Case:
     """Cubes on top of each other, more or less, or exactly; with more than ten of them islands are solved apart."""
     model, rng = piles.stack(boxes).model, np.random.default_rng(0)
     q = model.q0.reshape(boxes, 7).copy()
@@ -51,24 +52,24 @@ def stack(boxes: int, exact: bool = False, **others) -> Case:
     return Case(model, q=q.ravel(), spread=0.02, **options)
 
 
-def pile(**others) -> Case:
+def pile(**others: Any) -> Case:
     """Dominoes that fall against each other, several islands."""
     return Case(piles.dominoes(6).model, dt=1 / 500, names=CONTACTS, steps=50, **others)
 
 
-def balls(count: int, **others) -> Case:
+def balls(count: int, **others: Any) -> Case:
     """Balls in two layers that touch each other and the ground; a grid finds near ones among more than 128."""
     scene = crowd.loose("ball", count, "float64", layers=2, spacing=1.9 * crowd.SIZE)
     return Case(scene.model, names=("friction",), spread=0.2, **{"steps": 30, **others})
 
 
-def crowded(**others) -> Case:
+def crowded(**others: Any) -> Case:
     """Two quadrupeds with capsules that touch."""
     scene = crowd.quadrupeds(2, "float64", spacing=(0.58, 0.19))
     return Case(scene.model, q=scene.q0, names=("friction", "stiffness"), steps=20, **others)
 
 
-def bouncing(worlds: int = 1, **others) -> Case:
+def bouncing(worlds: int = 1, **others: Any) -> Case:
     """Balls and a box that bounce on the ground and against each other."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.4)
@@ -82,7 +83,7 @@ def bouncing(worlds: int = 1, **others) -> Case:
     return Case(model, worlds=worlds, qd=qd, names=names, spread=0.2, steps=30, **others)
 
 
-def shapes(ground: str = "plane", worlds: int = 1, rough: bool = True, **others) -> Case:
+def shapes(ground: str = "plane", worlds: int = 1, rough: bool = True, **others: Any) -> Case:
     """Bodies of all shapes that slide and roll on a plane, a heightfield or a mesh of triangles, and on each other.
 
     Unless they are rough, their contacts don't resist spinning and rolling.
@@ -98,9 +99,11 @@ def shapes(ground: str = "plane", worlds: int = 1, rough: bool = True, **others)
         vertices = np.stack([x, y, 0.02 * rng.normal(size=x.shape)], axis=-1).reshape(-1, 3)
         first = (5 * np.arange(8)[:, None] + np.arange(4)).reshape(-1, 1)
         builder.add_static_mesh(
-            vertices, np.concatenate([first + np.array(corners) for corners in ((0, 5, 6), (0, 6, 1))]), friction=0.6
+            vertices, np.concatenate([first + np.array(places) for places in ((0, 5, 6), (0, 6, 1))]), friction=0.6
         )
-    surface = {"friction": 0.7, **({"torsional_friction": 0.03, "rolling_friction": 0.02} if rough else {})}
+    surface: dict[str, Any] = {"friction": 0.7}
+    if rough:
+        surface |= {"torsional_friction": 0.03, "rolling_friction": 0.02}
     at = [(-1.5 + 0.6 * number, 0.05 * number, 0.12) for number in range(5)]
     builder.add_sphere(radius=0.1, mass=0.6, position=at[0], **surface)
     builder.add_capsule(
@@ -110,16 +113,17 @@ def shapes(ground: str = "plane", worlds: int = 1, rough: bool = True, **others)
     builder.add_cylinder(radius=0.1, half_length=0.11, mass=0.9, position=at[3], **surface)
     builder.add_ellipsoid(semi_axes=(0.14, 0.1, 0.115), mass=1.0, position=at[4], **surface)
     sides = ((-0.05, 0.1), (0.05, 0.08))
-    hull = trimesh.convex.convex_hull([(x * r, y * r, z) for z, r in sides for x in (-1, 1) for y in (-1, 1)])
+    corners = np.array([(x * r, y * r, z) for z, r in sides for x in (-1, 1) for y in (-1, 1)])
+    hull = trimesh.convex.convex_hull(corners)
     mesh = Mesh(np.array(hull.vertices), np.array(hull.faces))
     builder.add_link("hull", mass=0.5, inertia=(0.003, 0.003, 0.004))
     builder.add_joint("hull", "free", child="hull", position=(-0.3, 0.1, 0.285))
     builder.add_geometry("hull", "convex", size=(1.0, 1.0, 1.0), mesh=mesh, friction=0.5)
     model = builder.finalize("float64")
     qd = np.tile([0.8, -0.3, -0.2, 0.5, 1.0, -0.4], model.nv // 6)
-    names = ("friction", "torsional_friction", "rolling_friction", "geometry_size")
+    names = ["friction", "torsional_friction", "rolling_friction", "geometry_size"]
     if ground == "heightfield":
-        names = (*names, "height")
+        names.append("height")
     return Case(model, worlds=worlds, qd=qd, names=names, spread=0.2, steps=30, **others)
 
 

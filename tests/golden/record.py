@@ -2,10 +2,12 @@
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 from unittest import mock
 
 import numpy as np
+import warp as wp
 
 import sim
 from sim.arrays.graphs.replay import Replay
@@ -73,8 +75,8 @@ def _backward(found: Arrays, case: Case, simulator: sim.Simulator, trajectory: s
     """Record the gradients of a random linear loss in all stored states and readings."""
     rng = np.random.default_rng(3)
 
-    def weights(array: object) -> np.ndarray | None:
-        return None if array is None else rng.normal(size=array.shape)  # type: ignore[attr-defined]
+    def weights(array: wp.array | None) -> np.ndarray | None:
+        return None if array is None else np.array(rng.normal(size=array.shape))
 
     last = weights(trajectory.q[0]), weights(trajectory.qd[0])
     gradients = trajectory.gradients(
@@ -115,8 +117,8 @@ def captured(tables: dict[str, list[str]], name: str) -> Iterator[None]:
     rows = tables.setdefault(name, [])
     make = Replay.__init__
 
-    def made(replay: Replay, *arguments: object, **named: object) -> None:
-        make(replay, *arguments, **named)  # type: ignore[arg-type]
+    def made(replay: Replay, work: Callable[[], None]) -> None:
+        make(replay, work)
         rows.append("graph")
         rows.extend(_row(call._launch) for call in replay.calls)
 
@@ -124,8 +126,8 @@ def captured(tables: dict[str, list[str]], name: str) -> Iterator[None]:
         yield
 
 
-def _row(launch: object) -> str:
-    kernel, bounds = launch.kernel, launch.bounds  # type: ignore[attr-defined]
+def _row(launch: Any) -> str:
+    kernel, bounds = launch.kernel, launch.bounds
     module, name = kernel.module.name.removeprefix("backswing."), kernel.key.rpartition("__")[-1]
-    adjoint = " adjoint" if launch.adjoint else ""  # type: ignore[attr-defined]
+    adjoint = " adjoint" if launch.adjoint else ""
     return f"{module}/{name}{adjoint} {'x'.join(str(size) for size in bounds.shape)}"

@@ -69,7 +69,7 @@ def test_every_bit_counts():
     found = dict(differences({"a": values, "b": values}, {"a": np.array([1.0 + 2**-52, 0.0, np.nan]), "c": values}))
     assert found.keys() == {"a", "b", "c"}
     assert "1 of 3 differ" in found["a"]
-    assert "1 ulps" in found["a"]
+    assert "(2.2e-16 of the largest number, 1 ulps) at [0]" in found["a"]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
