@@ -22,7 +22,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Without bytecode every run of the tests would spend another 5 s on their assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick lowest rehearse gpu kernels lint docs links package bench bench-robot registers pictures clean
+.PHONY: help demo test quick lowest rehearse gpu kernels lint docs links package bench bench-robot registers golden pictures clean
 
 help:
 	@echo "make demo   install, optimise a throw, write its curve, animation and USD stage under out/throw"
@@ -38,6 +38,7 @@ help:
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
 	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, BARD, DRM, pytorch_kinematics"
 	@echo "make registers  registers and spills of every kernel on a GPU of compute capability 9.0, beside their bounds"
+	@echo "make golden  results of the working tree and of the last commit, compared bit for bit; ARGS for another revision"
 	@echo "make pictures  the small animations of README and docs; runs all examples"
 	@echo "make clean  remove .venv, out and caches"
 
@@ -101,6 +102,10 @@ bench-robot: $(VENV)/.installed-bench
 
 registers: $(VENV)/.installed-test
 	$(BIN)/python -m tests.kernels.registers $(ARGS)
+
+# The packages sim and warp_kernels as they are, compared with those of a revision: ARGS="compare --with main".
+golden: $(VENV)/.installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.golden $(or $(ARGS),compare --with HEAD)
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Backswing needs Python 3.11 or newer; none was found. Name one: make demo PYTHON=/path/to/python3.11"; exit 1; }
