@@ -65,5 +65,9 @@ class OverlapWarning(UserWarning):
     """Bodies overlap deeply at the start; the message says which, and by how much."""
 
 
+class OpenConstraintWarning(UserWarning):
+    """A point or weld constraint is open so far that it closes at ``max_correction`` only; the message names it."""
+
+
 class StabilityWarning(UserWarning):
     """Something in a model is too stiff for the time step; the message names it and says what to do."""

@@ -108,6 +108,7 @@ class Simulator(Worlds):
         finally:
             self.late_report, self.bad_state = late, None
             self._most_dropped[:] = 0
+            self._rollouts, self._open_is_known = 0, False
         if deep:
             more = f", and {counted(len(deep) - MOST_NAMED, 'more pair')}" if len(deep) > MOST_NAMED else ""
             named = "; ".join(overlap.text(self.model) for overlap in deep[:MOST_NAMED])

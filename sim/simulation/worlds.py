@@ -116,6 +116,7 @@ class Worlds(FixedArguments, Reports, ABC):
         self._pool = ShardPool(self.threads)
         self.bad_state: Rows | None = None
         self._most_dropped = np.zeros(self.num_worlds, dtype=np.int32)
+        self._rollouts, self._open_is_known = 0, False
         self.late_report = LateReport(self.device, self.num_worlds) if self.device.is_cuda else None
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -340,6 +340,7 @@ class TestGradients:
         )
         check(c, [*EQUALITY, *LINK])
 
+    @pytest.mark.filterwarnings("ignore::sim.errors.OpenConstraintWarning")
     def test_far_from_closed(self, sweeps):
         """At the largest correction, turned by more than a quarter; many sweeps would leave nothing else."""
         builder = sim.ModelBuilder()

@@ -1,5 +1,7 @@
 """Bodies tied at a lever keep their distance and their energy, at any precision, and in lane groups."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,6 +35,7 @@ def spin(model: sim.Model, qd, seconds: float, worlds: int = 1, dt: float = H, *
     return trajectory.q.numpy()[:, 0].astype(float), energy[-1] / energy[0]
 
 
+@pytest.mark.filterwarnings("ignore::sim.errors.OpenConstraintWarning")
 @pytest.mark.parametrize(("dtype", "worlds"), [("float64", 1), ("float32", 1), ("float64", 16), ("float32", 16)])
 @pytest.mark.parametrize(("lever", "radius"), [(1.0, 0.05), (0.3, 0.1), (3.0, 0.05)])
 def test_a_pinned_body_circles(lever, radius, dtype, worlds):
@@ -93,6 +96,7 @@ class TestGradients:
         given = case(model, 8, qd=[0.3, 9.0, 0.2, 0.5, 1.0, 11.0], force=20.0)
         check(given, ["anchor_a", "anchor_b", "mass", "inertia"])
 
+    @pytest.mark.filterwarnings("ignore::sim.errors.OpenConstraintWarning")
     @pytest.mark.parametrize("regularisation", [1e-3, 0.05])
     @pytest.mark.parametrize(("off", "names"), [(0.002, ["recovery_time"]), (0.05, [])])
     def test_regularisation_and_recovery_time(self, off, names, regularisation):
@@ -131,6 +135,7 @@ class TestGradients:
 
 
 class TestConstraintError:
+    @pytest.mark.filterwarnings("ignore::sim.errors.OpenConstraintWarning")
     @pytest.mark.parametrize("worlds", [1, 16])
     @pytest.mark.parametrize("off", [0.0, 0.05])
     def test_is_the_distance_of_the_anchors(self, off, worlds):
@@ -143,6 +148,7 @@ class TestConstraintError:
         assert simulator.constraint_error == pytest.approx(np.full(worlds, max(off - 0.2 * 24 * H, 0.0)), abs=5e-4)
         assert simulator.residual.max() < 1e-9
 
+    @pytest.mark.filterwarnings("ignore::sim.errors.OpenConstraintWarning")
     def test_anchors_of_each_world(self):
         builder = sim.ModelBuilder(gravity=NO_GRAVITY)
         for x in (0.0, 1.0):
@@ -160,3 +166,25 @@ class TestConstraintError:
         builder.add_sphere(radius=0.1, mass=1.0)
         simulator = sim.Simulator(builder.finalize(), H, device="cpu")
         assert simulator.constraint_error.tolist() == [0.0]
+
+    def test_a_constraint_that_is_open_is_warned_of_once(self):
+        model = pinned(0.8, 0.1)
+        (name,) = model.equalities.anchor_names
+        simulator = sim.Simulator(model, H, num_worlds=2, device="cpu")
+        q = np.tile(model.q0, (2, 1))
+        q[1, 2] = 0.05
+        with pytest.warns(sim.OpenConstraintWarning, match=rf"'{name}'.* 0\.05 m in world 1"):
+            simulator.step(simulator.state(q))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            simulator.rollout(simulator.state(q), steps=3)
+
+    def test_errors_that_fade_at_once_are_not_warned_of(self):
+        model = pinned(0.8, 0.1)
+        simulator = sim.Simulator(model, H, device="cpu")
+        q = model.q0.copy()
+        q[2] = 0.003
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(8):
+                simulator.step(simulator.state(q))

@@ -247,6 +247,7 @@ def test_implicit_adjoint_of_sweeps_that_have_converged_or_not(sweeps, converged
     assert "The adjoint is implicit" in str(report)
 
 
+@pytest.mark.filterwarnings("ignore::sim.errors.OpenConstraintWarning")
 def test_constraints_have_names():
     builder = sim.ModelBuilder()
     for name, x in (("left", 0.0), ("right", 0.3)):

@@ -98,6 +98,7 @@ def _report(simulator: Worlds, bad_state: Rows, steps: int) -> None:
         overflows = [shard.overflow.numpy() for shard in simulator.shards]
         overflow = overflows[0] if len(overflows) == 1 else np.concatenate(overflows)
         warn_caller(simulator.problems_of(states, overflow, steps))
+        warn_caller(simulator.open_constraint())
     else:
         simulator.late_report.send(as_warp(bad_state), simulator.shards[0].step.total_overflow, steps)
 

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.arrays.host_memory import Rows
 from sim.arrays.warp_lock import serialized
-from sim.errors import ContactOverflowWarning, NotFiniteWarning
+from sim.errors import ContactOverflowWarning, NotFiniteWarning, OpenConstraintWarning
 from sim.model.names import counted
 from sim.simulation.stepping.shard import Shard
 
@@ -23,6 +23,9 @@ class Reports:
     _backward: list[Shard]
     bad_state: Rows | None
     _most_dropped: np.ndarray
+    dt: float
+    _rollouts: int
+    _open_is_known: bool
 
     @property
     @serialized
@@ -51,8 +54,7 @@ class Reports:
         That at the beginning of the last step; zero in a model without such constraints. ``residual`` doesn't see it:
         a step that closes an error by no more than ``max_correction`` is solved to the end.
         """
-        steps = [shard.step for shard in self._forward]
-        return np.concatenate([largest_distances(step) for step in steps])
+        return np.concatenate([anchor_distances(shard.step).max(axis=1, initial=0.0) for shard in self._forward])
 
     @property
     @serialized
@@ -99,6 +101,30 @@ class Reports:
                 found.append((ContactOverflowWarning, f"{which}: {dropped}; {advice}"))
             np.maximum(self._most_dropped, overflow, out=self._most_dropped)
         return found
+
+    def open_constraint(self) -> Problems:
+        """Return a warning, once, of the point or weld constraint open farthest, if it closes at ``max_correction`` only.
+
+        Looked at after the first, second, fourth, eighth ... rollout, so that single steps don't pay for it. MuJoCo's
+        law has no such bound.
+        """
+        step = self._forward[0].step
+        if self._open_is_known or step.by_mujoco or not step.model.equalities.anchor_names:
+            return []
+        self._rollouts += 1
+        if self._rollouts & (self._rollouts - 1):
+            return []
+        distances = np.concatenate([anchor_distances(shard.step) for shard in self._forward])
+        bound = step.contact_options.largest_correction
+        tolerance = bound * (self.dt + step.contact_options.recovery_time)
+        if not np.nanmax(distances) > tolerance:
+            return []
+        self._open_is_known = True
+        world, anchor = np.unravel_index(np.nanargmax(distances), distances.shape)
+        where = f"constraint '{step.model.equalities.anchor_names[anchor]}' is open by {distances[world, anchor]:.3g} m"
+        closes = f"in world {world}, and closes by {bound:g} m/s at most"
+        advice = "give a q0 that closes it, lighter loads or a shorter dt; see Simulator.constraint_error"
+        return [(OpenConstraintWarning, f"{where} {closes}; this is the only warning; {advice}")]
 
     @property
     def bad_worlds(self) -> dict[int, int]:
@@ -166,11 +192,11 @@ def first_bad_state(bad_state: np.ndarray) -> str:
     return f"{where} is not finite in world {world}{others}, or beyond state_limit; {advice}"
 
 
-def largest_distances(step: Any) -> np.ndarray:
-    """Return the largest distance between the anchors of a point or weld constraint [worlds], m; zero without any."""
+def anchor_distances(step: Any) -> np.ndarray:
+    """Return the distance between the anchors of each point or weld constraint [worlds, anchors], m."""
     model, parameters = step.model, step.device_model.parameters
     if not model.equalities.anchor_names:
-        return np.zeros(step.num_worlds)
+        return np.zeros((step.num_worlds, 0))
     pose, origin = (array.numpy().astype(float) for array in (step.pose, step.origin))
     places = []
     for links, name in ((model.equalities.anchor_link_a, "anchor_a"), (model.equalities.anchor_link_b, "anchor_b")):
@@ -181,5 +207,5 @@ def largest_distances(step: Any) -> np.ndarray:
                 turned = Rotation.from_quat(pose[link, :, 3:]).apply(place[:, row])
                 place[:, row] = origin[model.link_tree[link]] + pose[link, :, :3] + turned
         places.append(place)
-    distances: np.ndarray = np.linalg.norm(places[1] - places[0], axis=-1).max(axis=1)
+    distances: np.ndarray = np.linalg.norm(places[1] - places[0], axis=-1)
     return distances
