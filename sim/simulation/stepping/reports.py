@@ -103,7 +103,7 @@ class Reports:
         return found
 
     def open_constraint(self) -> Problems:
-        """Return a warning, once, of the point or weld constraint open farthest, if it closes at ``max_correction`` only.
+        """Return a warning, once, of the constraint that is open farthest, if it closes at ``max_correction`` only.
 
         Looked at after the first, second, fourth, eighth ... rollout, so that single steps don't pay for it. MuJoCo's
         law has no such bound.
