@@ -122,7 +122,8 @@ def test_gradients_are_those_of_differences(pulled, law):
     (weight * parts(*given)).sum().backward()
     for number, each in enumerate(given):
         direction = torch.tensor(rng.normal(size=each.shape))
-        step, ends = 1e-4, []  # forces are changes of velocity over DT: with smaller steps rounding shows
+        # Forces are changes of velocity over DT: with smaller steps rounding shows. They hardly curve in the inputs.
+        step, ends = 3e-4 if number < 2 else 3e-3, []
         with torch.no_grad():
             for sign in (1.0, -1.0):
                 moved = [value + sign * step * direction if k == number else value for k, value in enumerate(given)]
