@@ -93,3 +93,38 @@ def test_robots_move_as_before(tmp_path, name):
     quietly(write_mjcf, tmp_path / "a.xml", quietly(sim.load, given, dtype="float64"))
     (expected, _), (found, _) = states(given, 100, leads=False), states(tmp_path / "a.xml", 100, leads=False)
     assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("joint", ["free", "prismatic", "revolute"])
+def test_prescribed_joints_keep_their_velocity(tmp_path, joint):
+    """A led body pushes a box in MuJoCo as here, and in what is read from the file again."""
+    b = sim.ModelBuilder()
+    b.add_ground(friction=0.3)
+    b.add_link("led", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    axis = {} if joint == "free" else {"axis": (1.0, 0.0, 0.0) if joint == "prismatic" else (0.0, 0.0, 1.0)}
+    b.add_joint("lead", joint, child="led", position=(-0.3, -0.3, 0.15), kinematic=True, **axis)
+    b.add_geometry("led", "box", size=(0.1, 0.5, 0.1), friction=0.3)
+    b.add_box(half_extents=(0.1, 0.1, 0.1), mass=0.7, position=(0.0, 0.0, 0.1), friction=0.3, name="body")
+    model, path = b.finalize("float64"), tmp_path / "led.xml"
+    rate = np.zeros(model.nv)
+    rate[model.qd_slice("lead").start] = -0.7 if joint == "revolute" else 0.5
+    quietly(write_mjcf, path, model)
+    again = quietly(sim.load, path, dtype="float64")
+    found = {}
+    for name, each in (("written", model), ("read", again)):
+        simulator = sim.Simulator(each, 0.002, device="cpu", contact=sim.ContactOptions(law="mujoco"))
+        trajectory = simulator.rollout(simulator.state(each.q0, rate), steps=300)
+        found[name] = trajectory.qd.numpy()[-1, 0], trajectory.q.numpy()[-1, 0]
+    peer = mujoco.MjModel.from_xml_path(str(path))
+    peer.opt.timestep = 0.002
+    data = mujoco.MjData(peer)
+    _, data.qvel[:] = sim.to_mujoco(again, again.q0, rate)
+    for _ in range(300):
+        mujoco.mj_step(peer, data)
+    lead, body = model.qd_slice("lead"), model.qd_slice("body")
+    for name, (qd, q) in found.items():
+        assert_allclose(qd[lead], rate[lead], rtol=1e-9, atol=1e-9, err_msg=name)
+        assert np.abs(qd[body][:2]).max() > 0.1, name
+        theirs = sim.from_mujoco(again, data.qpos, data.qvel)
+        assert_allclose(q, theirs[0], atol=2e-3, err_msg=name)
+        assert_allclose(qd[lead], theirs[1][lead], rtol=1e-6, atol=1e-6, err_msg=name)

@@ -96,6 +96,9 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
         option.set("impratio", repr(stated.impratio))
         option.set("noslip_iterations", str(stated.noslip_iterations))
         option.set("noslip_tolerance", repr(stated.noslip_tolerance))
+    if model.prescribed.any():
+        # MuJoCo weighs the tolerance of its solver by the mean inertia, and would stop before the first step.
+        option.set("tolerance", "0")
     add_medium(option, model, losses)
     asset = ET.SubElement(root, "asset")
     bodies = Bodies(ET.SubElement(root, "worldbody"), model, losses)
