@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pxr import Gf, UsdPhysics
+from pxr import Gf, Usd, UsdPhysics
 
 import sim
 from sim.usd import write_usd
@@ -46,3 +46,21 @@ def test_a_kinematic_body_on_a_joint_that_moves_it_is_noted(tmp_path):
     with pytest.warns(sim.USDWarning, match="'/arm' is a kinematic body on joint '/hinge', which moves it here"):
         model = read(stage)
     assert model.kinematic_links == ("base",)
+
+
+def test_a_free_joint_with_a_prescribed_velocity_is_a_kinematic_body_elsewhere(tmp_path):
+    """Other programs don't let it fall; read again, it has its velocity."""
+    builder = sim.ModelBuilder()
+    builder.add_link("hand", mass=1.0, inertia=(1, 1, 1))
+    builder.add_joint("lead", "free", child="hand", position=(0, 0.2, 1), kinematic=True)
+    builder.add_sphere(radius=0.1, mass=1.0, name="ball")
+    model = builder.finalize("float64")
+    path = write_usd(tmp_path / "hand.usda", model, sim.forward_kinematics(model, model.q0[None]), fps=30)
+    stage = Usd.Stage.Open(str(path))
+    bodies = [UsdPhysics.RigidBodyAPI(prim) for prim in stage.Traverse()]
+    found = {body.GetPath().name: body.GetKinematicEnabledAttr().Get() for body in bodies if body}
+    assert found == {"hand": True, "ball": False}
+    again = sim.load(path, dtype="float64")
+    assert again.prescribed.tolist() == [True] * 6 + [False] * 6
+    assert again.kinematic_links == ()
+    np.testing.assert_array_equal(again.q0, model.q0)

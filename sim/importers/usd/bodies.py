@@ -105,7 +105,9 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
         prim = reader.scene.prim(body)
         name = _joint_name(reader, prim, f"{child.removeprefix(reader.prefix)}_free")
         pose: dict[str, Any] = {"position": place[:3], "orientation": place[3:]}
-        if body in reader.scene.kinematic:
+        armature = kept(prim, "armature", 1)
+        has_velocity = armature is not None and armature[0] >= codes.PRESCRIBED_INERTIA  # of a free joint written here
+        if body in reader.scene.kinematic and not has_velocity:
             name = _joint_name(reader, prim, f"{child.removeprefix(reader.prefix)}_kinematic")
             reader.add(body, reader.builder.add_joint, name, "fixed", child=child, kinematic=True, **pose)
             return [name]
