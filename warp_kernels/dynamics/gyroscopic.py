@@ -63,7 +63,7 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
     def gyroscopic_wrench(
         # Model
         turning_link: wp.array(dtype=int),
-        floats: wp.array(dtype=int),
+        floating: wp.array(dtype=int),
         link_tree: wp.array(dtype=int),
         joint_type: wp.array(dtype=int),
         link_tail_dof: wp.array(dtype=int),
@@ -108,7 +108,7 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
         middle = midpoint(about, w, step)
         moment = wp.cross(w, about * w) - (step / dt) * wp.cross(middle, about * middle)
         force = vec3()
-        if floats[item] == 1:
+        if floating[link] == 1:
             away = wp.cross(w, wp.cross(w, arm))
             lift[link_tree[link], world] = away
             # Such a gravity doesn't act on armature, which has to be accelerated as well.

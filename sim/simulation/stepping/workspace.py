@@ -170,7 +170,7 @@ class Workspace(SolverChoice):
         free = np.flatnonzero(turning & (m.joint_type == FREE))
         floating = [link for link in free if not m.prescribed[m.joint_qd_start[link]]]
         self.floating_link = self._integers(np.array(floating, dtype=int))
-        self.floats = self._integers(np.isin(np.flatnonzero(turning), floating))
+        self.floating = self._integers(np.isin(np.arange(m.num_links), floating))
         boxes = m.drag_boxes
         self.num_drag_boxes = len(boxes.link)
         self.drag_link = self._integers(boxes.link)
