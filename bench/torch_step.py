@@ -229,7 +229,7 @@ class TorchStep(torch.nn.Module):
             torch.linalg.cross(parents[..., :3], own[..., :3]),
             torch.linalg.cross(parents[..., :3], own[..., 3:]) + torch.linalg.cross(parents[..., 3:], own[..., :3]),
         ], dim=2)  # fmt: skip
-        # The base's coordinate is the velocity of a point that moves with it, seen from where its centre of mass has no acceleration.
+        # The base's coordinate is the velocity of a point that moves with it. Its centre of mass doesn't accelerate.
         moving = torch.linalg.cross(qd[:, :3], qd[:, 3:6]) - r.gravity
         moving = moving - torch.linalg.cross(qd[:, 3:6], torch.linalg.cross(qd[:, 3:6], self.base_arm(rotation)))
         base = torch.cat([torch.zeros_like(moving), moving], dim=1)

@@ -23,9 +23,9 @@ from warp_kernels.dynamics.rnea import rnea_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
 from warp_kernels.kinematics.frames import frame_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
-from warp_kernels.kinematics.recentre import recentre_kernels
 from warp_kernels.kinematics.kinematics import kinematics_kernels
 from warp_kernels.kinematics.kinematics_adjoint import kinematics_adjoint_kernels
+from warp_kernels.kinematics.recentre import recentre_kernels
 from warp_kernels.render.trace import render_kernels
 from warp_kernels.replay import replay_kernels
 from warp_kernels.solver.constraint import constraint_kernels

@@ -96,7 +96,9 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
                 rows[world, k + axis, column] += added[axis]
 
     @wp.func
-    def add_shift(rows: Matrices, world: int, k: int, path: int, speed: int, in_path: mat33, then_path: mat33, then_spin: mat33):
+    def add_shift(
+        rows: Matrices, world: int, k: int, path: int, speed: int, in_path: mat33, then_path: mat33, then_spin: mat33
+    ):
         """To the rows of a base's position, and to those of its velocity, what follows from those of its spins."""
         add_turned(rows, world, k, path, in_path)
         add_turned(rows, world, speed, path, then_path)

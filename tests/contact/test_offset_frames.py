@@ -1,4 +1,4 @@
-"""Bodies whose link frame lies beside their centre of mass: the centre moves straight, and nothing depends on the frame."""
+"""Bodies whose link frame lies beside their centre of mass: it moves straight, and nothing depends on the frame."""
 
 import numpy as np
 import pytest
@@ -92,7 +92,8 @@ def test_no_bullet_passes_a_plate(shape):
     placement[:, 1, 0] += offset
     start = -rng.uniform(0.1, 0.6, throws)[throw]
     velocity = speed[:, None] * np.column_stack([np.ones(throws), 0.2 * rng.normal(size=(throws, 2))])[throw]
-    centre = np.column_stack([start, rng.uniform(-0.2, 0.2, (throws, 2))[throw] + velocity[:, 1:] * (start / speed)[:, None]])
+    across = rng.uniform(-0.2, 0.2, (throws, 2))[throw] + velocity[:, 1:] * (start / speed)[:, None]
+    centre = np.column_stack([start, across])
     turn = Rotation.random(throws, random_state=0)[throw]
     q = np.concatenate([centre - turn.apply(com[:, 0]), turn.as_quat()], axis=1)
     qd = np.concatenate([velocity, np.zeros((worlds, 3))], axis=1)
@@ -134,7 +135,8 @@ def robot(offset: np.ndarray) -> sim.Model:
     builder.add_link("base", mass=2.0, com=offset, inertia=(0.02, 0.03, 0.04))
     builder.add_joint("float", "free", child="base")
     builder.add_link("arm", mass=1.0, com=(0.1, 0.0, 0.02), inertia=(0.002, 0.01, 0.01))
-    builder.add_joint("hinge", "revolute", parent="base", child="arm", position=offset + [0.1, 0.0, 0.0], axis=(0.0, 1.0, 0.3))
+    hinge = offset + np.array([0.1, 0.0, 0.0])
+    builder.add_joint("hinge", "revolute", parent="base", child="arm", position=hinge, axis=(0.0, 1.0, 0.3))
     builder.add_link("hand", mass=0.5, com=(0.0, 0.05, 0.02), inertia=(0.002, 0.001, 0.001))
     builder.add_joint("ball", "spherical", parent="arm", child="hand", position=(0.2, 0.0, 0.0))
     return builder.finalize("float64")
@@ -153,8 +155,6 @@ def test_a_robot_moves_the_same_wherever_the_frame_of_its_base_is():
         coordinates = motion.q.numpy()[:, 0]
         found.append(np.concatenate([centres(coordinates, offset), coordinates[:, 3:]], axis=1))
     np.testing.assert_allclose(found[0], found[1], rtol=0.0, atol=1e-11)
-
-
 
 
 @pytest.mark.parametrize("spin", [0.0, 5.0, 500.0])
@@ -186,7 +186,7 @@ def test_gradients_through_a_hit(restitution):
 
 @pytest.mark.parametrize("restitution", [0.0, 0.6])
 def test_matrices_of_a_step(restitution):
-    """In the air, and where the box hits the ground: where it bounces it moves along another velocity than the next one."""
+    """In the air, and in a hit. A box that bounces moves along another velocity than the next one."""
     model = box(restitution=restitution)
     simulator = sim.Simulator(model, H, device="cpu")
     for height in (1.0, 0.155):
@@ -207,3 +207,31 @@ def test_matrices_of_a_robot():
     A, B = differences(simulator, state, tau)
     np.testing.assert_allclose(found.A[0], A, atol=1e-6 * np.abs(A).max())
     np.testing.assert_allclose(found.B_tau[0], B, atol=1e-6 * np.abs(B).max())
+
+
+@pytest.mark.parametrize("solver", ["newton", "pgs"])
+@pytest.mark.parametrize("tie", ["point", "weld"])
+def test_tied_bodies_move_the_same_wherever_their_frames_are(tie, solver):
+    """A body tied to the world or to another body at a lever, which spins: what the tie drifts by in a step is known."""
+    spin = np.array([0.0, 0.0, 15.0])
+    found = []
+    for offset in (np.zeros(3), OFFSET):
+        builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+        for name, place in (("one", 0.5), ("other", -0.5)):
+            builder.add_link(name, mass=2.0, com=offset, inertia=(0.02, 0.03, 0.04))
+            builder.add_joint(name, "free", child=name, position=[place, 0.0, 0.0] - offset)
+        halves = {"position_a": offset - [0.5, 0.0, 0.0], "position_b": offset + [0.5, 0.0, 0.0]}
+        if tie == "weld":
+            builder.add_weld_constraint("tie", "one", "other", **halves, orientation_b=(0.0, 0.0, 0.0, 1.0))
+        else:
+            builder.add_point_constraint("tie", "one", "world", position_a=halves["position_a"])
+        model = builder.finalize("float64")
+        simulator = sim.Simulator(model, H, device="cpu", contact=sim.ContactOptions(solver=solver))
+        qd = [
+            np.concatenate([np.cross(spin, [place, 0.0, 0.0]) - np.cross(spin, offset), spin]) for place in (0.5, -0.5)
+        ]
+        motion = simulator.rollout(simulator.state(model.q0, np.concatenate(qd)), steps=240).q.numpy()[:, 0]
+        found.append(np.stack([centres(motion[:, start : start + 7], offset) for start in (0, 7)]))
+    lengths = np.linalg.norm(found[1][0], axis=-1)
+    np.testing.assert_allclose(found[0], found[1], rtol=0.0, atol=1e-8)
+    np.testing.assert_allclose(lengths, 0.5, rtol=2e-3)

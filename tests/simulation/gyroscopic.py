@@ -34,7 +34,7 @@ def added_wrenches(simulator: sim.Simulator, common: bool = False) -> np.ndarray
 
 @dataclass(frozen=True)
 class Base:
-    """A floating base before a step: where its coordinates and velocities begin, and its centre of mass seen from its origin."""
+    """A floating base: where its coordinates and velocities begin, and its centre of mass seen from its origin."""
 
     q: int
     qd: int

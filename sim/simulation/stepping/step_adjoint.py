@@ -126,11 +126,13 @@ class DifferentiableStep(Step):
         equalities = [getattr(self, field) for field in self.structs.Equalities.vars]
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
-            self.spin, self.drag_velocity, self.common_wrench, self.lift, *([self.qd_path] if self.bouncing else []),
+            self.spin, self.drag_velocity, self.common_wrench, self.lift,
+            *([self.qd_path] if self.bouncing else []),
             *([self.impulse] if self._impulses_are_read else []),
             *equalities, self.cone_gap, self.cone_row, self.limit_reference, self.loss_reference,
             self.anchor_reference, self.coupling_reference, self.cone_reference,
-            self.bias_velocity, self.bias_acceleration, self.path_acceleration, *self.groups.differentiated(), *self.tendons.differentiated,
+            self.bias_velocity, self.bias_acceleration, self.path_acceleration, *self.groups.differentiated(),
+            *self.tendons.differentiated,
             *self.transmissions.differentiated, *self.activations.differentiated,
         ]  # fmt: skip
 
