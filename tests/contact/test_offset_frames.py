@@ -212,7 +212,7 @@ def test_matrices_of_a_robot():
 @pytest.mark.parametrize("solver", ["newton", "pgs"])
 @pytest.mark.parametrize("tie", ["point", "weld"])
 def test_tied_bodies_move_the_same_wherever_their_frames_are(tie, solver):
-    """A body tied to the world or to another body at a lever, which spins: what the tie drifts by in a step is known."""
+    """A body that spins, tied to the world or to another body at a lever. The rows know how ties drift in a step."""
     spin = np.array([0.0, 0.0, 15.0])
     found = []
     for offset in (np.zeros(3), OFFSET):
@@ -220,9 +220,11 @@ def test_tied_bodies_move_the_same_wherever_their_frames_are(tie, solver):
         for name, place in (("one", 0.5), ("other", -0.5)):
             builder.add_link(name, mass=2.0, com=offset, inertia=(0.02, 0.03, 0.04))
             builder.add_joint(name, "free", child=name, position=[place, 0.0, 0.0] - offset)
-        halves = {"position_a": offset - [0.5, 0.0, 0.0], "position_b": offset + [0.5, 0.0, 0.0]}
+        half = np.array([0.5, 0.0, 0.0])
+        halves = {"position_a": offset - half, "position_b": offset + half}
         if tie == "weld":
-            builder.add_weld_constraint("tie", "one", "other", **halves, orientation_b=(0.0, 0.0, 0.0, 1.0))
+            halves["orientation_b"] = np.array([0.0, 0.0, 0.0, 1.0])
+            builder.add_weld_constraint("tie", "one", "other", **halves)
         else:
             builder.add_point_constraint("tie", "one", "world", position_a=halves["position_a"])
         model = builder.finalize("float64")
