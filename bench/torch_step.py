@@ -171,7 +171,7 @@ class TorchStep(torch.nn.Module):
         implicit = r.armature + h * r.damping + h * h * r.stiffness
         mass = torch.einsum("wlxi,wlxj->wij", jacobian, momentum) + torch.diag(implicit)
         spring = torch.cat([torch.zeros_like(q[:, :6]), q[:, 7:] + h * qd[:, 6:] - r.rest[6:]], dim=1)
-        force = tau - r.damping * qd - r.stiffness * spring - self.bias_force(qd, subspace, jacobian, inertia)
+        force = tau - r.damping * qd - r.stiffness * spring - self.bias_force(qd, rotation, subspace, jacobian, inertia)
         force = torch.cat([force[:, :6] + self.gyroscopic_force(qd, rotation), force[:, 6:]], dim=1)
         rows, distance = self.foot_rows(q, rotation, position, jacobian)
         columns = torch.cat([force[:, :, None], rows.flatten(1, 2).mT], dim=2)
@@ -213,7 +213,12 @@ class TorchStep(torch.nn.Module):
         return torch.cat([torch.cat([rotational, coupled], dim=-1), torch.cat([-coupled, linear], dim=-1)], dim=-2)
 
     def bias_force(
-        self, qd: torch.Tensor, subspace: torch.Tensor, jacobian: torch.Tensor, inertia: torch.Tensor
+        self,
+        qd: torch.Tensor,
+        rotation: torch.Tensor,
+        subspace: torch.Tensor,
+        jacobian: torch.Tensor,
+        inertia: torch.Tensor,
     ) -> torch.Tensor:
         """Joint forces that hold all accelerations at zero [W, nv]: gravity and velocity products."""
         r = self.robot
@@ -224,8 +229,9 @@ class TorchStep(torch.nn.Module):
             torch.linalg.cross(parents[..., :3], own[..., :3]),
             torch.linalg.cross(parents[..., :3], own[..., 3:]) + torch.linalg.cross(parents[..., 3:], own[..., :3]),
         ], dim=2)  # fmt: skip
-        # The base's coordinate is the velocity of a point that moves with it.
+        # The base's coordinate is the velocity of a point that moves with it. Its centre of mass doesn't accelerate.
         moving = torch.linalg.cross(qd[:, :3], qd[:, 3:6]) - r.gravity
+        moving = moving - torch.linalg.cross(qd[:, 3:6], torch.linalg.cross(qd[:, 3:6], self.base_arm(rotation)))
         base = torch.cat([torch.zeros_like(moving), moving], dim=1)
         acceleration = base[:, None] + r.moves[:, 6:] @ joints
         momentum = (inertia @ velocity[..., None])[..., 0]
@@ -239,7 +245,6 @@ class TorchStep(torch.nn.Module):
     def gyroscopic_force(self, qd: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
         """What the midpoint rule makes of the base's gyroscopic forces, beyond those before the step [W, 6]."""
         r, h = self.robot, self.dt
-        mass, com = r.mass[0], (rotation[:, 0] @ r.com[0, :, None])[..., 0]
         inertia = rotation[:, 0] @ r.inertia[0] @ rotation[:, 0].mT
         spin = qd[:, 3:6]
         resolved = (h / (1.0 + ((h * spin) ** 2).sum(1) ** 2) ** 0.25)[:, None]
@@ -253,11 +258,11 @@ class TorchStep(torch.nn.Module):
             slope = inertia + 0.5 * resolved[..., None] * (skew(middle) @ inertia - skew(turned(middle)))
             middle = middle - torch.linalg.solve(slope, left)
         moment = torch.linalg.cross(spin, turned(spin)) - resolved / h * torch.linalg.cross(middle, turned(middle))
-        after = 2.0 * middle - spin
-        path = (matrix_of(exponential(h * after)) @ com[..., None])[..., 0] - com
-        circling = torch.linalg.cross(spin, torch.linalg.cross(spin, com))
-        force = mass * (circling - torch.linalg.cross(after, path) / h)
-        return torch.cat([force, moment + torch.linalg.cross(com, force)], dim=1)
+        return torch.cat([torch.zeros_like(moment), moment], dim=1)
+
+    def base_arm(self, rotation: torch.Tensor) -> torch.Tensor:
+        """From the base's origin to its centre of mass [W, 3], along world axes."""
+        return (rotation[:, 0] @ self.robot.com[0, :, None])[..., 0]
 
     def foot_rows(
         self, q: torch.Tensor, rotation: torch.Tensor, position: torch.Tensor, jacobian: torch.Tensor
@@ -314,12 +319,16 @@ class TorchStep(torch.nn.Module):
     def finish(
         self, q: torch.Tensor, velocity: torch.Tensor, response: torch.Tensor, impulse: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The next state from the free velocity and the impulses."""
+        """The next state from the free velocity and the impulses: the base's centre of mass moves straight."""
         h = self.dt
         qd = velocity + torch.einsum("wifx,wfx->wi", response, impulse)
         turned = product(exponential(h * qd[:, 3:6]), torch.nn.functional.normalize(q[:, 3:7], dim=1))
         turned = torch.nn.functional.normalize(turned, dim=1)
-        return torch.cat([q[:, :3] + h * qd[:, :3], turned, q[:, 7:] + h * qd[:, 6:]], dim=1), qd
+        spin, arm = qd[:, 3:6], self.base_arm(matrix_of(q[:, None, 3:7]))
+        back = arm - self.base_arm(matrix_of(turned[:, None]))
+        origin = q[:, :3] + h * (qd[:, :3] + torch.linalg.cross(spin, arm)) + back
+        qd = torch.cat([qd[:, :3] + torch.linalg.cross(spin, back), qd[:, 3:]], dim=1)
+        return torch.cat([origin, turned, q[:, 7:] + h * qd[:, 6:]], dim=1), qd
 
 
 def step_lengths(matrix: torch.Tensor) -> torch.Tensor:

@@ -25,6 +25,7 @@ from warp_kernels.kinematics.frames import frame_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.kinematics import kinematics_kernels
 from warp_kernels.kinematics.kinematics_adjoint import kinematics_adjoint_kernels
+from warp_kernels.kinematics.recentre import recentre_kernels
 from warp_kernels.render.trace import render_kernels
 from warp_kernels.replay import replay_kernels
 from warp_kernels.solver.constraint import constraint_kernels
@@ -85,6 +86,7 @@ def compile_motions(device: wp.Device) -> None:
         newton_kernels(FLOAT).newton_solve,
         impulse_kernels(FLOAT).apply_impulses,
         integrate_kernels(FLOAT).integrate,
+        recentre_kernels(FLOAT).recentre,
         denormal_kernels().flush_denormals,
         replay_kernels().replay,
     ]

@@ -2,7 +2,8 @@
 
 A way back gives the row of one component of the next velocity. The coordinates move along the next velocity too, each joint's along
 its own: their rows are made of those, by the derivatives of that motion alone. Where contacts may bounce they move along another
-velocity, the path's, whose rows are then found first, in the place of those of the coordinates.
+velocity, the path's, whose rows are then found first, in the place of those of the coordinates. Floating bases are moved on about their
+centre of mass at last, see :mod:`warp_kernels.kinematics.recentre`.
 
 One step of a world may be taken in ``copies``, each of which takes its own rows: copy c of world w is number ``w copies + c``.
 """
@@ -16,6 +17,7 @@ import warp as wp
 from warp_kernels.algebra.rotation_vectors import rotation_vector_functions
 from warp_kernels.checkpoint import CONTROL_ROWS, STATE_ROWS, TAU_ROWS
 from warp_kernels.kinematics.joints import joint_motion_functions
+from warp_kernels.kinematics.recentre import recentre_functions
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -27,7 +29,9 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
     the matrices [worlds, 2 nv + na, n], with n = 2 nv + na for the state, nv for joint forces and nu for inputs of actuators.
     """
     t = warp_types(scalar)
-    vec3, quat, mat33 = t.vec3, t.quat, t.mat33
+    vec3, quat, mat33, inertia10 = t.vec3, t.quat, t.mat33, t.inertia
+    recentring = recentre_functions(scalar)
+    arm_of, shift_power = recentring.arm_of, recentring.shift_power
     joints, rotations = joint_motion_functions(scalar), rotation_vector_functions(scalar)
     module = kernel_module("linearise", scalar, inlined=True)
     zero, one = scalar(0.0), scalar(1.0)
@@ -81,6 +85,24 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
             turned = in_turn * velocity
             for axis in range(wp.static(3)):
                 rows[world, k + axis, column] = turned[axis]
+
+    @wp.func
+    def add_turned(rows: Matrices, world: int, k: int, spin: int, in_spin: mat33):
+        """To three rows what follows from those of an angular velocity."""
+        for column in range(rows.shape[2]):
+            velocity = vec3(rows[world, spin, column], rows[world, spin + 1, column], rows[world, spin + 2, column])
+            added = in_spin * velocity
+            for axis in range(wp.static(3)):
+                rows[world, k + axis, column] += added[axis]
+
+    @wp.func
+    def add_shift(
+        rows: Matrices, world: int, k: int, path: int, speed: int, in_path: mat33, then_path: mat33, then_spin: mat33
+    ):
+        """To the rows of a base's position, and to those of its velocity, what follows from those of its spins."""
+        add_turned(rows, world, k, path, in_path)
+        add_turned(rows, world, speed, path, then_path)
+        add_turned(rows, world, speed, speed + 3, then_spin)
 
     @wp.kernel(module=module, enable_backward=False)
     def begin_row(
@@ -169,11 +191,14 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
         total_worlds: int,
         first_world: int,
         copies: int,
+        floating: wp.array(dtype=int),
         dt: scalar,
         # Data in
         table: wp.array(dtype=wp.uint64),
+        link_inertia: wp.array2d(dtype=inertia10),
         q: wp.array2d(dtype=scalar),
         qd_path: wp.array2d(dtype=scalar),
+        qd_next: wp.array2d(dtype=scalar),
         control: wp.array2d(dtype=scalar),
         act: wp.array2d(dtype=scalar),
         # Adjoint in
@@ -202,6 +227,35 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
             follow_velocity(tau_rows, one_of, k + n, path + n, dt)
             follow_velocity(control_rows, one_of, k + n, path + n, dt)
             state_rows[one_of, k + n, k + n] += one
+        if floating[link] == 1:
+            arm = arm_of(link_inertia[link, world])
+            in_path, in_turn = mat33(), mat33()
+            then_path, then_spin, then_turn = mat33(), mat33(), mat33()
+            for axis in range(wp.static(3)):
+                direction = vec3()
+                direction[axis] = one
+                turn = vec3(qd_path[world, k + 3], qd_path[world, k + 4], qd_path[world, k + 5])
+                spin = vec3(qd_next[world, k + 3], qd_next[world, k + 4], qd_next[world, k + 5])
+                arm_bar, path_bar, _spin, _dt, _p, _v = wp.grad(shift_power)(arm, turn, spin, dt, direction, vec3())
+                later_bar, later_path, later_spin, _dt, _p, _v = wp.grad(shift_power)(
+                    arm, turn, spin, dt, vec3(), direction
+                )
+                turn_bar = wp.cross(arm, arm_bar)
+                later_turn = wp.cross(arm, later_bar)
+                for j in range(wp.static(3)):
+                    in_path[axis, j] = path_bar[j]
+                    in_turn[axis, j] = turn_bar[j]
+                    then_path[axis, j] = later_path[j]
+                    then_spin[axis, j] = later_spin[j]
+                    then_turn[axis, j] = later_turn[j]
+            speed = nv + k
+            add_shift(state_rows, one_of, k, path + 3, speed, in_path, then_path, then_spin)
+            add_shift(tau_rows, one_of, k, path + 3, speed, in_path, then_path, then_spin)
+            add_shift(control_rows, one_of, k, path + 3, speed, in_path, then_path, then_spin)
+            for axis in range(wp.static(3)):
+                for j in range(wp.static(3)):
+                    state_rows[one_of, k + axis, k + 3 + j] += in_turn[axis, j]
+                    state_rows[one_of, speed + axis, k + 3 + j] += then_turn[axis, j]
         if joints.has_quaternion(kind):
             i += count
             k += count

@@ -304,7 +304,8 @@ def _run_articulated_body(
     scratch = {**_motion_scratch(bodies, "velocity", "acceleration", "bias_force"), **_articulated_scratch(bodies)}
     launch(
         aba_kernels(scalar, bodies.lanes).aba, (m.model.num_trees, bodies.groups), bodies, m, parameters, scratch,
-        device=m.device, dt=scalar(0.0), q=q, qd=qd, tau=tau, implicit=None, common_wrench=common_wrench, qdd=qdd,
+        device=m.device, dt=scalar(0.0), q=q, qd=qd, tau=tau, implicit=None, common_wrench=common_wrench, lift=None,
+        qdd=qdd,
     )  # fmt: skip
 
 
@@ -387,6 +388,6 @@ def add_rigid_body_gradient(
     launch(
         rnea_adjoint_kernels(m.types.scalar, bodies.lanes).rnea_adjoint, (m.model.num_trees, bodies.groups), bodies, m,
         _motion_scratch(bodies, *scratch), device=m.device, gravity=gravity, qd=qd, qdd=qdd,
-        common_wrench=common_wrench, motion_weight=weight,
+        common_wrench=common_wrench, lift=None, motion_weight=weight,
     )  # fmt: skip
     tape.backward()

@@ -15,7 +15,7 @@ from sim.simulation.stepping.collision import candidate_pairs
 from sim.simulation.stepping.pair_friction import pair_friction
 from tests.importers.mjcf_zoo import compiled, frame_pose, load_quietly, random_state, write_zoo
 from tests.importers.reference import BULLET, GYMNASIUM
-from tests.simulation.gyroscopic import added_wrenches, turning_links
+from tests.simulation.gyroscopic import added_wrenches, move_bases
 from warp_kernels import types as codes
 
 FILES = {
@@ -181,7 +181,8 @@ def moved(model: sim.Model, peer: mujoco.MjModel, clip: bool) -> list[tuple[np.n
     """Position and velocity here, in MuJoCo's conventions, and there after twenty steps of 1 ms without contact.
 
     Joint springs act at the end of the step here and at its start in MuJoCo; with h k added to the damping there both
-    are the same. So are gyroscopic forces with what the midpoint rule adds to them here.
+    are the same. So are gyroscopic forces with what the midpoint rule adds to them here, and bases whose centre of mass
+    moves straight.
     """
     dt, steps = 1e-3, 20
     off = mujoco.mjtDisableBit
@@ -201,12 +202,22 @@ def moved(model: sim.Model, peer: mujoco.MjModel, clip: bool) -> list[tuple[np.n
     for _ in range(steps):
         state = simulator.step(state, control=control if model.nu else None)
         mujoco.mj_fwdPosition(peer, data)
-        for link in turning_links(model):
-            wrench = added_wrenches(simulator)[0, link]
+        (shard,) = simulator.shards
+        origins = shard.step.origin.numpy()[model.link_tree, 0]
+        wrenches = added_wrenches(simulator, common=True)[0]
+        for link in np.flatnonzero(wrenches.any(axis=1)):
+            root = model.tree_link_start[model.link_tree[link]]
+            if codes.FREE not in model.joint_type[[root, link]] and model.joint_type[link] != codes.SPHERICAL:
+                continue
             body = next(b for b in range(peer.nbody) if model.link_names[link] in (peer.body(b).name, f"body_{b}"))
-            arm = data.xipos[body] - data.xpos[body]
-            data.xfrc_applied[body] = *wrench[3:], *(wrench[:3] - np.cross(arm, wrench[3:]))
+            force = wrenches[link, 3:]
+            moment = wrenches[link, :3] + np.cross(origins[link] - data.xipos[body], force)
+            data.xfrc_applied[body] = *force, *moment
+        before, _ = sim.from_mujoco(model, data.qpos, data.qvel)
         mujoco.mj_step(peer, data)
+        there = [array[None] for array in sim.from_mujoco(model, data.qpos, data.qvel)]
+        move_bases(model, dt, before[None], *there)
+        data.qpos[:], data.qvel[:] = sim.to_mujoco(model, *(array[0] for array in there))
     ours = sim.to_mujoco(model, state.q.numpy()[0], state.qd.numpy()[0])
     return list(zip(ours, (data.qpos, data.qvel), strict=True))
 

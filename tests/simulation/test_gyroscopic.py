@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import sim
-from tests.simulation.differences import BOUND, case, check
+from tests.simulation.differences import case, check
 
 NO_CONTACT = sim.ContactOptions(max_contacts=0)
 EDGES = np.array([0.1, 0.2, 0.4])
@@ -127,8 +127,7 @@ def test_gradients_of_a_floating_chain(speed):
         )  # fmt: skip
     model = builder.finalize("float64")
     qd = speed * rng.normal(size=model.nv)
-    # At 300 rad/s differences lose digits. With kernels that round otherwise the gradients are the same to 3e-11, while
-    # the differences are off by 0.2 to 1.8e-6.
-    bound = BOUND if speed == 5.0 else 3e-6
+    # At 300 rad/s the chain explodes within nine steps; after three, rounding alone is 1e-6 of the differences.
+    steps = 3 if speed == 5.0 else 2
     parameters = ("mass", "com", "inertia", "joint_placement")
-    check(case(model, steps=3, qd=qd, contact=NO_CONTACT), parameters, bound=bound)
+    check(case(model, steps=steps, qd=qd, contact=NO_CONTACT), parameters)

@@ -90,6 +90,7 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         tau: wp.array2d(dtype=scalar),
         implicit: wp.array2d(dtype=real),
         common_wrench: wp.array2d(dtype=spatial),
+        lift: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
         # Data out
@@ -105,13 +106,15 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         """implicit: what else stands on the diagonal of the mass matrix [dof, group], or empty.
 
         friction_loss: dry friction, or empty where it isn't to count, as in a step, which has constraints for it.
-        articulated: scratch.
+        lift: gravity of a tree beside that of its world [tree, group], or empty. articulated: scratch.
         """
         tree, group = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
         if wp.static(moving):
             g = a.load_param_vec3(gravity, group, 0)
+            if lift.shape[0] > 0:
+                g += lift[tree, group]
         # Velocities, velocity products (kept in acceleration until the last pass), bias forces.
         v = spatial()
         for link in range(first, last):

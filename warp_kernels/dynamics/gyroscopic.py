@@ -13,7 +13,6 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.algebra.rotation_vectors import rotation_vector_functions
 from warp_kernels.types import FREE, kernel_module, warp_types
 
 # Newton's method on the midpoint rule takes five iterations at most where the body turns by one radian or less: measured
@@ -28,7 +27,6 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
     vec3, mat33, transform, spatial, inertia10 = t.vec3, t.mat33, t.transform, t.spatial, t.inertia
     module = kernel_module("gyroscopic", scalar, inlined=True)
     midpoint = _midpoint(scalar)
-    rotation_exp = rotation_vector_functions(scalar).rotation_exp
     # Of the trace of an inertia, what is added to it: a needle may have none about its axis.
     least = scalar(1.0e-6 if scalar is wp.float32 else 1.0e-12)
 
@@ -65,12 +63,16 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
     def gyroscopic_wrench(
         # Model
         turning_link: wp.array(dtype=int),
+        floating: wp.array(dtype=int),
+        link_tree: wp.array(dtype=int),
         joint_type: wp.array(dtype=int),
         link_tail_dof: wp.array(dtype=int),
         dof_depth: wp.array(dtype=int),
         dof_row_start: wp.array(dtype=int),
         ancestor: wp.array(dtype=int),
         dt: scalar,
+        # Parameters
+        armature: wp.array2d(dtype=scalar),
         # Data in
         qd: wp.array2d(dtype=scalar),
         pose: wp.array2d(dtype=transform),
@@ -78,14 +80,15 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
         link_inertia: wp.array2d(dtype=inertia10),
         # Data out
         spin: wp.array2d(dtype=vec3),
+        lift: wp.array2d(dtype=vec3),
         common_wrench: wp.array2d(dtype=spatial),
     ):
         """Over (turning link, world): what the midpoint rule adds to the forces at the velocity before the step.
 
-        spin: angular velocity along world axes.
+        spin: angular velocity along world axes. lift: of a tree whose base floats, the acceleration of the base's centre of mass
+        towards its origin by the spin; see :mod:`warp_kernels.kinematics.recentre`. As a gravity it leaves the centre without one.
 
-        A free body turns about its centre of mass, which keeps its velocity wherever the link's origin lies; a link on
-        a spherical joint turns about the joint.
+        A free body turns about its centre of mass; a link on a spherical joint turns about the joint.
         """
         item, world = wp.tid()
         link = turning_link[item]
@@ -105,11 +108,15 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
         middle = midpoint(about, w, step)
         moment = wp.cross(w, about * w) - (step / dt) * wp.cross(middle, about * middle)
         force = vec3()
-        if joint_type[link] == FREE:
-            after = scalar(2.0) * middle - w
-            path = wp.quat_rotate(rotation_exp(dt * after), arm) - arm
-            force = rigid[0] * (wp.cross(w, wp.cross(w, arm)) - wp.cross(after, path) / dt)
-            moment += wp.cross(arm, force)
+        if floating[link] == 1:
+            away = wp.cross(w, wp.cross(w, arm))
+            lift[link_tree[link], world] = away
+            # Such a gravity doesn't act on armature, which has to be accelerated as well.
+            row = wp.min(world, armature.shape[0] - 1)
+            first = tail - 5
+            force = vec3(
+                armature[row, first] * away[0], armature[row, first + 1] * away[1], armature[row, first + 2] * away[2]
+            )
         common_wrench[link, world] = spatial(moment[0], moment[1], moment[2], force[0], force[1], force[2])
 
     return SimpleNamespace(module=module, gyroscopic_wrench=gyroscopic_wrench)

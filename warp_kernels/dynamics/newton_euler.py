@@ -57,6 +57,7 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
         common_wrench: wp.array2d(dtype=spatial),
+        lift: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
         link_inertia: wp.array2d(dtype=inertia10),
         # Adjoint in
@@ -74,14 +75,22 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
         qd_bar: wp.array2d(dtype=scalar),
         qdd_bar: wp.array2d(dtype=scalar),
         common_wrench_bar: wp.array2d(dtype=spatial),
+        lift_bar: wp.array2d(dtype=vec3),
         subspace_bar: wp.array2d(dtype=spatial),
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
-        """Adds to tau, or to what the adjoint gives where it has rows; all before them are scratch."""
+        """Adds to tau, or to what the adjoint gives where it has rows; all before them are scratch.
+
+        lift: gravity of a tree beside that of its world [tree, group], or empty.
+        """
         tree, group = wp.tid()
         first = tree_link_start[tree]
         last = tree_link_start[tree + 1]
-        base = a.join(vec3(), -a.load_param_vec3(gravity, group, 0))
+        g = a.load_param_vec3(gravity, group, 0)
+        if wp.static(adjoint):
+            if lift.shape[0] > 0:
+                g += lift[tree, group]
+        base = a.join(vec3(), -g)
         v = spatial()
         acc = base
         if wp.static(adjoint):
@@ -136,8 +145,11 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
                     v_bar += sp.cross_force(velocity[link, group] - v_parent, a_bar)
                     hand.to_parent(v_bar, link, parent, group, velocity_bar)
                     hand.to_parent(a_bar, link, parent, group, acceleration_bar)
-                elif gravity_bar.shape[0] > 0:
-                    a.add_vec3(gravity_bar, group, 0, -a.linear(a_bar))
+                else:
+                    if gravity_bar.shape[0] > 0:
+                        a.add_vec3(gravity_bar, group, 0, -a.linear(a_bar))
+                    if lift_bar.shape[0] > 0:
+                        lift_bar[tree, group] -= a.linear(a_bar)
                 if joints.keeps_axes(joint_type[link]):
                     v = velocity[link, group]
                     joint_bar += joint_adjoints.kept_axes_bar(v, a_bar)

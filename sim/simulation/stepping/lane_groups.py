@@ -34,11 +34,12 @@ class LaneGroups:
         num_worlds: of the shard.
         lanes: worlds of a group.
         wrenches: whether links have wrenches beside their weight.
+        lifted: whether a tree's base floats, see :mod:`warp_kernels.kinematics.recentre`.
         device: where the arrays are.
         links_of_worlds: those whose inertias and wrenches worlds have to do with.
 
     Attributes:
-        worlds: the same for each world, [item, world]: what is copied, ``velocity`` and ``common_wrench``.
+        worlds: the same for each world, [item, world]: what is copied, ``velocity``, ``common_wrench`` and ``lift``.
         implicit, factor_d, ... weight: scalars of the step, in memory that worlds and groups share (:meth:`scalars`).
     """
 
@@ -60,7 +61,14 @@ class LaneGroups:
     geometry_axis: wp.array
 
     def __init__(
-        self, model: Model, num_worlds: int, lanes: int, wrenches: bool, device: wp.Device, links_of_worlds: np.ndarray
+        self,
+        model: Model,
+        num_worlds: int,
+        lanes: int,
+        wrenches: bool,
+        lifted: bool,
+        device: wp.Device,
+        links_of_worlds: np.ndarray,
     ):
         self.lanes, self.num_groups, self.num_worlds = lanes, -(-num_worlds // lanes), num_worlds
         self.scalar, self.device = model.scalar, device
@@ -71,13 +79,14 @@ class LaneGroups:
         self.subspace = self.of_groups(dofs, t.spatial)
         self.link_inertia = self.of_groups(links, t.inertia)
         self.common_wrench = self.of_groups(links if wrenches else 0, t.spatial)
+        self.lift = self.of_groups(trees if lifted else 0, t.vec3)
         self.turn_bar, self.shift_bar = (self.of_groups(links, t.vec3) for _ in range(2))
         self.q_bar_buffer = wp.zeros(2 * model.nq * lanes if lanes > 1 else 0, dtype=model.scalar, device=device)
         self.velocity, self.acceleration, self.bias_force = (self.of_groups(links, t.spatial) for _ in range(3))
         self.articulated = self.of_groups(links, t.articulated)
         self.factor_u = self.of_groups(dofs, t.spatial)
         self.innovation = self.of_groups(dofs, t.real)
-        self.copied = {**POSES, "velocity": "spatial", "common_wrench": "spatial"}
+        self.copied = {**POSES, "velocity": "spatial", "common_wrench": "spatial", "lift": "vec3"}
         few: wp.array = wp.array(links_of_worlds.astype(np.int32), dtype=wp.int32, device=device)
         self._items = {"link_inertia": few, "common_wrench": few}
         for name in self.copied:
@@ -109,7 +118,7 @@ class LaneGroups:
 
     def differentiated(self) -> list[wp.array]:
         """The arrays of groups whose gradients kernels add to, beside those of the worlds."""
-        return [] if self.lanes == 1 else [getattr(self, name) for name in (*POSES, "common_wrench")]
+        return [] if self.lanes == 1 else [getattr(self, name) for name in (*POSES, "common_wrench", "lift")]
 
     def share_poses(self) -> None:
         """Copy what kinematics have found to the worlds, and hang the way back on the active tape."""

@@ -20,6 +20,7 @@ from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kern
 from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
 from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
+from warp_kernels.kinematics.recentre import recentre_kernels
 from warp_kernels.sensors.contact_force import contact_force_kernels
 from warp_kernels.sensors.contacts import contact_sensor_kernels
 from warp_kernels.sensors.forces import force_sensor_kernels
@@ -121,9 +122,11 @@ class Step(Workspace):
             self._launch(impact_time_kernels(self.scalar).path_velocity, self.num_worlds)
 
     def to_next_position(self) -> None:
-        """The last stage, from q and qd_path to q_next."""
+        """The last stages, from q and qd_path to q_next, and to the velocity after the turn."""
         kernel, threads = integrate_kernels(self.scalar).integrate, self.link_threads
         self._launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path)
+        if self._bases[0]:
+            self._launch(recentre_kernels(self.scalar).recentre, self._bases)
 
     def show_contacts(self) -> None:
         """See to it that the working arrays hold the contacts at the state before the last step, as they do here."""
@@ -149,6 +152,8 @@ class Step(Workspace):
         groups = self.groups
         if self.common_wrench.shape[0]:
             groups.copy_from_worlds("common_wrench")
+        if self.lift.shape[0]:
+            groups.copy_from_worlds("lift")
         self._launch_groups(
             aba_kernels(self.scalar, groups.lanes).aba,
             self._trees_of_groups,
@@ -172,8 +177,11 @@ class Step(Workspace):
     def _bias_motion(self) -> None:
         """Motion of links whose coordinates don't accelerate: with it constraints between them drift."""
         motion = {"velocity": self.bias_velocity, "acceleration": self.bias_acceleration}
+        if self._bases[0]:
+            kernel = recentre_kernels(self.scalar).path_acceleration
+            self._launch(kernel, self._bases, tape=True, qdd=self.path_acceleration)
         kernel = acceleration_kernels(self.scalar).link_motion
-        self._launch(kernel, self._trees_of_worlds, tape=True, qdd=self.no_acceleration, **motion)
+        self._launch(kernel, self._trees_of_worlds, tape=True, qdd=self.path_acceleration, **motion)
 
     def _cones(self) -> None:
         count = len(self.layout.cones)
@@ -284,6 +292,10 @@ class Step(Workspace):
     def _sweep(self) -> None:
         self._match_constraints()
         self._launch(pgs_kernels(self.scalar, self.contact_options.friction).pgs_solve, self.num_worlds)
+
+    @property
+    def _bases(self) -> tuple[int, int]:
+        return (self.floating_link.shape[0], self.num_worlds)
 
     @property
     def _trees_of_worlds(self) -> tuple[int, int]:

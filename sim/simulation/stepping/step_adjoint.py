@@ -20,6 +20,7 @@ from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
+from warp_kernels.kinematics.recentre import recentre_kernels
 from warp_kernels.sensors.contact_force import contact_force_kernels
 from warp_kernels.sensors.contacts import contact_sensor_kernels
 from warp_kernels.sensors.forces import force_sensor_kernels
@@ -125,11 +126,13 @@ class DifferentiableStep(Step):
         equalities = [getattr(self, field) for field in self.structs.Equalities.vars]
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
-            self.spin, self.drag_velocity, self.common_wrench, *([self.qd_path] if self.bouncing else []),
+            self.spin, self.drag_velocity, self.common_wrench, self.lift,
+            *([self.qd_path] if self.bouncing else []),
             *([self.impulse] if self._impulses_are_read else []),
             *equalities, self.cone_gap, self.cone_row, self.limit_reference, self.loss_reference,
             self.anchor_reference, self.coupling_reference, self.cone_reference,
-            self.bias_velocity, self.bias_acceleration, *self.groups.differentiated(), *self.tendons.differentiated,
+            self.bias_velocity, self.bias_acceleration, self.path_acceleration, *self.groups.differentiated(),
+            *self.tendons.differentiated,
             *self.transmissions.differentiated, *self.activations.differentiated,
         ]  # fmt: skip
 
@@ -272,6 +275,8 @@ class DifferentiableStep(Step):
         tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path, self.control])
 
     def _position_adjoint(self) -> None:
+        if self._bases[0]:
+            self._launch(recentre_kernels(self.scalar).recentre_adjoint, self._bases)
         kernel, threads = integrate_kernels(self.scalar).integrate_adjoint, self.link_threads
         self._launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path, qd_bar=self.qd_path.grad)
 
@@ -420,6 +425,8 @@ class DifferentiableStep(Step):
         )
         if self.common_wrench.shape[0]:
             self.groups.copy_adjoint_to_worlds("common_wrench")
+        if self.lift.shape[0]:
+            self.groups.copy_adjoint_to_worlds("lift")
         if self.model.compensated:
             kernel = gravity_compensation_kernels(self.scalar).compensate_gravity_adjoint
             self._launch(kernel, (self.model.num_links, self.num_worlds))

@@ -78,6 +78,7 @@ class Workspace(SolverChoice):
     link_inertia: wp.array
     velocity: wp.array
     common_wrench: wp.array
+    lift: wp.array
     # What bounds geometries; those of the groups have no rows where these have.
     geometry_centre: wp.array
     geometry_ball: wp.array
@@ -165,6 +166,11 @@ class Workspace(SolverChoice):
         turning = np.isin(m.joint_type, () if self.by_mujoco else (SPHERICAL, FREE))
         self.turning_link = self._integers(np.flatnonzero(turning))
         self.spin = self.worlds_last(self.turning_link.shape[0], t.vec3)
+        # Bases whose centre of mass moves straight in a step.
+        free = np.flatnonzero(turning & (m.joint_type == FREE))
+        floating = [link for link in free if not m.prescribed[m.joint_qd_start[link]]]
+        self.floating_link = self._integers(np.array(floating, dtype=int))
+        self.floating = self._integers(np.isin(np.arange(m.num_links), floating))
         boxes = m.drag_boxes
         self.num_drag_boxes = len(boxes.link)
         self.drag_link = self._integers(boxes.link)
@@ -175,7 +181,7 @@ class Workspace(SolverChoice):
         lanes = lanes_worth(self.device_model.lanes, self.total_worlds)
         every = self.by_mujoco or m.compensated or self.num_drag_boxes
         links = np.arange(m.num_links) if every else np.flatnonzero(turning)
-        groups = self.groups = LaneGroups(m, n, lanes, wrenches, self.device, links)
+        groups = self.groups = LaneGroups(m, n, lanes, wrenches, bool(floating), self.device, links)
         # Without actuators and tendons the joint forces are tau itself; without the former nothing else stands on the
         # mass matrix's diagonal.
         self.joint_force = wp.zeros_like(self.tau) if m.nu or self.tendons.num_tendons else self.tau
@@ -288,7 +294,7 @@ class Workspace(SolverChoice):
         # Motion of links whose coordinates don't accelerate, by which points, welds and tendons drift in a step.
         moving = self.model.num_links if anchors or self.tendons.drifts else 0
         self.bias_velocity, self.bias_acceleration = (self.worlds_last(moving, t.spatial) for _ in range(2))
-        self.no_acceleration = wp.zeros_like(self.qd) if moving else self.device_model.none(self.scalar)
+        self.path_acceleration = wp.zeros_like(self.qd) if moving else self.device_model.none(self.scalar)
         self.coupling_reference = self.worlds_last(couplings if self.by_mujoco else 0, t.vec3)
         self.cone_reference = self.worlds_last(len(self.layout.cones) if self.by_mujoco else 0, t.vec3)
 

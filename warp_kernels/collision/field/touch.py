@@ -23,6 +23,9 @@ from warp_kernels.types import warp_types
 
 # Stages of the search: what the evaluation at the present time is for.
 APPROACH, LOOK_AHEAD, END = 11, 12, 13
+# How far a body that touches must sink in, at most [m]. It is looked at after three times as much: behind a wall that is thinner it
+# would be free again.
+THIN = 2.0e-5
 
 
 @functools.cache
@@ -49,7 +52,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
         """A search for the touch, with times as fractions of the step.
 
         time: to evaluate next; free: the last one at which the body was apart; sunk: the first known one at which it was
-        inside; lead: the feature that touches at ``free``, or -1.
+        inside; lead: the feature that touches at ``free``, or -1; least: distance below which the body sinks in there.
         """
 
         stage: int
@@ -57,6 +60,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
         free: scalar
         sunk: scalar
         lead: int
+        least: scalar
 
     @wp.func
     def onward(search: Search, feature: int, distance: scalar, closing: scalar, slop: scalar):
@@ -68,7 +72,9 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
             after = search.time + wp.max(distance, zero) / closing
         if feature >= 0 and distance <= arrived * slop and search.time < one:
             search.stage = LOOK_AHEAD
-            search.time = wp.min(search.time + scalar(3.0) * slop / closing, one)
+            ahead = wp.min(slop, scalar(THIN))
+            search.least = wp.max(wp.min(distance, zero) - ahead, -slop)
+            search.time = wp.min(search.time + (wp.max(distance, zero) + scalar(3.0) * ahead) / closing, one)
         elif after < wp.min(search.sunk, one):
             search.stage = APPROACH
             search.time = after
@@ -104,7 +110,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
             elif fast and distance >= -slop:
                 search.stage = END
                 search.time = one
-        elif search.stage == LOOK_AHEAD and feature >= 0 and distance < -slop:
+        elif search.stage == LOOK_AHEAD and feature >= 0 and distance < search.least:
             # What only slides along doesn't sink in.
             search.stage = DONE
             search.time = search.free

@@ -57,6 +57,7 @@ class ImplicitStep(ServoDampedStep):
                 gravity=self._no_weight,
                 motion_weight=self.shifted_weight,
                 common_wrench=None,
+                lift=None,
                 direction=self.groups.bias_force,
                 velocity_bar=velocity_bar,
                 acceleration_bar=acceleration_bar,
@@ -65,4 +66,5 @@ class ImplicitStep(ServoDampedStep):
                 qdd_bar=None,
                 gravity_bar=None,
                 common_wrench_bar=None,
+                lift_bar=None,
             )

@@ -1,0 +1,160 @@
+"""The last stage of a step for floating bases: their centre of mass moves along a straight line, not their origin.
+
+With the arm a from the origin to the centre before a step, the arm b = exp(h w) a after it, and the velocity v of the origin
+and the spin w that the solver found at the arm a, the centre moves by h (v + w x a). So the origin moves by
+
+    h v + (a - b + h w x a),   and its velocity after the step is   v + w x (a - b).
+
+Of the position w is that of the path, which differs from the next one where contacts bounce. The velocity v must be that of a
+frame whose origin doesn't swing round the centre: see ``lift`` in :mod:`warp_kernels.dynamics.gyroscopic`.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.algebra.rotation_vectors import rotation_vector_functions
+from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def recentre_functions(scalar: Any) -> SimpleNamespace:
+    """The arm of a body and what its turn adds, for one precision."""
+    t = warp_types(scalar)
+    vec3, inertia10 = t.vec3, t.inertia
+    rotation_exp = rotation_vector_functions(scalar).rotation_exp
+
+    @wp.func
+    def arm_of(rigid: inertia10):
+        """From the origin of a tree's root to the root's centre of mass, along world axes; zero without a mass."""
+        arm = vec3()
+        if rigid[0] > scalar(0.0):
+            arm = vec3(rigid[1], rigid[2], rigid[3]) / rigid[0]
+        return arm
+
+    @wp.func
+    def way_back(arm: vec3, path: vec3, dt: scalar):
+        """From the arm after a turn to that before it, a - b."""
+        return arm - wp.quat_rotate(rotation_exp(dt * path), arm)
+
+    @wp.func
+    def shift_power(arm: vec3, path: vec3, spin: vec3, dt: scalar, p_bar: vec3, v_bar: vec3):
+        """What the position and the velocity of the origin gain, times their adjoints.
+
+        path, spin: angular velocity along which the body turns in the step, and that after it.
+        """
+        back = way_back(arm, path, dt)
+        return wp.dot(p_bar, back + dt * wp.cross(path, arm)) + wp.dot(v_bar, wp.cross(spin, back))
+
+    return SimpleNamespace(arm_of=arm_of, way_back=way_back, shift_power=shift_power)
+
+
+@functools.cache
+def recentre_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels for one precision over (floating base, world): ``recentre``, its adjoint, and ``path_acceleration``, with Warp's own."""
+    t = warp_types(scalar)
+    vec3, inertia10 = t.vec3, t.inertia
+    functions = recentre_functions(scalar)
+    arm_of, way_back, shift_power = functions.arm_of, functions.way_back, functions.shift_power
+    module = kernel_module("recentre", scalar)
+
+    @wp.func
+    def three(x: wp.array2d(dtype=scalar), world: int, k: int):
+        return vec3(x[world, k], x[world, k + 1], x[world, k + 2])
+
+    @wp.func
+    def arm_power(rigid: inertia10, arm_bar: vec3):
+        return wp.dot(arm_of(rigid), arm_bar)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def recentre(
+        # Model
+        floating_link: wp.array(dtype=int),
+        joint_q_start: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        dt: scalar,
+        # Data in
+        link_inertia: wp.array2d(dtype=inertia10),
+        qd_path: wp.array2d(dtype=scalar),
+        # Data out
+        q_next: wp.array2d(dtype=scalar),
+        qd_next: wp.array2d(dtype=scalar),
+    ):
+        """After the integration of q_next along qd_path, which may be qd_next itself."""
+        item, world = wp.tid()
+        link = floating_link[item]
+        i = joint_q_start[link]
+        k = joint_qd_start[link]
+        arm = arm_of(link_inertia[link, world])
+        path = three(qd_path, world, k + 3)
+        back = way_back(arm, path, dt)
+        shift = back + dt * wp.cross(path, arm)
+        change = wp.cross(three(qd_next, world, k + 3), back)
+        for n in range(wp.static(3)):
+            q_next[world, i + n] += shift[n]
+            qd_next[world, k + n] += change[n]
+
+    @wp.kernel(module=module, enable_backward=False)
+    def recentre_adjoint(
+        # Model
+        floating_link: wp.array(dtype=int),
+        joint_q_start: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        dt: scalar,
+        # Data in
+        link_inertia: wp.array2d(dtype=inertia10),
+        qd_path: wp.array2d(dtype=scalar),
+        qd_next: wp.array2d(dtype=scalar),
+        # Adjoint in
+        q_next_bar: wp.array2d(dtype=scalar),
+        # Adjoint out
+        qd_path_bar: wp.array2d(dtype=scalar),
+        qd_next_bar: wp.array2d(dtype=scalar),
+        link_inertia_bar: wp.array2d(dtype=inertia10),
+    ):
+        """qd_next: the velocity before ``recentre``. Adds to the adjoints, before the adjoint of the integration does."""
+        item, world = wp.tid()
+        link = floating_link[item]
+        i = joint_q_start[link]
+        k = joint_qd_start[link]
+        rigid = link_inertia[link, world]
+        arm_bar, path_bar, spin_bar, _dt, _p_bar, _v_bar = wp.grad(shift_power)(
+            arm_of(rigid),
+            three(qd_path, world, k + 3),
+            three(qd_next, world, k + 3),
+            dt,
+            three(q_next_bar, world, i),
+            three(qd_next_bar, world, k),
+        )
+        rigid_bar, _arm_bar = wp.grad(arm_power)(rigid, arm_bar)
+        link_inertia_bar[link, world] += rigid_bar
+        for n in range(wp.static(3)):
+            qd_path_bar[world, k + 3 + n] += path_bar[n]
+            qd_next_bar[world, k + 3 + n] += spin_bar[n]
+
+    drift_module = kernel_module("recentre_drift", scalar, inlined=True)
+
+    @wp.kernel(module=drift_module)
+    def path_acceleration(
+        # Model
+        floating_link: wp.array(dtype=int),
+        joint_qd_start: wp.array(dtype=int),
+        link_tree: wp.array(dtype=int),
+        # Data in
+        lift: wp.array2d(dtype=vec3),
+        # Data out
+        qdd: wp.array2d(dtype=scalar),
+    ):
+        """Acceleration of the origin at which the centre of mass doesn't accelerate, while the spin stays."""
+        item, world = wp.tid()
+        link = floating_link[item]
+        k = joint_qd_start[link]
+        away = lift[link_tree[link], world]
+        for n in range(wp.static(3)):
+            qdd[world, k + n] = -away[n]
+
+    return SimpleNamespace(
+        module=module, recentre=recentre, recentre_adjoint=recentre_adjoint, path_acceleration=path_acceleration
+    )
