@@ -18,7 +18,7 @@ from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from warp_kernels.algebra.lane_copies import lane_copy_kernels
 from warp_kernels.solver.mujoco.laws import CONES, RESISTING
-from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_CONSTRAINTS, MOST_DOFS, group_structs
+from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_CONSTRAINTS, group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.types import lane_types, warp_types
 
@@ -164,7 +164,7 @@ class LaneGroups:
 
 
 class SolverChoice:
-    """Which solver a step has, and what it takes for the worlds of a lane group together; a part of the workspace."""
+    """Which law and which method a step has; a part of the workspace."""
 
     model: Model
     contact_options: ContactOptions
@@ -194,31 +194,6 @@ class SolverChoice:
     def bouncing(self) -> bool:
         """Whether contacts may bounce, so that positions may move along another velocity than the next one."""
         return self.lag.shape[0] > 0
-
-    @property
-    def together(self) -> bool:
-        """Whether the worlds of a lane group are solved together by Newton's method, as far as that goes."""
-        # Of a contact that resists spinning or rolling two constraints answer together, but for MuJoCo's pyramids.
-        plain = self.newton and (not self.layout.resisting or (self.by_mujoco and self.cone != RESISTING))
-        return plain and self.groups.lanes > 1 and self.model.nv <= MOST_DOFS and self.max_constraints > 0
-
-    @property
-    def divided(self) -> bool:
-        """Whether bodies that don't press on each other are solved apart: in worlds too large for lane groups."""
-        many = self.model.num_trees > 1 and self.model.nv > MOST_DOFS
-        return many and self.newton and not self.by_mujoco
-
-    @property
-    def back_together(self) -> bool:
-        """Whether the way back through constraints takes the worlds of a lane group together."""
-        plain = self.together and self.factored_together and self.contact_options.gradient_smoothing == 0.0
-        return plain and self.max_constraints <= MOST_BACK
-
-    @property
-    def factored_together(self) -> bool:
-        """Whether solving with the factors of the mass matrix is left to :mod:`warp_kernels.solver.impulse_groups`."""
-        plain = self.newton and not self.bouncing and not self.contact_options.noslip_iterations
-        return plain and self.groups.lanes > 1
 
 
 def lanes_worth(lanes: int, total_worlds: int) -> int:

@@ -27,18 +27,9 @@ from warp_kernels.sensors.forces import force_sensor_kernels
 from warp_kernels.sensors.wrenches import wrench_sensor_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
-from warp_kernels.solver.implicit import implicit_kernels
 from warp_kernels.solver.impulse import impulse_kernels
-from warp_kernels.solver.impulse_groups import impulse_group_kernels
-from warp_kernels.solver.mujoco.group_adjoint import mujoco_group_adjoint_kernels
 from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
-from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
-from warp_kernels.solver.newton.bounces import newton_bounce_kernels
-from warp_kernels.solver.newton.group.adjoint import group_adjoint_kernels
-from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
-from warp_kernels.solver.newton.smoothing import smoothing_kernels
-from warp_kernels.solver.pgs import pgs_kernels
 from warp_kernels.solver.row_adjoint import row_adjoint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
 
@@ -93,26 +84,18 @@ class DifferentiableStep(Step):
         self.held_share, self.row_inverse_mass, self.distance_share = (
             self.worlds_last(smoothed, scalar) for _ in range(3)
         )
-        # Only where the Delassus matrix, or R, has a derivative.
-        self.constraint_response, self.coupled_response = (self.worlds_last(0, t.vec3) for _ in range(2))
+        # Only where R has a derivative.
         own = int(self.newton and constraints > 0 and not self.by_mujoco)
         self.own_mass_bar, groups.own_mass_bar = groups.scalars(own * int(m.dof_depth.sum()))
         self.own_mass_bar_diagonal, groups.own_mass_bar_diagonal = groups.scalars(own * nv)
         self.further_value_bar = self.worlds_last(0, t.vec3)
-        if self.noslip:
-            self.noslip.prepare_backward()
-            self.constraint_response, self.coupled_response = (self._responses() for _ in range(2))
-        if self.newton:
-            self._allocate_own_adjoint()
-        elif self.contact_options.adjoint == "unrolled":
-            self._allocate_unrolled()
-        else:
-            self.value = self.worlds_last(constraints, t.vec3)
+        self.solver.prepare_adjoint()
         self.mass_bar, groups.mass_bar = groups.scalars(int(m.dof_depth.sum()))
         self.mass_bar_diagonal, groups.mass_bar_diagonal = groups.scalars(nv)
         self.actuator_row_bar = self.worlds_last(m.nu, t.vec3)
         self.composite = groups.of_groups(m.num_links, groups.types.inertia)
         self._gather()
+        self.solver.gather()
         self._gather_gradients()
         self._goes_back = True
 
@@ -151,32 +134,6 @@ class DifferentiableStep(Step):
         self.references_bar = gradients_of(self.references)
         self.rows_bar = fill(self.structs.Rows, rhs=self.rhs_bar, bound=self.bound_bar, softness=self.softness_bar)
 
-    def _allocate_unrolled(self) -> None:
-        t, constraints = self.device_model.types, self.max_constraints
-        histories = self.sweeps * constraints
-
-        self.impulse_history, self.value_history, self.value_bar_history = (
-            self.worlds_last(histories, t.vec3) for _ in range(3)
-        )
-        self.first_sweep = wp.zeros(self.num_worlds, dtype=wp.int32, device=self.device)
-        self.own_bar = self.worlds_last(constraints, t.mat33)
-        self.scale_bar = self.worlds_last(constraints, t.vec3)
-        self.matrix_bar = self.worlds_last(self.max_couplings, t.mat33)
-        self.constraint_response, self.coupled_response = (self._responses() for _ in range(2))
-
-    def _allocate_own_adjoint(self) -> None:
-        """What the way back through R needs, by Newton's method."""
-        self.own_bar = self.worlds_last(
-            0 if self.back_together else self.max_constraints, self.device_model.types.mat33
-        )
-        if self.by_mujoco:
-            return  # R is of the initial configuration: it doesn't depend on the rows
-        if self.back_together:
-            if len(self.layout.cones) or self.model.counts["coupling"] or self.tendons.num_rows:
-                self.coupled_response = self._responses()
-        elif self.max_constraints:
-            self.coupled_response = self._responses()
-
     def _allocate_bounce_adjoint(self) -> None:
         """What the way back through times of impact needs; empty where nothing bounces."""
         constraints, dofs = self.bounces.free.shape[0], self.lag.shape[0]
@@ -184,11 +141,6 @@ class DifferentiableStep(Step):
         names = ("before", "free", "late")
         self.bounces_bar = fill(self.structs.Bounces, **{name: self.worlds_last(constraints) for name in names})
         self.lag_weight, self.free_weight = (self.worlds_last(dofs) for _ in range(2))
-
-    def _responses(self) -> wp.array:
-        """Room for what each constraint does to the trees that it acts on."""
-        shape = (self.max_incidences * self.trees.max_tree_dofs, self.num_worlds)
-        return wp.zeros(shape, dtype=self.device_model.types.vec3, device=self.device)
 
     def watch_parameters(self, names: Iterable[str]) -> None:
         """Choose the parameters whose gradients the next recording of the way back adds to."""
@@ -227,13 +179,13 @@ class DifferentiableStep(Step):
     def backward_step(self) -> None:
         """Run the step at the cursor again on a tape, apply its adjoint, and move the cursor back."""
         kernels = checkpoint_kernels(self.scalar)
-        self._launch(kernels.move_cursor, 1, by=-1)
+        self.launch(kernels.move_cursor, 1, by=-1)
         self.clear_adjoints()
         self.load()
-        self._launch(kernels.load_adjoint, self.num_worlds)
+        self.launch(kernels.load_adjoint, self.num_worlds)
         self.activations.load_adjoint(self)
         self.run_adjoint()
-        self._launch(kernels.store_adjoint, self.num_worlds, control_bar=self.given_control.grad)
+        self.launch(kernels.store_adjoint, self.num_worlds, control_bar=self.given_control.grad)
         self.activations.store_adjoint(self)
 
     def find_stages(self) -> None:
@@ -251,7 +203,7 @@ class DifferentiableStep(Step):
                 ptr=total.ptr, shape=total.shape[:2], dtype=self.device_model.types.vec3, device=self.device, copy=False
             )
             kernel = warm_start_kernels(self.scalar).store_impulse_adjoint
-            self._launch(kernel, self._every_constraint, impulse_bar=by_world)
+            self.launch(kernel, self._every_constraint, impulse_bar=by_world)
 
     def run_adjoint(self) -> None:
         """Run the step on a tape and walk back, from the gradients of q_next and qd_next to those of its inputs."""
@@ -270,151 +222,76 @@ class DifferentiableStep(Step):
         The adjoint leaves what it reads of the step as it is, so that it can be applied again.
         """
         self.to_next_velocity()
-        if self.constraint_response.shape[0]:
-            self._launch_over_constraints(impulse_kernels(self.scalar).constraint_response)
+        if self.solver.constraint_response.shape[0]:
+            self.launch_over_constraints(impulse_kernels(self.scalar).constraint_response)
         tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path, self.control])
 
     def _position_adjoint(self) -> None:
         if self._bases[0]:
-            self._launch(recentre_kernels(self.scalar).recentre_adjoint, self._bases)
+            self.launch(recentre_kernels(self.scalar).recentre_adjoint, self._bases)
         kernel, threads = integrate_kernels(self.scalar).integrate_adjoint, self.link_threads
-        self._launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path, qd_bar=self.qd_path.grad)
+        self.launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path, qd_bar=self.qd_path.grad)
 
     def _dynamics_adjoint(self) -> None:
         """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""
-        kernels, bounce = impulse_kernels(self.scalar), impact_time_kernels(self.scalar)
+        bounce = impact_time_kernels(self.scalar)
         if self.max_contacts:
-            self._launch(contact_adjoint_kernels(self.scalar, self.looping).clear_contacts, self.slots)
+            self.launch(contact_adjoint_kernels(self.scalar, self.looping).clear_contacts, self.slots)
         self._force_adjoint()
         if self.bouncing:
-            self._launch(bounce.path_adjoint, self.num_worlds)
+            self.launch(bounce.path_adjoint, self.num_worlds)
         if self.by_mujoco:
             self._damping_adjoint()
         self._solved_adjoint()
-        along = impulse_group_kernels(self.scalar, self.groups.lanes)
-        if self.factored_together:
-            self._launch_groups(along.begin_weights, self.groups.num_groups)
-        else:
-            self._launch(kernels.velocity_adjoint, self.num_worlds)
+        self.impulses.begin_adjoint()
         if self.warm:
             bar = self.further_impulse_bar if self.newton else self.impulse_bar
-            self._launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint, impulse_bar=bar)
-        if self.back_together:
-            self._group_adjoint()
-        elif self.max_constraints:
-            if self.newton:
-                self._newton_adjoint()
-            elif self.contact_options.adjoint == "unrolled":
-                self._sweeps_adjoint()
-            else:
-                self._solution_adjoint()
+            self.launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint, impulse_bar=bar)
+        if self.max_constraints:
+            self.solver.adjoint()
         if self.bouncing:
-            self._launch(bounce.bounce_adjoint, self.num_worlds)
-        if self.factored_together:
-            if not self.back_together:
-                self._launch(kernels.push_weights, self.num_worlds)
-                self._launch_groups(along.finish_weights, self.groups.num_groups)
-            self._launch_groups(along.free_step_adjoints, self.groups.num_groups)
-        else:
-            self._launch(kernels.weight_adjoint, self.num_worlds)
-            self._launch(kernels.free_step_adjoint, (self.dof_threads, self.num_worlds), threads=self.dof_threads)
+            self.launch(bounce.bounce_adjoint, self.num_worlds)
+        self.impulses.finish_adjoint()
         if self.tendons.heavy.count:
             self.tendons.heavy.add_adjoint(self)
         if self.max_constraints:
             self._row_adjoint()
         if self.max_constraints or self.by_mujoco:
             kernel = factor_kernels(self.scalar, self.groups.lanes).mass_matrix_adjoint
-            self._launch_groups(kernel, self._trees_of_groups)
+            self.launch_over_groups(kernel, self._trees_of_groups)
         if self.model.nu:
-            self._launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds, dt=self.ahead)
+            self.launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds, dt=self.ahead)
         self._motion_adjoint()
 
     def _force_adjoint(self) -> None:
         """From the adjoint of the forces to those of the impulses and the frames of contacts."""
         if self.num_sensors:
-            self._launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
+            self.launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
         if self.force_sensors.kind.shape[0]:
-            self._launch(force_sensor_kernels(self.scalar).sensor_force_adjoint, self.num_worlds)
-            self._launch(wrench_sensor_kernels(self.scalar).wrench_adjoint, self.num_worlds)
+            self.launch(force_sensor_kernels(self.scalar).sensor_force_adjoint, self.num_worlds)
+            self.launch(wrench_sensor_kernels(self.scalar).wrench_adjoint, self.num_worlds)
         if self.contact_sensors.place.shape[0]:
-            self._launch(contact_sensor_kernels(self.scalar).contact_reading_adjoint, self.num_worlds)
+            self.launch(contact_sensor_kernels(self.scalar).contact_reading_adjoint, self.num_worlds)
 
     def _solved_adjoint(self) -> None:
         """Add to the adjoint of qd_solved what sensors read of it."""
         if self.accelerating:
-            self._launch(checkpoint_kernels(self.scalar).add_solved_adjoint, self.num_worlds)
+            self.launch(checkpoint_kernels(self.scalar).add_solved_adjoint, self.num_worlds)
 
     def _damping_adjoint(self) -> None:
         """From the adjoint of qd_next to that of qd_solved; damping_weight is kept for what reaches M and D."""
         groups = self.groups
-        self._launch_groups(damping_kernels(self.scalar, groups.lanes).damping_adjoint, groups.num_groups)
-
-    def _group_adjoint(self) -> None:
-        """All that has to do with constraints, but for what comes of the right-hand sides and of the rows of joints."""
-        groups = self.groups
-        motions = {"subspace": groups.subspace, "subspace_bar": groups.subspace.grad}
-        if self.by_mujoco:
-            kernels = mujoco_group_adjoint_kernels(self.scalar, self.cone, groups.lanes)
-            self._launch(kernels.convex_group_adjoint, groups.num_groups, **motions)
-            return
-        (bar,) = self.device_model.parameter_bars("regularisation")
-        given = {"regularisation": self.device_model.parameter_arrays("regularisation")["regularisation"], **motions}
-        kernel = group_adjoint_kernels(self.scalar, self.contact_options.friction, groups.lanes).group_adjoint
-        self._launch(kernel, groups.num_groups, regularisation_bar=bar, **given)
-        self._launch(impulse_group_kernels(self.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
-
-    def _newton_adjoint(self) -> None:
-        smoothed = self.contact_options.gradient_smoothing > 0.0
-        friction = self.contact_options.friction
-        solver = newton_adjoint_kernels(self.scalar, self.cone if self.by_mujoco else friction, smoothed)
-        if smoothed:
-            self._launch(smoothing_kernels(self.scalar).held_shares, self.num_worlds)
-        (bar,) = self.device_model.parameter_bars("regularisation")
-        regularisation = self.device_model.parameter_arrays("regularisation")["regularisation"]
-        given: dict[str, Any] = {"regularisation": regularisation, "regularisation_bar": bar}
-        if self.noslip:
-            given |= self.noslip.unwind()
-        self._launch(solver.solution_adjoint, self.num_worlds, **given)
-        if self.noslip:
-            self.noslip.add_adjoints()
-            matrix_bar = self.noslip.matrix_bar
-            self._launch_over_constraints(impulse_kernels(self.scalar).coupled_response, matrix_bar=matrix_bar)
-        if self.by_mujoco:
-            return  # R is of the initial configuration: it doesn't depend on the rows
-        if self.bouncing:
-            self._launch_over_constraints(newton_bounce_kernels(self.scalar).hardening_adjoint)
-        if self.factored_together:
-            along = impulse_group_kernels(self.scalar, self.groups.lanes)
-            self._launch_groups(along.clear_mass_bars, self.groups.num_groups)
-            self._launch(own_adjoint_kernels(self.scalar, False).own_adjoint, self.num_worlds)
-            self._launch(along.factorisation_adjoints, self.groups.num_groups)
-        else:
-            self._launch(own_adjoint_kernels(self.scalar).own_adjoint, self.num_worlds)
-
-    def _solution_adjoint(self) -> None:
-        """Of a warm start nothing: the solution doesn't depend on where the sweeps begin."""
-        kernel = implicit_kernels(self.scalar, self.contact_options.friction).solution_adjoint
-        self._launch(kernel, self.num_worlds, impulse_bar_scratch=self.start_bar)
-
-    def _sweeps_adjoint(self) -> None:
-        kernels = impulse_kernels(self.scalar)
-        solver = pgs_kernels(self.scalar, self.contact_options.friction)
-        self._launch(solver.pgs_reverse, self.num_worlds)
-        if self.warm:
-            kernel = warm_start_kernels(self.scalar).start_adjoint
-            self._launch(kernel, self.num_worlds, previous_impulse_bar=self.carried_impulse)
-        self._launch_over_constraints(solver.delassus_adjoint)
-        self._launch_over_constraints(kernels.coupled_response)
+        self.launch_over_groups(damping_kernels(self.scalar, groups.lanes).damping_adjoint, groups.num_groups)
 
     def _row_adjoint(self) -> None:
-        self._launch(row_adjoint_kernels(self.scalar, not self.back_together).row_adjoint, self.num_worlds)
+        self.launch(row_adjoint_kernels(self.scalar, not self.solver.adjoint_by_groups).row_adjoint, self.num_worlds)
         if self.pyramids_resist:
-            self._launch(resistance_kernels(self.scalar).resistance_row_adjoint, self.num_worlds)
+            self.launch(resistance_kernels(self.scalar).resistance_row_adjoint, self.num_worlds)
 
     def _motion_adjoint(self) -> None:
         """Velocities, accelerations and forces of the articulated-body algorithm have served, and are scratch here."""
         velocity_bar, acceleration_bar, force = self.motion_scratch
-        self._launch_groups(
+        self.launch_over_groups(
             rnea_adjoint_kernels(self.scalar, self.groups.lanes).rnea_adjoint,
             self._trees_of_groups,
             direction=self.groups.bias_force,
@@ -429,7 +306,7 @@ class DifferentiableStep(Step):
             self.groups.copy_adjoint_to_worlds("lift")
         if self.model.compensated:
             kernel = gravity_compensation_kernels(self.scalar).compensate_gravity_adjoint
-            self._launch(kernel, (self.model.num_links, self.num_worlds))
+            self.launch(kernel, (self.model.num_links, self.num_worlds))
 
 
 def shared_gradients(arrays: list[wp.array], device: Any) -> wp.array:

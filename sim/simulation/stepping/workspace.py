@@ -15,16 +15,13 @@ from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout, least_inverse_masses
-from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_worth, shared_memory
+from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_worth
 from sim.simulation.stepping.mujoco.law import MujocoLaw
-from sim.simulation.stepping.mujoco.noslip import NoSlipStage
-from sim.simulation.stepping.newton.arrays import NewtonArrays, system_room
 from sim.simulation.stepping.tendons.stage import TendonStage
 from sim.simulation.stepping.transmission.stage import TransmissionStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import CONVEX_SHAPES
-from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import FREE, SPHERICAL
 
@@ -71,6 +68,9 @@ class Workspace(SolverChoice):
         state_limit: largest coordinate and largest velocity of a world that isn't bad, see :class:`sim.Simulator`.
     """
 
+    # What a step solves its constraints with, whose arrays kernels read by name as those of the step.
+    solver: Any
+    impulses: Any
     # Those of LaneGroups.worlds.
     pose: wp.array
     origin: wp.array
@@ -83,6 +83,9 @@ class Workspace(SolverChoice):
     geometry_centre: wp.array
     geometry_ball: wp.array
     geometry_axis: wp.array
+    # Of the way back.
+    carried_impulse: wp.array
+    start_bar: wp.array
 
     def __init__(
         self,
@@ -247,7 +250,6 @@ class Workspace(SolverChoice):
         self._allocate_bounces()
         self.matrix = self.worlds_last(self.max_couplings, t.mat33)
         self.couplings = self._couplings()
-        self.impulse_history, self.value_history = (self.worlds_last(0, t.vec3) for _ in range(2))
         # What a warm start keeps; empty without one.
         warm = constraints if self.contact_options.warm_start else 0
         self.start, self.previous_impulse = (self.worlds_last(warm, t.vec3) for _ in range(2))
@@ -256,17 +258,7 @@ class Workspace(SolverChoice):
         self.residual = per_world(scalar)
         self.sweep_count = per_world(wp.int32)
         self.response, groups.response = groups.scalars(nv)
-        if self.newton:
-            self._allocate_newton()
-        self.noslip = NoSlipStage(self) if self.max_couplings and self.by_mujoco else None
         self._gather()
-
-    def _allocate_newton(self) -> None:
-        constraints, room = self.max_constraints, system_room(self.model, self.max_constraints, self.divided)
-        arrays = NewtonArrays(self.model, self.groups, constraints, room, self.divided)
-        self.grip, self.iterate, self.islands, self.system = arrays.grip, arrays.iterate, arrays.islands, arrays.system
-        self.shared = shared_memory(self.model, self.groups.lanes, constraints, self.device) if self.together else None
-        self.stage = wp.zeros(self.num_worlds if self.together else 0, dtype=wp.int32, device=self.device)
 
     def _allocate_references(self) -> None:
         """What MuJoCo's law asks for; empty where the law is another."""
@@ -379,23 +371,6 @@ class Workspace(SolverChoice):
             tendon=self.tendons.tendon_reference,
         )
         self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness, size=self.row_size)
-        if self.newton:
-            self.iterate.impulse = self.impulse
-            self.problem = fill(
-                newton_structs(self.scalar).Problem,
-                row=self.row,
-                rhs=self.rhs,
-                bound=self.bound,
-                grip=self.grip,
-                size=self.row_size,
-                resistance=self.contact_resistance,
-                inverse_mass=self.factor_d,
-                least_inverse_mass=self.least_inverse_mass,
-                held_share=self.held_share,
-                row_inverse_mass=self.row_inverse_mass,
-                reach=self.scalar(self.contact_options.gradient_smoothing / float(self.dt)),
-                start=self.start,
-            )
 
     @property
     def options(self) -> Any:
@@ -472,12 +447,22 @@ class Workspace(SolverChoice):
     def _integers(self, values: np.ndarray) -> wp.array:
         return integer_array(values, self.device)
 
-    def _launch(self, kernel: wp.Kernel, dim: Any, *, tape: bool = False, **named: Any) -> None:
+    def launch(self, kernel: wp.Kernel, dim: Any, *, tape: bool = False, **named: Any) -> None:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
-        sources = (self, self.device_model, self.parameters, self.collision, self.tendons, self.law)
+        sources = (self, self.solver, self.device_model, self.parameters, self.collision, self.tendons, self.law)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)
 
-    def _launch_groups(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:
+    def launch_over_groups(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:
         """Launch a kernel that works on lane groups."""
         sources = (self.groups, self, self.device_model, self.parameters)
         launch(kernel, dim, *sources, device=self.device, record_tape=False, **named)
+
+    def launch_over_dofs(self, kernel: wp.Kernel, **named: Any) -> None:
+        """Launch a kernel whose threads share out the degrees of freedom of a world."""
+        threads = self.dof_threads
+        self.launch(kernel, (threads, self.num_worlds), threads=threads, **named)
+
+    def launch_over_constraints(self, kernel: wp.Kernel, **named: Any) -> None:
+        """Launch a kernel whose threads share out the constraints of a world."""
+        threads = self.constraint_threads
+        self.launch(kernel, (threads, self.num_worlds), threads=threads, **named)

@@ -30,17 +30,17 @@ class ImplicitStep(ServoDampedStep):
 
     def _damp(self) -> None:
         self._find_servo_damping()
-        self._launch(
+        self.launch(
             self._kernels.implicit_matrix,
             self._trees_of_worlds,
             heavy_tendon=self.tendons.heavy.heavy_tendon,
             tendon_armature=self.device_model.parameter_arrays("tendon_armature")["tendon_armature"],
         )
-        self._launch(self._kernels.factor_implicit, self.num_worlds)
-        self._launch(self._kernels.implicit_velocity, self.num_worlds)
+        self.launch(self._kernels.factor_implicit, self.num_worlds)
+        self.launch(self._kernels.implicit_velocity, self.num_worlds)
 
     def _damping_adjoint(self) -> None:
-        self._launch(self._kernels.implicit_velocity_adjoint, self.num_worlds)
+        self.launch(self._kernels.implicit_velocity_adjoint, self.num_worlds)
         self._servo_damping_adjoint()
 
     def _motion_adjoint(self) -> None:
@@ -48,8 +48,8 @@ class ImplicitStep(ServoDampedStep):
         velocity_bar, acceleration_bar, force = self.motion_scratch
         for sign in (1.0, -1.0):
             dim = (self.model.nv, self.num_worlds)
-            self._launch(self._kernels.begin_bias_adjoint, dim, sign=self.scalar(sign))
-            self._launch_groups(
+            self.launch(self._kernels.begin_bias_adjoint, dim, sign=self.scalar(sign))
+            self.launch_over_groups(
                 rnea_adjoint_kernels(self.scalar, self.groups.lanes).rnea_adjoint,
                 self._trees_of_groups,
                 qd=self.shifted_qd,

@@ -18,11 +18,11 @@ class ServoDampedStep(DifferentiableStep):
 
     def _find_servo_damping(self) -> None:
         if self.model.nu:
-            self._launch(servo_damping_kernels(self.scalar).add_servo_damping, self.num_worlds)
+            self.launch(servo_damping_kernels(self.scalar).add_servo_damping, self.num_worlds)
 
     def _servo_damping_adjoint(self) -> None:
         if self.model.nu:
-            self._launch(servo_damping_kernels(self.scalar).servo_damping_adjoint, self.num_worlds)
+            self.launch(servo_damping_kernels(self.scalar).servo_damping_adjoint, self.num_worlds)
 
 
 class ImplicitFastStep(ServoDampedStep):
@@ -38,10 +38,10 @@ class ImplicitFastStep(ServoDampedStep):
         self._find_servo_damping()
         super()._damp()
         if self._spinning[0]:
-            self._launch(spin_kernels(self.scalar).spin, self._spinning)
+            self.launch(spin_kernels(self.scalar).spin, self._spinning)
 
     def _damping_adjoint(self) -> None:
         super()._damping_adjoint()
         if self._spinning[0]:
-            self._launch(spin_kernels(self.scalar).spin_adjoint, self._spinning)
+            self.launch(spin_kernels(self.scalar).spin_adjoint, self._spinning)
         self._servo_damping_adjoint()

@@ -110,16 +110,16 @@ class RungeKuttaStep(ExplicitDampingStep):
     def find_stages(self) -> None:
         """Run the stages of the step before the cursor again, for a way back whose trajectory doesn't keep them."""
         kernel = checkpoint_kernels(self.scalar).move_cursor
-        self._launch(kernel, 1, by=-1)
+        self.launch(kernel, 1, by=-1)
         self.load()
         self._copy_state(self, self.stages[0])
         for number in range(KEPT_STAGES):
             self._run_stage(number)
-        self._launch(kernel, 1, by=1)
+        self.launch(kernel, 1, by=1)
 
     def show_contacts(self) -> None:
         """The first stage of the last step again, whose contacts are those of the state before it."""
-        self._launch(checkpoint_kernels(self.scalar).move_cursor, 1, by=-1)
+        self.launch(checkpoint_kernels(self.scalar).move_cursor, 1, by=-1)
         self.load()
         self.to_next_velocity()
 
@@ -129,13 +129,13 @@ class RungeKuttaStep(ExplicitDampingStep):
         self._copy_state(self, self.stages[0])
         for number in range(len(SHARES)):
             self._run_stage(number)
-            self._launch(self._kernels.add_reports, self.num_worlds)
+            self.launch(self._kernels.add_reports, self.num_worlds)
 
     def _run_stage(self, number: int) -> None:
         self._begin_stage(number)
         self.to_next_velocity()
         if number < KEPT_STAGES:
-            self._launch(checkpoint_kernels(self.scalar).store_stage, self.num_worlds, number=number)
+            self.launch(checkpoint_kernels(self.scalar).store_stage, self.num_worlds, number=number)
         if number == 0:
             super()._store_readings()
         self._keep_stage(number)
@@ -144,7 +144,7 @@ class RungeKuttaStep(ExplicitDampingStep):
         """As :meth:`_run_stage`, with what it found then."""
         self._begin_stage(number)
         self.activations.activate(self)
-        self._launch(checkpoint_kernels(self.scalar).load_stage, self.num_worlds, number=number)
+        self.launch(checkpoint_kernels(self.scalar).load_stage, self.num_worlds, number=number)
         self._keep_stage(number)
 
     def _begin_stage(self, number: int) -> None:
@@ -190,7 +190,7 @@ class RungeKuttaStep(ExplicitDampingStep):
         stage = self.stages[number]
         rates = {"rate_before": self.stages[number - 1].rate if number else self._no_rate, "rate": stage.rate}
         share = self.scalar(SHARES[number])
-        self._launch(self._kernels.keep_stage, self._links, tape=True, share=share, change=stage.change, **rates)
+        self.launch(self._kernels.keep_stage, self._links, tape=True, share=share, change=stage.change, **rates)
         if self.model.na:
             self._copy_activations(self.activations.act_rate, stage.act_rate, tape=True)
 
@@ -200,7 +200,7 @@ class RungeKuttaStep(ExplicitDampingStep):
         if self.model.na:
             arrays = {"act_first": self.stages[0].act, "act_rate": before.act_rate, "act_there": stage.act}
             kernel, share = activation_kernels(self.scalar).advance_activations, self.scalar(SHARES[number])
-            self._launch(kernel, self._states, tape=True, share=share, **arrays)
+            self.launch(kernel, self._states, tape=True, share=share, **arrays)
 
     def _combine_stages(self) -> None:
         means = {"rate": self.mean_rate, "change": self.mean_change}
@@ -208,7 +208,7 @@ class RungeKuttaStep(ExplicitDampingStep):
         for name, mean in means.items():
             parts = dict(zip(("first", "second", "third", "fourth"), (vars(s)[name] for s in self.stages), strict=True))
             dim = (mean.shape[1], self.num_worlds)
-            self._launch(self._kernels.combine, dim, tape=True, mean=mean, **parts)
+            self.launch(self._kernels.combine, dim, tape=True, mean=mean, **parts)
         self._advance(1.0, self.mean_rate, self.mean_change, self.q_next, self.qd_next)
         self.activations.finish(self, self.stages[0].act, self.mean_act_rate, self._no_input)
 
@@ -216,26 +216,26 @@ class RungeKuttaStep(ExplicitDampingStep):
         first = self.stages[0]
         begun = {"q_first": first.q, "rate_first": first.rate, "rate": rate, "change": change}
         kernel = self._kernels.advance
-        self._launch(kernel, self._links, tape=True, share=self.scalar(share), q_there=q, qd_there=qd, **begun)
+        self.launch(kernel, self._links, tape=True, share=self.scalar(share), q_there=q, qd_there=qd, **begun)
 
     def _copy_state(self, source: Any, target: Any) -> None:
         arrays = {"q_from": source.q, "qd_from": source.qd, "q_to": target.q, "qd_to": target.qd}
-        self._launch(self._kernels.copy_state, self.num_worlds, **arrays)
+        self.launch(self._kernels.copy_state, self.num_worlds, **arrays)
         if self.model.na:
             self._copy_activations(_act(source), _act(target))
 
     def _copy_activations(self, source: wp.array, target: wp.array, tape: bool = False) -> None:
         kernel = activation_kernels(self.scalar).copy_activations
-        self._launch(kernel, self._states, tape=tape, act_from=source, act_to=target)
+        self.launch(kernel, self._states, tape=tape, act_from=source, act_to=target)
 
     def _add_adjoint(self, found: tuple[wp.array, ...], totals: tuple[wp.array, ...]) -> None:
         names = ("q", "qd", "tau", "control")
         arrays: dict[str, Any] = {f"{name}_bar": bar for name, bar in zip(names, found, strict=False)}
         arrays |= {f"{name}_total": total for name, total in zip(names, totals, strict=False)}
-        self._launch(self._kernels.add_adjoint, self.num_worlds, **arrays)
+        self.launch(self._kernels.add_adjoint, self.num_worlds, **arrays)
         if self.model.na:
             kernel = checkpoint_kernels(self.scalar).accumulate
-            self._launch(kernel, found[-1].size, value=found[-1].flatten(), total=totals[-1].flatten())
+            self.launch(kernel, found[-1].size, value=found[-1].flatten(), total=totals[-1].flatten())
 
     @property
     def _input_adjoints(self) -> tuple[wp.array, ...]:

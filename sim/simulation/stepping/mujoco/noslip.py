@@ -16,9 +16,11 @@ class NoSlipStage:
 
     Args:
         step: the step's workspace, whose options ask for the sweeps.
+        solution: where its solver keeps the solution from which the sweeps begin.
     """
 
-    def __init__(self, step: Any):
+    def __init__(self, step: Any, solution: Any):
+        self._solution = solution
         t, options = step.device_model.types, step.contact_options
         self._step, self._kernels = step, noslip_kernels(step.scalar, step.cone)
         self.noslip_iterations = options.noslip_iterations
@@ -88,8 +90,8 @@ class NoSlipStage:
             bound=step.bound,
             resistance=step.contact_resistance,
             matrix=step.matrix,
-            grip=step.grip,
-            value=step.iterate.value,
+            grip=self._solution.grip,
+            value=self._solution.iterate.value,
             start=self.start,
         )
 
@@ -99,7 +101,7 @@ class NoSlipStage:
 
     def _launch(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:
         step = self._step
-        sources = (self, step, step.device_model, step.parameters, step.law)
+        sources = (self, step, self._solution, step.device_model, step.parameters, step.law)
         launch(kernel, dim, *sources, device=step.device, record_tape=False, **named)
 
     def _launch_over_constraints(self, kernel: wp.Kernel) -> None:

@@ -1,0 +1,1 @@
+"""The solvers of a step's constraints: one file for each, chosen once in ``choose.py``."""

@@ -1,0 +1,44 @@
+"""Which solver a step has, and why."""
+
+from sim.simulation.stepping.solvers.impulses import Impulses, ImpulsesOfGroups
+from sim.simulation.stepping.solvers.mujoco import Mujoco, MujocoLanes, MujocoLanesBothWays
+from sim.simulation.stepping.solvers.newton import Newton, NewtonIslands
+from sim.simulation.stepping.solvers.newton_lanes import NewtonLanes, NewtonLanesBothWays
+from sim.simulation.stepping.solvers.pgs import PgsOfSolutions, PgsOfSweeps
+from sim.simulation.stepping.solvers.solver import ConstraintSolver
+from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.solver.mujoco.laws import RESISTING
+from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_DOFS
+
+
+def choose_impulses(step: Workspace) -> type[Impulses]:
+    """Return how impulses are applied: by lane groups, unless something else takes worlds one by one."""
+    options = step.contact_options
+    singly = step.bouncing or options.noslip_iterations > 0 or options.solver != "newton"
+    return Impulses if singly or step.groups.lanes == 1 else ImpulsesOfGroups
+
+
+def choose_solver(step: Workspace) -> type[ConstraintSolver]:
+    """Return the solver of a step's constraints.
+
+    - "pgs" has one solver, with the adjoint that the options name.
+    - Newton's method takes all worlds of a lane group at once where there are groups (on a CPU, of many worlds) and
+      worlds are small enough for the group's memory. Contacts that resist spinning or rolling have two constraints
+      that answer together, which groups don't have but for MuJoCo's pyramids.
+    - Its adjoint does so, too, unless gradients are smoothed, impulses are applied world by world, or there is room for
+      more constraints than fit into the group's memory.
+    - Larger worlds of several trees are divided into islands, by the hard law.
+    """
+    options = step.contact_options
+    if options.solver != "newton":
+        return PgsOfSweeps if options.adjoint == "unrolled" else PgsOfSolutions
+    resists_alone = step.layout.resisting and not (step.by_mujoco and step.cone != RESISTING)
+    small, many = step.model.nv <= MOST_DOFS, step.max_constraints > 0
+    if step.groups.lanes > 1 and small and many and not resists_alone:
+        back = options.gradient_smoothing == 0.0 and choose_impulses(step).by_groups
+        if back and step.max_constraints <= MOST_BACK:
+            return MujocoLanesBothWays if step.by_mujoco else NewtonLanesBothWays
+        return MujocoLanes if step.by_mujoco else NewtonLanes
+    if step.by_mujoco:
+        return Mujoco
+    return NewtonIslands if step.model.num_trees > 1 and not small else Newton

@@ -1,0 +1,65 @@
+"""What impulses do to velocities, with the factors of the mass matrix: world by world or by lane groups."""
+
+from typing import Any
+
+from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.impulse_groups import impulse_group_kernels
+
+
+class Impulses:
+    """From impulses and free accelerations to the velocities after the step, world by world.
+
+    Args:
+        step: the arrays of the step.
+
+    Attributes:
+        by_groups: whether factors are applied to all worlds of a lane group at once.
+    """
+
+    by_groups = False
+
+    def __init__(self, step: Workspace):
+        self._step = step
+
+    def apply(self) -> None:
+        """Add M^-1 J^T times the impulses to the free velocities."""
+        self._step.launch(impulse_kernels(self._step.scalar).apply_impulses, self._step.num_worlds)
+
+    def begin_adjoint(self) -> None:
+        """From the adjoint of velocities to ``weight``, which is M^-1 times it, and to the adjoint of impulses."""
+        self._step.launch(impulse_kernels(self._step.scalar).velocity_adjoint, self._step.num_worlds)
+
+    def finish_adjoint(self) -> None:
+        """Add what the adjoints of constraints make of ``weight``; then those of free accelerations and the factors."""
+        step, kernels = self._step, impulse_kernels(self._step.scalar)
+        step.launch(kernels.weight_adjoint, step.num_worlds)
+        step.launch_over_dofs(kernels.free_step_adjoint)
+
+
+class ImpulsesOfGroups(Impulses):
+    """The same for all worlds of a lane group at once."""
+
+    by_groups = True
+
+    def apply(self) -> None:
+        """Add M^-1 J^T times the impulses to the free velocities."""
+        step = self._step
+        step.launch(impulse_kernels(step.scalar).push_impulses, step.num_worlds)
+        step.launch_over_groups(self._kernels.apply_pushes, step.groups.num_groups)
+
+    def begin_adjoint(self) -> None:
+        """From the adjoint of velocities to ``weight``."""
+        self._step.launch_over_groups(self._kernels.begin_weights, self._step.groups.num_groups)
+
+    def finish_adjoint(self) -> None:
+        """As by worlds; a solver whose adjoint is by groups has finished the weights."""
+        step, groups = self._step, self._step.groups.num_groups
+        if not step.solver.adjoint_by_groups:
+            step.launch(impulse_kernels(step.scalar).push_weights, step.num_worlds)
+            step.launch_over_groups(self._kernels.finish_weights, groups)
+        step.launch_over_groups(self._kernels.free_step_adjoints, groups)
+
+    @property
+    def _kernels(self) -> Any:
+        return impulse_group_kernels(self._step.scalar, self._step.groups.lanes)

@@ -1,0 +1,103 @@
+"""Newton's method on the convex problem of MuJoCo's law, and its adjoint."""
+
+from typing import Any
+
+from sim.simulation.stepping.lane_groups import shared_memory
+from sim.simulation.stepping.mujoco.noslip import NoSlipStage
+from sim.simulation.stepping.solvers.newton import Newton
+from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.mujoco.group import KEEPS_ALL, KEEPS_HALF, mujoco_group_kernels
+from warp_kernels.solver.mujoco.group_adjoint import mujoco_group_adjoint_kernels
+from warp_kernels.solver.mujoco.solve import mujoco_kernels
+
+
+class Mujoco(Newton):
+    """World by world; MuJoCo's noslip sweeps after it where the options ask for them.
+
+    Attributes:
+        noslip: the sweeps, or None.
+    """
+
+    def __init__(self, step: Workspace):
+        super().__init__(step)
+        self.noslip = NoSlipStage(step, self) if step.max_couplings else None
+
+    def prepare_adjoint(self) -> None:
+        """Allocate the adjoint of bounds and softness; R is of the initial configuration and doesn't depend on rows."""
+        super().prepare_adjoint()
+        step = self._step
+        self.coupled_response = step.worlds_last(0, step.device_model.types.vec3)
+        if self.noslip:
+            self.noslip.prepare_backward()
+            self.constraint_response, self.coupled_response = (self._responses() for _ in range(2))
+
+    def solve(self) -> None:
+        """Minimise the cost of accelerations, and sweep."""
+        self._soften()
+        self._minimise()
+
+    def adjoint(self) -> None:
+        """Walk back through the sweeps, and solve the transposed system of the solution."""
+        step = self._step
+        self._solution_adjoint(step.cone, **(self.noslip.unwind() if self.noslip else {}))
+        if self.noslip:
+            self.noslip.add_adjoints()
+            kernel, matrix_bar = impulse_kernels(step.scalar).coupled_response, self.noslip.matrix_bar
+            step.launch_over_constraints(kernel, matrix_bar=matrix_bar)
+
+    def _soften(self) -> None:
+        impedance_ratio = self._step.scalar(self._step.contact_options.impratio)
+        self._step.launch_over_constraints(self._convex_kernels.soften, impedance_ratio=impedance_ratio)
+
+    def _minimise(self) -> None:
+        self._step.launch(self._convex_kernels.convex_solve, self._step.num_worlds)
+        if self.noslip:
+            self.noslip.run()
+
+    @property
+    def _convex_kernels(self) -> Any:
+        return mujoco_kernels(self._step.scalar, self._step.cone)
+
+
+class MujocoLanes(Mujoco):
+    """All worlds of a lane group at once; those that are left, and the adjoint, one by one.
+
+    Attributes:
+        shared: memory that all groups use, one after the other.
+    """
+
+    rows_by_groups = True
+    # What the group keeps of a solution for the adjoint.
+    keeps = KEEPS_ALL
+
+    def __init__(self, step: Workspace):
+        super().__init__(step)
+        self.shared = shared_memory(step.model, step.groups.lanes, step.max_constraints, step.device)
+
+    def solve(self) -> None:
+        """Minimise the cost of all worlds of a group, then of those that are left, and sweep."""
+        self._soften()
+        step = self._step
+        kernel = mujoco_group_kernels(step.scalar, step.cone, step.groups.lanes).convex_group
+        step.launch(kernel, step.groups.num_groups, keeps=self.keeps if self._goes_back else 0)
+        self._minimise()
+
+
+class MujocoLanesBothWays(MujocoLanes):
+    """The adjoint takes the worlds of a group together, too."""
+
+    adjoint_by_groups = True
+    keeps = KEEPS_HALF
+
+    def prepare_adjoint(self) -> None:
+        """Allocate no room for adjoints that the group has in its own memory."""
+        super().prepare_adjoint()
+        self.own_bar = self._step.worlds_last(0, self._step.device_model.types.mat33)
+
+    def adjoint(self) -> None:
+        """Walk back to all but what comes of the right-hand sides and of the rows of joints."""
+        step, groups = self._step, self._step.groups
+        kernels = mujoco_group_adjoint_kernels(step.scalar, step.cone, groups.lanes)
+        motions = {"subspace": groups.subspace, "subspace_bar": groups.subspace.grad}
+        step.launch(kernels.convex_group_adjoint, groups.num_groups, **motions)

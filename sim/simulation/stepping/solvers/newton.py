@@ -1,0 +1,126 @@
+"""Newton's method on the velocities of a world, by the hard law, and its adjoint."""
+
+from typing import Any
+
+import warp as wp
+
+from sim.arrays.structs import fill
+from sim.simulation.stepping.newton.arrays import NewtonArrays, system_room
+from sim.simulation.stepping.solvers.solver import ConstraintSolver
+from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.solver.impulse_groups import impulse_group_kernels
+from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
+from warp_kernels.solver.newton.bounces import newton_bounce_kernels
+from warp_kernels.solver.newton.islands.solve import newton_island_kernels
+from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
+from warp_kernels.solver.newton.smoothing import smoothing_kernels
+from warp_kernels.solver.newton.solve import newton_kernels
+from warp_kernels.solver.newton.structs import newton_structs
+
+
+class Newton(ConstraintSolver):
+    """Newton's method world by world, and what its other forms share.
+
+    Attributes:
+        grip, iterate, islands, system: see :mod:`warp_kernels.solver.newton.structs`.
+        problem: rows, right-hand sides, bounds and compliance.
+        stage: how far the search by lane groups has come with each world; empty without.
+        own_bar: adjoint of the inverse masses of each constraint's rows, from which R comes.
+    """
+
+    # Whether worlds are divided into bodies that press on each other.
+    has_islands = False
+    own_bar: wp.array
+
+    def __init__(self, step: Workspace):
+        super().__init__(step)
+        constraints, room = step.max_constraints, system_room(step.model, step.max_constraints, self.has_islands)
+        arrays = NewtonArrays(step.model, step.groups, constraints, room, self.has_islands)
+        self.grip, self.iterate, self.islands, self.system = arrays.grip, arrays.iterate, arrays.islands, arrays.system
+        self.stage: wp.array = wp.zeros(
+            step.num_worlds if self.rows_by_groups else 0, dtype=wp.int32, device=step.device
+        )
+
+    def gather(self) -> None:
+        """Gather the problem."""
+        step = self._step
+        self.iterate.impulse = step.impulse
+        self.problem: Any = fill(
+            newton_structs(step.scalar).Problem,
+            row=step.row,
+            rhs=step.rhs,
+            bound=step.bound,
+            grip=self.grip,
+            size=step.row_size,
+            resistance=step.contact_resistance,
+            inverse_mass=step.factor_d,
+            least_inverse_mass=step.least_inverse_mass,
+            held_share=step.held_share,
+            row_inverse_mass=step.row_inverse_mass,
+            reach=step.scalar(step.contact_options.gradient_smoothing / float(step.dt)),
+            start=step.start,
+        )
+
+    def prepare_adjoint(self) -> None:
+        """Allocate the adjoint of R, and room for what constraints do to each other by it."""
+        super().prepare_adjoint()
+        self.own_bar = self._step.worlds_last(self._step.max_constraints, self._step.device_model.types.mat33)
+        if self._step.max_constraints:
+            self.coupled_response = self._responses()
+
+    def solve(self) -> None:
+        """Search the velocities at which the impulses that they ask for lead to them."""
+        self._regularise()
+        self._step.launch(self._kernels.newton_solve, self._step.num_worlds)
+
+    def adjoint(self) -> None:
+        """Solve the transposed system of the solution; from R to the rows and the mass matrix."""
+        step = self._step
+        self._solution_adjoint(step.contact_options.friction)
+        if step.bouncing:
+            step.launch_over_constraints(newton_bounce_kernels(step.scalar).hardening_adjoint)
+        if step.impulses.by_groups:
+            along = impulse_group_kernels(step.scalar, step.groups.lanes)
+            step.launch_over_groups(along.clear_mass_bars, step.groups.num_groups)
+            step.launch(own_adjoint_kernels(step.scalar, False).own_adjoint, step.num_worlds)
+            step.launch(along.factorisation_adjoints, step.groups.num_groups)
+        else:
+            step.launch(own_adjoint_kernels(step.scalar).own_adjoint, step.num_worlds)
+
+    def _regularise(self) -> None:
+        step = self._step
+        self._find_start()
+        step.launch_over_constraints(self._kernels.regularise)
+        if step.bouncing:
+            step.launch_over_constraints(newton_bounce_kernels(step.scalar).harden_bounces)
+
+    def _solution_adjoint(self, cone: str, **given: Any) -> None:
+        step, smoothed = self._step, self._step.contact_options.gradient_smoothing > 0.0
+        if smoothed:
+            step.launch(smoothing_kernels(step.scalar).held_shares, step.num_worlds)
+        kernel = newton_adjoint_kernels(step.scalar, cone, smoothed).solution_adjoint
+        step.launch(kernel, step.num_worlds, **self._regularisation, **given)
+
+    @property
+    def _kernels(self) -> Any:
+        return newton_kernels(self._step.scalar, self._step.contact_options.friction)
+
+    @property
+    def _regularisation(self) -> dict[str, Any]:
+        """The parameter, and its adjoint where it is watched."""
+        model = self._step.device_model
+        (bar,) = model.parameter_bars("regularisation")
+        return {"regularisation": model.parameter_arrays("regularisation")["regularisation"], "regularisation_bar": bar}
+
+
+class NewtonIslands(Newton):
+    """Bodies that don't press on each other are solved apart: for worlds of many bodies."""
+
+    has_islands = True
+
+    def solve(self) -> None:
+        """Divide each world into islands, and solve one after the other."""
+        self._regularise()
+        step = self._step
+        islands = newton_island_kernels(step.scalar, step.contact_options.friction)
+        step.launch(islands.newton_islands, step.num_worlds, keeps=int(self._goes_back))

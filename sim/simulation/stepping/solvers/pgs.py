@@ -1,0 +1,100 @@
+"""Projected Gauss-Seidel, with the adjoint of its solution or of its sweeps."""
+
+from typing import Any
+
+import warp as wp
+
+from sim.simulation.stepping.solvers.solver import ConstraintSolver
+from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.solver.delassus import delassus_kernels
+from warp_kernels.solver.implicit import implicit_kernels
+from warp_kernels.solver.impulse import impulse_kernels
+from warp_kernels.solver.pgs import pgs_kernels
+from warp_kernels.solver.warm_start import warm_start_kernels
+
+
+class Pgs(ConstraintSolver):
+    """Sweeps over the constraints of a world, see :mod:`warp_kernels.solver.pgs`.
+
+    Attributes:
+        impulse_history, value_history: of the sweeps that are walked back; else empty.
+    """
+
+    def __init__(self, step: Workspace):
+        super().__init__(step)
+        self.impulse_history, self.value_history = (step.worlds_last(0, step.device_model.types.vec3) for _ in range(2))
+
+    def write_matrix(self) -> None:
+        """Write the Delassus matrix."""
+        self._step.launch_over_constraints(delassus_kernels(self._step.scalar).delassus)
+
+    def solve(self) -> None:
+        """Sweep until nothing changes, or as often as the options say."""
+        self._find_start()
+        self._step.launch(self._kernels.pgs_solve, self._step.num_worlds)
+
+    @property
+    def _kernels(self) -> Any:
+        return pgs_kernels(self._step.scalar, self._step.contact_options.friction)
+
+
+class PgsOfSolutions(Pgs):
+    """The adjoint is that of the solution, by the implicit function theorem: where sweeps begin doesn't matter to it.
+
+    Attributes:
+        value: velocities of rows at the solution.
+    """
+
+    value: wp.array
+
+    def prepare_adjoint(self) -> None:
+        """Allocate the velocities of rows."""
+        super().prepare_adjoint()
+        self.value = self._step.worlds_last(self._step.max_constraints, self._step.device_model.types.vec3)
+
+    def adjoint(self) -> None:
+        """Solve the transposed problem of the rows that the solution holds."""
+        step = self._step
+        kernel = implicit_kernels(step.scalar, step.contact_options.friction).solution_adjoint
+        step.launch(kernel, step.num_worlds, impulse_bar_scratch=step.start_bar)
+
+
+class PgsOfSweeps(Pgs):
+    """The adjoint walks back through every sweep.
+
+    Attributes:
+        first_sweep: of those that are walked back.
+        value_bar_history: scratch.
+        own_bar, matrix_bar: adjoints of the matrix's blocks on the diagonal, and of all.
+        scale_bar: adjoints of the steps that sweeps take.
+    """
+
+    first_sweep: wp.array
+    value_bar_history: wp.array
+    own_bar: wp.array
+    scale_bar: wp.array
+    matrix_bar: wp.array
+
+    def prepare_adjoint(self) -> None:
+        """Allocate what sweeps keep."""
+        super().prepare_adjoint()
+        step, t = self._step, self._step.device_model.types
+        histories = step.sweeps * step.max_constraints
+        self.impulse_history, self.value_history, self.value_bar_history = (
+            step.worlds_last(histories, t.vec3) for _ in range(3)
+        )
+        self.first_sweep = wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device)
+        self.own_bar = step.worlds_last(step.max_constraints, t.mat33)
+        self.scale_bar = step.worlds_last(step.max_constraints, t.vec3)
+        self.matrix_bar = step.worlds_last(step.max_couplings, t.mat33)
+        self.constraint_response, self.coupled_response = (self._responses() for _ in range(2))
+
+    def adjoint(self) -> None:
+        """Walk back through the sweeps, and from the matrix to rows."""
+        step = self._step
+        step.launch(self._kernels.pgs_reverse, step.num_worlds)
+        if step.warm:
+            kernel = warm_start_kernels(step.scalar).start_adjoint
+            step.launch(kernel, step.num_worlds, previous_impulse_bar=step.carried_impulse)
+        step.launch_over_constraints(self._kernels.delassus_adjoint)
+        step.launch_over_constraints(impulse_kernels(step.scalar).coupled_response)

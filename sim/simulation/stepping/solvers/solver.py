@@ -1,0 +1,69 @@
+"""The interface of what solves for the impulses of constraints."""
+
+import warp as wp
+
+from sim.arrays.launch import active_tape
+from sim.simulation.stepping.contact_stage import contact_identity
+from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.solver.warm_start import warm_start_kernels
+
+
+class ConstraintSolver:
+    """The solver of a step without constraints, and what all solvers share.
+
+    A solver goes from the rows, the right-hand sides and the bounds of constraints to their impulses; its adjoint goes
+    from those of the impulses and of ``weight`` (the adjoint of the velocity, times M^-1) to those of right-hand sides,
+    bounds, softness and, by ``own_bar`` or ``coupled_response``, of what the problem's matrix is made of.
+
+    Args:
+        step: the arrays of the step.
+
+    Attributes:
+        rows_by_groups: whether it reads the rows of contacts and anchors by lane groups, for all worlds of a group.
+        adjoint_by_groups: whether its adjoint goes on to what these rows are made of, and to the weights.
+        constraint_response, coupled_response: what each constraint does to the trees that it acts on, and what all do
+            that act with it; empty where the problem's matrix has no derivative [dof of an incidence, world].
+    """
+
+    constraint_response: wp.array
+    coupled_response: wp.array
+
+    rows_by_groups = False
+    adjoint_by_groups = False
+
+    def __init__(self, step: Workspace):
+        self._step = step
+
+    def gather(self) -> None:
+        """Gather arrays of the step in structs; once more when arrays have got a gradient."""
+
+    def prepare_adjoint(self) -> None:
+        """Allocate what only the adjoint needs."""
+        empty = self._step.device_model.types.vec3
+        self.constraint_response, self.coupled_response = (self._step.worlds_last(0, empty) for _ in range(2))
+
+    def write_matrix(self) -> None:
+        """Write the Delassus matrix, for solvers that go by it."""
+
+    def solve(self) -> None:
+        """Find the impulses, with the velocities that are left of rows and a residual."""
+
+    def adjoint(self) -> None:
+        """Walk back through :meth:`solve`."""
+
+    def _find_start(self) -> None:
+        """Find the impulses that a warm start begins with."""
+        step = self._step
+        if step.warm:
+            kernel = warm_start_kernels(step.scalar).match_constraints
+            step.launch(kernel, step.num_worlds, slot_identity=contact_identity(step))
+
+    @property
+    def _goes_back(self) -> bool:
+        """Whether an adjoint will follow, for which solutions keep more."""
+        return active_tape() is not None
+
+    def _responses(self) -> wp.array:
+        """Room for what each constraint does to the trees that it acts on."""
+        step = self._step
+        return step.worlds_last(step.max_incidences * step.trees.max_tree_dofs, step.device_model.types.vec3)
