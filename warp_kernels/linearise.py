@@ -2,8 +2,8 @@
 
 A way back gives the row of one component of the next velocity. The coordinates move along the next velocity too, each joint's along
 its own: their rows are made of those, by the derivatives of that motion alone. Where contacts may bounce they move along another
-velocity, the path's, whose rows are then found first, in the place of those of the coordinates. Floating bases are moved on about their
-centre of mass at last, see :mod:`warp_kernels.kinematics.recentre`.
+velocity, the path's, whose rows are then found first, in the place of those of the coordinates. The rows of floating bases include the
+final stage of a step, see :mod:`warp_kernels.kinematics.recentre`.
 
 One step of a world may be taken in ``copies``, each of which takes its own rows: copy c of world w is number ``w copies + c``.
 """
@@ -88,7 +88,7 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def add_turned(rows: Matrices, world: int, k: int, spin: int, in_spin: mat33):
-        """To three rows what follows from those of an angular velocity."""
+        """Add a matrix times the three rows of an angular velocity to three rows."""
         for column in range(rows.shape[2]):
             velocity = vec3(rows[world, spin, column], rows[world, spin + 1, column], rows[world, spin + 2, column])
             added = in_spin * velocity
@@ -99,7 +99,7 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
     def add_shift(
         rows: Matrices, world: int, k: int, path: int, speed: int, in_path: mat33, then_path: mat33, then_spin: mat33
     ):
-        """To the rows of a base's position, and to those of its velocity, what follows from those of its spins."""
+        """Add what the rows of a base's angular velocities contribute to the rows of its position and velocity."""
         add_turned(rows, world, k, path, in_path)
         add_turned(rows, world, speed, path, then_path)
         add_turned(rows, world, speed, speed + 3, then_spin)

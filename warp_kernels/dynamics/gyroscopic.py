@@ -85,8 +85,9 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Over (turning link, world): what the midpoint rule adds to the forces at the velocity before the step.
 
-        spin: angular velocity along world axes. lift: of a tree whose base floats, the acceleration of the base's centre of mass
-        towards its origin by the spin; see :mod:`warp_kernels.kinematics.recentre`. As a gravity it leaves the centre without one.
+        spin: angular velocity along world axes. lift: w x (w x a) of a tree with a floating base, with the arm a from the base's
+        origin to its centre of mass. Added to the gravity of the tree, it cancels the centripetal acceleration of the origin about
+        the centre (see :mod:`warp_kernels.kinematics.recentre`).
 
         A free body turns about its centre of mass; a link on a spherical joint turns about the joint.
         """
@@ -111,7 +112,7 @@ def gyroscopic_kernels(scalar: Any) -> SimpleNamespace:
         if floating[link] == 1:
             away = wp.cross(w, wp.cross(w, arm))
             lift[link_tree[link], world] = away
-            # Such a gravity doesn't act on armature, which has to be accelerated as well.
+            # Gravity doesn't act on armature.
             row = wp.min(world, armature.shape[0] - 1)
             first = tail - 5
             force = vec3(

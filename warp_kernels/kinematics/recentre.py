@@ -1,12 +1,12 @@
-"""The last stage of a step for floating bases: their centre of mass moves along a straight line, not their origin.
+"""Final stage of a step for floating bases: the centre of mass moves along a straight line, not the origin of the link.
 
 With the arm a from the origin to the centre before a step, the arm b = exp(h w) a after it, and the velocity v of the origin
 and the spin w that the solver found at the arm a, the centre moves by h (v + w x a). So the origin moves by
 
     h v + (a - b + h w x a),   and its velocity after the step is   v + w x (a - b).
 
-Of the position w is that of the path, which differs from the next one where contacts bounce. The velocity v must be that of a
-frame whose origin doesn't swing round the centre: see ``lift`` in :mod:`warp_kernels.dynamics.gyroscopic`.
+For the position, v and w are those of the path, which differ from the next velocities where contacts bounce. The solver's v must not
+contain the centripetal acceleration of the origin about the centre: ``lift`` of :mod:`warp_kernels.dynamics.gyroscopic` removes it.
 """
 
 import functools
@@ -21,43 +21,43 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def recentre_functions(scalar: Any) -> SimpleNamespace:
-    """The arm of a body and what its turn adds, for one precision."""
+    """Warp functions of the arm and of its change in a step, for one precision."""
     t = warp_types(scalar)
     vec3, inertia10 = t.vec3, t.inertia
     rotation_exp = rotation_vector_functions(scalar).rotation_exp
 
     @wp.func
     def arm_of(rigid: inertia10):
-        """From the origin of a tree's root to the root's centre of mass, along world axes; zero without a mass."""
+        """Return the vector from the origin of a tree's root to the root's centre of mass, in world axes; zero without a mass."""
         arm = vec3()
         if rigid[0] > scalar(0.0):
             arm = vec3(rigid[1], rigid[2], rigid[3]) / rigid[0]
         return arm
 
     @wp.func
-    def way_back(arm: vec3, path: vec3, dt: scalar):
-        """From the arm after a turn to that before it, a - b."""
+    def arm_change(arm: vec3, path: vec3, dt: scalar):
+        """Return the arm before a step minus that after it, a - b."""
         return arm - wp.quat_rotate(rotation_exp(dt * path), arm)
 
     @wp.func
     def shift_power(arm: vec3, path: vec3, spin: vec3, dt: scalar, p_bar: vec3, v_bar: vec3):
-        """What the position and the velocity of the origin gain, times their adjoints.
+        """Return the changes of the origin's position and velocity, multiplied by their adjoints.
 
-        path, spin: angular velocity along which the body turns in the step, and that after it.
+        path, spin: angular velocity of the path, and that after the step.
         """
-        back = way_back(arm, path, dt)
-        return wp.dot(p_bar, back + dt * wp.cross(path, arm)) + wp.dot(v_bar, wp.cross(spin, back))
+        change = arm_change(arm, path, dt)
+        return wp.dot(p_bar, change + dt * wp.cross(path, arm)) + wp.dot(v_bar, wp.cross(spin, change))
 
-    return SimpleNamespace(arm_of=arm_of, way_back=way_back, shift_power=shift_power)
+    return SimpleNamespace(arm_of=arm_of, arm_change=arm_change, shift_power=shift_power)
 
 
 @functools.cache
 def recentre_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels for one precision over (floating base, world): ``recentre``, its adjoint, and ``path_acceleration``, with Warp's own."""
+    """Kernels for one precision over (floating base, world): ``recentre`` and its adjoint, and ``path_acceleration`` with Warp's adjoint."""
     t = warp_types(scalar)
     vec3, inertia10 = t.vec3, t.inertia
     functions = recentre_functions(scalar)
-    arm_of, way_back, shift_power = functions.arm_of, functions.way_back, functions.shift_power
+    arm_of, arm_change, shift_power = functions.arm_of, functions.arm_change, functions.shift_power
     module = kernel_module("recentre", scalar)
 
     @wp.func
@@ -82,19 +82,19 @@ def recentre_kernels(scalar: Any) -> SimpleNamespace:
         q_next: wp.array2d(dtype=scalar),
         qd_next: wp.array2d(dtype=scalar),
     ):
-        """After the integration of q_next along qd_path, which may be qd_next itself."""
+        """Move origins after the integration of q_next along qd_path, which may be qd_next itself."""
         item, world = wp.tid()
         link = floating_link[item]
         i = joint_q_start[link]
         k = joint_qd_start[link]
         arm = arm_of(link_inertia[link, world])
         path = three(qd_path, world, k + 3)
-        back = way_back(arm, path, dt)
-        shift = back + dt * wp.cross(path, arm)
-        change = wp.cross(three(qd_next, world, k + 3), back)
+        change = arm_change(arm, path, dt)
+        shift = change + dt * wp.cross(path, arm)
+        gain = wp.cross(three(qd_next, world, k + 3), change)
         for n in range(wp.static(3)):
             q_next[world, i + n] += shift[n]
-            qd_next[world, k + n] += change[n]
+            qd_next[world, k + n] += gain[n]
 
     @wp.kernel(module=module, enable_backward=False)
     def recentre_adjoint(
@@ -114,7 +114,7 @@ def recentre_kernels(scalar: Any) -> SimpleNamespace:
         qd_next_bar: wp.array2d(dtype=scalar),
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
-        """qd_next: the velocity before ``recentre``. Adds to the adjoints, before the adjoint of the integration does."""
+        """Add to the adjoints, before the adjoint of the integration does. qd_next: the velocity before ``recentre``."""
         item, world = wp.tid()
         link = floating_link[item]
         i = joint_q_start[link]
@@ -147,7 +147,7 @@ def recentre_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         qdd: wp.array2d(dtype=scalar),
     ):
-        """Acceleration of the origin at which the centre of mass doesn't accelerate, while the spin stays."""
+        """Compute the acceleration of the origin while the centre of mass and the spin keep their velocities."""
         item, world = wp.tid()
         link = floating_link[item]
         k = joint_qd_start[link]

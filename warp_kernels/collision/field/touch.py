@@ -23,8 +23,8 @@ from warp_kernels.types import warp_types
 
 # Stages of the search: what the evaluation at the present time is for.
 APPROACH, LOOK_AHEAD, END = 11, 12, 13
-# How far a body that touches must sink in, at most [m]. It is looked at after three times as much: behind a wall that is thinner it
-# would be free again.
+# Largest overlap by which a body is recognised to sink in where it touches [m]. It is evaluated after three times as much: behind a
+# thinner wall it would be free again.
 THIN = 2.0e-5
 
 
