@@ -6,7 +6,7 @@ import pytest
 import sim
 from scenes import crowd
 from sim.simulation.stepping.newton import arrays
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.solvers.newton import Newton
 from warp_kernels.solver.newton.islands.parts import FACTORED
 
 DT = 1.0 / 240.0
@@ -34,9 +34,9 @@ def test_islands_move_as_in_one_world(monkeypatch, count, device):
     """Motion and gradient are those of a world that is solved as a whole, to the tolerance of the solver."""
     scene = layer(count)
     trajectory, simulator = motion(scene, device)
-    islands = simulator.shards[0].step.islands.island.numpy()[:, 0]
+    islands = simulator.shards[0].step.solver.islands.island.numpy()[:, 0]
     assert len(np.unique(islands)) > 3
-    monkeypatch.setattr(Workspace, "divided", property(lambda self: False))
+    monkeypatch.setattr("sim.simulation.stepping.step.choose_solver", lambda step: Newton)
     expected, _ = motion(scene, device)
     np.testing.assert_allclose(trajectory.qd.numpy(), expected.qd.numpy(), atol=1e-9)
     assert np.abs(np.diff(expected.qd.numpy()[:, 0], axis=0)).max() > 0.1
@@ -66,7 +66,7 @@ def test_a_push_through_a_row_joins_islands(monkeypatch, device):
     assert (speeds > 0.0).all()
     assert residual[0] < 1e-9
     np.testing.assert_allclose(speeds.sum(), 3.0, rtol=1e-9)  # the momentum stays
-    monkeypatch.setattr(Workspace, "divided", property(lambda self: False))
+    monkeypatch.setattr("sim.simulation.stepping.step.choose_solver", lambda step: Newton)
     np.testing.assert_allclose(speeds, step()[0], atol=1e-8)
 
 
@@ -96,9 +96,9 @@ def test_single_contacts_move_as_in_one_world(monkeypatch, device):
         return trajectory.qd.numpy(), trajectory.backward(seed).qd.numpy(), simulator
 
     found, gradient, simulator = moved()
-    assert len(np.unique(simulator.shards[0].step.islands.island.numpy()[:, 0])) == 12
+    assert len(np.unique(simulator.shards[0].step.solver.islands.island.numpy()[:, 0])) == 12
     assert simulator.residual[0] < 1e-12
-    monkeypatch.setattr(Workspace, "divided", property(lambda self: False))
+    monkeypatch.setattr("sim.simulation.stepping.step.choose_solver", lambda step: Newton)
     expected, known, _ = moved()
     np.testing.assert_allclose(found, expected, atol=1e-9)
     np.testing.assert_allclose(gradient, known, atol=1e-7 * np.abs(known).max())
@@ -129,10 +129,10 @@ def test_factors_of_islands_serve_the_way_back(monkeypatch, device):
     scene = layer(12)
     _, found, simulator = one_step(scene, device)
     step = simulator.shards[0].step
-    assert step.iterate.part.numpy()[FACTORED, 0] == 1
-    assert len(np.unique(step.islands.island.numpy()[:, 0])) == 11
+    assert step.solver.iterate.part.numpy()[FACTORED, 0] == 1
+    assert len(np.unique(step.solver.islands.island.numpy()[:, 0])) == 11
     assert simulator.adjoint_residual[0] < 1e-9
-    monkeypatch.setattr(Workspace, "divided", property(lambda self: False))
+    monkeypatch.setattr("sim.simulation.stepping.step.choose_solver", lambda step: Newton)
     _, expected, _ = one_step(scene, device)
     np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
 
@@ -145,7 +145,7 @@ def test_islands_without_room_beside_each_other_take_turns(monkeypatch, device):
     monkeypatch.setattr(arrays, "ENTRIES_PER_CONSTRAINT", 0)
     found, _, simulator = one_step(scene, device)
     np.testing.assert_array_equal(found, known)
-    assert simulator.shards[0].step.iterate.part.numpy()[FACTORED, 0] == 0
+    assert simulator.shards[0].step.solver.iterate.part.numpy()[FACTORED, 0] == 0
 
 
 def test_the_system_of_many_takes_memory_in_proportion():
