@@ -5,7 +5,7 @@ import warp as wp
 
 import sim
 from bench.standing import standing
-from sim.simulation.stepping.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.pipeline import Step
 
 SWEEPS = 50
 SOLVER = sim.ContactOptions(solver="pgs", sweeps=SWEEPS)
@@ -59,7 +59,7 @@ class Taped:
         self.case = standing(1, robots=robots, device="cpu", dtype="float32", cores=1, contact=SOLVER)
         # Load all kernels first: a capture must not load any.
         self.case.simulator.rollout(self.case.state, steps=1).backward(np.ones(self.case.state.q.shape))
-        self.steps: list[DifferentiableStep] = []
+        self.steps: list[Step] = []
         self.graphs: tuple[wp.Graph, wp.Graph] | None = None
 
     def begin(self, steps: int) -> None:
@@ -91,9 +91,9 @@ class Taped:
         self.graphs = None
         self.steps = []
 
-    def _new_step(self) -> DifferentiableStep:
+    def _new_step(self) -> Step:
         own = self.case.simulator.shards[0].step
-        step = DifferentiableStep(
+        step = Step(
             own.device_model,
             own.collision,
             own.layout,

@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.model.model import Geometry, Model
 from sim.model.specs import WORLD
-from sim.simulation.stepping.step import Step
+from sim.simulation.stepping.pipeline import Step
 from warp_kernels.types import (
     BOX,
     CAPSULE,

@@ -32,13 +32,13 @@ from sim.simulation.state import State
 from sim.simulation.stepping.body_grid import collision_model
 from sim.simulation.stepping.collision import default_max_contacts
 from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
-from sim.simulation.stepping.force_sensors import chosen_sensors
 from sim.simulation.stepping.integrators.named import INTEGRATORS, require_integrator
 from sim.simulation.stepping.lane_groups import lanes_worth
 from sim.simulation.stepping.mujoco.law import MujocoLaw, require_mujoco_law
+from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.reports import LateReport, Reports
+from sim.simulation.stepping.sensors.force_sensors import chosen_sensors
 from sim.simulation.stepping.shard import Shard
-from sim.simulation.stepping.step_adjoint import DifferentiableStep
 from sim.simulation.stepping.tendons.layout import require_explicit_tendons
 from sim.simulation.stepping.tendons.stability import warn_of_damped_tendons
 from warp_kernels.types import LANES
@@ -405,7 +405,7 @@ class Worlds(FixedArguments, Reports, ABC):
         if self.integrator in ("implicit", "implicitfast"):
             require_explicit_tendons(self.model, values, self.integrator)
 
-        def make_step(first: int, last: int, contacts: int = contacts) -> DifferentiableStep:
+        def make_step(first: int, last: int, contacts: int = contacts) -> Step:
             parameters = {name: value[first:last] if self._per_world(name) else value for name, value in values.items()}
             device_model = DeviceModel(self.model, self.device, last - first, parameters)
             device_model.require_masses()

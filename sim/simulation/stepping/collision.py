@@ -14,9 +14,9 @@ from sim.errors import ModelError
 from sim.model.hulls import PackedShapes
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
 from sim.model.triangles.elements import MeshElements
-from sim.simulation.stepping.contact_sensors import contact_places, contact_sensors, num_places
-from sim.simulation.stepping.force_sensors import force_sensors
 from sim.simulation.stepping.pair_friction import friction_rules
+from sim.simulation.stepping.sensors.contact_sensors import contact_places, contact_sensors, num_places
+from sim.simulation.stepping.sensors.force_sensors import force_sensors
 from warp_kernels import types as codes
 from warp_kernels.collision.capsules import MUJOCO_PARALLEL_SINE_SQUARED, PARALLEL_SINE_SQUARED
 from warp_kernels.collision.field.grid import KINDS

@@ -11,7 +11,7 @@ from sim.arrays.host_memory import HostNumbers, Rows, copy_rows
 from sim.arrays.interrupts import check
 from sim.arrays.kernels import load_modules
 from sim.arrays.launch import launch, load_kernels, load_launched
-from sim.simulation.stepping.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.step_rows import StepRows
 from warp_kernels.checkpoint import TABLE_SIZE, checkpoint_kernels
 from warp_kernels.denormals import denormal_kernels
@@ -40,7 +40,7 @@ class Shard:
         stopped: whether its thread is to stop at the next launch, since what it works for has ended.
     """
 
-    def __init__(self, step: DifferentiableStep):
+    def __init__(self, step: Step):
         self.step = step
         self.stopped = False
         self._forward: Graph | None = None
@@ -66,16 +66,16 @@ class Shard:
             if names is not None:
                 self.step.prepare_backward()
                 self.step.watch_parameters(names)
-            load_launched(self._forward_step if names is None else self._both_ways, self.step.device)
+            load_launched(self.step.forward_step if names is None else self._both_ways, self.step.device)
             self._try(self.step.forward)
-            self._forward = self._capture(self._forward_step)
+            self._forward = self._capture(self.step.forward_step)
 
     def record_again(self) -> None:
         """Capture the forward step as the way back runs it again: it reports nothing. Call it from one thread only."""
         if self._again is None:
             names = ("largest_residual", "total_overflow")
             self._set_aside = {name: wp.zeros_like(getattr(self.step, name)) for name in names}
-            self._again = self._capture(lambda: self._forward_step(**self._set_aside))
+            self._again = self._capture(lambda: self.step.forward_step(**self._set_aside))
 
     def record_stages(self) -> None:
         """Capture the stages of a step, for trajectories that don't keep them. Call it from one thread only."""
@@ -206,13 +206,8 @@ class Shard:
             if at_once < most and time.perf_counter() - start < LONG_LAUNCH:
                 at_once *= 2
 
-    def _forward_step(self, **reports: wp.array) -> None:
-        self.step.load()
-        self.step.forward()
-        self.step.store(**reports)
-
     def _both_ways(self) -> None:
-        self._forward_step()
+        self.step.forward_step()
         self.step.backward_step()
 
     def _try(self, work: Callable[[], None]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.launch import clear, launch, run_back
-from sim.simulation.stepping.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.pipeline import Step
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.linearise import linearise_kernels
 
@@ -18,7 +18,7 @@ class StepRows:
         copies: how many of them, side by side, are copies of one world, which share out its rows.
     """
 
-    def __init__(self, step: DifferentiableStep, copies: int):
+    def __init__(self, step: Step, copies: int):
         self.step = step
         self.copies = copies
         # How often the adjoint has been applied.

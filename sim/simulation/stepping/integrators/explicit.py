@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from sim.simulation.stepping.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.pipeline import Step
 
 
-class ExplicitDampingStep(DifferentiableStep):
+class ExplicitDampingStep(Step):
     """What the integrators share that leave joint damping among the forces."""
 
     def __init__(self, *arguments: Any):
@@ -13,10 +13,10 @@ class ExplicitDampingStep(DifferentiableStep):
         # Damping has no share in the mass matrix of a step's end.
         self.damping_loss = self.damping_weight = self.device_model.none(self.scalar)
 
-    def _damp(self) -> None:
+    def damp(self) -> None:
         """Nothing: damping is among the forces."""
 
-    def _damping_adjoint(self) -> None:
+    def damping_adjoint(self) -> None:
         """Nothing: what reaches qd_solved is its adjoint."""
 
 

@@ -28,7 +28,8 @@ class ImplicitStep(ServoDampedStep):
         self._no_weight: wp.array = wp.zeros((1, 1), dtype=t.vec3, device=self.device)
         self._no_change = wp.zeros_like(self.damping_loss)
 
-    def _damp(self) -> None:
+    def damp(self) -> None:
+        """Take the step with the matrix of forces of motion, from qd_solved to qd_next."""
         self._find_servo_damping()
         self.launch(
             self._kernels.implicit_matrix,
@@ -39,12 +40,14 @@ class ImplicitStep(ServoDampedStep):
         self.launch(self._kernels.factor_implicit, self.num_worlds)
         self.launch(self._kernels.implicit_velocity, self.num_worlds)
 
-    def _damping_adjoint(self) -> None:
+    def damping_adjoint(self) -> None:
+        """From the adjoint of qd_next to those of qd_solved and of the matrix."""
         self.launch(self._kernels.implicit_velocity_adjoint, self.num_worlds)
         self._servo_damping_adjoint()
 
-    def _motion_adjoint(self) -> None:
-        super()._motion_adjoint()
+    def motion_adjoint(self) -> None:
+        """As for any step, and of the forces of motion from which the matrix is made."""
+        super().motion_adjoint()
         velocity_bar, acceleration_bar, force = self.motion_scratch
         for sign in (1.0, -1.0):
             dim = (self.model.nv, self.num_worlds)

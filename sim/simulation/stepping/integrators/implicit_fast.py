@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from sim.simulation.stepping.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.tendons.layout import free_bodies
 from warp_kernels.solver.mujoco.integrators.servo_damping import servo_damping_kernels
 from warp_kernels.solver.mujoco.integrators.spin import spin_kernels
 
 
-class ServoDampedStep(DifferentiableStep):
+class ServoDampedStep(Step):
     """What the integrators with implicit velocity gains share."""
 
     def __init__(self, *arguments: Any):
@@ -34,14 +34,16 @@ class ImplicitFastStep(ServoDampedStep):
         self.spinning_tree = self._integers(trees)
         self._spinning = (len(trees), self.num_worlds)
 
-    def _damp(self) -> None:
+    def damp(self) -> None:
+        """As by Euler, with velocity gains on the diagonal; then free bodies turn with implicit gyroscopic forces."""
         self._find_servo_damping()
-        super()._damp()
+        super().damp()
         if self._spinning[0]:
             self.launch(spin_kernels(self.scalar).spin, self._spinning)
 
-    def _damping_adjoint(self) -> None:
-        super()._damping_adjoint()
+    def damping_adjoint(self) -> None:
+        """From the adjoint of qd_next to those of qd_solved and of the gains."""
+        super().damping_adjoint()
         if self._spinning[0]:
             self.launch(spin_kernels(self.scalar).spin_adjoint, self._spinning)
         self._servo_damping_adjoint()

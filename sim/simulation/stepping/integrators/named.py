@@ -5,10 +5,10 @@ from sim.simulation.stepping.integrators.explicit import ExplicitStep
 from sim.simulation.stepping.integrators.implicit import ImplicitStep
 from sim.simulation.stepping.integrators.implicit_fast import ImplicitFastStep
 from sim.simulation.stepping.integrators.runge_kutta import RungeKuttaStep
-from sim.simulation.stepping.step_adjoint import DifferentiableStep
+from sim.simulation.stepping.pipeline import Step
 
 INTEGRATORS = {
-    "euler": DifferentiableStep,
+    "euler": Step,
     "explicit": ExplicitStep,
     "implicit": ImplicitStep,
     "implicitfast": ImplicitFastStep,

@@ -7,7 +7,7 @@ import warp as wp
 
 from sim.arrays.launch import clear, run_back
 from sim.simulation.stepping.integrators.explicit import ExplicitDampingStep
-from sim.simulation.stepping.step_adjoint import shared_gradients
+from sim.simulation.stepping.stages_adjoint import shared_gradients
 from warp_kernels.activation.dynamics import activation_kernels
 from warp_kernels.checkpoint import KEPT_STAGES, checkpoint_kernels
 from warp_kernels.kinematics.runge_kutta import runge_kutta_kernels
@@ -137,7 +137,7 @@ class RungeKuttaStep(ExplicitDampingStep):
         if number < KEPT_STAGES:
             self.launch(checkpoint_kernels(self.scalar).store_stage, self.num_worlds, number=number)
         if number == 0:
-            super()._store_readings()
+            super().store_readings()
         self._keep_stage(number)
 
     def _recall_stage(self, number: int) -> None:
@@ -173,18 +173,18 @@ class RungeKuttaStep(ExplicitDampingStep):
                 self._go_to_stage(number)
             run_back(tape)
 
-    def _store_readings(self) -> None:
+    def store_readings(self) -> None:
         """Nothing: the first stage has written its own, which MuJoCo's sensors show too."""
 
-    def _force_adjoint(self) -> None:
+    def readings_adjoint(self) -> None:
         """Of the first stage, whose forces are stored."""
         if self._going_back_on == 0:
-            super()._force_adjoint()
+            super().readings_adjoint()
 
-    def _solved_adjoint(self) -> None:
+    def solved_adjoint(self) -> None:
         """Of the first stage, whose velocities are stored."""
         if self._going_back_on == 0:
-            super()._solved_adjoint()
+            super().solved_adjoint()
 
     def _keep_stage(self, number: int) -> None:
         stage = self.stages[number]

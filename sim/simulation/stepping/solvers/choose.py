@@ -21,6 +21,7 @@ def choose_impulses(step: Workspace) -> type[Impulses]:
 def choose_solver(step: Workspace) -> type[ConstraintSolver]:
     """Return the solver of a step's constraints.
 
+    - Without constraints nothing is solved.
     - "pgs" has one solver, with the adjoint that the options name.
     - Newton's method takes all worlds of a lane group at once where there are groups (on a CPU, of many worlds) and
       worlds are small enough for the group's memory. Contacts that resist spinning or rolling have two constraints
@@ -30,11 +31,13 @@ def choose_solver(step: Workspace) -> type[ConstraintSolver]:
     - Larger worlds of several trees are divided into islands, by the hard law.
     """
     options = step.contact_options
+    if not step.max_constraints:
+        return ConstraintSolver
     if options.solver != "newton":
         return PgsOfSweeps if options.adjoint == "unrolled" else PgsOfSolutions
     resists_alone = step.layout.resisting and not (step.by_mujoco and step.cone != RESISTING)
-    small, many = step.model.nv <= MOST_DOFS, step.max_constraints > 0
-    if step.groups.lanes > 1 and small and many and not resists_alone:
+    small = step.model.nv <= MOST_DOFS
+    if step.groups.lanes > 1 and small and not resists_alone:
         back = options.gradient_smoothing == 0.0 and choose_impulses(step).by_groups
         if back and step.max_constraints <= MOST_BACK:
             return MujocoLanesBothWays if step.by_mujoco else NewtonLanesBothWays

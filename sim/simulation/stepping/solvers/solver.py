@@ -5,6 +5,7 @@ import warp as wp
 from sim.arrays.launch import active_tape
 from sim.simulation.stepping.contact_stage import contact_identity
 from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
 
 
@@ -50,6 +51,11 @@ class ConstraintSolver:
 
     def adjoint(self) -> None:
         """Walk back through :meth:`solve`."""
+
+    def find_responses(self) -> None:
+        """Find what constraints do to trees, for an adjoint of the problem's matrix."""
+        if self.constraint_response.shape[0]:
+            self._step.launch_over_constraints(impulse_kernels(self._step.scalar).constraint_response)
 
     def _find_start(self) -> None:
         """Find the impulses that a warm start begins with."""

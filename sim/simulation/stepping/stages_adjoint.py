@@ -10,9 +10,9 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.launch import clear, run_back
+from sim.arrays.launch import clear
 from sim.arrays.structs import fill, gradients_of
-from sim.simulation.stepping.step import Step
+from sim.simulation.stepping.stages import Stages
 from sim.simulation.stepping.workspace import GAINS, LIMITS
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.contact_adjoints import contact_adjoint_kernels
@@ -27,14 +27,13 @@ from warp_kernels.sensors.forces import force_sensor_kernels
 from warp_kernels.sensors.wrenches import wrench_sensor_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
-from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.row_adjoint import row_adjoint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
 
 
-class DifferentiableStep(Step):
+class AdjointStages(Stages):
     """A step with its adjoint. What only the way back needs is allocated when a gradient is first asked for.
 
     Adjoints that kernels add to lie in one piece of memory, so that one call sets them to zero; contacts have another.
@@ -176,21 +175,6 @@ class DifferentiableStep(Step):
         gradients = self.device_model.parameter_bars(*names.values())
         return fill(struct, **dict(zip(names, gradients, strict=True)))
 
-    def backward_step(self) -> None:
-        """Run the step at the cursor again on a tape, apply its adjoint, and move the cursor back."""
-        kernels = checkpoint_kernels(self.scalar)
-        self.launch(kernels.move_cursor, 1, by=-1)
-        self.clear_adjoints()
-        self.load()
-        self.launch(kernels.load_adjoint, self.num_worlds)
-        self.activations.load_adjoint(self)
-        self.run_adjoint()
-        self.launch(kernels.store_adjoint, self.num_worlds, control_bar=self.given_control.grad)
-        self.activations.store_adjoint(self)
-
-    def find_stages(self) -> None:
-        """Nothing, but in a step of several stages: see :class:`RungeKuttaStep`."""
-
     def clear_adjoints(self) -> None:
         """Set to zero the adjoints that kernels add to, but for those of contacts: their number isn't known yet."""
         assert self._goes_back, "prepare_backward comes first"
@@ -205,65 +189,7 @@ class DifferentiableStep(Step):
             kernel = warm_start_kernels(self.scalar).store_impulse_adjoint
             self.launch(kernel, self._every_constraint, impulse_bar=by_world)
 
-    def run_adjoint(self) -> None:
-        """Run the step on a tape and walk back, from the gradients of q_next and qd_next to those of its inputs."""
-        with wp.Tape() as tape:
-            self.record(tape)
-        run_back(tape)
-
-    def record(self, tape: wp.Tape) -> None:
-        """Run the step on the active tape, with its adjoint, but for the last stage: nothing reads what it gives."""
-        self.record_velocity(tape)
-        tape.record_func(self._position_adjoint, [self.q, self.qd_path])
-
-    def record_velocity(self, tape: wp.Tape) -> None:
-        """Run the stages up to qd_next and qd_path on the active tape, with their adjoint.
-
-        The adjoint leaves what it reads of the step as it is, so that it can be applied again.
-        """
-        self.to_next_velocity()
-        if self.solver.constraint_response.shape[0]:
-            self.launch_over_constraints(impulse_kernels(self.scalar).constraint_response)
-        tape.record_func(self._dynamics_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path, self.control])
-
-    def _position_adjoint(self) -> None:
-        if self._bases[0]:
-            self.launch(recentre_kernels(self.scalar).recentre_adjoint, self._bases)
-        kernel, threads = integrate_kernels(self.scalar).integrate_adjoint, self.link_threads
-        self.launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path, qd_bar=self.qd_path.grad)
-
-    def _dynamics_adjoint(self) -> None:
-        """From the adjoint of qd_next to those of q, qd, tau, the kinematics, the contacts and the parameters."""
-        bounce = impact_time_kernels(self.scalar)
-        if self.max_contacts:
-            self.launch(contact_adjoint_kernels(self.scalar, self.looping).clear_contacts, self.slots)
-        self._force_adjoint()
-        if self.bouncing:
-            self.launch(bounce.path_adjoint, self.num_worlds)
-        if self.by_mujoco:
-            self._damping_adjoint()
-        self._solved_adjoint()
-        self.impulses.begin_adjoint()
-        if self.warm:
-            bar = self.further_impulse_bar if self.newton else self.impulse_bar
-            self.launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint, impulse_bar=bar)
-        if self.max_constraints:
-            self.solver.adjoint()
-        if self.bouncing:
-            self.launch(bounce.bounce_adjoint, self.num_worlds)
-        self.impulses.finish_adjoint()
-        if self.tendons.heavy.count:
-            self.tendons.heavy.add_adjoint(self)
-        if self.max_constraints:
-            self._row_adjoint()
-        if self.max_constraints or self.by_mujoco:
-            kernel = factor_kernels(self.scalar, self.groups.lanes).mass_matrix_adjoint
-            self.launch_over_groups(kernel, self._trees_of_groups)
-        if self.model.nu:
-            self.launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds, dt=self.ahead)
-        self._motion_adjoint()
-
-    def _force_adjoint(self) -> None:
+    def readings_adjoint(self) -> None:
         """From the adjoint of the forces to those of the impulses and the frames of contacts."""
         if self.num_sensors:
             self.launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
@@ -273,23 +199,74 @@ class DifferentiableStep(Step):
         if self.contact_sensors.place.shape[0]:
             self.launch(contact_sensor_kernels(self.scalar).contact_reading_adjoint, self.num_worlds)
 
-    def _solved_adjoint(self) -> None:
+    def solved_adjoint(self) -> None:
         """Add to the adjoint of qd_solved what sensors read of it."""
         if self.accelerating:
             self.launch(checkpoint_kernels(self.scalar).add_solved_adjoint, self.num_worlds)
 
-    def _damping_adjoint(self) -> None:
+    def damping_adjoint(self) -> None:
         """From the adjoint of qd_next to that of qd_solved; damping_weight is kept for what reaches M and D."""
-        groups = self.groups
-        self.launch_over_groups(damping_kernels(self.scalar, groups.lanes).damping_adjoint, groups.num_groups)
+        if self.by_mujoco:
+            groups = self.groups
+            self.launch_over_groups(damping_kernels(self.scalar, groups.lanes).damping_adjoint, groups.num_groups)
 
-    def _row_adjoint(self) -> None:
+    def position_adjoint(self) -> None:
+        """From the adjoint of q_next to those of q and qd_path."""
+        if self._bases[0]:
+            self.launch(recentre_kernels(self.scalar).recentre_adjoint, self._bases)
+        kernel, threads = integrate_kernels(self.scalar).integrate_adjoint, self.link_threads
+        self.launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path, qd_bar=self.qd_path.grad)
+
+    def clear_contact_adjoints(self) -> None:
+        """Set to zero the adjoints of the contacts that there are."""
+        if self.max_contacts:
+            self.launch(contact_adjoint_kernels(self.scalar, self.looping).clear_contacts, self.slots)
+
+    def path_adjoint(self) -> None:
+        """From the adjoint of qd_path to that of qd_next, and to what the times of impact are made of."""
+        if self.bouncing:
+            self.launch(impact_time_kernels(self.scalar).path_adjoint, self.num_worlds)
+
+    def start_adjoint(self) -> None:
+        """Add what the next step's warm start asks of the impulses."""
+        if self.warm:
+            bar = self.further_impulse_bar if self.newton else self.impulse_bar
+            self.launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint, impulse_bar=bar)
+
+    def bounce_adjoint(self) -> None:
+        """From the adjoints of right-hand sides to those of the times of impact."""
+        if self.bouncing:
+            self.launch(impact_time_kernels(self.scalar).bounce_adjoint, self.num_worlds)
+
+    def tendon_mass_adjoint(self) -> None:
+        """From the adjoint of the mass matrix to what the armatures of tendons add to it."""
+        if self.tendons.heavy.count:
+            self.tendons.heavy.add_adjoint(self)
+
+    def mass_adjoint(self) -> None:
+        """From the adjoint of the mass matrix to those of inertias, motion subspaces and armatures."""
+        if self.max_constraints or self.by_mujoco:
+            kernel = factor_kernels(self.scalar, self.groups.lanes).mass_matrix_adjoint
+            self.launch_over_groups(kernel, self._trees_of_groups)
+
+    def actuator_adjoint(self) -> None:
+        """From the adjoint of joint forces to those of states, inputs and gains of actuators."""
+        if self.model.nu:
+            self.launch(actuator_kernels(self.scalar).actuator_adjoint, self.num_worlds, dt=self.ahead)
+
+    def rows_adjoint(self) -> None:
+        """From the adjoints of rows to those of subspaces, contacts, anchors and whatever they are made of."""
+        if not self.max_constraints:
+            return
         self.launch(row_adjoint_kernels(self.scalar, not self.solver.adjoint_by_groups).row_adjoint, self.num_worlds)
         if self.pyramids_resist:
             self.launch(resistance_kernels(self.scalar).resistance_row_adjoint, self.num_worlds)
 
-    def _motion_adjoint(self) -> None:
-        """Velocities, accelerations and forces of the articulated-body algorithm have served, and are scratch here."""
+    def motion_adjoint(self) -> None:
+        """From the adjoint of free accelerations to those of motion, forces and inertias: an inverse dynamics' adjoint.
+
+        Velocities, accelerations and forces of the articulated-body algorithm have served, and are scratch here.
+        """
         velocity_bar, acceleration_bar, force = self.motion_scratch
         self.launch_over_groups(
             rnea_adjoint_kernels(self.scalar, self.groups.lanes).rnea_adjoint,

@@ -1,8 +1,4 @@
-"""One time step of a shard: its stages in order.
-
-A step never sees a trajectory: kernels load the state before it and store that after it through a table of pointers
-(see :mod:`warp_kernels.checkpoint`).
-"""
+"""The stages of a step: what each launches. Their order stands in :mod:`sim.simulation.stepping.pipeline`."""
 
 from typing import Any
 
@@ -41,8 +37,8 @@ from warp_kernels.solver.rows.equalities import equality_kernels
 from warp_kernels.solver.tendons.constraint_rows import tendon_constraint_kernels
 
 
-class Step(Workspace):
-    """The launches of one step. See :class:`sim.simulation.stepping.workspace.Workspace` for the arguments.
+class Stages(Workspace):
+    """The stages of a step. See :class:`sim.simulation.stepping.workspace.Workspace` for the arguments.
 
     Attributes:
         impulses: what impulses do to velocities.
@@ -55,30 +51,7 @@ class Step(Workspace):
         self.solver: ConstraintSolver = choose_solver(self)(self)
         self.solver.gather()
 
-    def load(self) -> None:
-        """Read the state and the control at the cursor."""
-        kernels = checkpoint_kernels(self.scalar)
-        self.launch(kernels.load_state, self.num_worlds, control=self.given_control)
-        self.activations.load(self)
-        if self.warm:
-            self.launch(kernels.load_impulses, self._every_constraint)
-
-    def store(self, **reports: Any) -> None:
-        """Write the next state and move the cursor on.
-
-        Args:
-            reports: ``largest_residual`` and ``total_overflow``, where the residual and the contacts beyond
-                max_contacts are added; by default those of this step.
-        """
-        kernels = checkpoint_kernels(self.scalar)
-        self.launch(kernels.store_state, self.num_worlds, **reports)
-        self.activations.store(self)
-        if self.warm:
-            self.launch(kernels.store_impulses, self._every_constraint)
-        self._store_readings()
-        self.launch(kernels.move_cursor, 1, by=1)
-
-    def _store_readings(self) -> None:
+    def store_readings(self) -> None:
         """Write the forces of the step at the cursor, and the velocities that sensors take their accelerations from."""
         if self.accelerating:
             self.launch(checkpoint_kernels(self.scalar).store_solved, self.num_worlds)
@@ -90,54 +63,22 @@ class Step(Workspace):
         if self.contact_sensors.place.shape[0]:
             self.launch(contact_sensor_kernels(self.scalar).store_contact_readings, self.num_worlds)
 
-    def forward(self) -> None:
-        """All stages from (q, qd, tau, control) to (q_next, qd_next)."""
-        self.to_next_velocity()
-        self.to_next_position()
-
-    def to_next_velocity(self) -> None:
-        """The stages up to qd_next. Kernels with Warp's own adjoint are recorded on an active tape."""
-        self.activations.activate(self)
-        self._kinematics()
-        if self.model.nu:
-            self.launch(actuator_kernels(self.scalar).actuate, self.num_worlds, dt=self.ahead)
-        self.tendons.pull(self)
-        self._free_dynamics()
-        if self.max_constraints:
-            run_contacts(self)
-        self.transmissions.push(self)
-        if self.max_constraints:
-            self._cones()
-            if self.bias_velocity.shape[0]:
-                self._bias_motion()
-            self.tendons.constrain(self, self.law)
-            if self.by_mujoco:
-                self._references()
-            else:
-                self._equalities()
-            self._list_constraints()
-            self.solver.solve()
-        self.impulses.apply()
-        if self.by_mujoco:
-            self._damp()
-        if self.bouncing:
-            self.launch(impact_time_kernels(self.scalar).path_velocity, self.num_worlds)
-
-    def to_next_position(self) -> None:
-        """The last stages, from q and qd_path to q_next, and to the velocity after the turn."""
-        kernel, threads = integrate_kernels(self.scalar).integrate, self.link_threads
-        self.launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path)
-        if self._bases[0]:
-            self.launch(recentre_kernels(self.scalar).recentre, self._bases)
-
-    def show_contacts(self) -> None:
-        """See to it that the working arrays hold the contacts at the state before the last step, as they do here."""
-
-    def _kinematics(self) -> None:
+    def find_kinematics(self) -> None:
+        """Poses, motion subspaces and inertias of links, along world axes."""
         run_kinematics(self.device_model, self.q, self.groups, lanes=self.groups.lanes)
         self.groups.share_poses()
 
-    def _free_dynamics(self) -> None:
+    def find_actuator_forces(self) -> None:
+        """Joint forces of actuators, with their implicit share on the mass matrix's diagonal."""
+        if self.model.nu:
+            self.launch(actuator_kernels(self.scalar).actuate, self.num_worlds, dt=self.ahead)
+
+    def find_contacts(self) -> None:
+        """Pairs that are near, their contacts, and where these are."""
+        if self.max_constraints:
+            run_contacts(self)
+
+    def find_free_accelerations(self) -> None:
         """Accelerations without constraints, and the factors of the mass matrix."""
         turning = self.turning_link.shape[0]
         if self.model.compensated or self.num_drag_boxes:
@@ -213,8 +154,23 @@ class Step(Workspace):
         if counts["coupling"]:
             self.launch(kernels.coupling_references, (counts["coupling"], self.num_worlds), tape=True, **given)
 
-    def _list_constraints(self) -> None:
+    def find_errors(self) -> None:
+        """How far each constraint is from its aim, how far it drifts, and what MuJoCo's law asks of it."""
+        if not self.max_constraints:
+            return
+        self._cones()
+        if self.bias_velocity.shape[0]:
+            self._bias_motion()
+        self.tendons.constrain(self, self.law)
+        if self.by_mujoco:
+            self._references()
+        else:
+            self._equalities()
+
+    def list_constraints(self) -> None:
         """Which constraints there are in each world, which of them act on each other, and their rows."""
+        if not self.max_constraints:
+            return
         kernels = constraint_kernels(self.scalar)
         self.launch(kernels.list_constraints, self.num_worlds)
         if self.max_couplings:
@@ -233,10 +189,23 @@ class Step(Workspace):
         if self.tendons.num_rows:
             self.launch_over_constraints(tendon_constraint_kernels(self.scalar).tendon_constraint_rows)
 
-    def _damp(self) -> None:
-        """MuJoCo's implicit joint damping, from qd_solved to qd_next."""
-        groups = self.groups
-        self.launch_over_groups(damping_kernels(self.scalar, groups.lanes).damp, groups.num_groups)
+    def damp(self) -> None:
+        """Implicit joint damping by MuJoCo's law, from qd_solved to qd_next; by the hard law it is among the forces."""
+        if self.by_mujoco:
+            groups = self.groups
+            self.launch_over_groups(damping_kernels(self.scalar, groups.lanes).damp, groups.num_groups)
+
+    def find_path(self) -> None:
+        """The velocity along which positions move: where contacts bounce, it changes at their time of impact."""
+        if self.bouncing:
+            self.launch(impact_time_kernels(self.scalar).path_velocity, self.num_worlds)
+
+    def integrate(self) -> None:
+        """From q and qd_path to q_next; floating bases turn about their centres of mass."""
+        kernel, threads = integrate_kernels(self.scalar).integrate, self.link_threads
+        self.launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path)
+        if self._bases[0]:
+            self.launch(recentre_kernels(self.scalar).recentre, self._bases)
 
     @property
     def _bases(self) -> tuple[int, int]:
