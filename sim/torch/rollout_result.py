@@ -1,0 +1,54 @@
+"""The result of a rollout: tensors by name, and as a tuple."""
+
+from dataclasses import dataclass
+
+import torch
+from torch.utils._pytree import register_pytree_node
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout(tuple[torch.Tensor, ...]):
+    """The result of :func:`sim.torch.rollout`: a tuple of the tensors it has, in the order below, each also by name.
+
+    A NamedTuple has a fixed length; this tuple leaves out absent tensors, so that ``q, qd = rollout(...)`` holds for
+    every model without activations, and their names give None.
+
+    Attributes:
+        q: coordinates [states, num_worlds, nq], the first of which are those given.
+        qd: velocities [states, num_worlds, nv].
+        act: activations [states, num_worlds, na]; None if no actuator of the model has one.
+        contact_force: forces [steps / hold, num_worlds, sensors, 3] on the simulator's ``contact_sensors``, along world
+            axes [N], followed by the points that :class:`Sensors` reads; None without ``contact_forces=True``.
+        readings: numbers of the sensors [steps, num_worlds, numbers] by ``sensors.slices``, in SI units and rad; None
+            without ``sensors``.
+    """
+
+    q: torch.Tensor
+    qd: torch.Tensor
+    act: torch.Tensor | None = None
+    contact_force: torch.Tensor | None = None
+    readings: torch.Tensor | None = None
+
+    def __new__(
+        cls,
+        q: torch.Tensor,
+        qd: torch.Tensor,
+        act: torch.Tensor | None = None,
+        contact_force: torch.Tensor | None = None,
+        readings: torch.Tensor | None = None,
+    ) -> "Rollout":
+        """Make the tuple of the tensors that are given."""
+        return super().__new__(cls, (x for x in (q, qd, act, contact_force, readings) if x is not None))
+
+    def __reduce__(self) -> tuple[type["Rollout"], tuple[torch.Tensor | None, ...]]:
+        """Copy and pickle by name."""
+        return Rollout, tuple(vars(self).values())
+
+
+# So that torch.func finds the tensors in what a function returns.
+register_pytree_node(
+    Rollout,
+    lambda result: (list(result), tuple(name for name, tensor in vars(result).items() if tensor is not None)),
+    lambda tensors, names: Rollout(**dict(zip(names, tensors, strict=True))),
+    serialized_type_name="sim.torch.Rollout",
+)
