@@ -3,7 +3,8 @@
 from sim.torch.actuators import actuator_forces
 from sim.torch.adjoint_clip import clip_adjoint
 from sim.torch.autograd import rollout, step
-from sim.torch.deprecated import rollout_with_contact_forces, rollout_with_sensors
+from sim.torch.deprecated import rollout_with_contact_forces as rollout_with_contact_forces
+from sim.torch.deprecated import rollout_with_sensors as rollout_with_sensors
 from sim.torch.joint_forces import JointForceParts, JointForces
 from sim.torch.rays import depth_image, height_scan, lidar
 from sim.torch.robot.parametrisations import (
@@ -38,7 +39,5 @@ __all__ = [
     "imu",
     "lidar",
     "rollout",
-    "rollout_with_contact_forces",
-    "rollout_with_sensors",
     "step",
 ]

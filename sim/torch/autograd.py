@@ -88,19 +88,6 @@ def rollout(
         >>> q.shape, tau.grad.shape
         (torch.Size([11, 2, 7]), torch.Size([10, 2, 7]))
 
-        >>> scene = sim.ModelBuilder()
-        >>> _ = scene.add_ground()
-        >>> _ = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.1), name="box")
-        >>> _ = scene.add_sensor("imu", "accelerometer", "box")
-        >>> model = scene.finalize("float64")
-        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu", contact_sensors=["box/geometry"])
-        >>> sensors = sim.torch.Sensors(simulator)
-        >>> q0, qd0 = torch.as_tensor(model.q0[None]), torch.zeros(1, model.nv, dtype=torch.float64)
-        >>> motion = sim.torch.rollout(simulator, q0, qd0, steps=240, contact_forces=True, sensors=sensors)
-        >>> motion.contact_force.shape, round(float(motion.contact_force[-1, 0, 0, 2]), 2)  # the weight of the box [N]
-        (torch.Size([240, 1, 1, 3]), 19.62)
-        >>> motion.readings.shape, round(float(motion.readings[-1, 0, 2]), 2)  # at rest [m/s^2]
-        (torch.Size([240, 1, 3]), 9.81)
     """
     require_type("simulator", simulator, Simulator, "a sim.Simulator")
     require_flags("rollout", leave_out_bad_worlds=leave_out_bad_worlds, contact_forces=contact_forces)
@@ -125,8 +112,7 @@ def rollout(
     )  # fmt: skip
     inputs = _inputs(simulator, q, qd, act, _held(tau, hold), _held(control, hold), given)
     q, qd, acts, force, *further = record(settings, *inputs)
-    act = acts if simulator.model.na else None
-    readings = None
+    act, readings = acts if simulator.model.na else None, None
     if sensors is not None:
         acceleration = (further[0] - qd[:-1]) / simulator.dt if settings.keeps_solved else None
         if leave_out_bad_worlds:

@@ -21,6 +21,23 @@ class Rollout(tuple[torch.Tensor, ...]):
             axes [N], followed by the points that :class:`Sensors` reads; None without ``contact_forces=True``.
         readings: numbers of the sensors [steps, num_worlds, numbers] by ``sensors.slices``, in SI units and rad; None
             without ``sensors``.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_ground()
+        >>> _ = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.1), name="box")
+        >>> _ = scene.add_sensor("imu", "accelerometer", "box")
+        >>> model = scene.finalize("float64")
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu", contact_sensors=["box/geometry"])
+        >>> sensors = sim.torch.Sensors(simulator)
+        >>> q0, qd0 = torch.as_tensor(model.q0[None]), torch.zeros(1, model.nv, dtype=torch.float64)
+        >>> motion = sim.torch.rollout(simulator, q0, qd0, steps=240, contact_forces=True, sensors=sensors)
+        >>> motion.contact_force.shape, round(float(motion.contact_force[-1, 0, 0, 2]), 2)  # the weight of the box [N]
+        (torch.Size([240, 1, 1, 3]), 19.62)
+        >>> motion.readings.shape, round(float(motion.readings[-1, 0, 2]), 2)  # at rest [m/s^2]
+        (torch.Size([240, 1, 3]), 9.81)
     """
 
     q: torch.Tensor
