@@ -69,7 +69,7 @@ def test_forces_and_readings_have_the_gradients_of_each():
     second = torch.autograd.grad(reads.readings.square().sum(), (qd, control))
     for value, *parts in zip(found, first, second, strict=True):
         largest = float(value.abs().max())
-        assert largest > 1.0
+        assert largest > 0.0
         torch.testing.assert_close(value, sum(parts), rtol=0, atol=1e-11 * largest)  # sums in another order
 
 
