@@ -126,7 +126,7 @@ def rollout(
 
 
 def _of_good_worlds(name: str, value: torch.Tensor, bad: torch.Tensor) -> torch.Tensor:
-    """A parameter for each world, to which bad worlds [num_worlds] give gradients of zero, whatever is read there."""
+    """Return a parameter by world whose gradient is zero in bad worlds [num_worlds], whatever their sensors read."""
     shared = value.dim() == number_of_dims(name)
     each = value.expand(len(bad), *value.shape) if shared else value.clone()
     if each.requires_grad:
@@ -143,11 +143,11 @@ def _require_contact_sensors(simulator: Simulator, hold: int) -> None:
     """Check that the simulator measures contact forces, and that they have a mean over held inputs."""
     if not simulator.contact_sensors:
         raise ModelError("rollout: for contact_forces name geometries with Simulator(..., contact_sensors=[...]) first")
-    of_contacts = simulator.shards[0].step.collision.contact_places
-    if hold > 1 and of_contacts:
+    contact_sensors = simulator.shards[0].step.collision.contact_places
+    if hold > 1 and contact_sensors:
         raise ModelError(
-            f"rollout: hold is {hold}, and sensor '{next(iter(of_contacts))}' reads contacts, which have no mean over "
-            "several steps; repeat each input instead, or leave it out of contact_sensors"
+            f"rollout: hold is {hold}, and sensor '{next(iter(contact_sensors))}' reads contacts, which have no mean "
+            "over several steps; repeat each input instead, or leave it out of contact_sensors"
         )
 
 
@@ -162,8 +162,7 @@ def _number_of_steps(
             continue
         _require_tensor(name, value)
         if value.dim() != 3:
-            expected = f"(steps, {simulator.num_worlds}, {size})"
-            raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {expected}")
+            raise ModelError(f"{name} has shape {tuple(value.shape)}; expected (steps, {simulator.num_worlds}, {size})")
         _tensor(simulator, name, value[0] if len(value) else value.new_zeros(value.shape[1:]), size)
         if steps is not None and steps != hold * len(value):
             raise ModelError(f"rollout: steps is {steps}, but {name} has {len(value)} steps, each held for {hold}")
@@ -186,8 +185,8 @@ def step(
     act: torch.Tensor | None = None,
     **parameters: torch.Tensor,
 ) -> tuple[torch.Tensor, ...]:
-    """One step, or a few with the same inputs, differentiable like :func:`rollout`; the autograd graph of a loop of
-    steps is then the list of checkpoints.
+    """Take one step, or a few with the same inputs, differentiable like :func:`rollout`; the autograd graph of a loop
+    of steps is then the list of checkpoints.
 
     Args:
         simulator: the simulator.
@@ -251,7 +250,7 @@ def _inputs(
 
 
 def _act(simulator: Simulator, act: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:
-    """The states that actuators begin with; None where there are none."""
+    """Return the activations at the start; None if no actuator has one."""
     if act is None:
         return like.new_zeros(simulator.num_worlds, simulator.model.na) if simulator.model.na else None
     if not simulator.model.na:
