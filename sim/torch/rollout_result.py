@@ -14,11 +14,11 @@ class Rollout(tuple[torch.Tensor, ...]):
     every model without activations, and their names give None.
 
     Attributes:
-        q: coordinates [states, num_worlds, nq], the first of which are those given.
+        q: coordinates [states, num_worlds, nq], first those given.
         qd: velocities [states, num_worlds, nv].
         act: activations [states, num_worlds, na]; None if no actuator of the model has one.
         contact_force: forces [steps / hold, num_worlds, sensors, 3] on the simulator's ``contact_sensors``, along world
-            axes [N], followed by the points that :class:`Sensors` reads; None without ``contact_forces=True``.
+            axes [N]; rows behind these hold contacts for :class:`Sensors`. None without ``contact_forces=True``.
         readings: numbers of the sensors [steps, num_worlds, numbers] by ``sensors.slices``, in SI units and rad; None
             without ``sensors``.
 

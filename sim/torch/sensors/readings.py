@@ -224,7 +224,7 @@ class _Motion:
     def _measured(self, sensor: Sensor) -> torch.Tensor:
         if self.contact_force is None or len(self.contact_force) != len(self.q):
             raise ModelError(
-                f"Sensors: sensor '{sensor.name}' measures contacts or forces; give the contact_force of "
+                f"Sensors: sensor '{sensor.name}' measures contacts or forces; give contact_force of "
                 f"rollout(..., contact_forces=True), of {len(self.q)} steps"
             )
         if sensor.kind == "contact":
