@@ -131,7 +131,9 @@ class Engine:
         q, qd, act = (None if each is None else torch.tensor(each.numpy()) for each in (state.q, state.qd, state.act))
         assert q is not None
         assert qd is not None
-        every = sim.torch.rollout_with_sensors(sensors, q, qd, control=control, act=act, steps=1)[-1][0].numpy()
+        readings = sim.torch.rollout(simulator, q, qd, control=control, act=act, steps=1, sensors=sensors).readings
+        assert readings is not None
+        every = readings[0].numpy()
         found = {name: every[:, place] for name, place in sensors.slices.items()}
         return {name: each[:, [3, 0, 1, 2]] if each.shape[1] == 4 else each for name, each in found.items()}
 

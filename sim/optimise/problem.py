@@ -1,7 +1,7 @@
 """Problem: what is to be optimised."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
 from sim.torch.arrays import TORCH_DTYPES, torch_device
-from sim.torch.autograd import rollout, rollout_with_contact_forces, step
+from sim.torch.autograd import rollout, step
 from sim.torch.modes import with_gradients
 from sim.torch.present_robot import PresentRobot
 from sim.torch.robot.robot import Robot
@@ -215,14 +215,13 @@ class Problem:
         assert isinstance(self.parametrisation, OpenLoop), "there are no others"
         controls = self.parametrisation.controls(self.space, unknowns)
         tau, control = self.space.inputs(controls)
-        forces = bool(simulator.contact_sensors)
-        run: Callable[..., tuple[torch.Tensor, ...]] = rollout_with_contact_forces if forces else rollout
         with quiet():
-            found = run(
+            found = rollout(
                 simulator, self._tensor(self.q0), self._tensor(self.qd0), tau, control, hold=self.hold,
                 leave_out_bad_worlds=True, act=self._tensor(self.act0) if self.model.na else None,
+                contact_forces=bool(simulator.contact_sensors),
             )  # fmt: skip
-        return self._seen(found, controls, found[-1] if forces else None)
+        return self._seen(found, controls, found.contact_force)
 
     def still_motion(self) -> Motion:
         """A motion of one world that stays where it begins, without simulation, to see what costs return."""

@@ -2,7 +2,9 @@
 
 from sim.torch.actuators import actuator_forces
 from sim.torch.adjoint_clip import clip_adjoint
-from sim.torch.autograd import rollout, rollout_with_contact_forces, rollout_with_sensors, step
+from sim.torch.autograd import rollout, step
+from sim.torch.deprecated import rollout_with_contact_forces as rollout_with_contact_forces
+from sim.torch.deprecated import rollout_with_sensors as rollout_with_sensors
 from sim.torch.joint_forces import JointForceParts, JointForces
 from sim.torch.rays import depth_image, height_scan, lidar
 from sim.torch.robot.parametrisations import (
@@ -14,6 +16,7 @@ from sim.torch.robot.parametrisations import (
     Unconstrained,
 )
 from sim.torch.robot.robot import Robot
+from sim.torch.rollout_result import Rollout
 from sim.torch.sensors.imu import imu
 from sim.torch.sensors.readings import Sensors
 
@@ -25,6 +28,7 @@ __all__ = [
     "Positive",
     "PositiveDefinite",
     "Robot",
+    "Rollout",
     "Rotation",
     "Sensors",
     "Unconstrained",
@@ -35,7 +39,5 @@ __all__ = [
     "imu",
     "lidar",
     "rollout",
-    "rollout_with_contact_forces",
-    "rollout_with_sensors",
     "step",
 ]

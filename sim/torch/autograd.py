@@ -1,4 +1,4 @@
-"""The rollout and the step for PyTorch; see :mod:`sim.torch.recorded_rollout` for their gradients."""
+"""Rollout and step for PyTorch; see :mod:`sim.torch.recorded_rollout` for their gradients."""
 
 from collections.abc import Mapping
 
@@ -12,6 +12,7 @@ from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
 from sim.torch.not_compiled import not_compiled
 from sim.torch.present_robot import given_parameter
 from sim.torch.recorded_rollout import Settings, record
+from sim.torch.rollout_result import Rollout
 from sim.torch.sensors.readings import Sensors
 
 COMPILED = "steps are taken by kernels of Warp, outside of what torch.compile can see"
@@ -30,16 +31,18 @@ def rollout(
     checkpoint_interval: int = 1,
     leave_out_bad_worlds: bool = False,
     act: torch.Tensor | None = None,
+    contact_forces: bool = False,
+    sensors: Sensors | None = None,
     **parameters: torch.Tensor,
-) -> tuple[torch.Tensor, ...]:
-    """Many steps, differentiable in state, control and the parameters given.
+) -> Rollout:
+    """Simulate many steps, differentiable in state, control and the parameters given.
 
     Args:
         simulator: the simulator; its device and dtype are those of the tensors.
         q: coordinates [num_worlds, nq]; gradients are ambient, tangent to the unit sphere for quaternions.
         qd: velocities [num_worlds, nv].
-        tau: joint forces [steps / hold, num_worlds, nv]; None for none.
-        control: inputs of the actuators [steps / hold, num_worlds, nu]; None for zeros.
+        tau: joint forces [steps / hold, num_worlds, nv]. Default: none.
+        control: inputs of the actuators [steps / hold, num_worlds, nu]. Default: zeros.
         steps: number of steps; needed where neither tau nor control is given.
         hold: for how many steps each of tau and control acts. Only the states at which they change are returned.
         checkpoint_interval: k, to keep and return only the states before every k-th step and the last one. Leave it 1
@@ -47,21 +50,29 @@ def rollout(
         leave_out_bad_worlds: give gradients of zero to worlds whose states or gradients aren't finite, so that they
             don't spoil those of the parameters that all worlds share. :attr:`sim.Simulator.bad_worlds` says which they
             are; the loss must leave them out itself.
-        act: states of actuators that have one [num_worlds, na]; None for zeros.
+        act: activations, states of the actuators that have one [num_worlds, na]. Default: zeros.
+        contact_forces: return the forces on the simulator's ``contact_sensors``, friction included, averaged over each
+            step, and over the steps for which an input is held.
+        sensors: sensors of this simulator to read in each step; leave hold and checkpoint_interval 1 with them. Under
+            MuJoCo's law the readings use the accelerations and forces at the state before the step with all
+            integrators, as MuJoCo's do. Sensors of contacts and forces must be among the ``contact_sensors``.
         **parameters: values used for this call only, by the names of :data:`sim.model.parameters.PARAMETERS` such as
             ``friction``, ``[n, ...]`` shared or ``[num_worlds, n, ...]``; a single number is used for all n. On CUDA
-            they stay on the device, see :meth:`sim.Simulator.set_parameter`.
+            they stay on the device, see :meth:`sim.Simulator.set_parameter`. Readings use them too, so that a mass can
+            be learnt from what a force sensor has measured.
 
     Returns:
-        q [steps + 1, num_worlds, nq] and qd [steps + 1, num_worlds, nv], the first entry being the given state; with a
-        checkpoint interval only the states that are stored, ceil(steps / k) + 1; with ``hold`` those before each
-        input and the last, steps / hold + 1. For a model whose actuators have states, these are a third result [steps +
-        1, num_worlds, na].
+        The tensors q and qd, act if actuators have states, contact_force and readings if asked for; each has a name,
+        see :class:`Rollout`. There are steps + 1 states, the first being the given one; with a checkpoint interval only
+        those that are stored, ceil(steps / k) + 1; with ``hold`` those before each input and the last, which are
+        steps / hold + 1.
 
     Raises:
-        ModelError: for a wrong shape, dtype, device or parameter name, and for steps that aren't a multiple of hold.
+        ModelError: for a wrong shape, dtype, device or parameter name, for steps that aren't a multiple of hold, for
+            contact forces of a simulator without ``contact_sensors``, for sensors of another simulator, and for held
+            inputs with sensors, or with forces of a contact sensor, since contacts have no mean.
         RuntimeError: for a second derivative, forward mode and vmap over inputs, which are not supported, and for a
-            batch of gradients by ``is_grads_batched``; ``torch.func.jacrev`` takes one way back after the other.
+            batch of gradients by ``is_grads_batched``; ``torch.func.jacrev`` takes one backward pass after the other.
 
     With ``ContactOptions(warm_start=True)`` the first step begins with zero impulses.
 
@@ -76,134 +87,46 @@ def rollout(
         >>> q[-1].square().sum().backward()
         >>> q.shape, tau.grad.shape
         (torch.Size([11, 2, 7]), torch.Size([10, 2, 7]))
+
     """
-    settings, inputs = _prepared(
-        simulator, q, qd, act, tau, control, steps, hold, checkpoint_interval, leave_out_bad_worlds, parameters
-    )
-    states = record(settings, *inputs)
-    return states[: 3 if simulator.model.na else 2]
-
-
-@not_compiled(COMPILED)
-def rollout_with_contact_forces(
-    simulator: Simulator,
-    q: torch.Tensor,
-    qd: torch.Tensor,
-    tau: torch.Tensor | None = None,
-    control: torch.Tensor | None = None,
-    *,
-    steps: int | None = None,
-    hold: int = 1,
-    checkpoint_interval: int = 1,
-    leave_out_bad_worlds: bool = False,
-    act: torch.Tensor | None = None,
-    **parameters: torch.Tensor,
-) -> tuple[torch.Tensor, ...]:
-    """As :func:`rollout`, with the forces of contacts on the simulator's ``contact_sensors``, differentiable too.
-
-    Returns:
-        the states as :func:`rollout`, and the forces along world axes [steps / hold, num_worlds, sensors, 3], N:
-        friction included, averaged over each step, and over the steps that an input is held. Behind those are the
-        places from which :class:`Sensors` reads sensors of contacts.
-
-    Raises:
-        ModelError: as :func:`rollout`, for a simulator without ``contact_sensors``, and for inputs that are held while
-            a sensor of contacts reads, since contacts have no mean.
-        RuntimeError: as :func:`rollout`.
-
-    Example:
-        >>> import torch
-        >>> import sim
-        >>> scene = sim.ModelBuilder()
-        >>> ground = scene.add_ground()
-        >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.1), name="box")
-        >>> model = scene.finalize("float64")
-        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu", contact_sensors=["box/geometry"])
-        >>> q0, qd0 = torch.as_tensor(model.q0[None]), torch.zeros(1, model.nv, dtype=torch.float64)
-        >>> q, qd, force = sim.torch.rollout_with_contact_forces(simulator, q0, qd0, steps=240)
-        >>> force.shape, round(float(force[-1, 0, 0, 2]), 2)  # the weight of the box [N]
-        (torch.Size([240, 1, 1, 3]), 19.62)
-    """
-    if not simulator.contact_sensors:
+    require_type("simulator", simulator, Simulator, "a sim.Simulator")
+    require_flags("rollout", leave_out_bad_worlds=leave_out_bad_worlds, contact_forces=contact_forces)
+    _require_hold(hold)
+    if hold > 1 and checkpoint_interval != 1:
         raise ModelError(
-            "rollout_with_contact_forces: name geometries with Simulator(..., contact_sensors=[...]) first"
+            f"hold is {hold} and checkpoint_interval {checkpoint_interval!r}; with hold all states of the steps are "
+            "kept: leave checkpoint_interval out"
         )
-    of_contacts = simulator.shards[0].step.collision.contact_places
-    if hold > 1 and of_contacts:
-        raise ModelError(
-            f"rollout_with_contact_forces: hold is {hold}, and sensor '{next(iter(of_contacts))}' reads contacts, "
-            "which have no mean over several steps; repeat each input instead, or leave it out of contact_sensors"
-        )
-    settings, inputs = _prepared(
-        simulator, q, qd, act, tau, control, steps, hold, checkpoint_interval, leave_out_bad_worlds, parameters
-    )
-    *states, force = record(settings, *inputs)[:4]
-    states = states[: 3 if simulator.model.na else 2]
-    return *states, force.unflatten(0, (-1, hold)).mean(1) if hold > 1 else force
-
-
-@not_compiled(COMPILED)
-def rollout_with_sensors(
-    sensors: Sensors,
-    q: torch.Tensor,
-    qd: torch.Tensor,
-    tau: torch.Tensor | None = None,
-    control: torch.Tensor | None = None,
-    *,
-    steps: int | None = None,
-    leave_out_bad_worlds: bool = False,
-    act: torch.Tensor | None = None,
-    **parameters: torch.Tensor,
-) -> tuple[torch.Tensor, ...]:
-    """As :func:`rollout`, with what sensors read in each step, differentiable too.
-
-    Under MuJoCo's law they go by the accelerations and forces that it finds at the state before the step, whatever the
-    integrator makes of them, as MuJoCo's do. Parameters that are given count in the readings as in the motion, so that
-    a mass can be learnt from what a force sensor has measured.
-
-    Args:
-        sensors: with their simulator; those of forces are among its ``contact_sensors``.
-        q: as for :func:`rollout`, and so are all that follow.
-
-    Returns:
-        the states as :func:`rollout`, and the readings [steps, num_worlds, numbers], in SI units and rad;
-        ``sensors.slices`` says what is where.
-
-    Raises:
-        ModelError: as :func:`rollout`, and as :class:`Sensors`.
-        RuntimeError: as :func:`rollout`.
-
-    Example:
-        >>> import torch
-        >>> import sim
-        >>> scene = sim.ModelBuilder()
-        >>> ground = scene.add_ground()
-        >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.1), name="box")
-        >>> _ = scene.add_sensor("imu", "accelerometer", "box")
-        >>> model = scene.finalize("float64")
-        >>> sensors = sim.torch.Sensors(sim.Simulator(model, dt=1 / 240, device="cpu"))
-        >>> q0, qd0 = torch.as_tensor(model.q0[None]), torch.zeros(1, model.nv, dtype=torch.float64)
-        >>> q, qd, readings = sim.torch.rollout_with_sensors(sensors, q0, qd0, steps=240)
-        >>> readings.shape, round(float(readings[-1, 0, 2]), 2)  # at rest [m/s^2]
-        (torch.Size([240, 1, 3]), 9.81)
-    """
-    require_type("rollout_with_sensors: sensors", sensors, Sensors, "a sim.torch.Sensors")
-    simulator = sensors.simulator
+    if contact_forces:
+        _require_contact_sensors(simulator, hold)
+    if sensors is not None:
+        require_type("rollout: sensors", sensors, Sensors, "a sim.torch.Sensors")
+        if sensors.simulator is not simulator:
+            raise ModelError("rollout: sensors are of another simulator; make them with sim.torch.Sensors(simulator)")
+        if hold > 1 or checkpoint_interval != 1:
+            raise ModelError("rollout: sensors read the states of all steps; leave hold and checkpoint_interval out")
     given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
-    settings, inputs = _prepared(simulator, q, qd, act, tau, control, steps, 1, 1, leave_out_bad_worlds, given)
-    settings.keeps_solved = sensors.needs_acceleration
-    q, qd, states_of_actuators, force, *further = record(settings, *inputs)
-    gain = (further[0] - qd[:-1]) / simulator.dt if settings.keeps_solved else None
-    acts = [states_of_actuators] if simulator.model.na else []
-    if leave_out_bad_worlds:
-        bad = ~(q.isfinite().all(2) & qd.isfinite().all(2)).all(0)
-        given = {name: _of_good_worlds(name, value, bad) for name, value in given.items()}
-    readings = sensors(q, qd, control, force if simulator.contact_sensors else None, gain, *acts, **given)
-    return q, qd, *acts, readings
+    settings = Settings(
+        simulator, tuple(given), _number_of_steps(simulator, tau, control, steps, hold), checkpoint_interval,
+        leave_out_bad_worlds, slice(None, None, hold), sensors is not None and sensors.needs_acceleration,
+    )  # fmt: skip
+    inputs = _inputs(simulator, q, qd, act, _held(tau, hold), _held(control, hold), given)
+    q, qd, acts, force, *further = record(settings, *inputs)
+    act, readings = acts if simulator.model.na else None, None
+    if sensors is not None:
+        acceleration = (further[0] - qd[:-1]) / simulator.dt if settings.keeps_solved else None
+        if leave_out_bad_worlds:
+            bad = ~(q.isfinite().all(2) & qd.isfinite().all(2)).all(0)
+            given = {name: _of_good_worlds(name, value, bad) for name, value in given.items()}
+        measured = force if simulator.contact_sensors else None
+        readings = sensors(q, qd, control, measured, acceleration, act, **given)
+    if hold > 1 and contact_forces:
+        force = force.unflatten(0, (-1, hold)).mean(1)
+    return Rollout(q, qd, act, force if contact_forces else None, readings)
 
 
 def _of_good_worlds(name: str, value: torch.Tensor, bad: torch.Tensor) -> torch.Tensor:
-    """A parameter for each world, to which bad worlds [num_worlds] give gradients of zero, whatever is read there."""
+    """Return a parameter by world whose gradient is zero in bad worlds [num_worlds], whatever their sensors read."""
     shared = value.dim() == number_of_dims(name)
     each = value.expand(len(bad), *value.shape) if shared else value.clone()
     if each.requires_grad:
@@ -211,40 +134,42 @@ def _of_good_worlds(name: str, value: torch.Tensor, bad: torch.Tensor) -> torch.
     return each
 
 
-def _prepared(
-    simulator: Simulator,
-    q: torch.Tensor,
-    qd: torch.Tensor,
-    act: torch.Tensor | None,
-    tau: torch.Tensor | None,
-    control: torch.Tensor | None,
-    steps: int | None,
-    hold: int,
-    checkpoint_interval: int,
-    leave_out_bad_worlds: bool,
-    parameters: Mapping[str, torch.Tensor],
-) -> tuple[Settings, tuple[torch.Tensor | None, ...]]:
-    """What a rollout is recorded with, checked; see there for the arguments."""
-    require_type("simulator", simulator, Simulator, "a sim.Simulator")
-    require_flags("rollout", leave_out_bad_worlds=leave_out_bad_worlds)
+def _require_hold(hold: int) -> None:
     if not is_whole(hold, 1):
         raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
-    if hold > 1 and checkpoint_interval != 1:
+
+
+def _require_contact_sensors(simulator: Simulator, hold: int) -> None:
+    """Check that the simulator measures contact forces, and that they have a mean over held inputs."""
+    if not simulator.contact_sensors:
+        raise ModelError("rollout: for contact_forces name geometries with Simulator(..., contact_sensors=[...]) first")
+    contact_sensors = simulator.shards[0].step.collision.contact_places
+    if hold > 1 and contact_sensors:
         raise ModelError(
-            f"hold is {hold} and checkpoint_interval {checkpoint_interval!r}; with hold all states of the steps are "
-            "kept: leave checkpoint_interval out"
+            f"rollout: hold is {hold}, and sensor '{next(iter(contact_sensors))}' reads contacts, which have no mean "
+            "over several steps; repeat each input instead, or leave it out of contact_sensors"
         )
+
+
+def _number_of_steps(
+    simulator: Simulator, tau: torch.Tensor | None, control: torch.Tensor | None, steps: int | None, hold: int
+) -> int | None:
+    """Return the number of steps, of the inputs after checking them or as given; None if nothing tells."""
     if tau is not None and control is not None and steps is None and len(tau) != len(control):
         raise ModelError(f"rollout: tau has {len(tau)} steps, but control {len(control)}")
     for name, value, size in (("tau", tau, simulator.model.nv), ("control", control, simulator.model.nu)):
-        if value is not None:
-            steps = _require_inputs(simulator, name, value, size, steps, hold)
+        if value is None:
+            continue
+        _require_tensor(name, value)
+        if value.dim() != 3:
+            raise ModelError(f"{name} has shape {tuple(value.shape)}; expected (steps, {simulator.num_worlds}, {size})")
+        _tensor(simulator, name, value[0] if len(value) else value.new_zeros(value.shape[1:]), size)
+        if steps is not None and steps != hold * len(value):
+            raise ModelError(f"rollout: steps is {steps}, but {name} has {len(value)} steps, each held for {hold}")
+        steps = hold * len(value)
     if steps is not None and is_whole(steps, 0) and steps % hold:
         raise ModelError(f"steps is {steps}, which is no multiple of hold, {hold}")
-    settings = Settings(
-        simulator, tuple(parameters), steps, checkpoint_interval, leave_out_bad_worlds, slice(None, None, hold)
-    )
-    return settings, _inputs(settings, q, qd, act, _held(tau, hold), _held(control, hold), parameters)
+    return steps
 
 
 @not_compiled(COMPILED)
@@ -260,8 +185,8 @@ def step(
     act: torch.Tensor | None = None,
     **parameters: torch.Tensor,
 ) -> tuple[torch.Tensor, ...]:
-    """One step, or a few with the same inputs, differentiable like :func:`rollout`; the autograd graph of a loop of
-    steps is then the list of checkpoints.
+    """Take one step, or a few with the same inputs, differentiable like :func:`rollout`; the autograd graph of a loop
+    of steps is then the list of checkpoints.
 
     Args:
         simulator: the simulator.
@@ -295,39 +220,37 @@ def step(
         torch.Size([1, 7])
     """
     require_type("simulator", simulator, Simulator, "a sim.Simulator")
-    if not is_whole(hold, 1):
-        raise ModelError(f"hold is {hold!r}; it must be a whole number of at least 1")
+    _require_hold(hold)
     require_flags("step", leave_out_bad_worlds=leave_out_bad_worlds)
     if simulator.contact.warm_start:
         raise ModelError("sim.torch.step doesn't carry the impulses of a warm start; use rollout, or warm_start=False")
     if simulator.model.na and act is None:
         raise ModelError("sim.torch.step: actuators of the model have states; give act, such as zeros, and take it on")
-    forces = _held_in_step(simulator, "tau", tau, simulator.model.nv, hold)
-    inputs = _held_in_step(simulator, "control", control, simulator.model.nu, hold)
-    settings = Settings(simulator, tuple(parameters), hold, 1, leave_out_bad_worlds, returned=None)
-    states = record(settings, *_inputs(settings, q, qd, act, forces, inputs, parameters))
+    tau = None if tau is None else _tensor(simulator, "tau", tau, simulator.model.nv)
+    control = None if control is None else _tensor(simulator, "control", control, simulator.model.nu)
+    given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
+    settings = Settings(simulator, tuple(given), hold, 1, leave_out_bad_worlds, returned=None)
+    states = record(settings, *_inputs(simulator, q, qd, act, _held(tau, hold), _held(control, hold), given))
     return states[: 3 if simulator.model.na else 2]
 
 
 def _inputs(
-    settings: Settings,
+    simulator: Simulator,
     q: torch.Tensor,
     qd: torch.Tensor,
     act: torch.Tensor | None,
     tau: torch.Tensor | None,
     control: torch.Tensor | None,
-    parameters: Mapping[str, torch.Tensor],
+    given: Mapping[str, torch.Tensor],
 ) -> tuple[torch.Tensor | None, ...]:
-    """The tensors that a rollout takes; tau and control [steps, num_worlds, n] have been checked."""
-    simulator = settings.simulator
-    values = [given_parameter(simulator, name, value) for name, value in parameters.items()]
+    """Return the tensors that a rollout takes; tau and control [steps, num_worlds, n] have been checked."""
     q = _tensor(simulator, "q", q, simulator.model.nq)
     qd = _tensor(simulator, "qd", qd, simulator.model.nv)
-    return q, qd, _act(simulator, act, qd), tau, control, *values
+    return q, qd, _act(simulator, act, qd), tau, control, *given.values()
 
 
 def _act(simulator: Simulator, act: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:
-    """The states that actuators begin with; None where there are none."""
+    """Return the activations at the start; None if no actuator has one."""
     if act is None:
         return like.new_zeros(simulator.num_worlds, simulator.model.na) if simulator.model.na else None
     if not simulator.model.na:
@@ -336,32 +259,10 @@ def _act(simulator: Simulator, act: torch.Tensor | None, like: torch.Tensor) -> 
 
 
 def _held(value: torch.Tensor | None, hold: int) -> torch.Tensor | None:
-    """Inputs [n, num_worlds, ...] of n intervals for all of their steps [n * hold, num_worlds, ...]."""
-    return value if value is None or hold == 1 else value.repeat_interleave(hold, dim=0)
-
-
-def _held_in_step(
-    simulator: Simulator, name: str, value: torch.Tensor | None, size: int, hold: int
-) -> torch.Tensor | None:
-    """Inputs [num_worlds, size], checked; for several steps [hold, num_worlds, size]."""
-    if value is None:
-        return None
-    value = _tensor(simulator, name, value, size)
-    return value if hold == 1 else value.expand(hold, *value.shape)
-
-
-def _require_inputs(
-    simulator: Simulator, name: str, value: torch.Tensor, size: int, steps: int | None, hold: int
-) -> int:
-    """Check inputs [steps / hold, num_worlds, size]; returns the number of steps."""
-    _require_tensor(name, value)
-    if value.dim() != 3:
-        expected = f"(steps, {simulator.num_worlds}, {size})"
-        raise ModelError(f"{name} has shape {tuple(value.shape)}; expected {expected}")
-    _tensor(simulator, name, value[0] if len(value) else value.new_zeros(value.shape[1:]), size)
-    if steps is not None and steps != hold * len(value):
-        raise ModelError(f"rollout: steps is {steps}, but {name} has {len(value)} steps, each held for {hold}")
-    return hold * len(value)
+    """Repeat inputs of intervals [n, num_worlds, size], or of one [num_worlds, size], for all of their steps."""
+    if value is None or hold == 1:
+        return value
+    return value.repeat_interleave(hold, dim=0) if value.dim() == 3 else value.expand(hold, *value.shape)
 
 
 def _tensor(simulator: Simulator, name: str, value: torch.Tensor, size: int) -> torch.Tensor:

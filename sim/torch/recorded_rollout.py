@@ -297,9 +297,8 @@ def _of_acts(settings: Settings, grad: torch.Tensor | None, acts: Rows | None) -
     """As for states, but in all of them in any case."""
     if grad is None or acts is None:
         return None
-    if settings.returned is None:
-        return as_rows(_of_all(slice(-1, None), grad.unsqueeze(0), acts))
-    return as_rows(_of_all(settings.returned, grad, acts))
+    returned, grad = (slice(-1, None), grad[None]) if settings.returned is None else (settings.returned, grad)
+    return as_rows(_of_all(returned, grad, acts))
 
 
 def _of_all(returned: slice, grad: torch.Tensor, states: Rows) -> torch.Tensor:

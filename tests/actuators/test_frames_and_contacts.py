@@ -251,7 +251,7 @@ def test_sensors_of_other_actuators_read_beside_them(tmp_path):
 
     def read(*names: str) -> torch.Tensor:
         chosen = sim.torch.Sensors(simulator, names)
-        return sim.torch.rollout_with_sensors(chosen, *given, **inputs)[-1]
+        return sim.torch.rollout(simulator, *given, sensors=chosen, **inputs).readings
 
     names = [sensor.name for sensor in model.sensors]
     np.testing.assert_allclose(read(*names[:2])[0, 0], data.sensordata[:2], rtol=1e-12)

@@ -270,15 +270,16 @@ def test_forces_are_those_of_mujoco(tmp_path, integrator):
         on_joints.append(data.qfrc_actuator.copy())
     reading = sim.torch.Sensors(simulator)
     given = torch.tensor(control)
-    *states, found = sim.torch.rollout_with_sensors(reading, q, qd, control=given, act=act)
-    np.testing.assert_allclose(found[:, 0].numpy(), theirs, atol=1e-10 * np.abs(theirs).max())
+    motion = sim.torch.rollout(simulator, q, qd, control=given, act=act, sensors=reading)
+    np.testing.assert_allclose(motion.readings[:, 0].numpy(), theirs, atol=1e-10 * np.abs(theirs).max())
     if integrator == "Euler":
-        parts = sim.torch.JointForces(simulator)(*states[:2], control=given, act=states[2])
+        parts = sim.torch.JointForces(simulator)(motion.q, motion.qd, control=given, act=motion.act)
         np.testing.assert_allclose(parts.actuators[:, 0].numpy(), on_joints, atol=1e-10 * np.abs(on_joints).max())
     weights = torch.tensor(rng.normal(size=(3, 1, 7)))
 
     def loss(given, act):
-        return (weights * sim.torch.rollout_with_sensors(reading, q, qd, control=given, act=act)[-1]).sum()
+        readings = sim.torch.rollout(simulator, q, qd, control=given, act=act, sensors=reading).readings
+        return (weights * readings).sum()
 
     torch.autograd.gradcheck(loss, (given[:3].requires_grad_(), act.requires_grad_()), eps=1e-6, atol=1e-6)
 

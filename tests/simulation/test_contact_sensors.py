@@ -90,7 +90,7 @@ def loss(
 ) -> torch.Tensor:
     """Of forces in all steps, and of the last state."""
     weights = torch.as_tensor(np.random.default_rng(3).normal(size=(STEPS, 1, model.num_geometries, 3)))
-    q, qd, force = sim.torch.rollout_with_contact_forces(simulator(model, contact), steps=STEPS, **inputs, **settings)
+    q, qd, force = sim.torch.rollout(simulator(model, contact), steps=STEPS, contact_forces=True, **inputs, **settings)
     weights = weights.unflatten(0, (len(force), -1)).mean(1)
     return (weights * force).sum() * DT + (force**2).sum() * 1e-4 + qd[-1].sum() + q[-1].sum()
 
@@ -138,10 +138,10 @@ def test_gradients_are_the_same_with_a_checkpoint_interval_and_on_a_tape():
     found = []
     for interval in (1, 5):
         given = qd.clone().requires_grad_(True)
-        every = sim.torch.rollout_with_contact_forces(
-            simulator(model, contact), q, given, steps=STEPS, checkpoint_interval=interval
-        )
-        (every[2] ** 2).sum().backward()
+        force = sim.torch.rollout(
+            simulator(model, contact), q, given, steps=STEPS, checkpoint_interval=interval, contact_forces=True
+        ).contact_force
+        (force**2).sum().backward()
         found.append(given.grad.numpy())
     one = simulator(model, contact)
     state = one.state(model.q0, moving(model))
@@ -158,7 +158,9 @@ def test_hold_averages_over_the_steps_of_an_input():
     model, contact = stack(), sim.ContactOptions()
     inputs = {"q": torch.tensor(model.q0)[None], "qd": torch.tensor(moving(model))[None]}
     single, held = (
-        sim.torch.rollout_with_contact_forces(simulator(model, contact), steps=STEPS, hold=hold, **inputs)[2]
+        sim.torch.rollout(
+            simulator(model, contact), steps=STEPS, hold=hold, contact_forces=True, **inputs
+        ).contact_force
         for hold in (1, 4)
     )
     assert held.shape == (STEPS // 4, 1, model.num_geometries, 3)
@@ -171,9 +173,9 @@ def test_a_world_that_went_bad_passes_nothing_on():
     qd[1] = torch.nan
     qd.requires_grad_(True)
     with pytest.warns(sim.NotFiniteWarning):
-        force = sim.torch.rollout_with_contact_forces(
-            simulator(model, contact, 2), q, qd, steps=3, leave_out_bad_worlds=True
-        )[2]
+        force = sim.torch.rollout(
+            simulator(model, contact, 2), q, qd, steps=3, leave_out_bad_worlds=True, contact_forces=True
+        ).contact_force
     force[:, 0, 1].sum().backward()
     assert torch.isfinite(qd.grad).all()
     assert (qd.grad[0] != 0.0).any()
@@ -189,7 +191,7 @@ def test_what_is_asked_for_wrongly_is_refused():
         sim.Simulator(model, DT, contact_sensors=[0, "ground"])
     without = sim.Simulator(model, DT, 1, "cpu")
     with pytest.raises(sim.ModelError, match="contact_sensors"):
-        sim.torch.rollout_with_contact_forces(without, *tensors(model, moving(model)), steps=1)
+        sim.torch.rollout(without, *tensors(model, moving(model)), steps=1, contact_forces=True)
     trajectory = without.rollout(without.initial_state(), steps=1)
     with pytest.raises(sim.ModelError, match="contact_force_grad needs"):
         trajectory.backward(contact_force_grad=np.zeros((1, 1, 3, 3)))

@@ -316,7 +316,7 @@ def test_the_bytes_of_a_world_are_those_it_takes():
             "imu: dt is 0.0; it must be pos",
         ),
         (
-            lambda m: sim.torch.rollout_with_sensors(m, *torch.zeros(2, 7), steps=1),
+            lambda m: sim.torch.rollout(sim.Simulator(m, 0.01), *torch.zeros(2, 7), steps=1, sensors=m),
             "sensors is a Model; it must be a sim",
         ),
         (lambda m: sim.torch.Positive(minimum="a"), "Positive: minimum is 'a'; it must be one number"),

@@ -32,7 +32,7 @@ def readings() -> torch.Tensor:
     simulator = sim.Simulator(scene.finalize(), dt=1 / 240, num_worlds=2, device="cpu")
     state = simulator.state(np.tile([0, 0, 1, 0.6, 0, 0, 0.8], (2, 1)), np.tile([0.1, 0, 0, 1, 2, 3], (2, 1)))
     sensors = sim.torch.Sensors(simulator)
-    q, qd, seen = sim.torch.rollout_with_sensors(sensors, *map(wp.to_torch, (state.q, state.qd)), steps=5)
+    q, qd, seen = sim.torch.rollout(simulator, *map(wp.to_torch, (state.q, state.qd)), steps=5, sensors=sensors)
     measured = sim.torch.imu(sim.torch.Robot(simulator.model), q, qd, simulator.dt, frame="box")
     forces = sim.torch.JointForces(simulator)(q, qd)
     return torch.cat([part.flatten() for part in (seen, *measured, *forces)])

@@ -85,9 +85,8 @@ def test_readings_beside_mujoco(pile):
     expected = np.array(expected)
     sensors = sim.torch.Sensors(simulator)
     assert len(sensors.names) == reference.nsensor
-    found = sim.torch.rollout_with_sensors(sensors, torch.tensor(q)[None], torch.tensor(qd)[None], steps=STEPS)[-1][
-        :, 0
-    ].numpy()
+    states = torch.tensor(q)[None], torch.tensor(qd)[None]
+    found = sim.torch.rollout(simulator, *states, steps=STEPS, sensors=sensors).readings[:, 0].numpy()
     assert found.shape == expected.shape
     for name, part in sensors.slices.items():
         ours, theirs = found[:, part], expected[:, part]
@@ -112,12 +111,12 @@ def test_gradients_of_readings(pile, law):
     )
     begin = begin.to(torch.float64).requires_grad_()
     with torch.no_grad():
-        before = sim.torch.rollout_with_sensors(sensors, q0, begin, steps=4)[-1]
+        before = sim.torch.rollout(simulator, q0, begin, steps=4, sensors=sensors).readings
     weight = torch.tensor(rng.normal(size=before.shape)) / before.abs().amax(dim=(0, 1)).clamp(min=1.0)
     assert int((before[..., sensors.slices["stands"]][..., 0] > 0.0).sum()) >= 4
 
     def loss(begin):
-        return (weight * sim.torch.rollout_with_sensors(sensors, q0, begin, steps=4)[-1]).sum()
+        return (weight * sim.torch.rollout(simulator, q0, begin, steps=4, sensors=sensors).readings).sum()
 
     loss(begin).backward()
     way = torch.tensor(rng.normal(size=begin.shape))
@@ -139,7 +138,7 @@ def test_they_come_back_from_files(pile, tmp_path, suffix):
     readings = []
     for read in (simulator, simulator_of(again)):
         q, qd = torch.tensor(read.model.q0[None]), torch.tensor(SPEED, dtype=torch.float64)[None]
-        readings.append(sim.torch.rollout_with_sensors(sim.torch.Sensors(read), q, qd, steps=4)[-1])
+        readings.append(sim.torch.rollout(read, q, qd, steps=4, sensors=sim.torch.Sensors(read)).readings)
     torch.testing.assert_close(*readings, rtol=1e-6, atol=1e-6)
 
 
@@ -159,9 +158,8 @@ def test_hard_contacts_count_where_they_push_or_overlap():
     names = ["both", low, "pushed", "bound"]
     simulator = sim.Simulator(model, dt=0.01, device="cpu", contact_sensors=names)
     zero = torch.zeros(1, model.nv, dtype=torch.float64)
-    *states, force = sim.torch.rollout_with_contact_forces(simulator, torch.tensor(model.q0[None]), zero, steps=1)
-    sensors = sim.torch.Sensors(simulator)
-    found = sensors(*states[:2], contact_force=force)[0, 0]
+    q, qd, force = sim.torch.rollout(simulator, torch.tensor(model.q0[None]), zero, steps=1, contact_forces=True)
+    found = sim.torch.Sensors(simulator)(q, qd, contact_force=force)[0, 0]
     weight = 9.81 / (1.0 + 1.0 / 376.0)  # regularised: the ball sinks until the next step
     expected = [1, weight, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, weight, 0, 0, 0, 0, -1, 5, 0, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
@@ -183,7 +181,7 @@ def test_contacts_have_no_mean():
     simulator = sim.Simulator(model, dt=0.01, device="cpu", contact_sensors=["stands"])
     q0, zero = torch.tensor(model.q0[None]), torch.zeros(1, model.nv, dtype=torch.float64)
     with pytest.raises(sim.ModelError, match="hold is 2, and sensor 'stands' reads contacts"):
-        sim.torch.rollout_with_contact_forces(simulator, q0, zero, steps=4, hold=2)
+        sim.torch.rollout(simulator, q0, zero, steps=4, hold=2, contact_forces=True)
     with pytest.raises(sim.ModelError, match="'stands' counts contacts; choose a geometry"):
         sim.optimise.Problem(simulator, 2, [sim.optimise.ContactForce(0, least=1.0)])
 
@@ -206,7 +204,8 @@ def test_a_crowd_and_no_contacts():
         simulator = sim.Simulator(model, dt=0.01, device="cpu", contact_sensors=names)
         zero = torch.zeros(1, model.nv, dtype=torch.float64)
         q0 = torch.tensor(model.q0[None])
-        readings.append(sim.torch.rollout_with_sensors(sim.torch.Sensors(simulator), q0, zero, steps=1)[-1][0, 0])
+        sensors = sim.torch.Sensors(simulator)
+        readings.append(sim.torch.rollout(simulator, q0, zero, steps=1, sensors=sensors).readings[0, 0])
     np.testing.assert_allclose(
         readings[0], [1, 0.3 * 139, 0, 0, 140, 0, 0, 140 * 9.81 / (1.0 + 1.0 / 376.0)], rtol=1e-4, atol=1e-5
     )

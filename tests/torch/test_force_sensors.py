@@ -74,10 +74,10 @@ def test_readings_beside_mujoco(tmp_path, cone, sweeps, integrator):
     simulator = sim.Simulator(model, **sim.mujoco_settings(model), contact_sensors=NAMES)
     sensors = sim.torch.Sensors(simulator)
     assert sensors.names == (*NAMES, "angle")
-    states = sim.torch.rollout_with_contact_forces(
-        simulator, torch.tensor(q[None]), torch.tensor(qd[None]), steps=STEPS
+    q, qd, force = sim.torch.rollout(
+        simulator, torch.tensor(q[None]), torch.tensor(qd[None]), steps=STEPS, contact_forces=True
     )
-    found = sensors(*states[:2], contact_force=states[2])[:, 0].numpy()
+    found = sensors(q, qd, contact_force=force)[:, 0].numpy()
     np.testing.assert_allclose(found, theirs, atol=1e-6 * np.abs(theirs).max())
     assert (np.abs(found).max(axis=0) > 0.01).all()
 
@@ -87,8 +87,8 @@ def test_hard_contact(tmp_path):
     _, model, _, _ = scene(tmp_path)
     simulator = sim.Simulator(model, 0.002, contact_sensors=["sole", "above", "stop", 1])
     q = torch.tensor(model.q0[None])
-    *states, force = sim.torch.rollout_with_contact_forces(simulator, q, torch.zeros(1, model.nv).double(), steps=600)
-    found = sim.torch.Sensors(simulator, ["sole", "stop"])(*states[:2], contact_force=force)[-1, 0].numpy()
+    q, qd, force = sim.torch.rollout(simulator, q, torch.zeros(1, model.nv).double(), steps=600, contact_forces=True)
+    found = sim.torch.Sensors(simulator, ["sole", "stop"])(q, qd, contact_force=force)[-1, 0].numpy()
     assert float(found[0]) == pytest.approx(2.5 * 9.81, rel=0.02)
     np.testing.assert_allclose(found, force[-1, 0, [0, 2], 0].numpy())
     assert float(force[-1, 0, 3, 2]) == pytest.approx(2 * 9.81, rel=0.02)  # the floor's push less the ball's
@@ -106,9 +106,11 @@ def test_gradients(tmp_path, law, integrator):
     sensors = sim.torch.Sensors(simulator, NAMES)
 
     def loss(velocity):
-        states = sim.torch.rollout_with_contact_forces(simulator, torch.tensor(q[None]), velocity[None], steps=3)
-        readings = sensors(*states[:2], contact_force=states[2])
-        return (weights * readings).sum() + (other_weights * states[2][:, :, len(NAMES)]).sum()
+        *states, force = sim.torch.rollout(
+            simulator, torch.tensor(q[None]), velocity[None], steps=3, contact_forces=True
+        )
+        readings = sensors(*states, contact_force=force)
+        return (weights * readings).sum() + (other_weights * force[:, :, len(NAMES)]).sum()
 
     velocity = torch.tensor(qd, requires_grad=True)
     (found,) = torch.autograd.grad(loss(velocity), velocity)
@@ -227,9 +229,9 @@ def test_both_limits_at_once_and_a_tendon_that_nothing_moves(tmp_path, start):
     forces = ["slide force", "strap force", "stay force"]
     simulator = sim.Simulator(model, **sim.mujoco_settings(model), contact_sensors=forces)
     q, qd = (torch.tensor([start[first::2]]) for first in (0, 1))
-    found = sim.torch.rollout_with_sensors(
-        sim.torch.Sensors(simulator), q.double().requires_grad_(), qd.double(), steps=10
-    )[-1][:, 0]
+    found = sim.torch.rollout(
+        simulator, q.double().requires_grad_(), qd.double(), steps=10, sensors=sim.torch.Sensors(simulator)
+    ).readings[:, 0]
     np.testing.assert_allclose(found.detach().numpy(), theirs, atol=1e-6 * np.abs(theirs).max())
     np.testing.assert_array_equal(found[:, -2:].detach(), 0.0)
     assert found[:, :2].detach().any(dim=0).all()
@@ -244,6 +246,7 @@ def test_gradients_where_both_limits_bear(tmp_path):
     sensors = sim.torch.Sensors(simulator, forces)
 
     def read(q):
-        return sim.torch.rollout_with_sensors(sensors, q, torch.full((1, 2), 0.3).double(), steps=2)[-1]
+        qd = torch.full((1, 2), 0.3).double()
+        return sim.torch.rollout(simulator, q, qd, steps=2, sensors=sensors).readings
 
     torch.autograd.gradcheck(read, torch.tensor([[0.002, 0.001]]).double().requires_grad_(), rtol=1e-4)

@@ -83,11 +83,11 @@ def test_readings_beside_mujoco(tmp_path, integrator):
     assert {0, 4} <= touching
     sensors, control = sensors_of(model), torch.tensor(inputs(STEPS))
     given = torch.tensor(q[None]), torch.tensor(qd[None])
-    *states, found = sim.torch.rollout_with_sensors(sensors, *given, control=control)
+    *states, found = sim.torch.rollout(sensors.simulator, *given, control=control, sensors=sensors)
     np.testing.assert_allclose(found[:, 0].numpy(), theirs, atol=1e-8 * np.abs(theirs).max())
     # From the states alone they are the same where the integrator is Euler's, else those of a whole step.
     if integrator == "Euler":
-        *_, force = sim.torch.rollout_with_contact_forces(sensors.simulator, *given, control=control)
+        force = sim.torch.rollout(sensors.simulator, *given, control=control, contact_forces=True).contact_force
         again = sensors(*states, control, force)
         np.testing.assert_allclose(again[:, 0].numpy(), theirs, atol=1e-8 * np.abs(theirs).max())
     else:
@@ -103,7 +103,7 @@ def test_gradients(tmp_path, integrator):
     weights = torch.tensor(np.random.default_rng(0).normal(size=(3, 1, 21)))
 
     def loss(q, qd, control):
-        *states, readings = sim.torch.rollout_with_sensors(sensors, q[None], qd[None], control=control)
+        *states, readings = sim.torch.rollout(sensors.simulator, q[None], qd[None], control=control, sensors=sensors)
         return (weights * readings).sum() + states[0][-1].sum()
 
     given = [torch.tensor(x, requires_grad=True) for x in (q, qd, inputs(3))]
@@ -141,12 +141,14 @@ def test_gradient_in_a_parameter_with_other_worlds_gone_bad(tmp_path, integrator
     rate[1] = torch.nan
     rate.requires_grad = True
     with pytest.warns(sim.NotFiniteWarning):
-        *_, readings = sim.torch.rollout_with_sensors(sensors, start, rate, steps=3, leave_out_bad_worlds=True)
+        readings = sim.torch.rollout(
+            sensors.simulator, start, rate, steps=3, leave_out_bad_worlds=True, sensors=sensors
+        ).readings
     readings[:, [0, 2]].sum().backward()
     assert rate.grad[1].abs().max() == 0.0
     single = sensors_of(model)
     alone = torch.tensor(qd[None], requires_grad=True)
-    *_, expected = sim.torch.rollout_with_sensors(single, start[:1], alone, steps=3)
+    expected = sim.torch.rollout(single.simulator, start[:1], alone, steps=3, sensors=single).readings
     expected.sum().backward()
     for world in (0, 2):
         np.testing.assert_allclose(readings[:, world].detach(), expected[:, 0].detach(), rtol=1e-12)
@@ -164,7 +166,9 @@ def test_parameters_count_in_the_readings_as_in_the_motion(tmp_path, name):
     other = (1.1 * present).requires_grad_()
 
     def loss(value):
-        *_, readings = sim.torch.rollout_with_sensors(sensors, *given, control=control, **{name: value})
+        readings = sim.torch.rollout(
+            sensors.simulator, *given, control=control, sensors=sensors, **{name: value}
+        ).readings
         return (weights * readings).sum()
 
     (slope,) = torch.autograd.grad(loss(other), other)
@@ -177,7 +181,7 @@ def test_parameters_count_in_the_readings_as_in_the_motion(tmp_path, name):
     np.testing.assert_array_equal(sensors.simulator.parameter(name), present)
     sensors = copy.deepcopy(sensors)  # nothing of a call is kept that couldn't be copied
     sensors.simulator.set_parameter(name, other.detach())
-    *_, readings = sim.torch.rollout_with_sensors(sensors, *given, control=control)
+    readings = sim.torch.rollout(sensors.simulator, *given, control=control, sensors=sensors).readings
     assert float((weights * readings).sum()) == pytest.approx(found, rel=1e-12)
 
 
@@ -186,14 +190,16 @@ def test_a_mass_is_learnt_from_a_force_sensor(tmp_path):
     sensors = sensors_of(model)
     given, control = (torch.tensor(q[None]), torch.tensor(qd[None])), torch.tensor(inputs(20))
     own = torch.tensor(model.parameters["mass"])
-    *_, measured = sim.torch.rollout_with_sensors(sensors, *given, control=control, mass=own * torch.tensor([1, 1, 2]))
+    measured = sim.torch.rollout(
+        sensors.simulator, *given, control=control, mass=own * torch.tensor([1, 1, 2]), sensors=sensors
+    ).readings
     factor = torch.ones((), dtype=own.dtype, requires_grad=True)
     optimiser = torch.optim.LBFGS([factor], line_search_fn="strong_wolfe")
 
     def miss():
         optimiser.zero_grad()
         mass = own * torch.stack([torch.ones_like(factor), torch.ones_like(factor), factor])
-        *_, read = sim.torch.rollout_with_sensors(sensors, *given, control=control, mass=mass)
+        read = sim.torch.rollout(sensors.simulator, *given, control=control, mass=mass, sensors=sensors).readings
         loss = (read - measured)[..., sensors.slices["force"]].square().mean()
         loss.backward()
         return loss
@@ -211,9 +217,9 @@ def test_bad_worlds_give_shared_parameters_no_gradient(tmp_path):
         mass = torch.tensor(model.parameters["mass"], requires_grad=True)
         sensors, start = sensors_of(model, num_worlds=worlds), torch.tensor(np.tile(q, (worlds, 1)))
         with contextlib.nullcontext() if worlds == 1 else pytest.warns(sim.NotFiniteWarning):
-            *_, readings = sim.torch.rollout_with_sensors(
-                sensors, start, rate[:worlds], steps=3, leave_out_bad_worlds=True, mass=mass
-            )
+            readings = sim.torch.rollout(
+                sensors.simulator, start, rate[:worlds], steps=3, leave_out_bad_worlds=True, mass=mass, sensors=sensors
+            ).readings
         readings[:, 0].sum().backward()
         gradients.append(mass.grad)
     torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-10)
@@ -223,8 +229,8 @@ def test_parameters_are_checked(tmp_path):
     _, model, q, qd = scene(tmp_path, "Euler")
     sensors = sensors_of(model)
     states = torch.tensor(np.tile(q, (3, 1, 1))), torch.tensor(np.tile(qd, (3, 1, 1)))
-    for call in (lambda **given: sensors(*states, **given), lambda **given: sim.torch.rollout_with_sensors(
-        sensors, states[0][0], states[1][0], steps=2, **given
+    for call in (lambda **given: sensors(*states, **given), lambda **given: sim.torch.rollout(
+        sensors.simulator, states[0][0], states[1][0], steps=2, sensors=sensors, **given
     )):  # fmt: skip
         with pytest.raises(sim.ModelError, match="unknown parameter 'weight'"):
             call(weight=1.0)
@@ -238,8 +244,8 @@ def test_hard_contact_reads_as_from_the_states(tmp_path):
     simulator = sim.Simulator(model, 0.004, device="cpu", contact=hard, contact_sensors=MEASURED)
     sensors = sim.torch.Sensors(simulator)
     given = torch.tensor(q[None]), torch.tensor(qd[None])
-    *states, found = sim.torch.rollout_with_sensors(sensors, *given, steps=5)
-    *again, force = sim.torch.rollout_with_contact_forces(simulator, *given, steps=5)
+    *states, found = sim.torch.rollout(sensors.simulator, *given, steps=5, sensors=sensors)
+    *again, force = sim.torch.rollout(simulator, *given, steps=5, contact_forces=True)
     torch.testing.assert_close(found, sensors(*again, contact_force=force), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(states, again, rtol=0, atol=0)
 

@@ -132,7 +132,7 @@ def test_forces_on_joints_without_actuators_are_zero():
     builder.add_sensor("on tendon", "tendon_actuator_force", "rope")
     sensors = sim.torch.Sensors(sim.Simulator(builder.finalize("float64"), dt=0.01, device="cpu"))
     start = torch.zeros(1, 1, dtype=torch.float64)
-    assert not sim.torch.rollout_with_sensors(sensors, start, start, steps=3)[-1].any()
+    assert not sim.torch.rollout(sensors.simulator, start, start, steps=3, sensors=sensors).readings.any()
 
 
 def filtered() -> tuple[sim.Simulator, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

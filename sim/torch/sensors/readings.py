@@ -35,9 +35,9 @@ class Sensors(torch.nn.Module):
 
     Step t reads the state before it, as MuJoCo's ``sensordata`` after a step does, and the acceleration there, contacts
     included. With hard contact that is the change of velocity over the step's time. Under MuJoCo's law, as there, it is
-    what the law finds before an integrator goes on: :func:`sim.torch.rollout_with_sensors` keeps it. From states alone
-    it is found again for the integrator "euler", which takes the damping of joints implicitly; with the others it is
-    the change of velocity there too. Quaternions are xyzw. An accelerometer and "frame_linear_acceleration" give the
+    what the law finds before an integrator goes on: :func:`sim.torch.rollout` with ``sensors`` keeps it. From states
+    alone it is found again for the integrator "euler", which takes the damping of joints implicitly; with the others it
+    is the change of velocity there too. Quaternions are xyzw. An accelerometer and "frame_linear_acceleration" give the
     acceleration of a frame's origin less gravity, the one along the frame's axes and the other along the world's.
 
     Args:
@@ -113,10 +113,10 @@ class Sensors(torch.nn.Module):
             q: coordinates [steps + 1, num_worlds, nq], as :func:`sim.torch.rollout` returns them.
             qd: velocities [steps + 1, num_worlds, nv].
             control: the inputs [steps, num_worlds, nu], where forces of actuators are read.
-            contact_force: the forces [steps, num_worlds, sensors, 3] of :func:`sim.torch.rollout_with_contact_forces`,
-                where those of contacts, touch and limits are read.
+            contact_force: that of a :class:`sim.torch.Rollout` [steps, num_worlds, sensors, 3], where those of
+                contacts, touch and limits are read.
             acceleration: of joints at the states before each step [steps, num_worlds, nv], as
-                :func:`sim.torch.rollout_with_sensors` finds it; None to take it from the states.
+                :func:`sim.torch.rollout` with ``sensors`` finds it; None to take it from the states.
             act: states of actuators that have one [steps + 1, num_worlds, na], where their forces are read.
             **parameters: those that the rollout was given, as for :func:`sim.torch.rollout`.
 
@@ -225,7 +225,7 @@ class _Motion:
         if self.contact_force is None or len(self.contact_force) != len(self.q):
             raise ModelError(
                 f"Sensors: sensor '{sensor.name}' measures contacts or forces; give contact_force of "
-                f"rollout_with_contact_forces, of {len(self.q)} steps"
+                f"rollout(..., contact_forces=True), of {len(self.q)} steps"
             )
         if sensor.kind == "contact":
             return contact_readings(self.simulator, self.robot, self.q, self.qd, self.contact_force, sensor)
@@ -235,7 +235,7 @@ class _Motion:
         if self.simulator.integrator == "rk4" and GAIN not in self._kept:
             raise ModelError(
                 f"Sensors: sensor '{sensor.name}' goes by an acceleration that the states of Runge-Kutta steps don't "
-                "tell; read it by rollout_with_sensors"
+                "tell; read it by rollout(..., sensors=sensors)"
             )
         return self._seen(sensor.target, self._moving(sensor) - found)
 

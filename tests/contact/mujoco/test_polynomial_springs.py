@@ -63,7 +63,7 @@ def test_beside_mujoco(tmp_path, integrator, damping):
         theirs.append(np.concatenate([data.qpos, data.qvel, data.sensordata]))
     simulator = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu")
     q, qd = (torch.tensor(each[None]) for each in start())
-    q, qd, energy = sim.torch.rollout_with_sensors(sim.torch.Sensors(simulator), q, qd, steps=40)
+    q, qd, energy = sim.torch.rollout(simulator, q, qd, steps=40, sensors=sim.torch.Sensors(simulator))
     found = torch.cat([q[1:], qd[1:], energy], dim=-1)[:, 0].numpy()
     np.testing.assert_allclose(found, theirs, atol=1e-10 * np.abs(theirs).max())
 
