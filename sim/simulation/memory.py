@@ -131,23 +131,28 @@ def device_memory(device: wp.Device) -> int:
 
 
 def bytes_of(thing: object) -> int:
-    """Bytes of the Warp arrays among the attributes of an object, and in lists, tuples and structs there."""
+    """Bytes of the Warp arrays among the attributes of an object, of objects there, and in lists, tuples and structs."""
     seen: dict[int, int] = {}
+    visited: dict[int, int] = {}
 
     def visit(value: object, depth: int) -> None:
         if isinstance(value, wp.array):
             if value.ptr:
                 seen[value.ptr] = max(seen.get(value.ptr, 0), value.capacity)
-        elif depth and isinstance(value, Mapping):
+            return
+        if visited.get(id(value), 0) >= depth:
+            return
+        visited[id(value)] = depth
+        if isinstance(value, Mapping):
             for each in value.values():
                 visit(each, depth - 1)
-        elif depth and isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple):
             for each in value:
                 visit(each, depth - 1)
-        elif depth and hasattr(value, "__dict__") and not callable(value):
+        elif hasattr(value, "__dict__") and not callable(value):
             visit(vars(value), depth - 1)
 
-    visit(thing, 4)
+    visit(thing, 6)
     return sum(seen.values())
 
 

@@ -71,14 +71,15 @@ class Step(AdjointStages):
         self.solver.find_responses()
         tape.record_func(self.velocity_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path, self.control])
 
-    def run_adjoint(self) -> None:
-        """Run the step on a tape and walk back, from the gradients of q_next and qd_next to those of its inputs.
+    def record(self, tape: wp.Tape) -> None:
+        """Run the step on the active tape, with its adjoint, but for the last stage: nothing reads what it gives."""
+        self.record_velocity(tape)
+        tape.record_func(self.position_adjoint, [self.q, self.qd_path])
 
-        The last stage isn't run again: nothing reads what it gives.
-        """
+    def run_adjoint(self) -> None:
+        """Run the step on a tape and walk back, from the gradients of q_next and qd_next to those of its inputs."""
         with wp.Tape() as tape:
-            self.record_velocity(tape)
-            tape.record_func(self.position_adjoint, [self.q, self.qd_path])
+            self.record(tape)
         run_back(tape)
 
     def forward_step(self, **reports: Any) -> None:
