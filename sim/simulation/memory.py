@@ -131,7 +131,7 @@ def device_memory(device: wp.Device) -> int:
 
 
 def bytes_of(thing: object) -> int:
-    """Bytes of the Warp arrays among the attributes of an object, of objects there, and in lists, tuples and structs."""
+    """Bytes of the Warp arrays that an object has, in objects, lists, tuples and structs, too."""
     seen: dict[int, int] = {}
     visited: dict[int, int] = {}
 
