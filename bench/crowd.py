@@ -101,7 +101,7 @@ def measure(case: str, bodies: int, scene: Crowd, parameters: dict[str, np.ndarr
     forward = time_call(lambda: simulator.rollout(state, steps=STEPS), seconds=seconds)
     backward = time_call(lambda: trajectory.backward(seed), seconds=seconds)
     scale = 1e6 / (STEPS * WORLDS)
-    contacts = int(step.contact_count.numpy()[0])
+    contacts = int(step.contact_stage.contact_count.numpy()[0])
     peer = time_mujoco(scene, parameters, seconds) if importlib.util.find_spec("mujoco") else None
     times = forward.best * scale, backward.best * scale, peer
     return Row(case, bodies, step.collision.num_pairs, contacts, couplings, *times)

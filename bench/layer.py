@@ -83,7 +83,7 @@ def measure(case: str, count: int) -> Iterator[dict[str, Any]]:
             "case": case,
             "phase": phase,
             "balls": count,
-            "contacts": int(step.contact_count.numpy()[0]),
+            "contacts": int(step.contact_stage.contact_count.numpy()[0]),
             "peer_contacts": int(data.ncon),
             "construction_s": construction,
             "megabytes": bytes_of(step) / 1e6,

@@ -171,7 +171,9 @@ def here(case: Case, states: np.ndarray, worlds: int, steps: int, settings: dict
     seed = wp.ones_like(state.q)
     trajectory = simulator.rollout(state, control=control, steps=steps)
     trajectory.backward(seed)
-    contacts = float(np.concatenate([each.step.contact_count.numpy() for each in simulator.shards]).mean())
+    contacts = float(
+        np.concatenate([each.step.contact_stage.contact_count.numpy() for each in simulator.shards]).mean()
+    )
     return (
         lambda: simulator.rollout(state, control=control, steps=steps),
         lambda: trajectory.backward(seed),

@@ -95,7 +95,7 @@ def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
     order = np.lexsort((constraint, world))
     constraint, world = constraint[order], world[order]
     slot = solved.item[constraint, world]
-    pair = step.slot_pair.numpy()[slot, world]
+    pair = step.contact_stage.slot_pair.numpy()[slot, world]
     reference = step.origin.numpy()[step.constraints.reference.numpy()[constraint, world], world]
     torque = np.zeros((step.max_contacts, step.num_worlds, 3))
     spin = solved.constraints(TORSION)
@@ -114,9 +114,9 @@ def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
         world + step.first_world,
         step.collision.pair_a.numpy()[pair],
         step.collision.pair_b.numpy()[pair],
-        step.contact_point.numpy()[slot, world].astype(np.float64) + reference,
+        step.contact_stage.contact_point.numpy()[slot, world].astype(np.float64) + reference,
         solved.frame[slot, world, 0].astype(np.float64),
-        step.contact_distance.numpy()[slot, world].astype(np.float64),
+        step.contact_stage.contact_distance.numpy()[slot, world].astype(np.float64),
         force[slot, world],
         torque[slot, world],
     )
@@ -182,7 +182,7 @@ class _Solved:
 
     def __init__(self, step: Step):
         self.item, self.impulse, self.frame = (
-            array.numpy() for array in (step.constraints.item, step.impulse, step.contact_frame)
+            array.numpy() for array in (step.constraints.item, step.impulse, step.contact_stage.contact_frame)
         )
         kinds = step.constraints.kind.numpy()
         self._kinds = np.where(np.arange(len(kinds))[:, None] < step.constraints.count.numpy(), kinds, -1)

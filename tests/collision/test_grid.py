@@ -25,9 +25,9 @@ def both_ways(monkeypatch, make) -> list[sim.Simulator]:
 def contacts(simulator: sim.Simulator, world: int) -> set[tuple[int, int, int]]:
     """Geometries and feature of the contacts that a step found."""
     step = simulator.shards[0].step
-    slots = slice(0, int(step.contact_count.numpy()[world]))
-    pairs = step.slot_pair.numpy()[slots, world]
-    features = step.slot_feature.numpy()[slots, world]
+    slots = slice(0, int(step.contact_stage.contact_count.numpy()[world]))
+    pairs = step.contact_stage.slot_pair.numpy()[slots, world]
+    features = step.contact_stage.slot_feature.numpy()[slots, world]
     a, b = step.collision.pair_a.numpy()[pairs], step.collision.pair_b.numpy()[pairs]
     return set(zip(a.tolist(), b.tolist(), features.tolist(), strict=True))
 
@@ -116,11 +116,11 @@ def test_keeps_exclusions_and_rules(monkeypatch):
     for simulator in (listed, grid):
         simulator.step(simulator.state(simulator.model.q0))
         step = simulator.shards[0].step
-        count = int(step.contact_count.numpy()[0])
-        pairs = step.slot_pair.numpy()[:count, 0]
+        count = int(step.contact_stage.contact_count.numpy()[0])
+        pairs = step.contact_stage.slot_pair.numpy()[:count, 0]
         a, b = step.collision.pair_a.numpy()[pairs].tolist(), step.collision.pair_b.numpy()[pairs].tolist()
-        features = step.slot_feature.numpy()[:count, 0].tolist()
-        friction = step.contact_friction.numpy()[:count, 0].tolist()
+        features = step.contact_stage.slot_feature.numpy()[:count, 0].tolist()
+        friction = step.contact_stage.contact_friction.numpy()[:count, 0].tolist()
         found.append(sorted(zip(a, b, features, friction, strict=True)))
     assert len(found[0]) > 30
     assert len({friction for *_, friction in found[0]}) > 10
@@ -158,8 +158,8 @@ def test_a_warm_start_knows_contacts_by_their_geometries(monkeypatch):
     for _ in range(20):
         state = simulator.step(state)
         step = simulator.shards[0].step
-        slots = slice(0, int(step.contact_count.numpy()[0]))
-        pairs = step.slot_pair.numpy()[slots, 0]
+        slots = slice(0, int(step.contact_stage.contact_count.numpy()[0]))
+        pairs = step.contact_stage.slot_pair.numpy()[slots, 0]
         between = list(zip(step.collision.pair_a.numpy()[pairs], step.collision.pair_b.numpy()[pairs], strict=True))
         keys = state.impulses.key.numpy()[0]
         assert sorted(between) == sorted(map(tuple, keys[keys[:, 0] == CONTACT, 1:3].tolist()))

@@ -273,12 +273,12 @@ def test_slots_of_a_scene_follow_the_order_of_pairs():
     simulator = sim.Simulator(model, 1 / 240, device="cpu", contact=sim.ContactOptions(margin=0.01))
     simulator.step(simulator.state(simulator.model.q0))
     step = simulator.shards[0].step
-    found = step.slot_pair.numpy()[: step.contact_count.numpy()[0], 0]
+    found = step.contact_stage.slot_pair.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
     pair_a, pair_b = candidate_pairs(model)
     assert list(zip(pair_a[found], pair_b[found], strict=True)) == [(0, 1), (0, 2), *[(0, 4)] * 4, (1, 2)]
-    np.testing.assert_allclose(step.contact_distance.numpy()[:7, 0], [0.0] * 6 + [-0.01], atol=1e-14)
-    np.testing.assert_allclose(step.contact_friction.numpy()[:7, 0], [0.3, 0.3, *[0.5] * 4, 0.36])
-    np.testing.assert_allclose(step.contact_restitution.numpy()[:7, 0], [0.2, 0.2, *[0.0] * 4, 0.25])
+    np.testing.assert_allclose(step.contact_stage.contact_distance.numpy()[:7, 0], [0.0] * 6 + [-0.01], atol=1e-14)
+    np.testing.assert_allclose(step.contact_stage.contact_friction.numpy()[:7, 0], [0.3, 0.3, *[0.5] * 4, 0.36])
+    np.testing.assert_allclose(step.contact_stage.contact_restitution.numpy()[:7, 0], [0.2, 0.2, *[0.0] * 4, 0.25])
 
 
 def test_a_fast_ball_is_met_before_it_arrives() -> None:

@@ -55,12 +55,19 @@ def test_leaves_out_no_contact(dtype, offset, several, device, monkeypatch):
     for first_test in (True, False):
         simulator = sim.Simulator(model, DT, worlds, device, threads=1)
         (shard,) = simulator.shards
-        assert shard.step.many_pairs
-        shard.step.many_pairs = first_test
+        assert shard.step.contact_stage.many_pairs
+        shard.step.contact_stage.many_pairs = first_test
         trajectory = simulator.rollout(simulator.state(q.reshape(worlds, -1), qd.reshape(worlds, -1)), steps=3)
         assert not simulator.contact_overflow.any()
         step = shard.step
-        found.append((trajectory.q.numpy(), step.contact_count.numpy(), step.slot_pair.numpy(), near_count(step)))
+        found.append(
+            (
+                trajectory.q.numpy(),
+                step.contact_stage.contact_count.numpy(),
+                step.contact_stage.slot_pair.numpy(),
+                near_count(step),
+            )
+        )
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_array_equal(found[0][1], found[1][1])
     np.testing.assert_array_equal(found[0][2], found[1][2])
@@ -72,7 +79,7 @@ def test_leaves_out_no_contact(dtype, offset, several, device, monkeypatch):
 
 def near_count(step) -> np.ndarray:
     """Bits that are set, per world."""
-    words = step.near.numpy()
+    words = step.contact_stage.near.numpy()
     return sum(((words >> np.uint32(bit)) & np.uint32(1)).sum(axis=0) for bit in range(WORD))
 
 

@@ -117,7 +117,9 @@ def kept_pairs(simulator: sim.Simulator) -> list[set[tuple[int, int]]]:
     for shard in simulator.shards:
         step = shard.step
         a, b = step.collision.pair_a.numpy(), step.collision.pair_b.numpy()
-        for count, slots in zip(step.contact_count.numpy(), step.slot_pair.numpy().T, strict=True):
+        for count, slots in zip(
+            step.contact_stage.contact_count.numpy(), step.contact_stage.slot_pair.numpy().T, strict=True
+        ):
             found.append({(int(a[pair]), int(b[pair])) for pair in slots[:count]})
     return found
 

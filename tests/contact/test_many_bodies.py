@@ -111,7 +111,7 @@ def touching_trees(simulator: sim.Simulator) -> set[frozenset[int]]:
     (shard,) = simulator.shards
     step = shard.step
     model = simulator.model
-    pairs = step.slot_pair.numpy()[: step.contact_count.numpy()[0], 0]
+    pairs = step.contact_stage.slot_pair.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
     links = [[model.geometries[g.numpy()[pair]].link for g in (step.collision.pair_a, step.collision.pair_b)]
              for pair in pairs]  # fmt: skip
     trees = [frozenset(int(model.link_tree[link]) for link in pair if link >= 0) for pair in links]
@@ -155,7 +155,7 @@ def test_ten_quadrupeds_push_each_other(device):
     assert np.isfinite(qd).all()
     assert np.abs(qd[-1]).max() < 1e-3
     step = simulator.shards[0].step
-    pairs = step.slot_pair.numpy()[: step.contact_count.numpy()[0], 0]
+    pairs = step.contact_stage.slot_pair.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
     on_ground = [model.geometries[step.collision.pair_a.numpy()[pair]].link < 0 for pair in pairs]
     forces = step.impulse.numpy()[: len(pairs), 0, 0][on_ground] / simulator.dt
     np.testing.assert_allclose(forces.sum(), G * model.parameters["mass"].sum(), rtol=1e-3)
@@ -207,7 +207,7 @@ def test_fifty_boxes_begin_to_fall(device):
     simulator = c.simulator(1, device)
     trajectory = simulator.rollout(simulator.state(c.q, c.qd), steps=12)
     assert not simulator.contact_overflow.any()
-    assert simulator.shards[0].step.contact_count.numpy()[0] > 50
+    assert simulator.shards[0].step.contact_stage.contact_count.numpy()[0] > 50
     gradients = trajectory.backward(np.ones((1, c.model.nq)), parameters=["friction"])
     assert np.isfinite(gradients.q.numpy()).all()
     assert np.isfinite(gradients.parameters["friction"]).all()

@@ -177,7 +177,7 @@ def test_gradients_of_a_hit_on_an_edge(kind, solver):
     simulator = c.simulator()
     simulator.contacts(simulator.state(c.q, c.qd))
     step = simulator.shards[0].step
-    times = step.slot_time.numpy()[: step.contact_count.numpy()[0], 0]
+    times = step.contact_stage.slot_time.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
     assert len(times)
     assert ((times > 0.0) & (times < 1.0)).all(), times
     # A ball sticks to the edge, whatever the friction.

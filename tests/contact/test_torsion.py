@@ -95,7 +95,7 @@ def test_without_them_there_is_no_row():
     assert [block.kind for block in blocks(simulator)] == [CONTACT]
     (shard,) = simulator.shards
     assert shard.step.max_constraints == 1
-    assert shard.step.contact_resistance.size == 0
+    assert shard.step.contact_stage.contact_resistance.size == 0
 
 
 def test_only_pairs_that_resist_have_rows():

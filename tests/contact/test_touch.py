@@ -116,7 +116,7 @@ def test_gradients_of_a_hit_within_a_step(kind, solver):
     simulator = c.simulator()
     simulator.contacts(simulator.state(c.q, c.qd))
     step = simulator.shards[0].step
-    times = step.slot_time.numpy()[: step.contact_count.numpy()[0], 0]
+    times = step.contact_stage.slot_time.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
     assert ((times > 0.0) & (times < 1.0)).any()
     check(c, ["mass", "com", "inertia", "friction", "geometry_size", "geometry_placement", "gravity"])
 

@@ -307,7 +307,7 @@ def test_contacts_of_convex_shapes_are_known_again(device):
     for _ in range(30):
         before = step.impulse.numpy()[:12, 0].copy()
         state = simulator.step(state)
-        assert step.contact_count.numpy()[0] == 12
+        assert step.contact_stage.contact_count.numpy()[0] == 12
         source = step.start_source.numpy()[:12, 0]
         assert sorted(source) == list(range(12))
         np.testing.assert_array_equal(step.start.numpy()[:12, 0], before[source])

@@ -6,6 +6,7 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.launch import active_tape, launch
+from sim.arrays.structs import fill, gradients_of
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels
@@ -13,114 +14,190 @@ from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.grid.cells import cell_kernels
 from warp_kernels.collision.grid.near import grid_kernels
 from warp_kernels.collision.materials import material_kernels
-from warp_kernels.collision.near import near_kernels
+from warp_kernels.collision.near import WORD, near_kernels
 from warp_kernels.collision.near_groups import near_group_kernels
 from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.plane.lever import ARRIVAL
 from warp_kernels.collision.touch.motions import slot_motion_kernels
 
-
-def run_contacts(step: Workspace) -> None:
-    """Fill the slots of the contacts and evaluate them; evaluation is recorded on an active tape."""
-    if not step.max_contacts:
-        return
-    if step.collision.by_grid:
-        _find_near_bodies(step)
-    elif step.many_pairs:
-        _find_near_pairs(step)
-    _detect(step)
-    if step.slot_time.shape[0]:
-        _launch(step, slot_motion_kernels(step.scalar, step.looping).slot_motions, step.slots)
-    _evaluate(step)
-    _combine_materials(step)
+# Pairs up to which lane groups look at each without a first test.
+MANY_FOR_LANES = 8
 
 
-def contact_identity(step: Workspace) -> wp.array:
-    """What each contact is known by from one step to the next, int32 [max_contacts, num_worlds]."""
-    if not step.collision.has_pairs(CONVEX_SHAPES):
-        return step.slot_feature
-    kernel = identity_kernels(step.scalar, step.looping).contact_identity
-    _launch(step, kernel, step.slots, record_tape=False, pairs=step.collision.pairs[CONVEX_SHAPES])
-    return step.slot_identity
+class ContactStage:
+    """Finds the contacts of a step, and where these are.
 
+    Args:
+        step: the step's workspace.
 
-def _find_near_pairs(step: Workspace) -> None:
-    groups = step.groups
-    if groups.lanes == 1:
-        _bound_geometries(step)
-        _launch(step, near_kernels(step.scalar).near_pairs, step.near.shape, record_tape=False)
-        return
-    kernels, margin = near_group_kernels(step.scalar, groups.lanes), _margin(step)
-    sources = (groups, step, step.device_model, step.parameters, step.collision)
-    bounded = (step.collision.colliding.shape[0], groups.num_groups)
-    launch(kernels.bound_geometries, bounded, *sources, device=step.device, record_tape=False, **margin)
-    words = (step.near.shape[0], groups.num_groups)
-    launch(kernels.near_pairs, words, *sources, device=step.device, record_tape=False)
-
-
-def _find_near_bodies(step: Workspace) -> None:
-    """Find the pairs of a crowd, see :class:`sim.simulation.stepping.body_grid.GridCollision`."""
-    _bound_geometries(step)
-    cells, members = cell_kernels(step.scalar), (step.collision.colliding.shape[0], step.num_worlds)
-    _launch(step, cells.clear_cells, step.collision.cells.head.shape, record_tape=False)
-    _launch(step, cells.fill_cells, members, record_tape=False)
-    _launch(step, grid_kernels(step.scalar).near_bodies, members, record_tape=False)
-
-
-def _bound_geometries(step: Workspace) -> None:
-    dim = (step.collision.colliding.shape[0], step.num_worlds)
-    _launch(step, near_kernels(step.scalar).bound_geometries, dim, record_tape=False, **_margin(step))
-
-
-def _margin(step: Workspace) -> dict[str, Any]:
-    """The distance within which contacts are looked for, and the time in which pairs may come as near.
-
-    Under MuJoCo's law what is within its margin is in contact, and nothing else however fast it approaches.
+    Attributes:
+        near: pairs that are near each other, as bits [word, world].
+        many_pairs: whether a first test tells which pairs are near.
+        geometry_centre, geometry_ball, geometry_axis: what bounds geometries [geometry, world]; no rows where lane
+            groups have them.
+        slot_pair, slot_feature, slot_gap: of each contact its pair, what touches there, and the distance at which it
+            was found [slot, world].
+        slot_codes_a, slot_codes_b, slot_witness, slot_identity: of convex pairs [slot, world]; no rows without.
+        slot_time, slot_lead, slot_motion_a, slot_motion_b: when within the step, and how, pairs touch that turn
+            [slot, world]; no rows without. MuJoCo's law looks no further than the beginning of a step.
+        contact_count, contact_overflow: contacts that there are, and that found no room [world].
+        contact_point, contact_frame ...: see ``Contacts`` in :mod:`warp_kernels.solver.structs` [slot, world].
+        contacts, contacts_bar: their struct, and that of their gradients.
     """
-    margin, dt = (step.contact_options.margin, step.dt) if step.law is None else (step.law.largest_margin, 0.0)
-    return {"margin": step.scalar(margin), "dt": step.scalar(dt)}
 
+    def __init__(self, step: Workspace):
+        self._step = step
+        collision, worlds, t = step.collision, step.worlds_last, step.device_model.types
+        self.near = collision.near_pairs.near if collision.by_grid else collision.all_near(step.num_worlds)
+        # Of few pairs each is looked at without a first test, which costs less for the worlds of a lane group together.
+        self.many_pairs = collision.num_pairs > (WORD if step.groups.lanes == 1 else MANY_FOR_LANES)
+        self._allocate_bounds()
+        room = step.max_contacts
+        self.slot_pair, self.slot_feature = (worlds(room, wp.int32) for _ in range(2))
+        convex = room if collision.has_pairs(CONVEX_SHAPES) else 0
+        self.slot_identity = worlds(convex, wp.int32)
+        self.slot_codes_a, self.slot_codes_b = (worlds(convex, wp.vec3i) for _ in range(2))
+        self.slot_witness = worlds(convex, t.vec3)
+        turning = room if collision.has_turning_pairs and not step.by_mujoco else 0
+        self.slot_time, self.slot_lead = worlds(turning), worlds(turning, wp.int32)
+        self.slot_motion_a, self.slot_motion_b = (worlds(turning, t.spatial) for _ in range(2))
+        self.contact_count, self.contact_overflow = (
+            wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device) for _ in range(2)
+        )
+        self.slot_gap = worlds(room)
+        self.contact_point = worlds(room, t.vec3)
+        self.contact_apart = worlds(turning, t.vec3)
+        self.contact_frame = worlds(room, t.mat33)
+        self.contact_distance, self.contact_friction, self.contact_restitution = (worlds(room) for _ in range(3))
+        self.contact_spring = worlds(room if step.layout.compliant else 0, t.vec2)
+        self.contact_resistance = worlds(room if step.layout.resisting else 0, t.vec2)
+        self.contacts: Any = self._gathered()
+        self.contacts_bar: Any = None
 
-def _detect(step: Workspace) -> None:
-    reach = _margin(step)
-    for family in FAMILIES:
-        # The first family sets the number of contacts, the others add to it.
-        if family == FAMILIES[0] or step.collision.has_pairs(family):
-            kernel = detect_kernels(step.scalar, step.collision.kernels_of(family)).detect
-            pairs = step.collision.pairs[family]
-            _launch(step, kernel, step.num_worlds, record_tape=False, pairs=pairs, **reach)
+    def _allocate_bounds(self) -> None:
+        step, groups, t = self._step, self._step.groups, self._step.device_model.types
+        singly = step.collision.by_grid or groups.lanes == 1
+        bounded = step.model.num_geometries if self.many_pairs or step.collision.by_grid else 0
+        own, of_groups = (bounded, 0) if singly else (0, bounded)
+        self.geometry_centre, self.geometry_ball, self.geometry_axis = (step.worlds_last(own, t.vec3) for _ in range(3))
+        groups.geometry_centre, groups.geometry_ball, groups.geometry_axis = (
+            groups.of_groups(of_groups, groups.types.vec3) for _ in range(3)
+        )
 
+    def differentiated(self) -> list[wp.array]:
+        """Return the arrays of contacts whose gradients kernels add to: only of those that there are."""
+        contacts = [getattr(self, f"contact_{field}") for field in self._step.structs.Contacts.vars]
+        return [*contacts, self.contact_resistance, self.slot_motion_a, self.slot_motion_b]
 
-def _evaluate(step: Workspace) -> None:
-    mujoco_pyramids = int(step.by_mujoco and step.contact_options.friction == "pyramid")
-    arrival = step.scalar(0.0 if step.by_mujoco else ARRIVAL * step.contact_options.margin)
-    for family in FAMILIES:
-        if step.collision.has_pairs(family):
-            kernel = evaluate_kernels(step.scalar, step.collision.kernels_of(family), step.looping).evaluate
-            named = {
-                "pairs": step.collision.pairs[family],
-                "mujoco_pyramids": mujoco_pyramids,
-                "lever_arrival": arrival,
-            }
-            _launch(step, kernel, step.slots, record_tape=family != ON_PLANE, **named)
-            tape = active_tape()
-            if tape is not None and family == ON_PLANE:
-                back = on_plane_adjoint_kernels(step.scalar, step.looping).evaluate_on_plane_adjoint
-                launch_back = functools.partial(_launch, step, back, step.slots, record_tape=False, **named)
-                tape.record_func(launch_back, [step.pose, step.origin, step.contact_point])
+    def gather(self) -> None:
+        """Gather the structs again, once the arrays have gradients."""
+        self.contacts = self._gathered()
+        self.contacts_bar = gradients_of(self.contacts)
 
+    def _gathered(self) -> Any:
+        struct = self._step.structs.Contacts
+        return fill(struct, **{field: getattr(self, f"contact_{field}") for field in struct.vars})
 
-def _combine_materials(step: Workspace) -> None:
-    kernels = material_kernels(step.scalar, step.looping)
-    if step.layout.compliant:
-        _launch(step, kernels.pair_spring, step.slots)
-    if step.layout.resisting:
-        _launch(step, kernels.pair_resistance, step.slots)
+    def find(self) -> None:
+        """Fill the slots of the contacts and evaluate them; evaluation is recorded on an active tape."""
+        step = self._step
+        if not step.max_contacts:
+            return
+        if step.collision.by_grid:
+            self._find_near_bodies()
+        elif self.many_pairs:
+            self._find_near_pairs()
+        self._detect()
+        if self.slot_time.shape[0]:
+            self._launch(slot_motion_kernels(step.scalar, step.looping).slot_motions, step.slots)
+        self._evaluate()
+        self._combine_materials()
 
+    def identity(self) -> wp.array:
+        """What each contact is known by from one step to the next, int32 [max_contacts, num_worlds]."""
+        step = self._step
+        if not step.collision.has_pairs(CONVEX_SHAPES):
+            return self.slot_feature
+        kernel = identity_kernels(step.scalar, step.looping).contact_identity
+        self._launch(kernel, step.slots, record_tape=False, pairs=step.collision.pairs[CONVEX_SHAPES])
+        return self.slot_identity
 
-def _launch(
-    step: Workspace, kernel: wp.Kernel, dim: int | tuple[int, ...], record_tape: bool = True, **named: Any
-) -> None:
-    sources = (step, step.device_model, step.parameters, step.collision)
-    launch(kernel, dim, *sources, device=step.device, record_tape=record_tape, **named)
+    def _find_near_pairs(self) -> None:
+        step = self._step
+        groups = step.groups
+        if groups.lanes == 1:
+            self._bound_geometries()
+            self._launch(near_kernels(step.scalar).near_pairs, self.near.shape, record_tape=False)
+            return
+        kernels, margin = near_group_kernels(step.scalar, groups.lanes), self._margin()
+        sources = (groups, self, step, step.device_model, step.parameters, step.collision)
+        bounded = (step.collision.colliding.shape[0], groups.num_groups)
+        launch(kernels.bound_geometries, bounded, *sources, device=step.device, record_tape=False, **margin)
+        words = (self.near.shape[0], groups.num_groups)
+        launch(kernels.near_pairs, words, *sources, device=step.device, record_tape=False)
+
+    def _find_near_bodies(self) -> None:
+        """Find the pairs of a crowd, see :class:`sim.simulation.stepping.body_grid.GridCollision`."""
+        step = self._step
+        self._bound_geometries()
+        cells, members = cell_kernels(step.scalar), (step.collision.colliding.shape[0], step.num_worlds)
+        self._launch(cells.clear_cells, step.collision.cells.head.shape, record_tape=False)
+        self._launch(cells.fill_cells, members, record_tape=False)
+        self._launch(grid_kernels(step.scalar).near_bodies, members, record_tape=False)
+
+    def _bound_geometries(self) -> None:
+        step = self._step
+        dim = (step.collision.colliding.shape[0], step.num_worlds)
+        self._launch(near_kernels(step.scalar).bound_geometries, dim, record_tape=False, **self._margin())
+
+    def _margin(self) -> dict[str, Any]:
+        """The distance within which contacts are looked for, and the time in which pairs may come as near.
+
+        Under MuJoCo's law what is within its margin is in contact, and nothing else however fast it approaches.
+        """
+        step = self._step
+        margin, dt = (step.contact_options.margin, step.dt) if step.law is None else (step.law.largest_margin, 0.0)
+        return {"margin": step.scalar(margin), "dt": step.scalar(dt)}
+
+    def _detect(self) -> None:
+        step = self._step
+        reach = self._margin()
+        for family in FAMILIES:
+            # The first family sets the number of contacts, the others add to it.
+            if family == FAMILIES[0] or step.collision.has_pairs(family):
+                kernel = detect_kernels(step.scalar, step.collision.kernels_of(family)).detect
+                pairs = step.collision.pairs[family]
+                self._launch(kernel, step.num_worlds, record_tape=False, pairs=pairs, **reach)
+
+    def _evaluate(self) -> None:
+        step = self._step
+        mujoco_pyramids = int(step.by_mujoco and step.contact_options.friction == "pyramid")
+        arrival = step.scalar(0.0 if step.by_mujoco else ARRIVAL * step.contact_options.margin)
+        for family in FAMILIES:
+            if step.collision.has_pairs(family):
+                kernel = evaluate_kernels(step.scalar, step.collision.kernels_of(family), step.looping).evaluate
+                named = {
+                    "pairs": step.collision.pairs[family],
+                    "mujoco_pyramids": mujoco_pyramids,
+                    "lever_arrival": arrival,
+                }
+                self._launch(kernel, step.slots, record_tape=family != ON_PLANE, **named)
+                tape = active_tape()
+                if tape is not None and family == ON_PLANE:
+                    back = on_plane_adjoint_kernels(step.scalar, step.looping).evaluate_on_plane_adjoint
+                    launch_back = functools.partial(self._launch, back, step.slots, record_tape=False, **named)
+                    tape.record_func(launch_back, [step.pose, step.origin, self.contact_point])
+
+    def _combine_materials(self) -> None:
+        step = self._step
+        kernels = material_kernels(step.scalar, step.looping)
+        if step.layout.compliant:
+            self._launch(kernels.pair_spring, step.slots)
+        if step.layout.resisting:
+            self._launch(kernels.pair_resistance, step.slots)
+
+    def _launch(self, kernel: wp.Kernel, dim: int | tuple[int, ...], record_tape: bool = True, **named: Any) -> None:
+        step = self._step
+        sources = (self, step, step.device_model, step.parameters, step.collision)
+        launch(kernel, dim, *sources, device=step.device, record_tape=record_tape, **named)

@@ -4,7 +4,7 @@ from typing import Any
 
 from sim.arrays.launch import clear
 from sim.dynamics.bodies import run_kinematics
-from sim.simulation.stepping.contact_stage import run_contacts
+from sim.simulation.stepping.contact_stage import ContactStage
 from sim.simulation.stepping.solvers.choose import choose_impulses, choose_solver
 from sim.simulation.stepping.solvers.impulses import Impulses
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
@@ -41,12 +41,14 @@ class Stages(Workspace):
     """The stages of a step. See :class:`sim.simulation.stepping.workspace.Workspace` for the arguments.
 
     Attributes:
+        contact_stage: what finds contacts.
         impulses: what impulses do to velocities.
         solver: what finds the impulses of constraints.
     """
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
+        self.contact_stage: ContactStage = ContactStage(self)
         self.impulses: Impulses = choose_impulses(self)(self)
         self.solver: ConstraintSolver = choose_solver(self)(self)
         self.solver.gather()
@@ -76,7 +78,7 @@ class Stages(Workspace):
     def find_contacts(self) -> None:
         """Pairs that are near, their contacts, and where these are."""
         if self.max_constraints:
-            run_contacts(self)
+            self.contact_stage.find()
 
     def find_free_accelerations(self) -> None:
         """Accelerations without constraints, and the factors of the mass matrix."""

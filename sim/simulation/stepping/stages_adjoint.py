@@ -94,6 +94,7 @@ class AdjointStages(Stages):
         self.actuator_row_bar = self.worlds_last(m.nu, t.vec3)
         self.composite = groups.of_groups(m.num_links, groups.types.inertia)
         self._gather()
+        self.contact_stage.gather()
         self.solver.gather()
         self._gather_gradients()
         self._goes_back = True
@@ -120,14 +121,11 @@ class AdjointStages(Stages):
 
     def _of_contacts(self) -> list[wp.array]:
         """The same of contacts, of which only those that there are have adjoints."""
-        contacts = [getattr(self, f"contact_{field}") for field in self.structs.Contacts.vars]
-        references = [self.contact_resistance, self.contact_reference, self.resistance_reference]
-        return [*contacts, *references, self.slot_motion_a, self.slot_motion_b]
+        return [*self.contact_stage.differentiated(), self.contact_reference, self.resistance_reference]
 
     def _gather_gradients(self) -> None:
         """Gather gradients by subject as :meth:`Workspace._gather` does their arrays."""
         self.motions_bar = gradients_of(self.motions)
-        self.contacts_bar = gradients_of(self.contacts)
         self.equalities_bar = gradients_of(self.equalities)
         self.cones_bar = gradients_of(self.cones)
         self.references_bar = gradients_of(self.references)

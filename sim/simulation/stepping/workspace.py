@@ -20,8 +20,6 @@ from sim.simulation.stepping.mujoco.law import MujocoLaw
 from sim.simulation.stepping.tendons.stage import TendonStage
 from sim.simulation.stepping.transmission.stage import TransmissionStage
 from warp_kernels.checkpoint import STEP, TABLE_SIZE
-from warp_kernels.collision.near import WORD
-from warp_kernels.collision.pairs import CONVEX_SHAPES
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import FREE, SPHERICAL
 
@@ -68,7 +66,8 @@ class Workspace(SolverChoice):
         state_limit: largest coordinate and largest velocity of a world that isn't bad, see :class:`sim.Simulator`.
     """
 
-    # What a step solves its constraints with, whose arrays kernels read by name as those of the step.
+    # Stages with arrays of their own, which kernels read by name as those of the step.
+    contact_stage: Any
     solver: Any
     impulses: Any
     # Those of LaneGroups.worlds.
@@ -79,10 +78,6 @@ class Workspace(SolverChoice):
     velocity: wp.array
     common_wrench: wp.array
     lift: wp.array
-    # What bounds geometries; those of the groups have no rows where these have.
-    geometry_centre: wp.array
-    geometry_ball: wp.array
-    geometry_axis: wp.array
     # Of the way back.
     carried_impulse: wp.array
     start_bar: wp.array
@@ -196,36 +191,7 @@ class Workspace(SolverChoice):
         self.least_inverse_mass: wp.array = wp.array(least_inverse_masses(m), dtype=scalar, device=self.device)
         self.factor_d, groups.factor_d = groups.scalars(nv)
         self.factor_l, groups.factor_l = groups.scalars(int(m.dof_depth.sum()))
-        self.near = self.collision.near_pairs.near if self.collision.by_grid else self.collision.all_near(n)
-        # Of few pairs each is looked at without a first test, which costs less for the worlds of a lane group together.
-        self.many_pairs = self.collision.num_pairs > (WORD if lanes == 1 else MANY_FOR_LANES)
-        singly = self.collision.by_grid or lanes == 1
-        bounded = m.num_geometries if self.many_pairs or self.collision.by_grid else 0
-        for name in ("geometry_centre", "geometry_ball", "geometry_axis"):
-            setattr(self, name, self.worlds_last(bounded if singly else 0, t.vec3))
-            setattr(groups, name, groups.of_groups(0 if singly else bounded, groups.types.vec3))
-        self.slot_pair, self.slot_feature = (self.worlds_last(self.max_contacts, wp.int32) for _ in range(2))
-        convex_slots = self.max_contacts if self.collision.has_pairs(CONVEX_SHAPES) else 0
-        self.slot_identity = self.worlds_last(convex_slots, wp.int32)
-        self.slot_codes_a, self.slot_codes_b = (self.worlds_last(convex_slots, wp.vec3i) for _ in range(2))
-        self.slot_witness = self.worlds_last(convex_slots, t.vec3)
-        # Where and how pairs touch that move. MuJoCo's law looks no further than the beginning of a step.
-        turning_slots = self.max_contacts if self.collision.has_turning_pairs and not self.by_mujoco else 0
-        self.slot_time, self.slot_lead = (
-            self.worlds_last(turning_slots, scalar),
-            self.worlds_last(turning_slots, wp.int32),
-        )
-        self.slot_motion_a, self.slot_motion_b = (self.worlds_last(turning_slots, t.spatial) for _ in range(2))
-        self.contact_count, self.contact_overflow, self.constraint_overflow = (per_world(wp.int32) for _ in range(3))
-        self.slot_gap = self.worlds_last(self.max_contacts, scalar)
-        self.contact_point = self.worlds_last(self.max_contacts, t.vec3)
-        self.contact_apart = self.worlds_last(turning_slots, t.vec3)
-        self.contact_frame = self.worlds_last(self.max_contacts, t.mat33)
-        self.contact_distance, self.contact_friction, self.contact_restitution = (
-            self.worlds_last(self.max_contacts, scalar) for _ in range(3)
-        )
-        self.contact_spring = self.worlds_last(self.max_contacts if self.layout.compliant else 0, t.vec2)
-        self.contact_resistance = self.worlds_last(self.max_contacts if self.layout.resisting else 0, t.vec2)
+        self.constraint_overflow = per_world(wp.int32)
         counts = m.counts
         self.coupling_bias = self.worlds_last(counts["coupling"], scalar)
         self.anchor_point, self.anchor_bias, self.anchor_turn = (
@@ -357,7 +323,6 @@ class Workspace(SolverChoice):
         """Gather arrays by subject for kernels that take many; once more when arrays get a gradient."""
         s = self.structs
         self.motions = fill(s.Motions, origin=self.origin, subspace=self.subspace)
-        self.contacts = fill(s.Contacts, **{field: getattr(self, f"contact_{field}") for field in s.Contacts.vars})
         self.equalities = fill(s.Equalities, **{field: getattr(self, field) for field in s.Equalities.vars})
         self.cones = fill(s.Cones, gap=self.cone_gap, row=self.cone_row)
         self.references = fill(
@@ -449,7 +414,8 @@ class Workspace(SolverChoice):
 
     def launch(self, kernel: wp.Kernel, dim: Any, *, tape: bool = False, **named: Any) -> None:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
-        sources = (self, self.solver, self.device_model, self.parameters, self.collision, self.tendons, self.law)
+        stages = (self.contact_stage, self.solver, self.tendons, self.law)
+        sources = (self, *stages, self.device_model, self.parameters, self.collision)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)
 
     def launch_over_groups(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:

@@ -60,7 +60,7 @@ class RungeKuttaStep(ExplicitDampingStep):
         self.mean_rate, self.mean_change = (wp.zeros_like(self.qd) for _ in range(2))
         self.stage_residual = wp.zeros_like(self.residual)
         self.stage_contact_overflow, self.stage_constraint_overflow = (
-            wp.zeros_like(self.contact_overflow) for _ in range(2)
+            wp.zeros_like(self.constraint_overflow) for _ in range(2)
         )
 
     def forward(self) -> None:

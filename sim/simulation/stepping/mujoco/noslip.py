@@ -88,7 +88,7 @@ class NoSlipStage:
             noslip_structs(step.scalar).Friction,
             rhs=step.rhs,
             bound=step.bound,
-            resistance=step.contact_resistance,
+            resistance=step.contact_stage.contact_resistance,
             matrix=step.matrix,
             grip=self._solution.grip,
             value=self._solution.iterate.value,
@@ -101,7 +101,7 @@ class NoSlipStage:
 
     def _launch(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:
         step = self._step
-        sources = (self, step, self._solution, step.device_model, step.parameters, step.law)
+        sources = (self, step, step.contact_stage, self._solution, step.device_model, step.parameters, step.law)
         launch(kernel, dim, *sources, device=step.device, record_tape=False, **named)
 
     def _launch_over_constraints(self, kernel: wp.Kernel) -> None:

@@ -52,7 +52,7 @@ class Newton(ConstraintSolver):
             bound=step.bound,
             grip=self.grip,
             size=step.row_size,
-            resistance=step.contact_resistance,
+            resistance=step.contact_stage.contact_resistance,
             inverse_mass=step.factor_d,
             least_inverse_mass=step.least_inverse_mass,
             held_share=step.held_share,

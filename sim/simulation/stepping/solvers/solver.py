@@ -3,7 +3,6 @@
 import warp as wp
 
 from sim.arrays.launch import active_tape
-from sim.simulation.stepping.contact_stage import contact_identity
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
@@ -62,7 +61,7 @@ class ConstraintSolver:
         step = self._step
         if step.warm:
             kernel = warm_start_kernels(step.scalar).match_constraints
-            step.launch(kernel, step.num_worlds, slot_identity=contact_identity(step))
+            step.launch(kernel, step.num_worlds, slot_identity=step.contact_stage.identity())
 
     @property
     def _goes_back(self) -> bool:

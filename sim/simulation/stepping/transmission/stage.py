@@ -78,7 +78,7 @@ class TransmissionStage:
         self._launch(step, forces.pushed_acceleration, tape=False)
 
     def _launch(self, step: Any, kernel: wp.Kernel, *dim: int, tape: bool = True) -> None:
-        sources = (self, step, step.device_model, step.parameters, step.collision)
+        sources = (self, step, step.contact_stage, step.device_model, step.parameters, step.collision)
         launch(kernel, (*dim, self._num_worlds), *sources, device=self._device, record_tape=tape)
 
     def _worlds_last(self, *counts: int) -> wp.array:
