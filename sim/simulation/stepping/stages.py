@@ -4,6 +4,7 @@ from typing import Any
 
 from sim.arrays.launch import clear
 from sim.dynamics.bodies import run_kinematics
+from sim.simulation.stepping.constraint_errors import ConstraintErrors
 from sim.simulation.stepping.contact_stage import ContactStage
 from sim.simulation.stepping.solvers.choose import choose_impulses, choose_solver
 from sim.simulation.stepping.solvers.impulses import Impulses
@@ -15,7 +16,6 @@ from warp_kernels.dynamics.drag import drag_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
-from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.recentre import recentre_kernels
 from warp_kernels.sensors.contact_force import contact_force_kernels
@@ -26,14 +26,10 @@ from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.constraint import constraint_kernels
 from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.impact_time import impact_time_kernels
-from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
 from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
-from warp_kernels.solver.mujoco.references import contact_reference_kernels, reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.group.rows import group_row_kernels
-from warp_kernels.solver.rows.cones import cone_kernels
 from warp_kernels.solver.rows.constraint_rows import constraint_row_kernels
-from warp_kernels.solver.rows.equalities import equality_kernels
 from warp_kernels.solver.tendons.constraint_rows import tendon_constraint_kernels
 
 
@@ -42,6 +38,7 @@ class Stages(Workspace):
 
     Attributes:
         contact_stage: what finds contacts.
+        errors: what finds the errors of constraints.
         impulses: what impulses do to velocities.
         solver: what finds the impulses of constraints.
     """
@@ -49,6 +46,7 @@ class Stages(Workspace):
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         self.contact_stage: ContactStage = ContactStage(self)
+        self.errors: ConstraintErrors = ConstraintErrors(self)
         self.impulses: Impulses = choose_impulses(self)(self)
         self.solver: ConstraintSolver = choose_solver(self)(self)
         self.solver.gather()
@@ -112,62 +110,10 @@ class Stages(Workspace):
         if self.tendons.heavy.count:
             self.tendons.heavy.add(self)
 
-    def _equalities(self) -> None:
-        kernels, counts = equality_kernels(self.scalar), self.model.counts
-        if counts["anchor"]:
-            self.launch(kernels.evaluate_anchors, (counts["anchor"], self.num_worlds), tape=True)
-        if counts["coupling"]:
-            self.launch(kernels.evaluate_couplings, (counts["coupling"], self.num_worlds), tape=True)
-
-    def _bias_motion(self) -> None:
-        """Motion of links whose coordinates don't accelerate: with it constraints between them drift."""
-        motion = {"velocity": self.bias_velocity, "acceleration": self.bias_acceleration}
-        if self._bases[0]:
-            kernel = recentre_kernels(self.scalar).path_acceleration
-            self.launch(kernel, self._bases, tape=True, qdd=self.path_acceleration)
-        kernel = acceleration_kernels(self.scalar).link_motion
-        self.launch(kernel, self._trees_of_worlds, tape=True, qdd=self.path_acceleration, **motion)
-
-    def _cones(self) -> None:
-        count = len(self.layout.cones)
-        if count:
-            self.launch(cone_kernels(self.scalar).evaluate_cones, (count, self.num_worlds), tape=True)
-
-    def _references(self) -> None:
-        """What MuJoCo's law asks of the rows."""
-        kernels, given = reference_kernels(self.scalar), self.device_model.parameter_arrays("solref", "solimp")
-        if self.max_contacts:
-            kernel = contact_reference_kernels(self.scalar, self.looping).contact_references
-            pyramidal = int(self.contact_options.friction == "pyramid")
-            self.launch(kernel, self.slots, tape=True, pyramidal=pyramidal, **given)
-            if self.pyramids_resist:
-                dim = (self.max_contacts, self.num_worlds)
-                self.launch(resistance_kernels(self.scalar).resistance_references, dim, tape=True)
-        names = ("limited_dof", "friction_dof")
-        joints: dict[str, Any] = {name: getattr(self.constrained, name) for name in names}
-        self.launch_over_dofs(kernels.joint_references, tape=True, **joints, **given)
-        if len(self.layout.cones):
-            dim = (len(self.layout.cones), self.num_worlds)
-            cone_dof = self.constrained.cone_dof
-            self.launch(kernels.cone_references, dim, tape=True, cone_dof=cone_dof, **given)
-        kernels, counts = equality_reference_kernels(self.scalar), self.model.counts
-        if counts["anchor"]:
-            self.launch(kernels.anchor_references, (counts["anchor"], self.num_worlds), tape=True, **given)
-        if counts["coupling"]:
-            self.launch(kernels.coupling_references, (counts["coupling"], self.num_worlds), tape=True, **given)
-
     def find_errors(self) -> None:
         """How far each constraint is from its aim, how far it drifts, and what MuJoCo's law asks of it."""
-        if not self.max_constraints:
-            return
-        self._cones()
-        if self.bias_velocity.shape[0]:
-            self._bias_motion()
-        self.tendons.constrain(self, self.law)
-        if self.by_mujoco:
-            self._references()
-        else:
-            self._equalities()
+        if self.max_constraints:
+            self.errors.find()
 
     def list_constraints(self) -> None:
         """Which constraints there are in each world, which of them act on each other, and their rows."""
@@ -186,7 +132,7 @@ class Stages(Workspace):
             self.launch(kernel, self.groups.num_groups, subspace=motions)
         kernels = constraint_row_kernels(self.scalar, not self.solver.rows_by_groups)
         self.launch_over_constraints(kernels.constraint_rows)
-        if self.pyramids_resist:
+        if self.errors.pyramids_resist:
             self.launch_over_constraints(resistance_kernels(self.scalar).resistance_rows)
         if self.tendons.num_rows:
             self.launch_over_constraints(tendon_constraint_kernels(self.scalar).tendon_constraint_rows)

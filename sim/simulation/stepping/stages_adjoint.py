@@ -95,6 +95,7 @@ class AdjointStages(Stages):
         self.composite = groups.of_groups(m.num_links, groups.types.inertia)
         self._gather()
         self.contact_stage.gather()
+        self.errors.gather()
         self.solver.gather()
         self._gather_gradients()
         self._goes_back = True
@@ -106,29 +107,23 @@ class AdjointStages(Stages):
 
     def _differentiated(self) -> list[wp.array]:
         """The arrays whose gradients kernels add to."""
-        equalities = [getattr(self, field) for field in self.structs.Equalities.vars]
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
             self.spin, self.drag_velocity, self.common_wrench, self.lift,
             *([self.qd_path] if self.bouncing else []),
             *([self.impulse] if self._impulses_are_read else []),
-            *equalities, self.cone_gap, self.cone_row, self.limit_reference, self.loss_reference,
-            self.anchor_reference, self.coupling_reference, self.cone_reference,
-            self.bias_velocity, self.bias_acceleration, self.path_acceleration, *self.groups.differentiated(),
+            *self.errors.differentiated(), *self.groups.differentiated(),
             *self.tendons.differentiated,
             *self.transmissions.differentiated, *self.activations.differentiated,
         ]  # fmt: skip
 
     def _of_contacts(self) -> list[wp.array]:
         """The same of contacts, of which only those that there are have adjoints."""
-        return [*self.contact_stage.differentiated(), self.contact_reference, self.resistance_reference]
+        return [*self.contact_stage.differentiated(), *self.errors.of_contacts()]
 
     def _gather_gradients(self) -> None:
         """Gather gradients by subject as :meth:`Workspace._gather` does their arrays."""
         self.motions_bar = gradients_of(self.motions)
-        self.equalities_bar = gradients_of(self.equalities)
-        self.cones_bar = gradients_of(self.cones)
-        self.references_bar = gradients_of(self.references)
         self.rows_bar = fill(self.structs.Rows, rhs=self.rhs_bar, bound=self.bound_bar, softness=self.softness_bar)
 
     def _allocate_bounce_adjoint(self) -> None:
@@ -257,7 +252,7 @@ class AdjointStages(Stages):
         if not self.max_constraints:
             return
         self.launch(row_adjoint_kernels(self.scalar, not self.solver.adjoint_by_groups).row_adjoint, self.num_worlds)
-        if self.pyramids_resist:
+        if self.errors.pyramids_resist:
             self.launch(resistance_kernels(self.scalar).resistance_row_adjoint, self.num_worlds)
 
     def motion_adjoint(self) -> None:

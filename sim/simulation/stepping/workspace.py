@@ -68,6 +68,7 @@ class Workspace(SolverChoice):
 
     # Stages with arrays of their own, which kernels read by name as those of the step.
     contact_stage: Any
+    errors: Any
     solver: Any
     impulses: Any
     # Those of LaneGroups.worlds.
@@ -192,20 +193,7 @@ class Workspace(SolverChoice):
         self.factor_d, groups.factor_d = groups.scalars(nv)
         self.factor_l, groups.factor_l = groups.scalars(int(m.dof_depth.sum()))
         self.constraint_overflow = per_world(wp.int32)
-        counts = m.counts
-        self.coupling_bias = self.worlds_last(counts["coupling"], scalar)
-        self.anchor_point, self.anchor_bias, self.anchor_turn = (
-            self.worlds_last(counts["anchor"], t.vec3) for _ in range(3)
-        )
-        soft_anchors = counts["anchor"] if self.by_mujoco else 0
-        self.anchor_apart, self.anchor_frame = (
-            self.worlds_last(soft_anchors, t.vec3),
-            self.worlds_last(2 * counts["anchor"], t.mat33),
-        )
-        self.anchor_error = self.worlds_last(0 if self.by_mujoco else 2 * counts["anchor"], t.vec3)
-        self.cone_gap = self.worlds_last(len(self.layout.cones), scalar)
-        self.cone_row = self.worlds_last(len(self.layout.cones), t.vec3)
-        self._allocate_references()
+        self._allocate_damping()
         self.constraints = self._empty_constraints()
         self.row = self._rows_of_worlds(2 * constraints * m.max_depth)
         self.rhs, self.scale, self.impulse = (self.worlds_last(constraints, t.vec3) for _ in range(3))
@@ -226,12 +214,9 @@ class Workspace(SolverChoice):
         self.response, groups.response = groups.scalars(nv)
         self._gather()
 
-    def _allocate_references(self) -> None:
-        """What MuJoCo's law asks for; empty where the law is another."""
-        t = self.device_model.types
-        contacts, nv = (self.max_contacts, self.model.nv) if self.by_mujoco else (0, 0)
-        groups = self.groups
-
+    def _allocate_damping(self) -> None:
+        """What implicit damping by MuJoCo's law needs; empty where the law is another."""
+        groups, nv = self.groups, self.model.nv if self.by_mujoco else 0
         # Springs, dampers and servos act at the end of a step; under MuJoCo's law at its beginning.
         self.ahead = self.scalar(0.0 if self.by_mujoco else self.dt)
         self.qd_solved = wp.zeros_like(self.qd_next) if self.by_mujoco else self.qd_next
@@ -241,20 +226,6 @@ class Workspace(SolverChoice):
         self.damped_l, groups.damped_l = groups.scalars(int(self.model.dof_depth.sum()) if self.by_mujoco else 0)
         self.damped_d, groups.damped_d = groups.scalars(nv)
         self.damping_scratch, groups.damping_scratch = groups.scalars(nv)
-        self.contact_reference = self.worlds_last(contacts, t.vec3)
-        pyramids = self.contact_options.friction == "pyramid"
-        resisting = contacts if self.layout.resisting and pyramids else 0
-        self.resistance_reference = self.worlds_last(2 * resisting, t.vec3)
-        self.pyramids_resist = int(resisting > 0)
-        self.limit_reference, self.loss_reference = self.worlds_last(2 * nv, t.vec3), self.worlds_last(nv, t.vec3)
-        anchors, couplings = (self.model.counts[name] for name in ("anchor", "coupling"))
-        self.anchor_reference = self.worlds_last(2 * anchors if self.by_mujoco else 0, t.vec3)
-        # Motion of links whose coordinates don't accelerate, by which points, welds and tendons drift in a step.
-        moving = self.model.num_links if anchors or self.tendons.drifts else 0
-        self.bias_velocity, self.bias_acceleration = (self.worlds_last(moving, t.spatial) for _ in range(2))
-        self.path_acceleration = wp.zeros_like(self.qd) if moving else self.device_model.none(self.scalar)
-        self.coupling_reference = self.worlds_last(couplings if self.by_mujoco else 0, t.vec3)
-        self.cone_reference = self.worlds_last(len(self.layout.cones) if self.by_mujoco else 0, t.vec3)
 
     def _allocate_bounces(self) -> None:
         """What the times of impacts need; empty where nothing bounces."""
@@ -323,18 +294,6 @@ class Workspace(SolverChoice):
         """Gather arrays by subject for kernels that take many; once more when arrays get a gradient."""
         s = self.structs
         self.motions = fill(s.Motions, origin=self.origin, subspace=self.subspace)
-        self.equalities = fill(s.Equalities, **{field: getattr(self, field) for field in s.Equalities.vars})
-        self.cones = fill(s.Cones, gap=self.cone_gap, row=self.cone_row)
-        self.references = fill(
-            s.References,
-            contact=self.contact_reference,
-            limit=self.limit_reference,
-            loss=self.loss_reference,
-            anchor=self.anchor_reference,
-            coupling=self.coupling_reference,
-            cone=self.cone_reference,
-            tendon=self.tendons.tendon_reference,
-        )
         self.rows = fill(s.Rows, rhs=self.rhs, bound=self.bound, softness=self.softness, size=self.row_size)
 
     @property
@@ -414,7 +373,7 @@ class Workspace(SolverChoice):
 
     def launch(self, kernel: wp.Kernel, dim: Any, *, tape: bool = False, **named: Any) -> None:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
-        stages = (self.contact_stage, self.solver, self.tendons, self.law)
+        stages = (self.contact_stage, self.errors, self.solver, self.tendons, self.law)
         sources = (self, *stages, self.device_model, self.parameters, self.collision)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)
 

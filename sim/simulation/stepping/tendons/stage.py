@@ -152,7 +152,7 @@ class TendonStage:
             if self.drifts:
                 clear(self.tendon_drift)
                 kernel = tendon_armature_kernels(self._scalar).tendon_curvatures
-                motion = {"velocity": step.bias_velocity, "acceleration": step.bias_acceleration}
+                motion = {"velocity": step.errors.bias_velocity, "acceleration": step.errors.bias_acceleration}
                 self._launch(step, kernel, self.num_tendons, named={**motion, "tendon_curvature": self.tendon_drift})
             self._launch(step, hard_tendon_kernels(self._scalar).tendon_constraints, self.num_rows)
         else:
