@@ -152,6 +152,7 @@ def pressed_fingers(simulator: sim.Simulator) -> tuple[sim.State, np.ndarray]:
     return state, np.tile([0.3, -0.4, -5.0, -6.0], (3, simulator.num_worlds, 1))
 
 
+@pytest.mark.filterwarnings("ignore::sim.errors.OpenConstraintWarning")
 @pytest.mark.parametrize(("solver", "worlds", "dtype"), CASES)
 def test_sides_that_move_alike(solver, worlds, dtype):
     """A weld of links that can't turn against each other, which nothing can satisfy, holds their points alone."""
@@ -163,6 +164,7 @@ def test_sides_that_move_alike(solver, worlds, dtype):
     np.testing.assert_allclose(*final, atol=1e-12 if dtype == "float64" else 1e-4)
 
 
+@pytest.mark.filterwarnings("ignore::sim.errors.OpenConstraintWarning")
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("hold", ["weld", "spin"])
 def test_gradients_of_sides_that_move_alike(solver, hold):

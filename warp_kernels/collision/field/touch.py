@@ -25,7 +25,7 @@ from warp_kernels.types import warp_types
 APPROACH, LOOK_AHEAD, END = 11, 12, 13
 # Largest overlap by which a body is recognised to sink in where it touches [m]. It is evaluated after three times as much: behind a
 # thinner wall it would be free again.
-THIN = 2.0e-5
+THIN = {wp.float32: 6.0e-5, wp.float64: 2.0e-5}
 
 
 @functools.cache
@@ -44,6 +44,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
     Data = bodies.Data
     Drift, soonest, features_of = bodies.Drift, bodies.soonest, bodies.features
     zero, one, half = scalar(0.0), scalar(1.0), scalar(0.5)
+    thin = scalar(THIN[scalar])
     arrived = scalar(ARRIVED[scalar])
     never = scalar(2.0)
 
@@ -72,7 +73,7 @@ def field_touch_functions(scalar: Any, family: str) -> SimpleNamespace:
             after = search.time + wp.max(distance, zero) / closing
         if feature >= 0 and distance <= arrived * slop and search.time < one:
             search.stage = LOOK_AHEAD
-            ahead = wp.min(slop, scalar(THIN))
+            ahead = wp.min(slop, thin)
             search.least = wp.max(wp.min(distance, zero) - ahead, -slop)
             search.time = wp.min(search.time + (wp.max(distance, zero) + scalar(3.0) * ahead) / closing, one)
         elif after < wp.min(search.sunk, one):
