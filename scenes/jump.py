@@ -14,7 +14,7 @@ TARGET = 0.65  # from the edge of the step to where the robot's origin should be
 SERVO_KP, SERVO_KD = 100.0, 2.0  # gains of the servos [N m/rad, N m s/rad]
 FRICTION = 0.8
 DT, STEPS, STANDING = 2.5e-3, 400, 200  # time step [s], steps of the jump, steps of standing afterwards
-KNOTS = 11
+KNOTS, STRETCH = 11, 3  # and the one at which the legs of the guess are stretched
 # What the joints' servos may be told [rad]: a little less than what the joints can do.
 LOWEST, HIGHEST = np.tile([-0.86, -0.5, -2.7], 4), np.tile([0.86, 2.5, -0.55], 4)
 HEIGHTS = (0.05, 0.2)  # range of random steps [m]
@@ -47,10 +47,15 @@ class JumpScene:
 
     @property
     def guess(self) -> np.ndarray:
-        """Angles for the servos at all knots [KNOTS, 12]: crouch, stretch, fold, stand. It ends in a fall backwards."""
-        poses = [(0.8, -1.6), (1.2, -2.3), (1.3, -2.4), (0.9, -1.0), (0.8, -2.3), (1.0, -2.4), (0.8, -1.8)]
+        """Angles for the servos at all knots [KNOTS, 12]: crouch, stretch, fold, stand. It ends in a fall.
+
+        The hind legs stretch more than the front ones, which turns less of the jump backwards.
+        """
+        poses = [(0.8, -1.6), (1.2, -2.3), (1.3, -2.4), (1.1, -1.0), (0.8, -2.3), (1.0, -2.4), (0.8, -1.8)]
         rest = [self.standing] * (KNOTS - len(poses))
-        return np.array([*(quadruped.legs(thigh, calf) for thigh, calf in poses), *rest])
+        knots = np.array([*(quadruped.legs(thigh, calf) for thigh, calf in poses), *rest])
+        knots[STRETCH, :6] = quadruped.legs(1.1, -1.6)[:6]
+        return knots
 
 
 def build(height: float = HEIGHT, dtype: str = "float32") -> JumpScene:
