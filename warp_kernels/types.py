@@ -10,6 +10,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.cpu.native import with_headers
 from warp_kernels.native.array_access import access_functions
 from warp_kernels.native.lane_arithmetic import lane_functions
 
@@ -150,7 +151,14 @@ def most_registers(scalar: Any) -> int | None:
     return 128 if scalar is wp.float32 else None
 
 
-def kernel_module(name: str, scalar: Any, lanes: int = 1, looping: bool = False, inlined: bool = False) -> wp.Module:
+def kernel_module(
+    name: str,
+    scalar: Any,
+    lanes: int = 1,
+    looping: bool = False,
+    inlined: bool = False,
+    headers: tuple[str, ...] = (),
+) -> wp.Module:
     """The Warp module that holds the kernels of one file in one precision.
 
     Args:
@@ -159,12 +167,15 @@ def kernel_module(name: str, scalar: Any, lanes: int = 1, looping: bool = False,
         lanes: worlds of a lane group.
         looping: whether its kernels over contacts loop, see :func:`warp_kernels.variants.looped_over_slots`.
         inlined: whether on CUDA all functions are copied into the kernels, as they must be where Warp generates adjoints.
+        headers: C++ headers of its native functions, see :mod:`warp_kernels.cpu.native`.
     """
     suffix = (f"x{lanes}" if lanes > 1 else "") + (".looping" if looping else "")
     module = wp.get_module(f"backswing.{name}.{scalar.__name__}{suffix}")
     # One index per thread of a GPU: without a loop over more of them kernels take up to a third fewer registers.
     preamble = LANE_BUILD_OPTIONS if lanes > 1 else INLINED_BUILD_OPTIONS if inlined else BUILD_OPTIONS
-    wp.set_module_options({"default_grid_stride": False, "extra_build_options": preamble}, module)
+    wp.set_module_options(
+        {"default_grid_stride": False, "extra_build_options": with_headers(preamble, headers)}, module
+    )
     contraction = LANE_CONTRACTION[scalar] if lanes > 1 else CONTRACTION
     wp.set_module_options({"cpu_compiler_flags": f"{CPU_FLAGS} -ffp-contract={contraction}"}, module)
     return module

@@ -17,7 +17,7 @@ from warp_kernels.solver.newton.group.adjoint_solve import adjoint_solve_functio
 from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
 from warp_kernels.solver.newton.group.geometry import group_geometry_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import group_structs
+from warp_kernels.solver.newton.group.structs import GROUP_ADJOINT_HEADERS, group_structs
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -48,7 +48,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     row_structs = solver_structs(scalar)
     Contacts, Equalities, References = row_structs.Contacts, row_structs.Equalities, row_structs.References
     Group = group_structs(scalar).Group
-    module = kernel_module(f"newton_group_adjoint.{friction}", scalar, lanes)
+    module = kernel_module(f"newton_group_adjoint.{friction}", scalar, lanes, headers=GROUP_ADJOINT_HEADERS)
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
 

@@ -76,7 +76,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
             group, most, nv, has_further, shared.answers, shared.dofs, shared.length, shared.rows, shared.slope,
             shared.fields, weight, problem.inverse_mass, iterate.step, iterate.residual,
         )  # fmt: skip
-        together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared.square)
+        together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared)
 
     @wp.func
     def is_left(shared: Group):

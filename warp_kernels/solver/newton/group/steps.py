@@ -20,7 +20,7 @@ from warp_kernels.solver.newton.group.system import group_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
-from warp_kernels.types import warp_types
+from warp_kernels.types import LEAST_INVERSE, warp_types
 
 
 @functools.cache
@@ -47,10 +47,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     def gather(group: int, most: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, shared: Group):
         """Put the rows of all worlds side by side, as their order says."""
         for i in range(most):
-            together.gather_rows(
-                i, group, nv, paths.max_depth, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.path,
-                shared.order, constraints.tail, problem.row, shared.dofs, shared.length, shared.rows,
-            )  # fmt: skip
+            together.gather_rows(i, group, nv, paths, constraints.tail, problem.row, shared)
 
     @wp.func
     def get_three(n: int, shared: Group):
@@ -67,7 +64,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     ):
         """Row values and impulses at z, whose push is taken away from the residual; nothing for worlds that wait."""
         for i in range(most):
-            together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.z, shared.three)
+            together.find_values(i, group, nv, iterate.z, shared)
             for n in range(lanes):
                 world = group * lanes + n
                 impulse = vec3()
@@ -80,7 +77,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     impulse = laws.answer(kind, value, problem.grip[i, world], bounds)
                     iterate.impulse[i, world] = impulse
                 set_three(n, impulse, shared)
-            together.take_push(i, group, nv, shared.dofs, shared.length, shared.rows, shared.three, iterate.residual)
+            together.take_push(i, group, nv, shared, iterate.residual)
 
     @wp.func
     def find_residuals(
@@ -95,7 +92,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             )  # fmt: skip
         else:
             answer_one_by_one(group, most, nv, constraints, problem, iterate, shared)
-        together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared.square)
+        together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared)
 
     @wp.func
     def find_slopes(i: int, group: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group):
@@ -124,17 +121,11 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         any_coupled = bool(False)
         for n in range(lanes):
             any_coupled = any_coupled or shared.coupled[n] == 1
-        together.begin_system(
-            group, most, nv, shared.answers, shared.dofs, shared.length, shared.first, problem.inverse_mass,
-            shared.lower, shared.upper,
-        )  # fmt: skip
+        together.begin_system(group, most, nv, problem.inverse_mass, shared)
         for i in range(most):
             if shared.answers[i] == 1:
-                together.add_constraint(
-                    i, nv, any_coupled, shared.dofs, shared.length, shared.rows, shared.slope, shared.lower,
-                    shared.upper,
-                )  # fmt: skip
-        together.factorise(nv, any_coupled, shared.coupled, shared.first, shared.lower, shared.upper, shared.least)
+                together.add_constraint(i, nv, any_coupled, shared)
+        together.factorise(nv, any_coupled, shared)
 
     @wp.func
     def factorise_systems(
@@ -156,9 +147,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     ):
         """The steps that the systems of all worlds make of their residuals."""
         factorise_systems(group, most, nv, constraints, problem, iterate, shared)
-        together.solve_systems(
-            group, nv, shared.first, shared.lower, shared.upper, shared.velocity, iterate.residual, iterate.step
-        )
+        together.solve_systems(group, nv, iterate.residual, shared, iterate.step)
 
     @wp.func
     def pushes(n: int, world: int, most: int, constraints: Constraints, iterate: Iterate, shared: Group):
@@ -248,8 +237,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             if wp.static(by_mujoco):
                 side.gather_laws(group, most, constraints, problem, shared)
             together.look_back_all(
-                group, nv, dt, paths.dof_depth, paths.dof_row_start, paths.ancestor, qd, qdd, factor_l,
-                problem.inverse_mass, shared.velocity, iterate.step, shared.scale,
+                group, nv, dt, scalar(LEAST_INVERSE), paths, qd, qdd, factor_l, problem.inverse_mass, shared, iterate.step
             )  # fmt: skip
             begin_all(group, most, nv, constraints, problem, iterate, shared)
         return most

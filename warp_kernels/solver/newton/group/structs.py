@@ -19,6 +19,9 @@ MOST_STEPS = 12
 DONE = 0
 MOVING = 1
 LEFT = 2
+# C++ of the solver's kernels and of those of its backward pass, see :mod:`warp_kernels.cpu.native`.
+GROUP_HEADERS = ("newton/system.h",)
+GROUP_ADJOINT_HEADERS = (*GROUP_HEADERS,)
 # Of one constraint the degrees of freedom that it acts on, and its rows there.
 LIST = """
     const int size = reinterpret_cast<const int*>(length.data)[constraint];

@@ -43,7 +43,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         """The residual, in swept worlds if the impulses were linear from where the values stand. Slips are kept."""
         together.begin_residual(group, nv, iterate.z, problem.inverse_mass, iterate.residual)
         for i in range(most):
-            together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.z, shared.three)
+            together.find_values(i, group, nv, iterate.z, shared)
             for n in range(lanes):
                 world = group * lanes + n
                 impulse = vec3()
@@ -54,7 +54,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                         iterate.slip[i, world] = value - iterate.value[i, world]
                         impulse = f.linear_impulse(i, world, constraints, problem, iterate)
                 set_three(n, impulse, shared)
-            together.take_push(i, group, nv, shared.dofs, shared.length, shared.rows, shared.three, iterate.residual)
+            together.take_push(i, group, nv, shared, iterate.residual)
 
     @wp.func
     def keep_all_impulses(
@@ -62,7 +62,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     ):
         """Set the impulses of swept worlds to those at the end of their step if they were linear."""
         for i in range(most):
-            together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.step, shared.three)
+            together.find_values(i, group, nv, iterate.step, shared)
             for n in range(lanes):
                 world = group * lanes + n
                 guided = shared.mode[n] == SWEPT and shared.failures[n] <= GUIDED
@@ -150,7 +150,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         )  # fmt: skip
         for i in range(most):
             at = (i * kept.FIELDS + kept.SWEPT) * lanes
-            together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.z, shared.three)
+            together.find_values(i, group, nv, iterate.z, shared)
             for n in range(lanes):
                 world = group * lanes + n
                 if shared.number[n] > 0 and has(i, world, constraints):

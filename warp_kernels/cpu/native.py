@@ -1,0 +1,98 @@
+"""Native functions of kernels, whose C++ stands in the header files beside this module.
+
+A function of a kernel is declared in Python, with its arguments and no body; the C++ function of the same name is a template over
+the scalar type and the number of lanes, in the namespace ``backswing`` or one within it::
+
+    native = native_function(scalar, lanes, "newton")
+
+    @native()
+    def find_square(group: int, nv: int, residual: of_worlds, shared: Group):
+        '''Squared norm of the residual.'''
+
+calls ``backswing::newton::find_square<wp::float32, 8>(group, nv, residual, shared)``. Structs of Warp arrive as C++ structs with the
+same fields: pass them instead of many arrays.
+
+The module of a kernel that calls such a function names the headers (``kernel_module(..., headers=("newton/system.h",))``). Their text,
+with that of the headers that they include, each once, stands before the source of the module. Warp hashes it with everything else, so
+that a changed header compiles exactly the modules that contain it, and no compiler has to find a file.
+"""
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import warp as wp
+
+FOLDER = Path(__file__).parent
+# Headers of this folder. Those in angle brackets are Warp's, which stand before the source of every module.
+_INCLUDE = re.compile(r'\s*#\s*include\s+(?:"(?P<own>[^"]+)"|<[^>]+>)')
+_ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
+
+
+@functools.cache
+def header_source(headers: tuple[str, ...], folder: Path = FOLDER) -> str:
+    """Return the text of headers and of those that they include, as one C++ source.
+
+    Args:
+        headers: paths relative to ``folder``.
+        folder: where the headers lie.
+    """
+    seen: set[Path] = set()
+    return "".join(_expanded((folder / header).resolve(), folder.resolve(), seen) for header in headers)
+
+
+def _expanded(path: Path, folder: Path, seen: set[Path]) -> str:
+    """Return the text of a header, or nothing where it has been included before."""
+    if path in seen:
+        return ""
+    seen.add(path)
+    name = path.relative_to(folder).as_posix()
+    lines = [f'#line 1 "backswing/{name}"\n']
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        include = _INCLUDE.match(line)
+        if include and include["own"]:
+            lines.append(_expanded((path.parent / include["own"]).resolve(), folder, seen))
+            lines.append(f'#line {number + 1} "backswing/{name}"\n')
+        else:
+            lines.append("\n" if include or _ONCE.match(line) else f"{line}\n")
+    return "".join(lines)
+
+
+def with_headers(options: wp.ModuleBuildOptions, headers: tuple[str, ...]) -> wp.ModuleBuildOptions:
+    """Return the options of a module whose source begins with headers as well."""
+    if not headers:
+        return options
+    return options.merged(wp.ModuleBuildOptions(extra_cpu_preamble=header_source(headers) + '#line 1 "kernels"\n'))
+
+
+def native_function(scalar: Any, lanes: int, namespace: str = "") -> Callable[..., Any]:
+    """Return a maker of decorators for the native functions of a namespace.
+
+    Args:
+        scalar: precision, first argument of the C++ templates.
+        lanes: worlds of a lane group, their second argument.
+        namespace: within ``backswing``, where the functions are.
+    """
+    scope = f"backswing::{namespace}::" if namespace else "backswing::"
+
+    def native(*values: Any) -> Callable[[Callable[..., Any]], wp.Function]:
+        """Return a decorator. values: further arguments of the template, bools, ints or names."""
+        arguments = ", ".join([f"wp::{scalar.__name__}", str(lanes), *map(_text, values)])
+
+        def declare(function: Callable[..., Any]) -> wp.Function:
+            names = inspect.signature(function).parameters
+            returns = "return " if "return" in function.__annotations__ else ""
+            call = f"{returns}{scope}{function.__name__}<{arguments}>({', '.join(names)});"
+            return wp.func_native(f"\n    {call}\n")(function)
+
+        return declare
+
+    return native
+
+
+def _text(value: Any) -> str:
+    """Return a template argument in C++."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,37 @@
+// What the functions for a lane group's constraints share. `Group` is the struct of
+// warp_kernels.solver.newton.group.structs.
+#pragma once
+
+#include "../lanes.h"
+
+namespace backswing::newton {
+
+// Degrees of freedom and constraints of a world for which there is room, see warp_kernels.solver.newton.group.structs.
+constexpr int MOST_DOFS = 64;
+constexpr int MOST_CONSTRAINTS = 64;
+
+// The degrees of freedom that one constraint acts on, and its three rows there.
+template <typename Number, int L>
+struct Acting {
+    int size;
+    const int* list;
+    const Pack<Number, L>* entries;
+
+    template <typename Group>
+    __attribute__((always_inline)) Acting(const Group& shared, int constraint, int nv)
+        : size(shared.length.data[constraint]), list(shared.dofs.data + constraint * nv),
+          entries(packs<Number, L>(shared.rows) + constraint * nv * 3) {}
+};
+
+// The packed storage over the paths of a tree.
+struct Ancestors {
+    const int* depths;
+    const int* starts;
+    const int* ancestors;
+
+    template <typename Paths>
+    __attribute__((always_inline)) Ancestors(const Paths& paths)
+        : depths(paths.dof_depth.data), starts(paths.dof_row_start.data), ancestors(paths.ancestor.data) {}
+};
+
+} // namespace backswing::newton
