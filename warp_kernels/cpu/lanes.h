@@ -29,6 +29,9 @@ using Vec3 = wp::vec_t<3, Number>;
 template <typename T>
 using Array = wp::array_t<T>;
 
+template <typename Number>
+constexpr Number ROUNDING = sizeof(Number) == 4 ? Number(__FLT_EPSILON__) : Number(__DBL_EPSILON__);
+
 // The numbers of an array without gaps [..., L] as packs.
 template <typename Number, int L>
 BACKSWING_INLINE Pack<Number, L>* packs(const Array<Number>& array) {

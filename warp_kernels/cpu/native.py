@@ -3,9 +3,9 @@
 A function of a kernel is declared in Python, with its arguments and no body; the C++ function of the same name is a template over
 the scalar type and the number of lanes, in the namespace ``backswing`` or one within it::
 
-    native = native_function(scalar, lanes, "newton")
+    native = Native(scalar, lanes, "newton")
 
-    @native()
+    @native.func_native()
     def find_square(group: int, nv: int, residual: of_worlds, shared: Group):
         '''Squared norm of the residual.'''
 
@@ -68,29 +68,35 @@ def with_headers(options: wp.ModuleBuildOptions, headers: tuple[str, ...]) -> wp
     return options.merged(wp.ModuleBuildOptions(extra_cpu_preamble=header_source(headers) + '#line 1 "kernels"\n'))
 
 
-def native_function(scalar: Any, lanes: int, namespace: str = "") -> Callable[..., Any]:
-    """Return a maker of decorators for the native functions of a namespace.
+class Native:
+    """The C++ templates of one namespace, for one precision and number of lanes.
 
     Args:
-        scalar: precision, first argument of the C++ templates.
+        scalar: precision, first argument of the templates.
         lanes: worlds of a lane group, their second argument.
-        namespace: within ``backswing``, where the functions are.
+        namespace: within ``backswing``, where they are.
     """
-    scope = f"backswing::{namespace}::" if namespace else "backswing::"
 
-    def native(*values: Any) -> Callable[[Callable[..., Any]], wp.Function]:
-        """Return a decorator. values: further arguments of the template, bools, ints or names."""
-        arguments = ", ".join([f"wp::{scalar.__name__}", str(lanes), *map(_text, values)])
+    def __init__(self, scalar: Any, lanes: int, namespace: str = ""):
+        self._arguments = [f"wp::{scalar.__name__}", str(lanes)]
+        self._scope = f"backswing::{namespace}::" if namespace else "backswing::"
+
+    def func_native(self, *values: Any) -> Callable[[Callable[..., Any]], wp.Function]:
+        """Return a decorator for a function of Warp that calls the template of its name.
+
+        Warp finds the type of what a native function returns only where a decorator has this name.
+
+        Args:
+            values: further arguments of the template: bools, ints or names.
+        """
 
         def declare(function: Callable[..., Any]) -> wp.Function:
             names = inspect.signature(function).parameters
             returns = "return " if "return" in function.__annotations__ else ""
-            call = f"{returns}{scope}{function.__name__}<{arguments}>({', '.join(names)});"
-            return wp.func_native(f"\n    {call}\n")(function)
+            template = f"{self._scope}{function.__name__}<{', '.join([*self._arguments, *map(_text, values)])}>"
+            return wp.func_native(f"\n    {returns}{template}({', '.join(names)});\n")(function)
 
         return declare
-
-    return native
 
 
 def _text(value: Any) -> str:

@@ -97,7 +97,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
                 group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, weight
             )  # fmt: skip
             return
-        most = s.order.arrange(group, most, shared.path, constraints.count, constraints.tail, shared.order)
+        most = s.order.arrange(group, most, constraints, shared)
         s.gather(group, most, nv, paths, constraints, problem, shared)
         has_further = further_impulse_bar.shape[0] > 0
         for n in range(lanes):

@@ -174,7 +174,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         for n in range(worlds):
             most = wp.max(most, constraints.count[group * lanes + n])
         if most > 0:
-            most = s.order.arrange(group, most, shared.path, constraints.count, constraints.tail, shared.order)
+            most = s.order.arrange(group, most, constraints, shared)
             s.gather(group, most, nv, paths, constraints, problem, shared)
             has_further = further_impulse_bar.shape[0] > 0
             for n in range(lanes):

@@ -12,7 +12,7 @@ import warp as wp
 from warp_kernels.algebra.lane_code import native_code, side_by_side
 from warp_kernels.solver.newton.group.order import group_order_functions
 from warp_kernels.solver.newton.group.sides import ENTRY, KINDS, MOTION, NO_SIDE, PLACE
-from warp_kernels.solver.newton.group.structs import group_structs
+from warp_kernels.solver.newton.group.structs import GROUP_ROW_HEADERS, group_structs
 from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
 from warp_kernels.types import CONE_LIMIT, COUPLING, UPPER_LIMIT, kernel_module, lane_types, warp_types
@@ -164,7 +164,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     Contacts, Equalities, Cones = structs.Contacts, structs.Equalities, structs.Cones
     References, Rows, Bounces = structs.References, structs.Rows, structs.Bounces
     Group = group_structs(scalar).Group
-    module = kernel_module("group_rows", scalar, lanes)
+    module = kernel_module("group_rows", scalar, lanes, headers=GROUP_ROW_HEADERS)
     kinds = {**KINDS, "CONE_LIMIT": CONE_LIMIT, "COUPLING": COUPLING, "UPPER_LIMIT": UPPER_LIMIT}
 
     @wp.func_native(native_code(scalar, lanes, _LOAD))
@@ -242,7 +242,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         if most == 0:
             return
         load_speeds(group, nv, dt, qd, qdd, shared.velocity)
-        for place in range(order.arrange(group, most, shared.path, constraints.count, constraints.tail, shared.order)):
+        for place in range(order.arrange(group, most, constraints, shared)):
             for n in range(lanes):
                 i = shared.order[place * lanes + n]
                 if i >= 0:

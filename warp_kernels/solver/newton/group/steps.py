@@ -227,11 +227,11 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             most = int(0)
         if wp.static(by_mujoco):
             if most > 0:
-                most = order.align(group, shared.path, constraints.count, constraints.tail, shared.order)
+                most = order.align(group, constraints, shared)
                 if most == 0:
                     leave_all(group, worlds, stage)
         else:
-            order.take_in_order(group, most, constraints.count, shared.order)
+            order.take_in_order(group, most, constraints, shared)
         if most > 0:
             gather(group, most, nv, paths, constraints, problem, shared)
             if wp.static(by_mujoco):

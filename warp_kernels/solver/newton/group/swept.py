@@ -125,7 +125,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                         elif kind <= COUPLING:
                             what = int(kept.BOUNDED)
                         shared.fields[at + kept.CLASS * lanes + n] = scalar(what)
-            sweeps.add_own(i, group, nv, shared.dofs, shared.length, shared.rows, problem.inverse_mass, shared.fields)
+            sweeps.add_own(i, group, nv, problem.inverse_mass, shared)
             for n in range(lanes):
                 own = mat33()
                 for r in range(3):
@@ -140,14 +140,8 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
         """Sweep worlds as often as their ``number`` says; set their values to those that the impulses imply."""
-        sweeps.find_motions(
-            group, most, nv, shared.number, shared.dofs, shared.length, shared.rows, shared.fields,
-            problem.inverse_mass, iterate.z,
-        )  # fmt: skip
-        sweeps.sweep_constraints(
-            group, most, nv, shared.number, shared.dofs, shared.length, shared.rows, shared.fields,
-            problem.inverse_mass, iterate.z, shared.velocity,
-        )  # fmt: skip
+        sweeps.find_motions(group, most, nv, problem.inverse_mass, shared, iterate.z)
+        sweeps.sweep_constraints(group, most, nv, problem.inverse_mass, shared, iterate.z)
         for i in range(most):
             at = (i * kept.FIELDS + kept.SWEPT) * lanes
             together.find_values(i, group, nv, iterate.z, shared)

@@ -13,7 +13,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.cpu.native import native_function
+from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Paths
@@ -26,71 +26,71 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     ints, of_worlds = wp.array(dtype=int), wp.array2d(dtype=scalar)
     vectors = wp.array2d(dtype=warp_types(scalar).vec3)
     Group, System = group_structs(scalar).Group, newton_structs(scalar).System
-    native = native_function(scalar, lanes, "newton")
+    native = Native(scalar, lanes, "newton")
 
-    @native()
+    @native.func_native()
     def gather_rows(
         constraint: int, group: int, nv: int, paths: Paths, tail: wp.array2d(dtype=int), row: vectors, shared: Group
     ):
         """Put the rows of all worlds side by side."""
 
-    @native()
+    @native.func_native()
     def find_values(constraint: int, group: int, nv: int, z: of_worlds, shared: Group):
         """Multiply the rows of a constraint by z: ``three``."""
 
-    @native()
+    @native.func_native()
     def take_push(constraint: int, group: int, nv: int, shared: Group, residual: of_worlds):
         """Subtract the momenta of the impulses ``three`` from the residual."""
 
-    @native()
+    @native.func_native()
     def begin_residual(group: int, nv: int, z: of_worlds, inverse_mass: of_worlds, residual: of_worlds):
         """Set the residual to D z."""
 
-    @native()
+    @native.func_native()
     def find_square(group: int, nv: int, inverse_mass: of_worlds, residual: of_worlds, shared: Group):
         """Compute twice the kinetic energy of the momenta that the residual holds: ``square``."""
 
-    @native()
+    @native.func_native()
     def begin_system(group: int, count: int, nv: int, inverse_mass: of_worlds, shared: Group):
         """Find where each row of the system begins, and set it to D."""
 
-    @native()
+    @native.func_native()
     def add_constraint(constraint: int, nv: int, any_coupled: bool, shared: Group):
         """Subtract ``row' slope row`` from the system; entries above the diagonal only where ``any_coupled``."""
 
-    @native()
+    @native.func_native()
     def factorise(nv: int, any_coupled: bool, shared: Group):
         """Factorise the system as L U without pivoting, L with a unit diagonal; ``least``: the smallest pivot."""
 
-    @native()
+    @native.func_native()
     def solve_systems(group: int, nv: int, residual: of_worlds, shared: Group, step: of_worlds):
         """Solve the systems for the step."""
 
-    @native()
+    @native.func_native()
     def start_at(group: int, nv: int, moves: ints, step: of_worlds, z: of_worlds):
         """Set z to the step in worlds that move, to zero in others."""
 
-    @native()
+    @native.func_native()
     def move_along(group: int, nv: int, length: scalar, moves: ints, step: of_worlds, z: of_worlds):
         """Move z by this length along the step in worlds that move."""
 
-    @native()
+    @native.func_native()
     def move_by(group: int, nv: int, step: of_worlds, shared: Group, z: of_worlds):
         """Move z along the step in worlds that move, by the ``lengths`` of each."""
 
-    @native()
+    @native.func_native()
     def find_energies(group: int, nv: int, inverse_mass: of_worlds, z: of_worlds, step: of_worlds, shared: Group):
         """Compute the slope of kinetic energy along the step at its beginning, and by how much the whole step changes it: ``along``."""
 
-    @native()
+    @native.func_native()
     def velocities_left(group: int, nv: int, residual: of_worlds, shared: Group):
         """Compute the largest velocity that the pivots make of the residual: ``left_now``."""
 
-    @native()
+    @native.func_native()
     def keep_system(group: int, nv: int, with_upper: bool, shared: Group, system: System):
         """Write the factors of worlds that move, L and D and perhaps U, to where the backward pass reads them."""
 
-    @native()
+    @native.func_native()
     def look_back_all(
         group: int,
         nv: int,
