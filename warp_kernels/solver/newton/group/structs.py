@@ -20,9 +20,9 @@ DONE = 0
 MOVING = 1
 LEFT = 2
 # C++ headers of the kernels of rows, of the solver and of its backward pass, see :mod:`warp_kernels.cpu.native`.
-GROUP_ROW_HEADERS = ("newton/order.h",)
+GROUP_ROW_HEADERS = ("newton/order.h", "newton/rows.h")
 GROUP_HEADERS = ("newton/order.h", "newton/system.h", "newton/sweeps.h")
-GROUP_ADJOINT_HEADERS = ("newton/order.h", "newton/system.h")
+GROUP_ADJOINT_HEADERS = ("newton/order.h", "newton/system.h", "newton/adjoint_system.h", "newton/geometry.h")
 # Of one constraint the degrees of freedom that it acts on, and its rows there.
 LIST = """
     const int size = reinterpret_cast<const int*>(length.data)[constraint];
