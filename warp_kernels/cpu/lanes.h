@@ -68,6 +68,14 @@ BACKSWING_INLINE Mask<Number, L> where(const Array<int>& flags) {
     return chosen;
 }
 
+// Worlds whose flag isn't set.
+template <typename Number, int L>
+BACKSWING_INLINE Mask<Number, L> unless(const Array<int>& flags) {
+    Mask<Number, L> chosen;
+    for (int n = 0; n < L; ++n) chosen[n] = flags.data[n] ? 0 : -1;
+    return chosen;
+}
+
 // The first nv numbers of each world of an array [world, item], to a pack for each item. A lane without a world has
 // those of the last one.
 template <typename Number, int L>

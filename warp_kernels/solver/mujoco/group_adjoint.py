@@ -17,7 +17,7 @@ from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_funct
 from warp_kernels.solver.newton.group.geometry import group_geometry_functions
 from warp_kernels.solver.newton.group.sides import side_structs
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import GROUP_ADJOINT_HEADERS, group_structs
+from warp_kernels.solver.newton.group.structs import MUJOCO_ADJOINT_HEADERS, group_structs
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
@@ -43,7 +43,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
     row_structs = solver_structs(scalar)
     Contacts, Equalities, References = row_structs.Contacts, row_structs.Equalities, row_structs.References
     Group, sides = group_structs(scalar).Group, side_structs(scalar, lanes)
-    module = kernel_module(f"mujoco_group_adjoint.{cone}", scalar, lanes, headers=GROUP_ADJOINT_HEADERS)
+    module = kernel_module(f"mujoco_group_adjoint.{cone}", scalar, lanes, headers=MUJOCO_ADJOINT_HEADERS)
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
 

@@ -86,10 +86,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         """Row values, impulses, the residual and its square, at z; the last two are nothing for worlds that wait."""
         together.begin_residual(group, nv, iterate.z, problem.inverse_mass, iterate.residual)
         if wp.static(by_mujoco):
-            side.find_answers(
-                group, most, nv, shared.waits, shared.dofs, shared.length, shared.rows, shared.fields, iterate.z,
-                iterate.residual,
-            )  # fmt: skip
+            side.find_answers(group, most, nv, iterate.z, shared, iterate.residual)
         else:
             answer_one_by_one(group, most, nv, constraints, problem, iterate, shared)
         together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared)
@@ -135,7 +132,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         for n in range(lanes):
             shared.coupled[n] = 0
         if wp.static(by_mujoco):
-            side.find_slopes(most, shared.waits, shared.fields, shared.slope, shared.answers)
+            side.find_slopes(most, shared)
         else:
             for i in range(most):
                 find_slopes(i, group, constraints, problem, iterate, shared)
@@ -153,7 +150,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     def pushes(n: int, world: int, most: int, constraints: Constraints, iterate: Iterate, shared: Group):
         """Whether any constraint of a world answers with an impulse."""
         if wp.static(by_mujoco):
-            return side.pushes(most, n, shared.fields)
+            return side.pushes(most, n, shared)
         else:
             return descent.pushes(world, constraints.count[world], iterate)
 

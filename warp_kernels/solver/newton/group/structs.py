@@ -23,12 +23,8 @@ LEFT = 2
 GROUP_ROW_HEADERS = ("newton/order.h", "newton/rows.h")
 GROUP_HEADERS = ("newton/order.h", "newton/system.h", "newton/sweeps.h")
 GROUP_ADJOINT_HEADERS = ("newton/order.h", "newton/system.h", "newton/adjoint_system.h", "newton/geometry.h")
-# Of one constraint the degrees of freedom that it acts on, and its rows there.
-LIST = """
-    const int size = reinterpret_cast<const int*>(length.data)[constraint];
-    const int* list = reinterpret_cast<const int*>(dofs.data) + constraint * nv;
-    const pack* entries = reinterpret_cast<const pack*>(rows.data) + constraint * nv * 3;
-"""
+MUJOCO_GROUP_HEADERS = ("newton/order.h", "newton/system.h", "mujoco/laws.h")
+MUJOCO_ADJOINT_HEADERS = (*GROUP_ADJOINT_HEADERS, "mujoco/laws.h")
 
 
 @functools.cache
