@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../lanes.h"
+#include "../paths.h"
 
 namespace backswing::newton {
 
@@ -21,17 +22,6 @@ struct Acting {
     __attribute__((always_inline)) Acting(const Group& shared, int constraint, int nv)
         : size(shared.length.data[constraint]), list(shared.dofs.data + constraint * nv),
           entries(packs<Number, L>(shared.rows) + constraint * nv * 3) {}
-};
-
-// The packed storage over the paths of a tree.
-struct Ancestors {
-    const int* depths;
-    const int* starts;
-    const int* ancestors;
-
-    template <typename Paths>
-    __attribute__((always_inline)) Ancestors(const Paths& paths)
-        : depths(paths.dof_depth.data), starts(paths.dof_row_start.data), ancestors(paths.ancestor.data) {}
 };
 
 } // namespace backswing::newton
