@@ -76,7 +76,7 @@ def faults() -> list[str]:
     """What modules compiled with these checks noted since the last call, in words."""
     found = []
     for module in list(context.user_modules.values()):
-        if module.options["extra_build_options"] is CHECKED:
+        if _NOTE in getattr(module.options["extra_build_options"], "extra_cpu_preamble", ""):
             for loaded in module.execs.values():
                 if loaded.device.is_cpu:
                     found += _fault_of(module.name, loaded)

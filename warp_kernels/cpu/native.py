@@ -39,6 +39,9 @@ def header_source(headers: tuple[str, ...], folder: Path = FOLDER) -> str:
     Args:
         headers: paths relative to ``folder``.
         folder: where the headers lie.
+
+    Raises:
+        ValueError: for a header that isn't in ``folder``.
     """
     seen: set[Path] = set()
     return "".join(_expanded((folder / header).resolve(), folder.resolve(), seen) for header in headers)
@@ -61,11 +64,15 @@ def _expanded(path: Path, folder: Path, seen: set[Path]) -> str:
     return "".join(lines)
 
 
-def with_headers(options: wp.ModuleBuildOptions, headers: tuple[str, ...]) -> wp.ModuleBuildOptions:
+def with_headers(
+    options: wp.ModuleBuildOptions, headers: tuple[str, ...], folder: Path = FOLDER
+) -> wp.ModuleBuildOptions:
     """Return the options of a module whose source begins with headers as well."""
     if not headers:
         return options
-    return options.merged(wp.ModuleBuildOptions(extra_cpu_preamble=header_source(headers) + '#line 1 "kernels"\n'))
+    return options.merged(
+        wp.ModuleBuildOptions(extra_cpu_preamble=header_source(headers, folder) + '#line 1 "kernels"\n')
+    )
 
 
 class Native:
