@@ -10,9 +10,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.cpu.native import with_headers
+from warp_kernels.cpu.native import header_source, with_headers
 from warp_kernels.native.array_access import access_functions
-from warp_kernels.native.lane_arithmetic import lane_functions
 
 # Joint types. A continuous joint is a revolute one without limits.
 FIXED = 0
@@ -86,9 +85,11 @@ LANE_CONTRACTION = {wp.float32: "on", wp.float64: "fast"}
 # :class:`sim.torch.Robot`, of the free functions of :mod:`sim`, and those of a simulator with many worlds.
 LANES = 8
 
+# C++ of :mod:`warp_kernels.algebra` for several worlds.
+ALGEBRA_HEADERS = ("algebra/lane_arithmetic.h", "algebra/entries.h", "algebra/whole_frames.h")
 # What stands before the source of every module of kernels: of those for one world, and of those for several.
 BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions())
-LANE_BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions() + lane_functions(LANES))
+LANE_BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions() + header_source(ALGEBRA_HEADERS))
 # Adjoints of large functions that the compiler of CUDA 13.4 calls out of line read arguments from places where these aren't: kernels
 # ended with illegal accesses. Copied into the kernels they are right, and take a third of the stack.
 INLINED = """#undef WP_NOINLINE

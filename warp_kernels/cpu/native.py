@@ -20,7 +20,7 @@ that a changed header compiles exactly the modules that contain it, and no compi
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,16 @@ def header_source(headers: tuple[str, ...], folder: Path = FOLDER) -> str:
 
 
 def _expanded(path: Path, folder: Path, seen: set[Path]) -> str:
-    """Return the text of a header, or nothing where it has been included before."""
+    """Return the text of a header, or nothing where it has been included before.
+
+    Sources of several calls may stand one after the other: what ``#pragma once`` asks for is done by a macro.
+    """
     if path in seen:
         return ""
     seen.add(path)
     name = path.relative_to(folder).as_posix()
-    lines = [f'#line 1 "backswing/{name}"\n']
+    guard = "BACKSWING_HEADER_" + re.sub(r"\W", "_", name).upper()
+    lines = [f'#ifndef {guard}\n#define {guard}\n#line 1 "backswing/{name}"\n']
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         include = _INCLUDE.match(line)
         if include and include["own"]:
@@ -61,7 +65,7 @@ def _expanded(path: Path, folder: Path, seen: set[Path]) -> str:
             lines.append(f'#line {number + 1} "backswing/{name}"\n')
         else:
             lines.append("\n" if include or _ONCE.match(line) else f"{line}\n")
-    return "".join(lines)
+    return "".join([*lines, "#endif\n"])
 
 
 def with_headers(
@@ -88,22 +92,38 @@ class Native:
         self._arguments = [f"wp::{scalar.__name__}", str(lanes)]
         self._scope = f"backswing::{namespace}::" if namespace else "backswing::"
 
-    def func_native(self, *values: Any) -> Callable[[Callable[..., Any]], wp.Function]:
+    def func_native(self, *values: Any, template: str | None = None) -> Callable[[Callable[..., Any]], wp.Function]:
         """Return a decorator for a function of Warp that calls the template of its name.
 
         Warp finds the type of what a native function returns only where a decorator has this name.
 
         Args:
             values: further arguments of the template: bools, ints or names.
+            template: its name. Default: that of the function.
         """
 
         def declare(function: Callable[..., Any]) -> wp.Function:
             names = inspect.signature(function).parameters
-            returns = "return " if "return" in function.__annotations__ else ""
-            template = f"{self._scope}{function.__name__}<{', '.join([*self._arguments, *map(_text, values)])}>"
-            return wp.func_native(f"\n    {returns}{template}({', '.join(names)});\n")(function)
+            code = self.call(
+                template or function.__name__, *names, values=values, returns="return" in function.__annotations__
+            )
+            return wp.func_native(code)(function)
 
         return declare
+
+    def call(self, template: str, *names: str, values: Sequence[Any] = (), returns: bool = False) -> str:
+        """Return the body of a native function, for ``wp.func_native``.
+
+        Needed for functions with overloads, which Warp finds among the names where ``wp.func_native`` itself stands.
+
+        Args:
+            template: name of the C++ template.
+            names: of the arguments.
+            values: further arguments of the template.
+            returns: whether the function returns anything.
+        """
+        of = ", ".join([*self._arguments, *map(_text, values)])
+        return f"\n    {'return ' if returns else ''}{self._scope}{template}<{of}>({', '.join(names)});\n"
 
 
 def _text(value: Any) -> str:
