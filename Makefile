@@ -14,6 +14,7 @@ PIP_FLAGS ?=
 ARGS ?=
 WORKERS ?= 2
 BIN := $(VENV)/bin
+HEADERS := $(shell find warp_kernels -name "*.h")
 # Folders of tests that launch kernels.
 REHEARSED := $(addprefix tests/,actuators collision contact distances dynamics envs physics rays render simulation torch)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_FLAGS)
@@ -78,6 +79,7 @@ kernels: $(VENV)/.installed-test
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(HEADERS)
 	$(BIN)/mypy
 
 # Tutorials that haven't changed since the last build aren't run again: their output is kept under out/docs-cache.

@@ -18,8 +18,8 @@ import warp as wp
 from warp._src import context  # Warp has no public names for its loaded modules
 
 import warp_kernels.types
+from warp_kernels.cpu.native import header_source
 from warp_kernels.native.array_access import access_functions
-from warp_kernels.native.lane_arithmetic import lane_functions
 
 # What a module notes: how many faults there were, and of the last one the index, its dimension, how many entries that
 # has, and how many dimensions the array has.
@@ -38,7 +38,7 @@ _CHECK = f"""
         return *reinterpret_cast<T*>(nowhere);
     }}}}"""
 CHECKED = wp.ModuleBuildOptions(
-    extra_cpu_preamble=f"{_NOTE}\n{access_functions(_CHECK)}{lane_functions(warp_kernels.types.LANES)}"
+    extra_cpu_preamble=f"{_NOTE}\n{access_functions(_CHECK)}{header_source(warp_kernels.types.ALGEBRA_HEADERS)}"
 )
 
 
@@ -76,7 +76,7 @@ def faults() -> list[str]:
     """What modules compiled with these checks noted since the last call, in words."""
     found = []
     for module in list(context.user_modules.values()):
-        if module.options["extra_build_options"] is CHECKED:
+        if _NOTE in getattr(module.options["extra_build_options"], "extra_cpu_preamble", ""):
             for loaded in module.execs.values():
                 if loaded.device.is_cpu:
                     found += _fault_of(module.name, loaded)

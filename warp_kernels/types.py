@@ -10,8 +10,8 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.cpu.native import header_source, with_headers
 from warp_kernels.native.array_access import access_functions
-from warp_kernels.native.lane_arithmetic import lane_functions
 
 # Joint types. A continuous joint is a revolute one without limits.
 FIXED = 0
@@ -85,9 +85,11 @@ LANE_CONTRACTION = {wp.float32: "on", wp.float64: "fast"}
 # :class:`sim.torch.Robot`, of the free functions of :mod:`sim`, and those of a simulator with many worlds.
 LANES = 8
 
+# C++ of :mod:`warp_kernels.algebra` for several worlds.
+ALGEBRA_HEADERS = ("algebra/lane_arithmetic.h", "algebra/entries.h", "algebra/whole_frames.h")
 # What stands before the source of every module of kernels: of those for one world, and of those for several.
 BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions())
-LANE_BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions() + lane_functions(LANES))
+LANE_BUILD_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=access_functions() + header_source(ALGEBRA_HEADERS))
 # Adjoints of large functions that the compiler of CUDA 13.4 calls out of line read arguments from places where these aren't: kernels
 # ended with illegal accesses. Copied into the kernels they are right, and take a third of the stack.
 INLINED = """#undef WP_NOINLINE
@@ -150,7 +152,14 @@ def most_registers(scalar: Any) -> int | None:
     return 128 if scalar is wp.float32 else None
 
 
-def kernel_module(name: str, scalar: Any, lanes: int = 1, looping: bool = False, inlined: bool = False) -> wp.Module:
+def kernel_module(
+    name: str,
+    scalar: Any,
+    lanes: int = 1,
+    looping: bool = False,
+    inlined: bool = False,
+    headers: tuple[str, ...] = (),
+) -> wp.Module:
     """The Warp module that holds the kernels of one file in one precision.
 
     Args:
@@ -159,12 +168,15 @@ def kernel_module(name: str, scalar: Any, lanes: int = 1, looping: bool = False,
         lanes: worlds of a lane group.
         looping: whether its kernels over contacts loop, see :func:`warp_kernels.variants.looped_over_slots`.
         inlined: whether on CUDA all functions are copied into the kernels, as they must be where Warp generates adjoints.
+        headers: C++ headers of its native functions, see :mod:`warp_kernels.cpu.native`.
     """
     suffix = (f"x{lanes}" if lanes > 1 else "") + (".looping" if looping else "")
     module = wp.get_module(f"backswing.{name}.{scalar.__name__}{suffix}")
     # One index per thread of a GPU: without a loop over more of them kernels take up to a third fewer registers.
     preamble = LANE_BUILD_OPTIONS if lanes > 1 else INLINED_BUILD_OPTIONS if inlined else BUILD_OPTIONS
-    wp.set_module_options({"default_grid_stride": False, "extra_build_options": preamble}, module)
+    wp.set_module_options(
+        {"default_grid_stride": False, "extra_build_options": with_headers(preamble, headers)}, module
+    )
     contraction = LANE_CONTRACTION[scalar] if lanes > 1 else CONTRACTION
     wp.set_module_options({"cpu_compiler_flags": f"{CPU_FLAGS} -ffp-contract={contraction}"}, module)
     return module

@@ -34,8 +34,9 @@ SIM: dict[str, tuple[str, ...]] = {
 }
 KERNELS: dict[str, tuple[str, ...]] = {
     "warp_kernels": (),
+    "cpu": (),
     "native": (),
-    "types": ("native",),
+    "types": ("cpu", "native"),
     "variants": (),
     "precision": ("types",),
     "denormals": ("types",),

@@ -10,36 +10,10 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.cpu.native import Native
 from warp_kernels.types import kernel_module, lane_types, warp_types
 
 KINDS = {"vec3": 3, "transform": 7, "spatial": 6, "inertia": 10}
-
-# ``own`` is how many worlds the group has. Loops of constant length become shuffles of vector registers.
-_WHERE = """
-    const int first = group * {lanes};
-    const int own = worlds.shape[1] - first;
-    using number = wp::{scalar};
-    number* one = reinterpret_cast<number*>(
-        reinterpret_cast<char*>(worlds.data) + item * wp::int64(worlds.strides[0]) + first * wp::int64(worlds.strides[1]));
-    number* several = reinterpret_cast<number*>(
-        reinterpret_cast<char*>(groups.data) + item * wp::int64(groups.strides[0]) + group * wp::int64(groups.strides[1]));
-"""
-_TO_WORLDS = """
-    if (own >= {lanes})
-        for (int n = 0; n < {lanes}; ++n)
-            for (int c = 0; c < {rows}; ++c) one[n * {rows} + c] = several[c * {lanes} + n];
-    else
-        for (int n = 0; n < own; ++n)
-            for (int c = 0; c < {rows}; ++c) one[n * {rows} + c] = several[c * {lanes} + n];
-"""
-_TO_GROUPS = """
-    if (own >= {lanes})
-        for (int c = 0; c < {rows}; ++c)
-            for (int n = 0; n < {lanes}; ++n) several[c * {lanes} + n] {assign} one[n * {rows} + c];
-    else
-        for (int c = 0; c < {rows}; ++c)
-            for (int n = 0; n < own; ++n) several[c * {lanes} + n] {assign} one[n * {rows} + c];
-"""
 
 
 @functools.cache
@@ -51,7 +25,7 @@ def lane_copy_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """
     if lanes == 1:
         return SimpleNamespace()
-    module = kernel_module("lane_copies", scalar, lanes)
+    module = kernel_module("lane_copies", scalar, lanes, headers=("algebra/lane_copies.h",))
     kernels: dict[str, wp.Kernel] = {}
     for kind in KINDS:
         kernels |= _copies(scalar, lanes, kind, module)
@@ -61,15 +35,15 @@ def lane_copy_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 def _copies(scalar: Any, lanes: int, kind: str, module: wp.Module) -> dict[str, wp.Kernel]:
     of_groups = wp.array2d(dtype=getattr(lane_types(scalar, lanes), kind))
     of_worlds = wp.array2d(dtype=getattr(warp_types(scalar), kind))
-    numbers = {"lanes": lanes, "rows": KINDS[kind], "scalar": scalar.__name__}
+    native = Native(scalar, lanes, "lane_copies")
 
-    @wp.func_native((_WHERE + _TO_WORLDS).format(**numbers))
+    @native.func_native(KINDS[kind])
     def write_worlds(groups: of_groups, worlds: of_worlds, item: int, group: int): ...
 
-    @wp.func_native((_WHERE + _TO_GROUPS).format(assign="=", **numbers))
+    @native.func_native(KINDS[kind])
     def write_group(worlds: of_worlds, groups: of_groups, item: int, group: int): ...
 
-    @wp.func_native((_WHERE + _TO_GROUPS).format(assign="+=", **numbers))
+    @native.func_native(KINDS[kind])
     def add_to_group(worlds: of_worlds, groups: of_groups, item: int, group: int): ...
 
     @wp.kernel(name=f"{kind}_to_worlds", module=module, enable_backward=False)

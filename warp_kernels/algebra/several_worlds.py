@@ -5,31 +5,8 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.cpu.native import Native
 from warp_kernels.types import lane_types, warp_types
-
-_VECTOR = """
-    typedef wp::{scalar} vector __attribute__((ext_vector_type({lanes}), aligned(sizeof(wp::{scalar}))));
-"""
-_RETURN = """
-    wp::vec_t<{lanes}, wp::{scalar}> result;
-    *reinterpret_cast<vector*>(result.c) = y;
-    return result;
-"""
-_OF_LANES = """
-    const vector of = *reinterpret_cast<const vector*>(x.c), none = wp::{scalar}(0), one = wp::{scalar}(1);
-"""
-_SIGN = (
-    _OF_LANES
-    + """
-    const vector y = of > none ? one : of < none ? -one : none;
-"""
-)
-_OVER_ROOT = (
-    _OF_LANES
-    + """
-    const vector y = of == none ? none : one / __builtin_elementwise_sqrt(of);
-"""
-)
 
 
 def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
@@ -41,10 +18,9 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
     articulated = t.articulated
     one_vec3, one_transform = plain.vec3, plain.transform
 
-    def native(code: str) -> str:
-        return (_VECTOR + code + _RETURN).format(lanes=lanes, scalar=scalar.__name__)
+    native = Native(scalar, lanes, "algebra")
 
-    @wp.func_native(native("const vector y = x;"))
+    @native.func_native()
     def real(x: scalar) -> lane: ...
 
     @wp.func
@@ -67,7 +43,7 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
     def div(x: lane, y: lane):
         return wp.cw_div(x, y)
 
-    @wp.func_native(native(_SIGN))
+    @native.func_native()
     def sign(x: lane) -> lane:
         """1, -1, or 0 of zero, of which ``wp.sign`` is 1."""
 
@@ -79,7 +55,7 @@ def several_worlds(scalar: Any, lanes: int) -> SimpleNamespace:
     def make_quat(x: lane, y: lane, z: lane, w: lane):
         return quat(wp.matrix_from_rows(x, y, z, w))
 
-    @wp.func_native(native(_OVER_ROOT))
+    @native.func_native()
     def over_root(x: lane) -> lane:
         """One over the root; of zero zero."""
 

@@ -11,32 +11,8 @@ import warp as wp
 
 from warp_kernels.algebra.entries import entry_functions
 from warp_kernels.algebra.whole_frames import frame_entry_functions
+from warp_kernels.cpu.native import Native
 from warp_kernels.types import lane_types, warp_types
-
-# Of parameters that each world has its own of; ``one`` is the first number of those of lane n. These loops stay loops: most
-# models have one value for all worlds, and most of the code would be theirs.
-_OWN = """
-    const int last = values.shape[0] - 1;
-    #pragma clang loop unroll(disable) vectorize(disable)
-    for (int n = 0; n < {lanes}; ++n) {{
-        const int world = group * {lanes} + n;
-        using numbers = wp::{scalar}*;
-"""
-_LOAD_OWN = f"""
-    wp::mat_t<{{rows}}, {{lanes}}, wp::{{scalar}}> x;
-    {_OWN}
-        const numbers one = numbers(&wp::index(values, world < last ? world : last, item));
-        for (int c = 0; c < {{rows}}; ++c) x.data[c][n] = one[c];
-    }}}}
-    return x;
-"""
-_ADD_OWN = f"""
-    {_OWN}
-        if (world > last) return;
-        const numbers one = numbers(&wp::index(values, world, item));
-        for (int c = 0; c < {{rows}}; ++c) one[c] += x.data[c][n];
-    }}}}
-"""
 
 
 def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> SimpleNamespace:
@@ -50,25 +26,24 @@ def several_worlds_arrays(scalar: Any, lanes: int, a: SimpleNamespace) -> Simple
     array2d = wp.array2d(dtype=scalar)
     array_vec3, array_mat33, array_transform = (wp.array2d(dtype=x) for x in (one_vec3, one_mat33, one_transform))
 
-    def native(code: str, rows: int) -> str:
-        return code.format(lanes=lanes, scalar=scalar.__name__, rows=rows)
+    native = Native(scalar, lanes, "algebra")
 
-    @wp.func_native(native(_LOAD_OWN, 3))
+    @native.func_native(3, template="own")
     def own_vec3(values: array_vec3, group: int, item: int) -> vec3: ...
 
-    @wp.func_native(native(_LOAD_OWN, 9))
+    @native.func_native(9, template="own")
     def own_mat33(values: array_mat33, group: int, item: int) -> mat33: ...
 
-    @wp.func_native(native(_LOAD_OWN, 7))
+    @native.func_native(7, template="own")
     def own_transform(values: array_transform, group: int, item: int) -> transform: ...
 
-    @wp.func_native(native(_ADD_OWN, 3))
+    @native.func_native(3, template="add_own")
     def add_own_vec3(values: array_vec3, group: int, item: int, x: vec3): ...
 
-    @wp.func_native(native(_ADD_OWN, 9))
+    @native.func_native(9, template="add_own")
     def add_own_mat33(values: array_mat33, group: int, item: int, x: mat33): ...
 
-    @wp.func_native(native(_ADD_OWN, 7))
+    @native.func_native(7, template="add_own")
     def add_own_transform(values: array_transform, group: int, item: int, x: transform): ...
 
     @wp.func

@@ -6,6 +6,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.cpu.native import Native
 from warp_kernels.types import lane_types
 
 # Angles up to FAR have multiples of pi taken away and their sine and cosine worked out by the Taylor series of TERMS powers.
@@ -18,37 +19,24 @@ FAR = {"float64": 1.0e5, "float32": 1.0e4}
 TERMS = {"float64": 12, "float32": 8}
 
 
-_NEAR = """
-    bool beyond = false;
-    for (int n = 0; n < {lanes}; ++n) beyond |= wp::abs(x.c[n]) > wp::{scalar}({far});
-    if (__builtin_expect(beyond, false))
-    {{
-        wp::vec_t<{lanes}, wp::{scalar}> y = x;
-        #pragma clang loop unroll(disable)
-        for (int n = 0; n < {lanes}; ++n) y.c[n] = wp::atan2(wp::sin(y.c[n]), wp::cos(y.c[n]));
-        return y;
-    }}
-    return x;
-"""
-
-
 def trigonometry_functions(scalar: Any, lanes: int, real: wp.Function) -> SimpleNamespace:
     """The functions for a precision and a number of lanes; ``real`` gives all lanes the same number."""
     lane = lane_types(scalar, lanes).real
     precision = scalar.__name__
     terms = TERMS[precision]
     pi_parts = wp.types.vector(3, scalar)(*PI_PARTS[precision])
+    far = scalar(FAR[precision])
     over_pi = scalar(1.0 / math.pi)
     sine_terms = wp.types.vector(terms, scalar)(*((-1) ** k / math.factorial(2 * k + 1) for k in range(terms)))
     cosine_terms = wp.types.vector(terms, scalar)(*((-1) ** k / math.factorial(2 * k) for k in range(terms)))
 
-    @wp.func_native(_NEAR.format(lanes=lanes, scalar=precision, far=FAR[precision]))
-    def brought_near(x: lane) -> lane:
+    @Native(scalar, lanes, "algebra").func_native()
+    def brought_near(x: lane, far: scalar) -> lane:
         """The angles, those beyond ``far`` within a turn."""
 
     @wp.func
     def sine_cosine(angle: lane):
-        x = brought_near(angle)
+        x = brought_near(angle, far)
         turns = lane()
         for i in range(wp.static(lanes)):
             turns[i] = wp.rint(x[i] * over_pi)

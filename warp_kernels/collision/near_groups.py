@@ -7,59 +7,11 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.algebra.lane_code import native_code
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.collision.near import PARALLEL, SLACK, WORD, bounding_functions, rounding_of_places
+from warp_kernels.collision.near import WORD, bounding_functions, rounding_of_places
 from warp_kernels.collision.structs import collision_structs
+from warp_kernels.cpu.native import Native
 from warp_kernels.types import CAPSULE, PLANE, kernel_module, lane_types, warp_types
-
-_NEAR_BITS = """
-    typedef wp::uint32 bits_of __attribute__((ext_vector_type({lanes})));
-    const pack nothing = 0, one = 1;
-    auto dot = [](const pack* x, const pack* y) {{ return x[0] * y[0] + x[1] * y[1] + x[2] * y[2]; }};
-    auto length = [&](const pack* x) {{ return __builtin_elementwise_sqrt(dot(x, x)); }};
-    auto share = [&](pack x, pack y) {{
-        x = y > nothing ? x / y : nothing;
-        x = x < -one ? -one : x;
-        return x > one ? one : x;
-    }};
-#define OF(array, g) reinterpret_cast<const pack*>(reinterpret_cast<const char*>(array.data) + (g) * wp::int64(array.strides[0]) + group * wp::int64(array.strides[1]))
-    const int* types = reinterpret_cast<const int*>(type.data);
-    bits_of bits = 0;
-    for (int pair = begin; pair < end; ++pair) {{
-        const int a = reinterpret_cast<const int*>(pair_a.data)[pair], b = reinterpret_cast<const int*>(pair_b.data)[pair];
-        const pack *centre_a = OF(centre, a), *centre_b = OF(centre, b), *ball_a = OF(ball, a), *ball_b = OF(ball, b);
-        const pack *axis_a = OF(axis, a), *axis_b = OF(axis, b);
-        const pack delta[3] = {{centre_b[0] - centre_a[0], centre_b[1] - centre_a[1], centre_b[2] - centre_a[2]}};
-        pack room = ball_a[0] + ball_b[0] + ball_a[2] * ball_b[1];
-        lanes_of near = nothing == nothing;
-        if (types[a] == {PLANE}) {{
-            const pack height = dot(axis_a, delta) + length(axis_b) - __builtin_elementwise_abs(dot(axis_a, axis_b));
-            near = (ball_b[1] < nothing) | (height <= room + ball_a[2] * length(delta));
-        }} else {{
-            const lanes_of unknown = (ball_a[1] < nothing) | (ball_b[1] < nothing);
-            const pack straight = ball_a[2] < one ? one - ball_a[2] : nothing;
-            near = unknown | (dot(delta, delta) * straight * straight <= room * room);
-            if ((types[a] == {CAPSULE} || types[b] == {CAPSULE}) && __builtin_reduce_or(near)) {{
-                const pack aa = dot(axis_a, axis_a), bb = dot(axis_b, axis_b), ab = dot(axis_a, axis_b);
-                const pack along_a = dot(axis_a, delta), along_b = dot(axis_b, delta), square = aa * bb - ab * ab;
-                const pack crossing = share(along_a * bb - ab * along_b, square), lying = share(along_a, aa);
-                pack place_a = square > number_type({PARALLEL}) * aa * bb ? crossing : lying;
-                const pack place_b = share(place_a * ab - along_b, bb);
-                place_a = share(along_a + place_b * ab, aa);
-                pack apart[3];
-                for (int c = 0; c < 3; ++c) apart[c] = delta[c] + place_b * axis_b[c] - place_a * axis_a[c];
-                room += ball_a[2] * length(delta) - __builtin_elementwise_sqrt(aa) - __builtin_elementwise_sqrt(bb);
-                near &= unknown | ((room > nothing) & (dot(apart, apart) <= room * room + number_type({SLACK}) * (aa + bb)));
-            }}
-        }}
-        const bits_of one_bit = wp::uint32(1) << wp::uint32(pair - begin), no_bit = 0;
-        bits |= __builtin_convertvector(near, bits_of) & one_bit;
-    }}
-#undef OF
-    for (int n = 0; n < {lanes} && group * {lanes} + n < near_pairs.shape[1]; ++n)
-        *reinterpret_cast<wp::uint32*>(reinterpret_cast<char*>(near_pairs.data) + word * wp::int64(near_pairs.strides[0]) + (group * {lanes} + n) * wp::int64(near_pairs.strides[1])) = bits[n];
-"""
 
 
 @functools.cache
@@ -73,9 +25,9 @@ def near_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     bounds = bounding_functions(scalar)
     Geometries = collision_structs(scalar).Geometries
     ints, vectors = wp.array(dtype=int), wp.array2d(dtype=vec3)
-    module = kernel_module("collision.near_groups", scalar, lanes)
+    module = kernel_module("collision.near_groups", scalar, lanes, headers=("collision/near_groups.h",))
     rounding = rounding_of_places(scalar)
-    parts = {"PLANE": PLANE, "CAPSULE": CAPSULE, "PARALLEL": PARALLEL, "SLACK": SLACK}
+    native = Native(scalar, lanes, "near_groups")
 
     @wp.func
     def length(v: vec3):
@@ -85,7 +37,7 @@ def near_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             result[n] = wp.sqrt(square[n])
         return result
 
-    @wp.func_native(native_code(scalar, lanes, _NEAR_BITS, **parts))
+    @native.func_native()
     def find_near(
         word: int,
         begin: int,

@@ -12,36 +12,13 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.cpu.native import Native
 from warp_kernels.kinematics.handing_on import handing_on
 from warp_kernels.types import lane_types
 from warp_kernels.variants import used_arguments_only
 
-# Warp's own access to an array looks at the sign of every index, which takes longer than the products.
-_PACKED_PATH = """
-    using number = wp::{scalar};
-    typedef number pack __attribute__((ext_vector_type({lanes}), aligned(sizeof(number))));
-    const pack* push = reinterpret_cast<const pack*>(&force);
-    auto entry = [group](auto& array, int i) {{ return reinterpret_cast<pack*>(reinterpret_cast<char*>(array.data) + i * wp::int64(array.strides[0]) + group * wp::int64(array.strides[1])); }};
-    const pack own = *entry(mass_bar_diagonal, k);
-    const pack* column = entry(subspace, k);
-    pack along[6];
-    for (int c = 0; c < 6; ++c) along[c] = own * column[c];
-    const int first = reinterpret_cast<const int*>(row_start.data)[k];
-    const int past = first + reinterpret_cast<const int*>(depth.data)[k];
-    for (int at = first; at < past; ++at) {{
-        const int j = reinterpret_cast<const int*>(ancestor.data)[at];
-        const pack bar = *entry(mass_bar, at);
-        const pack* motion = entry(subspace, j);
-        pack* motion_bar = entry(subspace_bar, j);
-        for (int c = 0; c < 6; ++c) {{
-            along[c] += bar * motion[c];
-            motion_bar[c] += bar * push[c];
-        }}
-    }}
-    decltype(force) result;
-    for (int c = 0; c < 6; ++c) reinterpret_cast<pack*>(&result)[c] = along[c];
-    return result;
-"""
+# C++ of modules with several lanes that have :func:`mass_matrix_adjoint`, ``packed``; see :mod:`warp_kernels.cpu.native`.
+COMPOSITE_HEADERS = ("dynamics/composite.h",)
 
 
 @functools.cache
@@ -187,7 +164,7 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
 
     else:
 
-        @wp.func_native(_PACKED_PATH.format(scalar=scalar.__name__, lanes=lanes))
+        @Native(scalar, lanes, "composite").func_native()
         def packed_path(
             k: int,
             group: int,

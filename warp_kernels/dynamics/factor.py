@@ -13,7 +13,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.dynamics.composite import mass_matrix_adjoint
+from warp_kernels.dynamics.composite import COMPOSITE_HEADERS, mass_matrix_adjoint
 from warp_kernels.types import kernel_module, lane_types
 
 # Warp's own access to an array looks at the sign of every index, which takes longer than the products.
@@ -50,7 +50,7 @@ def factor_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Kernels of the factorisation for one precision and a number of worlds in a lane group, and functions for one world."""
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     real, spatial = t.real, t.spatial
-    module = kernel_module("factor", scalar, lanes)
+    module = kernel_module("factor", scalar, lanes, headers=COMPOSITE_HEADERS if lanes > 1 else ())
     array2d = wp.array2d(dtype=scalar)
     ints = wp.array(dtype=int)
 

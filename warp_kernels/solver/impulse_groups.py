@@ -12,60 +12,12 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.algebra.lane_code import native_code
+from warp_kernels.cpu.native import Native
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, lane_types
 
-_SOLVE_UPPER = """
-    const int* depths = reinterpret_cast<const int*>(dof_depth.data);
-    const int* starts = reinterpret_cast<const int*>(dof_row_start.data);
-    const int* ancestors = reinterpret_cast<const int*>(ancestor.data);
-    for (int k = nv - 1; k >= 0; --k) {{
-        const pack value = WEIGHT(k);
-        for (int at = starts[k]; at < starts[k] + depths[k]; ++at) WEIGHT(ancestors[at]) -= FACTOR_L(at) * value;
-    }}
-    for (int k = 0; k < nv; ++k) WEIGHT(k) *= FACTOR_D(k);
-"""
-_MASS_BARS = """
-    const int* ancestors = reinterpret_cast<const int*>(ancestor.data);
-    const pack own_w = *reinterpret_cast<const pack*>(&w), own_u = *reinterpret_cast<const pack*>(&u);
-    const bool has_own = own_mass_bar.shape[0] > 0;
-    for (int at = first; at < first + depth; ++at) {{
-        const int j = ancestors[at];
-        pack bar = -own_w * RESPONSE(j) - WEIGHT(j) * own_u;
-        if (has_own) bar += OWN_MASS_BAR(at);
-        MASS_BAR(at) = bar;
-    }}
-"""
-_FACTORISATION = """
-    const int* depths = reinterpret_cast<const int*>(dof_depth.data);
-    const int* starts = reinterpret_cast<const int*>(dof_row_start.data);
-    const int* ancestors = reinterpret_cast<const int*>(ancestor.data);
-    for (int k = 0; k < nv; ++k) {{
-        const int first = starts[k], depth = depths[k];
-        const pack pivot = number_type(1) / FACTOR_D(k);
-        pack pivot_bar = OWN_MASS_BAR_DIAGONAL(k);
-        for (int d = 0; d < depth; ++d) {{
-            const int j = ancestors[first + d], pair = starts[j];
-            const pack below = FACTOR_L(first + d);
-            const pack own = OWN_MASS_BAR_DIAGONAL(j) * below, weight = pivot * below;
-            pack pairs = 0;
-            for (int e = 0; e < d; ++e) {{
-                const pack entry = OWN_MASS_BAR(pair + e);
-                pairs += entry * FACTOR_L(first + e);
-                OWN_MASS_BAR(first + e) -= weight * entry;
-            }}
-            pivot_bar -= (own + pairs) * below;
-            OWN_MASS_BAR(first + d) -= pivot * (2 * own + pairs);
-        }}
-        for (int d = 0; d < depth; ++d) {{
-            const pack bar = OWN_MASS_BAR(first + d) * FACTOR_D(k);
-            OWN_MASS_BAR(first + d) = bar;
-            pivot_bar -= bar * FACTOR_L(first + d);
-        }}
-        OWN_MASS_BAR_DIAGONAL(k) = pivot_bar;
-    }}
-"""
+# C++ of modules that call these functions, see :mod:`warp_kernels.cpu.native`.
+IMPULSE_HEADERS = ("dynamics/impulse_groups.h",)
 
 
 @functools.cache
@@ -75,19 +27,15 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         return SimpleNamespace()
     a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
     array2d, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=real)
-    module = kernel_module("impulse_groups", scalar, lanes)
+    module = kernel_module("impulse_groups", scalar, lanes, headers=IMPULSE_HEADERS)
 
-    ints = wp.array(dtype=int)
+    native = Native(scalar, lanes, "impulse_groups")
 
-    @wp.func_native(
-        native_code(scalar, lanes, _FACTORISATION, "factor_l", "factor_d", "own_mass_bar", "own_mass_bar_diagonal")
-    )
+    @native.func_native()
     def factorisation_adjoint(
         group: int,
         nv: int,
-        dof_depth: ints,
-        dof_row_start: ints,
-        ancestor: ints,
+        paths: Paths,
         factor_l: array2d,
         factor_d: array2d,
         own_mass_bar: array2d,
@@ -95,25 +43,15 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """As for one world."""
 
-    @wp.func_native(native_code(scalar, lanes, _SOLVE_UPPER, "factor_l", "factor_d", "weight"))
-    def solve_upper(
-        group: int,
-        nv: int,
-        dof_depth: ints,
-        dof_row_start: ints,
-        ancestor: ints,
-        factor_l: reals,
-        factor_d: reals,
-        weight: reals,
-    ):
-        """D^-1 L'^-1 times the weights."""
+    @native.func_native()
+    def solve_upper(group: int, nv: int, paths: Paths, factor_l: reals, factor_d: reals, weight: reals):
+        """Multiply the weights by D^-1 L'^-1."""
 
-    @wp.func_native(native_code(scalar, lanes, _MASS_BARS, "response", "weight", "own_mass_bar", "mass_bar"))
+    @native.func_native()
     def find_mass_bars(
+        k: int,
         group: int,
-        first: int,
-        depth: int,
-        ancestor: ints,
+        paths: Paths,
         w: real,
         u: real,
         response: reals,
@@ -121,7 +59,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         own_mass_bar: reals,
         mass_bar: reals,
     ):
-        """The adjoints of a row of the mass matrix, below its diagonal."""
+        """Compute the adjoints of row k of the mass matrix, below its diagonal."""
 
     @wp.func
     def solve_lower(k: int, value: real, group: int, paths: Paths, factor_l: reals, x: reals):
@@ -171,7 +109,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         nv = paths.dof_depth.shape[0]
         for k in range(nv):
             weight[k, group] = a.load_bar(qd_solved_bar, group, k)
-        solve_upper(group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, factor_d, weight)
+        solve_upper(group, nv, paths, factor_l, factor_d, weight)
 
     @wp.kernel(module=module, enable_backward=False)
     def finish_weights(
@@ -213,8 +151,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     ):
         """From the adjoints of L and D, in place, to those of the mass matrix, as for one world."""
         factorisation_adjoint(
-            wp.tid(), paths.dof_depth.shape[0], paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, factor_d,
-            own_mass_bar, own_mass_bar_diagonal,
+            wp.tid(), paths.dof_depth.shape[0], paths, factor_l, factor_d, own_mass_bar, own_mass_bar_diagonal
         )  # fmt: skip
 
     @wp.kernel(module=module, enable_backward=False)
@@ -260,9 +197,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             u = response[k, group]
             diagonal = -a.mul(w, u)
             first = paths.dof_row_start[k]
-            find_mass_bars(
-                group, first, paths.dof_depth[k], paths.ancestor, w, u, response, weight, own_mass_bar, mass_bar
-            )  # fmt: skip
+            find_mass_bars(k, group, paths, w, u, response, weight, own_mass_bar, mass_bar)
             if own_mass_bar_diagonal.shape[0] > 0:
                 diagonal += own_mass_bar_diagonal[k, group]
             change = a.load(qdd, group, k)

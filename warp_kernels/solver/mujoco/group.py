@@ -8,13 +8,14 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.mujoco.solve import STIFFEST, rounding_of_steps
-from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.descent import SUMS, descent_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import DONE, MOST_STEPS, MOVING, group_structs
+from warp_kernels.solver.newton.group.structs import DONE, MOST_STEPS, MOVING, MUJOCO_GROUP_HEADERS, group_structs
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import kernel_module
@@ -36,10 +37,11 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     Group = group_structs(scalar).Group
-    module = kernel_module(f"mujoco_group.{cone}", scalar, lanes)
+    module = kernel_module(f"mujoco_group.{cone}", scalar, lanes, headers=MUJOCO_GROUP_HEADERS)
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
-    precision, singular = descent.precision, descent.singular
+    singular = descent.singular
+    rounding = scalar(SUMS[scalar] * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
     rounding_square = rounding_of_steps(scalar)
     epsilon = scalar(STIFFEST)
 
@@ -77,17 +79,14 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
                 shared.moves[n] = 1
                 shared.waits[n] = 0
         s.find_steps(group, most, nv, constraints, problem, iterate, shared)
-        together.find_energies(group, nv, problem.inverse_mass, iterate.z, iterate.step, shared.along)
+        together.find_energies(group, nv, problem.inverse_mass, iterate.z, iterate.step, shared)
         for n in range(lanes):
             if not shared.least[n] > singular:
                 shared.moves[n] = 0
-        laws.find_lengths(
-            group, most, nv, shared.moves, shared.dofs, shared.length, shared.rows, shared.fields, shared.along,
-            iterate.step, shared.lengths,
-        )  # fmt: skip
-        together.move_by(group, nv, shared.moves, shared.lengths, iterate.step, iterate.z)
+        laws.find_lengths(group, most, nv, iterate.step, shared)
+        together.move_by(group, nv, iterate.step, shared, iterate.z)
         s.find_residuals(group, most, nv, constraints, problem, iterate, shared)
-        laws.find_at_hand(most, epsilon, precision, shared.fields, shared.at_hand)
+        laws.find_at_hand(most, epsilon, rounding, shared)
 
     @wp.kernel(module=module, enable_backward=False)
     def convex_group(
@@ -124,7 +123,7 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         )  # fmt: skip
         if most == 0:
             return
-        laws.find_at_hand(most, epsilon, precision, shared.fields, shared.at_hand)
+        laws.find_at_hand(most, epsilon, rounding, shared)
         moving = int(0)
         for n in range(worlds):
             world = group * lanes + n
@@ -137,7 +136,7 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         steps = int(0)
         while moving > 0 and steps < wp.min(iterations, MOST_STEPS):
             take_steps(group, most, nv, worlds, stage, constraints, problem, iterate, shared)
-            together.velocities_left(group, nv, shared.lower, iterate.residual, shared.left_now)
+            together.velocities_left(group, nv, iterate.residual, shared)
             moving = int(0)
             ending = int(0)
             for n in range(worlds):
@@ -155,12 +154,9 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
                         shared.moves[n] = 1
                         ending += 1
             if keeps > 0 and ending > 0:
-                together.keep_system(
-                    group, nv, shared.moves, keeps == KEEPS_ALL, shared.first, shared.lower, shared.upper, system.place, system.first,
-                    system.lower, system.upper,
-                )  # fmt: skip
+                together.keep_system(group, nv, keeps == KEEPS_ALL, shared, system)
             steps += 1
-        laws.keep_answers(group, most, shared.order, shared.fields, iterate.value, iterate.impulse)
+        laws.keep_answers(group, most, shared, iterate.value, iterate.impulse)
         s.leave_rest(group, worlds, stage)
 
     return SimpleNamespace(module=module, convex_group=convex_group)

@@ -15,8 +15,9 @@ from warp_kernels.solver.newton.group import adjoint_system as kept
 from warp_kernels.solver.newton.group.adjoint_solve import adjoint_solve_functions
 from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
 from warp_kernels.solver.newton.group.geometry import group_geometry_functions
+from warp_kernels.solver.newton.group.sides import side_structs
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import group_structs
+from warp_kernels.solver.newton.group.structs import MUJOCO_ADJOINT_HEADERS, group_structs
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
@@ -41,8 +42,8 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     row_structs = solver_structs(scalar)
     Contacts, Equalities, References = row_structs.Contacts, row_structs.Equalities, row_structs.References
-    Group = group_structs(scalar).Group
-    module = kernel_module(f"mujoco_group_adjoint.{cone}", scalar, lanes)
+    Group, sides = group_structs(scalar).Group, side_structs(scalar, lanes)
+    module = kernel_module(f"mujoco_group_adjoint.{cone}", scalar, lanes, headers=MUJOCO_ADJOINT_HEADERS)
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
 
@@ -93,11 +94,9 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
         for n in range(worlds):
             most = wp.max(most, constraints.count[group * lanes + n])
         if most == 0:
-            linear.finish_weights(
-                group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, weight
-            )  # fmt: skip
+            linear.finish_weights(group, nv, paths, factor_l, weight)
             return
-        most = s.order.arrange(group, most, shared.path, constraints.count, constraints.tail, shared.order)
+        most = s.order.arrange(group, most, constraints, shared)
         s.gather(group, most, nv, paths, constraints, problem, shared)
         has_further = further_impulse_bar.shape[0] > 0
         for n in range(lanes):
@@ -116,8 +115,10 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
                     left = wp.sqrt(shared.square[n] / shared.left[n])
                     adjoint_residual[world] = wp.max(adjoint_residual[world], left)
         linear.push_weights(group, nv, shared.moves, problem.inverse_mass, iterate.step, iterate.residual, weight)
-        linear.finish_weights(group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, weight)
-        geometry.begin_rows(group, nv, qd, qd_solved, shared.velocity)
+        linear.finish_weights(group, nv, paths, factor_l, weight)
+        geometry.begin_rows(group, nv, qd, qd_solved, shared)
+        made_of = sides.geometry(contacts, equalities, references, origin, subspace)
+        made_of_bar = sides.geometry(contacts_bar, equalities_bar, references_bar, origin_bar, subspace_bar)
         for i in range(most):
             for n in range(worlds):
                 world = group * lanes + n
@@ -137,10 +138,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
                     )
             for n in range(lanes):
                 a.keep_own(i, n, mat33(), shared)  # R doesn't depend on the rows
-            geometry.rows_adjoint(
-                i, group, nv, trees, constraints, origin, contacts, equalities, references, impulse, weight, shared,
-                subspace, subspace_bar, origin_bar, contacts_bar, equalities_bar, references_bar,
-            )  # fmt: skip
-        geometry.end_rows(group, nv, shared.velocity, qd_bar)
+            geometry.rows_adjoint(i, group, nv, trees, constraints, made_of, impulse, weight, shared, made_of_bar)
+        geometry.end_rows(group, nv, shared, qd_bar)
 
     return SimpleNamespace(module=module, convex_group_adjoint=convex_group_adjoint)

@@ -15,7 +15,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.solver.impulse_groups import impulse_group_kernels
+from warp_kernels.solver.impulse_groups import IMPULSE_HEADERS, impulse_group_kernels
 from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, lane_types
@@ -25,7 +25,7 @@ from warp_kernels.types import kernel_module, lane_types
 def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Kernels over groups for one precision and a number of worlds in a lane group."""
     a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
-    module = kernel_module("mujoco_damping", scalar, lanes)
+    module = kernel_module("mujoco_damping", scalar, lanes, headers=IMPULSE_HEADERS if lanes > 1 else ())
     array2d, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=real)
     one = scalar(1.0)
 
@@ -77,7 +77,7 @@ def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         def solve(group: int, paths: Paths, damped_l: reals, damped_d: reals, x: reals):
             """x := (M + h D)^-1 x [dof, group]."""
             nv = paths.dof_depth.shape[0]
-            along.solve_upper(group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, damped_l, damped_d, x)
+            along.solve_upper(group, nv, paths, damped_l, damped_d, x)
             for k in range(nv):
                 x[k, group] = along.solve_lower(k, x[k, group], group, paths, damped_l, x)
 

@@ -16,8 +16,9 @@ from warp_kernels.solver.newton.group import adjoint_system as kept
 from warp_kernels.solver.newton.group.adjoint_solve import adjoint_solve_functions
 from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
 from warp_kernels.solver.newton.group.geometry import group_geometry_functions
+from warp_kernels.solver.newton.group.sides import side_structs
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import group_structs
+from warp_kernels.solver.newton.group.structs import GROUP_ADJOINT_HEADERS, group_structs
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -47,8 +48,8 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     row_structs = solver_structs(scalar)
     Contacts, Equalities, References = row_structs.Contacts, row_structs.Equalities, row_structs.References
-    Group = group_structs(scalar).Group
-    module = kernel_module(f"newton_group_adjoint.{friction}", scalar, lanes)
+    Group, sides = group_structs(scalar).Group, side_structs(scalar, lanes)
+    module = kernel_module(f"newton_group_adjoint.{friction}", scalar, lanes, headers=GROUP_ADJOINT_HEADERS)
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
 
@@ -174,7 +175,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         for n in range(worlds):
             most = wp.max(most, constraints.count[group * lanes + n])
         if most > 0:
-            most = s.order.arrange(group, most, shared.path, constraints.count, constraints.tail, shared.order)
+            most = s.order.arrange(group, most, constraints, shared)
             s.gather(group, most, nv, paths, constraints, problem, shared)
             has_further = further_impulse_bar.shape[0] > 0
             for n in range(lanes):
@@ -197,12 +198,12 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
             linear.push_weights(
                 group, nv, shared.moves, problem.inverse_mass, iterate.step, iterate.residual, weight
             )  # fmt: skip
-        linear.finish_weights(
-            group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, weight
-        )  # fmt: skip
+        linear.finish_weights(group, nv, paths, factor_l, weight)
         if most == 0:
             return
-        geometry.begin_rows(group, nv, qd, qd_solved, shared.velocity)
+        geometry.begin_rows(group, nv, qd, qd_solved, shared)
+        made_of = sides.geometry(contacts, equalities, references, origin, subspace)
+        made_of_bar = sides.geometry(contacts_bar, equalities_bar, references_bar, origin_bar, subspace_bar)
         for i in range(most):
             for n in range(lanes):
                 world = group * lanes + n
@@ -215,10 +216,8 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
                     )  # fmt: skip
                 a.keep_own(i, n, own, shared)
             linear.find_own_response(
-                i, group, nv, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.dofs, shared.length,
-                shared.rows, shared.fields, factor_l, problem.inverse_mass, shared.response, own_mass_bar,
-                own_mass_bar_diagonal,
-            )  # fmt: skip
+                i, group, nv, paths, factor_l, problem.inverse_mass, shared, own_mass_bar, own_mass_bar_diagonal
+            )
             if coupled_response.shape[0] > 0:
                 for n in range(worlds):
                     world = group * lanes + n
@@ -229,10 +228,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
                             keep_response(
                                 c, world, n, paths, trees, constraints, couplings, shared, coupled_response
                             )  # fmt: skip
-            geometry.rows_adjoint(
-                i, group, nv, trees, constraints, origin, contacts, equalities, references, impulse, weight, shared,
-                subspace, subspace_bar, origin_bar, contacts_bar, equalities_bar, references_bar,
-            )  # fmt: skip
-        geometry.end_rows(group, nv, shared.velocity, qd_bar)
+            geometry.rows_adjoint(i, group, nv, trees, constraints, made_of, impulse, weight, shared, made_of_bar)
+        geometry.end_rows(group, nv, shared, qd_bar)
 
     return SimpleNamespace(module=module, group_adjoint=group_adjoint)

@@ -73,10 +73,9 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
     ):
         """What the step leaves of the right-hand side, and its square."""
         linear.find_adjoint_residual(
-            group, most, nv, has_further, shared.answers, shared.dofs, shared.length, shared.rows, shared.slope,
-            shared.fields, weight, problem.inverse_mass, iterate.step, iterate.residual,
-        )  # fmt: skip
-        together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared.square)
+            group, most, nv, has_further, weight, problem.inverse_mass, iterate.step, shared, iterate.residual
+        )
+        together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared)
 
     @wp.func
     def is_left(shared: Group):
@@ -127,10 +126,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
                     shared.moves[n] = 1
                     any_kept = True
         if any_kept:
-            linear.solve_kept(
-                group, nv, shared.moves, kept_system.first, kept_system.lower, kept_system.upper, shared.velocity,
-                iterate.residual, iterate.step,
-            )  # fmt: skip
+            linear.solve_kept(group, nv, kept_system, iterate.residual, shared, iterate.step)
             find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
         for n in range(lanes):
             if s.has(0, group * lanes + n, constraints):
@@ -146,10 +142,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
             find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
         attempt = int(0)
         while again and attempt < 2:
-            linear.solve_transposed(
-                group, nv, shared.moves, shared.first, shared.lower, shared.upper, shared.velocity, iterate.residual,
-                iterate.step,
-            )  # fmt: skip
+            linear.solve_transposed(group, nv, iterate.residual, shared, iterate.step)
             find_residual(group, most, nv, has_further, problem, weight, shared, iterate)
             attempt += 1
             again = is_left(shared)

@@ -13,7 +13,7 @@ import warp as wp
 
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import DONE, LEFT, MOST_STEPS, MOVING, group_structs
+from warp_kernels.solver.newton.group.structs import DONE, GROUP_HEADERS, LEFT, MOST_STEPS, MOVING, group_structs
 from warp_kernels.solver.newton.group.swept import swept_step_functions
 from warp_kernels.solver.newton.residual import COUPLED
 from warp_kernels.solver.newton.solve import ENOUGH, NEAR, PASSES, ROUNDINGS, SWEPT
@@ -40,7 +40,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     Group = group_structs(scalar).Group
-    module = kernel_module(f"newton_group.{friction}", scalar, lanes)
+    module = kernel_module(f"newton_group.{friction}", scalar, lanes, headers=GROUP_HEADERS)
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
     singular = descent.singular
@@ -171,7 +171,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         prepared = bool(False)
         while moving > 0 and steps < wp.min(iterations, MOST_STEPS):
             take_steps(group, most, nv, worlds, stage, constraints, problem, iterate, shared)
-            together.velocities_left(group, nv, shared.lower, iterate.residual, shared.left_now)
+            together.velocities_left(group, nv, iterate.residual, shared)
             steps += 1
             moving = int(0)
             ending = int(0)
@@ -194,10 +194,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
                 else:
                     shared.moves[n] = 0
             if keeps > 0 and ending > 0:
-                together.keep_system(
-                    group, nv, shared.moves, True, shared.first, shared.lower, shared.upper, system.place, system.first,
-                    system.lower, system.upper,
-                )  # fmt: skip
+                together.keep_system(group, nv, True, shared, system)
             if any_swept:
                 if not prepared:
                     swept.prepare_sweeps(group, most, nv, constraints, problem, iterate, shared)

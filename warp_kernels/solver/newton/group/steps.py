@@ -20,7 +20,7 @@ from warp_kernels.solver.newton.group.system import group_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
-from warp_kernels.types import warp_types
+from warp_kernels.types import LEAST_INVERSE, warp_types
 
 
 @functools.cache
@@ -47,10 +47,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     def gather(group: int, most: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, shared: Group):
         """Put the rows of all worlds side by side, as their order says."""
         for i in range(most):
-            together.gather_rows(
-                i, group, nv, paths.max_depth, paths.dof_depth, paths.dof_row_start, paths.ancestor, shared.path,
-                shared.order, constraints.tail, problem.row, shared.dofs, shared.length, shared.rows,
-            )  # fmt: skip
+            together.gather_rows(i, group, nv, paths, constraints.tail, problem.row, shared)
 
     @wp.func
     def get_three(n: int, shared: Group):
@@ -67,7 +64,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     ):
         """Row values and impulses at z, whose push is taken away from the residual; nothing for worlds that wait."""
         for i in range(most):
-            together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.z, shared.three)
+            together.find_values(i, group, nv, iterate.z, shared)
             for n in range(lanes):
                 world = group * lanes + n
                 impulse = vec3()
@@ -80,7 +77,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     impulse = laws.answer(kind, value, problem.grip[i, world], bounds)
                     iterate.impulse[i, world] = impulse
                 set_three(n, impulse, shared)
-            together.take_push(i, group, nv, shared.dofs, shared.length, shared.rows, shared.three, iterate.residual)
+            together.take_push(i, group, nv, shared, iterate.residual)
 
     @wp.func
     def find_residuals(
@@ -89,13 +86,10 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         """Row values, impulses, the residual and its square, at z; the last two are nothing for worlds that wait."""
         together.begin_residual(group, nv, iterate.z, problem.inverse_mass, iterate.residual)
         if wp.static(by_mujoco):
-            side.find_answers(
-                group, most, nv, shared.waits, shared.dofs, shared.length, shared.rows, shared.fields, iterate.z,
-                iterate.residual,
-            )  # fmt: skip
+            side.find_answers(group, most, nv, iterate.z, shared, iterate.residual)
         else:
             answer_one_by_one(group, most, nv, constraints, problem, iterate, shared)
-        together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared.square)
+        together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared)
 
     @wp.func
     def find_slopes(i: int, group: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group):
@@ -124,17 +118,11 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         any_coupled = bool(False)
         for n in range(lanes):
             any_coupled = any_coupled or shared.coupled[n] == 1
-        together.begin_system(
-            group, most, nv, shared.answers, shared.dofs, shared.length, shared.first, problem.inverse_mass,
-            shared.lower, shared.upper,
-        )  # fmt: skip
+        together.begin_system(group, most, nv, problem.inverse_mass, shared)
         for i in range(most):
             if shared.answers[i] == 1:
-                together.add_constraint(
-                    i, nv, any_coupled, shared.dofs, shared.length, shared.rows, shared.slope, shared.lower,
-                    shared.upper,
-                )  # fmt: skip
-        together.factorise(nv, any_coupled, shared.coupled, shared.first, shared.lower, shared.upper, shared.least)
+                together.add_constraint(i, nv, any_coupled, shared)
+        together.factorise(nv, any_coupled, shared)
 
     @wp.func
     def factorise_systems(
@@ -144,7 +132,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         for n in range(lanes):
             shared.coupled[n] = 0
         if wp.static(by_mujoco):
-            side.find_slopes(most, shared.waits, shared.fields, shared.slope, shared.answers)
+            side.find_slopes(most, shared)
         else:
             for i in range(most):
                 find_slopes(i, group, constraints, problem, iterate, shared)
@@ -156,15 +144,13 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     ):
         """The steps that the systems of all worlds make of their residuals."""
         factorise_systems(group, most, nv, constraints, problem, iterate, shared)
-        together.solve_systems(
-            group, nv, shared.first, shared.lower, shared.upper, shared.velocity, iterate.residual, iterate.step
-        )
+        together.solve_systems(group, nv, iterate.residual, shared, iterate.step)
 
     @wp.func
     def pushes(n: int, world: int, most: int, constraints: Constraints, iterate: Iterate, shared: Group):
         """Whether any constraint of a world answers with an impulse."""
         if wp.static(by_mujoco):
-            return side.pushes(most, n, shared.fields)
+            return side.pushes(most, n, shared)
         else:
             return descent.pushes(world, constraints.count[world], iterate)
 
@@ -238,18 +224,17 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             most = int(0)
         if wp.static(by_mujoco):
             if most > 0:
-                most = order.align(group, shared.path, constraints.count, constraints.tail, shared.order)
+                most = order.align(group, constraints, shared)
                 if most == 0:
                     leave_all(group, worlds, stage)
         else:
-            order.take_in_order(group, most, constraints.count, shared.order)
+            order.take_in_order(group, most, constraints, shared)
         if most > 0:
             gather(group, most, nv, paths, constraints, problem, shared)
             if wp.static(by_mujoco):
                 side.gather_laws(group, most, constraints, problem, shared)
             together.look_back_all(
-                group, nv, dt, paths.dof_depth, paths.dof_row_start, paths.ancestor, qd, qdd, factor_l,
-                problem.inverse_mass, shared.velocity, iterate.step, shared.scale,
+                group, nv, dt, scalar(LEAST_INVERSE), paths, qd, qdd, factor_l, problem.inverse_mass, shared, iterate.step
             )  # fmt: skip
             begin_all(group, most, nv, constraints, problem, iterate, shared)
         return most

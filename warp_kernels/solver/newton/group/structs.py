@@ -19,12 +19,12 @@ MOST_STEPS = 12
 DONE = 0
 MOVING = 1
 LEFT = 2
-# Of one constraint the degrees of freedom that it acts on, and its rows there.
-LIST = """
-    const int size = reinterpret_cast<const int*>(length.data)[constraint];
-    const int* list = reinterpret_cast<const int*>(dofs.data) + constraint * nv;
-    const pack* entries = reinterpret_cast<const pack*>(rows.data) + constraint * nv * 3;
-"""
+# C++ headers of the kernels of rows, of the solver and of its backward pass, see :mod:`warp_kernels.cpu.native`.
+GROUP_ROW_HEADERS = ("newton/order.h", "newton/rows.h")
+GROUP_HEADERS = ("newton/order.h", "newton/system.h", "newton/sweeps.h")
+GROUP_ADJOINT_HEADERS = ("newton/order.h", "newton/system.h", "newton/adjoint_system.h", "newton/geometry.h")
+MUJOCO_GROUP_HEADERS = ("newton/order.h", "newton/system.h", "mujoco/laws.h")
+MUJOCO_ADJOINT_HEADERS = (*GROUP_ADJOINT_HEADERS, "mujoco/laws.h")
 
 
 @functools.cache

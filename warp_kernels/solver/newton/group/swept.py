@@ -43,7 +43,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         """The residual, in swept worlds if the impulses were linear from where the values stand. Slips are kept."""
         together.begin_residual(group, nv, iterate.z, problem.inverse_mass, iterate.residual)
         for i in range(most):
-            together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.z, shared.three)
+            together.find_values(i, group, nv, iterate.z, shared)
             for n in range(lanes):
                 world = group * lanes + n
                 impulse = vec3()
@@ -54,7 +54,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                         iterate.slip[i, world] = value - iterate.value[i, world]
                         impulse = f.linear_impulse(i, world, constraints, problem, iterate)
                 set_three(n, impulse, shared)
-            together.take_push(i, group, nv, shared.dofs, shared.length, shared.rows, shared.three, iterate.residual)
+            together.take_push(i, group, nv, shared, iterate.residual)
 
     @wp.func
     def keep_all_impulses(
@@ -62,7 +62,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     ):
         """Set the impulses of swept worlds to those at the end of their step if they were linear."""
         for i in range(most):
-            together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.step, shared.three)
+            together.find_values(i, group, nv, iterate.step, shared)
             for n in range(lanes):
                 world = group * lanes + n
                 guided = shared.mode[n] == SWEPT and shared.failures[n] <= GUIDED
@@ -125,7 +125,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                         elif kind <= COUPLING:
                             what = int(kept.BOUNDED)
                         shared.fields[at + kept.CLASS * lanes + n] = scalar(what)
-            sweeps.add_own(i, group, nv, shared.dofs, shared.length, shared.rows, problem.inverse_mass, shared.fields)
+            sweeps.add_own(i, group, nv, problem.inverse_mass, shared)
             for n in range(lanes):
                 own = mat33()
                 for r in range(3):
@@ -140,17 +140,11 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
     ):
         """Sweep worlds as often as their ``number`` says; set their values to those that the impulses imply."""
-        sweeps.find_motions(
-            group, most, nv, shared.number, shared.dofs, shared.length, shared.rows, shared.fields,
-            problem.inverse_mass, iterate.z,
-        )  # fmt: skip
-        sweeps.sweep_constraints(
-            group, most, nv, shared.number, shared.dofs, shared.length, shared.rows, shared.fields,
-            problem.inverse_mass, iterate.z, shared.velocity,
-        )  # fmt: skip
+        sweeps.find_motions(group, most, nv, problem.inverse_mass, shared, iterate.z)
+        sweeps.sweep_constraints(group, most, nv, problem.inverse_mass, shared, iterate.z)
         for i in range(most):
             at = (i * kept.FIELDS + kept.SWEPT) * lanes
-            together.find_values(i, group, nv, shared.dofs, shared.length, shared.rows, iterate.z, shared.three)
+            together.find_values(i, group, nv, iterate.z, shared)
             for n in range(lanes):
                 world = group * lanes + n
                 if shared.number[n] > 0 and has(i, world, constraints):

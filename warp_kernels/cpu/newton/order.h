@@ -1,0 +1,103 @@
+// Which constraints of a lane group's worlds stand side by side: see warp_kernels.solver.newton.group.order.
+#pragma once
+
+#include "group.h"
+
+namespace backswing::newton::order {
+
+// Cost of an index on top of its entries in the system: for each degree of freedom, and for itself. Measured.
+constexpr int EACH_DOF = 6;
+constexpr int EACH_PLACE = 50;
+
+BACKSWING_INLINE int cost(wp::uint64 mask) {
+    const int size = __builtin_popcountll(mask);
+    return size * (size + 1) / 2 + EACH_DOF * size + EACH_PLACE;
+}
+
+BACKSWING_INLINE int count_of(const Array<int>& count, wp::int64 world) {
+    return *reinterpret_cast<const int*>(
+        reinterpret_cast<const char*>(count.data) + world * wp::int64(count.strides[0]));
+}
+
+// Set constraints of the same number side by side.
+template <typename Number, int L, typename Constraints, typename Group>
+BACKSWING_INLINE void take_in_order(int group, int most, const Constraints& constraints, const Group& shared) {
+    int* to = shared.order.data;
+    for (int n = 0; n < L; ++n) {
+        const wp::int64 world = group * L + n;
+        int own = 0;
+        if (world < constraints.count.shape[0]) own = count_of(constraints.count, world);
+        for (int place = 0; place < most; ++place) to[place * L + n] = place < own ? place : -1;
+    }
+}
+
+// Set constraints side by side that act on the same. Returns the number of indices; zero where there isn't room.
+template <typename Number, int L, typename Constraints, typename Group>
+BACKSWING_INLINE int align(int group, const Constraints& constraints, const Group& shared) {
+    const wp::uint64* masks = shared.path.data;
+    int* to = shared.order.data;
+    const int room = shared.order.shape[0] / L < MOST_CONSTRAINTS ? shared.order.shape[0] / L : MOST_CONSTRAINTS;
+    wp::uint64 acts[L][MOST_CONSTRAINTS];
+    int numbers[L][MOST_CONSTRAINTS], counts[L], at[L];
+    for (int n = 0; n < L; ++n) {
+        const wp::int64 world = group * L + n;
+        at[n] = counts[n] = 0;
+        if (world >= constraints.count.shape[0]) continue;
+        counts[n] = count_of(constraints.count, world);
+        for (int i = 0; i < counts[n]; ++i) {
+            wp::uint64 mask = 0;
+            for (int side = 0; side < 2; ++side) {
+                const int t = *entry<const int>(constraints.tail, 2 * i + side, world);
+                if (t >= 0) mask |= masks[t];
+            }
+            int place = i;
+            for (; place > 0 && acts[n][place - 1] < mask; --place) {
+                acts[n][place] = acts[n][place - 1];
+                numbers[n][place] = numbers[n][place - 1];
+            }
+            acts[n][place] = mask;
+            numbers[n][place] = i;
+        }
+    }
+    wp::uint64 together[MOST_CONSTRAINTS];
+    unsigned taken[MOST_CONSTRAINTS];
+    int places = 0;
+    while (true) {
+        // Those of all worlds that act on the same come next.
+        wp::uint64 mask = 0;
+        bool any = false;
+        for (int n = 0; n < L; ++n)
+            if (at[n] < counts[n]) {
+                any = true;
+                if (acts[n][at[n]] > mask) mask = acts[n][at[n]];
+            }
+        if (!any) break;
+        unsigned own = 0;
+        for (int n = 0; n < L; ++n)
+            if (at[n] < counts[n] && acts[n][at[n]] == mask) own |= 1u << n;
+        // Where they cost least: behind all constraints of these worlds.
+        int best = places, least = cost(mask);
+        if (places == room) least = 1 << 30;
+        for (int place = places - 1; place >= 0 && !(taken[place] & own); --place) {
+            const int more = cost(together[place] | mask) - cost(together[place]);
+            if (more < least) {
+                least = more;
+                best = place;
+            }
+        }
+        if (best == room) return 0;
+        if (best == places) {
+            together[places] = 0;
+            taken[places] = 0;
+            for (int n = 0; n < L; ++n) to[places * L + n] = -1;
+            ++places;
+        }
+        together[best] |= mask;
+        taken[best] |= own;
+        for (int n = 0; n < L; ++n)
+            if (own >> n & 1) to[best * L + n] = numbers[n][at[n]++];
+    }
+    return places;
+}
+
+} // namespace backswing::newton::order

@@ -1,0 +1,88 @@
+// One side of a constraint in each world of a lane group: where it is, and how it moves. Its rows and their backward
+// pass share it.
+#pragma once
+
+#include "../kinds.h"
+#include "group.h"
+
+namespace backswing::newton {
+
+BACKSWING_INLINE bool is_of_velocities(int kind) { return kind == CONTACT || kind == POINT || kind == ORIENTATION; }
+
+// A world without the side has an empty path and a frame of zeros. `linear` and `angular` are one where the rows of a
+// world are made of the velocity of a point, or of an orientation.
+template <typename Number, int L>
+struct Side {
+    typedef typename Lanes<Number, L>::Pack Pack;
+    typedef typename Lanes<Number, L>::Bits Bits;
+
+    Number sign;
+    Bits paths = 0;
+    wp::uint64 all = 0;
+    bool any_linear = false, any_angular = false;
+    Pack frame[9], lever[3], linear, angular;
+
+    __attribute__((always_inline)) Side(int side) : sign(side ? 1 : -1) {
+        const Pack nothing = 0;
+        linear = angular = nothing;
+        for (int c = 0; c < 9; ++c) frame[c] = nothing;
+        for (int c = 0; c < 3; ++c) lever[c] = nothing;
+    }
+
+    // Set lever and frame in a world of a constraint of a kind that is made of velocities.
+    //   at: number of its contact or anchor.
+    //   tree, reference: whose origins the lever is between.
+    template <typename Geometry>
+    __attribute__((always_inline)) void place(
+        int n, int world, int kind, int at, int tree, int reference, const Geometry& geometry) {
+        const auto& contacts = geometry.contacts;
+        const auto& equalities = geometry.equalities;
+        if (kind == ORIENTATION) {
+            any_angular = true;
+            angular[n] = 1;
+        } else {
+            any_linear = true;
+            linear[n] = 1;
+            const Number* point = kind == CONTACT ? entry<const Number>(contacts.point, at, world)
+                                                  : entry<const Number>(equalities.anchor_point, at, world);
+            const Number* from = entry<const Number>(geometry.origin, reference, world);
+            const Number* to = entry<const Number>(geometry.origin, tree, world);
+            for (int c = 0; c < 3; ++c) lever[c][n] = point[c] + (from[c] - to[c]);
+            if (kind == CONTACT ? contacts.apart.shape[0] > 0 : equalities.anchor_apart.shape[0] > 0) {
+                const Number* apart = kind == CONTACT ? entry<const Number>(contacts.apart, at, world)
+                                                      : entry<const Number>(equalities.anchor_apart, at, world);
+                for (int c = 0; c < 3; ++c)
+                    lever[c][n] = (point[c] + Number(0.5) * sign * apart[c]) + (from[c] - to[c]);
+            }
+        }
+        const Number* own_frame = kind == CONTACT
+                                      ? entry<const Number>(contacts.frame, at, world)
+                                      : entry<const Number>(equalities.anchor_frame, 2 * at + kind - POINT, world);
+        for (int c = 0; c < 9; ++c) frame[c][n] = sign * own_frame[c];
+    }
+};
+
+// The motion of a side for a unit rate of degree of freedom k. `on` is one where that is on a world's path.
+template <typename Number, int L>
+struct Motion {
+    typedef typename Lanes<Number, L>::Pack Pack;
+
+    Pack on, x, y, z, motion[3];
+
+    template <typename T>
+    __attribute__((always_inline)) Motion(const Side<Number, L>& side, const Array<T>& subspace, int k, int group) {
+        on = __builtin_convertvector((side.paths >> wp::uint64(k)) & wp::uint64(1), Pack);
+        const Pack* column = reinterpret_cast<const Pack*>(entry<const char>(subspace, k, group));
+        const Pack* lever = side.lever;
+        x = column[0], y = column[1], z = column[2];
+        motion[0] = x, motion[1] = y, motion[2] = z;
+        if (side.any_linear) {
+            const Pack of_point[3] = {column[3] + (y * lever[2] - z * lever[1]),
+                column[4] + (z * lever[0] - x * lever[2]), column[5] + (x * lever[1] - y * lever[0])};
+            for (int c = 0; c < 3; ++c)
+                motion[c] = side.any_angular ? side.linear * of_point[c] + side.angular * motion[c] : of_point[c];
+        }
+    }
+};
+
+} // namespace backswing::newton
