@@ -1,4 +1,4 @@
-"""The jump: from a guess that falls on its back to a landing on the step."""
+"""The jump: from a guess that falls to a landing on the step."""
 
 import numpy as np
 import pytest
