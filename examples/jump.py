@@ -1,7 +1,8 @@
 """A quadruped learns to jump onto a step.
 
 The unknowns are the angles for its twelve servos at eleven times within a second, with straight lines between them. The
-first guess is a crouch, a stretch of all legs and a landing in four poses: with it the robot jumps up and falls. Gradients through take-off, flight and landing tell how to jump forward, how far and how to arrive upright. The
+first guess is a crouch, a stretch of all legs and a landing in four poses: with it the robot jumps up and falls.
+Gradients through take-off, flight and landing tell how to jump forward, how far and how to arrive upright. The
 search ends when the robot stands at its place within 2 cm, at rest and with its legs below it. Then it goes on
 standing, which wasn't part of the search. Ctrl-C ends it sooner and keeps the best jump so far; the same command then
 resumes it.
