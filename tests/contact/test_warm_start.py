@@ -190,7 +190,7 @@ def test_a_block_is_known_again_among_others():
     (shard,) = simulator.shards
 
     def source() -> list[int]:
-        return shard.step.start_source.numpy()[: int(shard.step.constraints.count.numpy()[0]), 0].tolist()
+        return shard.step.warm_start.start_source.numpy()[: int(shard.step.constraints.count.numpy()[0]), 0].tolist()
 
     simulator.step(state)
     assert source() == [0, 1]
@@ -201,7 +201,7 @@ def test_a_block_is_known_again_among_others():
     q[0, 2] = 0.1
     simulator.step(sim.State(wp_array(simulator, q), lifted.qd, lifted.impulses))
     assert source() == [-1, 0]
-    np.testing.assert_allclose(shard.step.start.numpy()[:2, 0, 0], [0.0, 1.5 * 9.81 * DT], rtol=1e-9)
+    np.testing.assert_allclose(shard.step.warm_start.start.numpy()[:2, 0, 0], [0.0, 1.5 * 9.81 * DT], rtol=1e-9)
 
 
 def test_impulses_of_another_layout_are_refused():
@@ -308,9 +308,9 @@ def test_contacts_of_convex_shapes_are_known_again(device):
         before = step.impulse.numpy()[:12, 0].copy()
         state = simulator.step(state)
         assert step.contact_stage.contact_count.numpy()[0] == 12
-        source = step.start_source.numpy()[:12, 0]
+        source = step.warm_start.start_source.numpy()[:12, 0]
         assert sorted(source) == list(range(12))
-        np.testing.assert_array_equal(step.start.numpy()[:12, 0], before[source])
+        np.testing.assert_array_equal(step.warm_start.start.numpy()[:12, 0], before[source])
     assert simulator.residual.max() < 1e-4, "the impulses have arrived"
 
 

@@ -201,7 +201,7 @@ class Recording:
             return None
         total: wp.array = wp.zeros(tuple(like.shape[1:]), dtype=like.dtype, device=like.device)
         for shard in self.simulator.shards:
-            shard.step.store_carried_impulses(total)
+            shard.step.warm_start.store_carried(total)
         if direct is not None:
             add_to(total, as_warp(direct)[0])
         return total

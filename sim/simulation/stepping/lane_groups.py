@@ -172,7 +172,7 @@ class SolverChoice:
     layout: ConstraintLayout
     groups: LaneGroups
     max_constraints: int
-    lag: wp.array
+    max_contacts: int
 
     @property
     def newton(self) -> bool:
@@ -193,7 +193,7 @@ class SolverChoice:
     @property
     def bouncing(self) -> bool:
         """Whether contacts may bounce, so that positions may move along another velocity than the next one."""
-        return self.lag.shape[0] > 0
+        return self.layout.bouncing and self.max_contacts > 0
 
 
 def lanes_worth(lanes: int, total_worlds: int) -> int:

@@ -1,8 +1,8 @@
 """One time step of a shard, forward and back: the stages of the physics in their order.
 
 A step never sees a trajectory: kernels load the state before it and store that after it through a table of pointers
-(see :mod:`warp_kernels.checkpoint`). What each stage launches stands in ``stages.py`` and ``stages_adjoint.py``, the
-solvers in ``solvers``, other integrators in ``integrators``.
+(see :mod:`warp_kernels.checkpoint`). What each stage launches stands in ``stages``, the solvers in ``solvers``,
+other integrators in ``integrators``.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.launch import run_back
-from sim.simulation.stepping.stages_adjoint import AdjointStages
+from sim.simulation.stepping.stages.adjoint import AdjointStages
 from warp_kernels.checkpoint import checkpoint_kernels
 
 
@@ -39,7 +39,7 @@ class Step(AdjointStages):
         self.solver.solve()
         self.impulses.apply()
         self.damp()
-        self.find_path()
+        self.impact_times.find_path()
 
     def velocity_adjoint(self) -> None:
         """From the adjoints of qd_next and qd_path to those of q, qd, tau, control and the parameters.
@@ -48,13 +48,13 @@ class Step(AdjointStages):
         """
         self.clear_contact_adjoints()
         self.readings_adjoint()
-        self.path_adjoint()
+        self.impact_times.path_adjoint()
         self.damping_adjoint()
         self.solved_adjoint()
         self.impulses.begin_adjoint()
         self.start_adjoint()
         self.solver.adjoint()
-        self.bounce_adjoint()
+        self.impact_times.bounce_adjoint()
         self.impulses.finish_adjoint()
         self.tendon_mass_adjoint()
         self.rows_adjoint()
@@ -109,8 +109,7 @@ class Step(AdjointStages):
         kernels = checkpoint_kernels(self.scalar)
         self.launch(kernels.load_state, self.num_worlds, control=self.given_control)
         self.activations.load(self)
-        if self.warm:
-            self.launch(kernels.load_impulses, self._every_constraint)
+        self.warm_start.load()
 
     def store(self, **reports: Any) -> None:
         """Write the next state and move the cursor on.
@@ -122,8 +121,7 @@ class Step(AdjointStages):
         kernels = checkpoint_kernels(self.scalar)
         self.launch(kernels.store_state, self.num_worlds, **reports)
         self.activations.store(self)
-        if self.warm:
-            self.launch(kernels.store_impulses, self._every_constraint)
+        self.warm_start.store()
         self.store_readings()
         self.launch(kernels.move_cursor, 1, by=1)
 

@@ -152,8 +152,7 @@ class Shard:
             else:
                 copy_rows(carried, array, from_row=step.first_world)
         step.activations.carried_act.zero_()
-        if step.warm:
-            step.carried_impulse.zero_()
+        step.warm_start.clear_carried()
         self._bad_step.write(-1)
         self._left.write(0)
         for name in names:

@@ -69,6 +69,8 @@ class Workspace(SolverChoice):
     # Stages with arrays of their own, which kernels read by name as those of the step.
     contact_stage: Any
     errors: Any
+    impact_times: Any
+    warm_start: Any
     solver: Any
     impulses: Any
     # Those of LaneGroups.worlds.
@@ -80,7 +82,6 @@ class Workspace(SolverChoice):
     common_wrench: wp.array
     lift: wp.array
     # Of the way back.
-    carried_impulse: wp.array
     start_bar: wp.array
 
     def __init__(
@@ -201,14 +202,9 @@ class Workspace(SolverChoice):
         self.row_size = self.worlds_last(constraints if self.newton else 0, t.vec2)
         # Of smoothed gradients, on the way back.
         self.held_share, self.row_inverse_mass = (self.worlds_last(0, scalar) for _ in range(2))
-        self._allocate_bounces()
+        self.qd_path = wp.zeros_like(self.qd_next) if self.bouncing else self.qd_next
         self.matrix = self.worlds_last(self.max_couplings, t.mat33)
         self.couplings = self._couplings()
-        # What a warm start keeps; empty without one.
-        warm = constraints if self.contact_options.warm_start else 0
-        self.start, self.previous_impulse = (self.worlds_last(warm, t.vec3) for _ in range(2))
-        self.constraint_key, self.previous_key = (self.worlds_last(warm, wp.vec4i) for _ in range(2))
-        self.start_source = self.worlds_last(warm, wp.int32)
         self.residual = per_world(scalar)
         self.sweep_count = per_world(wp.int32)
         self.response, groups.response = groups.scalars(nv)
@@ -226,16 +222,6 @@ class Workspace(SolverChoice):
         self.damped_l, groups.damped_l = groups.scalars(int(self.model.dof_depth.sum()) if self.by_mujoco else 0)
         self.damped_d, groups.damped_d = groups.scalars(nv)
         self.damping_scratch, groups.damping_scratch = groups.scalars(nv)
-
-    def _allocate_bounces(self) -> None:
-        """What the times of impacts need; empty where nothing bounces."""
-        bouncing = self.layout.bouncing and self.max_contacts > 0
-        constraints = self.max_constraints if bouncing else 0
-        arrays = {name: self.worlds_last(constraints) for name in ("before", "free", "late")}
-        self.bounces = fill(self.structs.Bounces, **arrays)
-        self.lag = self.worlds_last(self.model.nv if bouncing else 0)
-        self.hardening = self.worlds_last(constraints if self.newton else 0)
-        self.qd_path = wp.zeros_like(self.qd_next) if bouncing else self.qd_next
 
     def _rows_of_worlds(self, count: int) -> wp.array:
         """Room for rows [count, world]; those of a world lie beside each other on a CPU, which goes world by world."""
@@ -373,7 +359,15 @@ class Workspace(SolverChoice):
 
     def launch(self, kernel: wp.Kernel, dim: Any, *, tape: bool = False, **named: Any) -> None:
         """Launch a kernel over this workspace, the model's arrays, its parameters and its collision arrays, by name."""
-        stages = (self.contact_stage, self.errors, self.solver, self.tendons, self.law)
+        stages = (
+            self.contact_stage,
+            self.errors,
+            self.impact_times,
+            self.warm_start,
+            self.solver,
+            self.tendons,
+            self.law,
+        )
         sources = (self, *stages, self.device_model, self.parameters, self.collision)
         launch(kernel, dim, *sources, device=self.device, record_tape=tape, **named)
 

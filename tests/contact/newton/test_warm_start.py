@@ -56,7 +56,7 @@ def test_sweeps_begin_with_the_impulses_of_the_state(settled):
     simulator.step(settled)
     step = simulator.shards[0].step
     count = int(step.constraints.count.numpy()[0])
-    source, start = step.start_source.numpy()[:count, 0], step.start.numpy()[:count, 0]
+    source, start = step.warm_start.start_source.numpy()[:count, 0], step.warm_start.start.numpy()[:count, 0]
     before = settled.impulses.value.numpy()[0]
     assert (source >= 0).mean() > 0.8
     np.testing.assert_array_equal(start, np.where((source >= 0)[:, None], before[source], 0.0))

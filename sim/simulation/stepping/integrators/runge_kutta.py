@@ -7,7 +7,7 @@ import warp as wp
 
 from sim.arrays.launch import clear, run_back
 from sim.simulation.stepping.integrators.explicit import ExplicitDampingStep
-from sim.simulation.stepping.stages_adjoint import shared_gradients
+from sim.simulation.stepping.stages.adjoint import shared_gradients
 from warp_kernels.activation.dynamics import activation_kernels
 from warp_kernels.checkpoint import KEPT_STAGES, checkpoint_kernels
 from warp_kernels.kinematics.runge_kutta import runge_kutta_kernels

@@ -58,7 +58,7 @@ class Newton(ConstraintSolver):
             held_share=step.held_share,
             row_inverse_mass=step.row_inverse_mass,
             reach=step.scalar(step.contact_options.gradient_smoothing / float(step.dt)),
-            start=step.start,
+            start=step.warm_start.start,
         )
 
     def prepare_adjoint(self) -> None:
@@ -89,7 +89,7 @@ class Newton(ConstraintSolver):
 
     def _regularise(self) -> None:
         step = self._step
-        self._find_start()
+        self._step.warm_start.match()
         step.launch_over_constraints(self._kernels.regularise)
         if step.bouncing:
             step.launch_over_constraints(newton_bounce_kernels(step.scalar).harden_bounces)

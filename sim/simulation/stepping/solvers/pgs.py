@@ -30,7 +30,7 @@ class Pgs(ConstraintSolver):
 
     def solve(self) -> None:
         """Sweep until nothing changes, or as often as the options say."""
-        self._find_start()
+        self._step.warm_start.match()
         self._step.launch(self._kernels.pgs_solve, self._step.num_worlds)
 
     @property
@@ -95,6 +95,6 @@ class PgsOfSweeps(Pgs):
         step.launch(self._kernels.pgs_reverse, step.num_worlds)
         if step.warm:
             kernel = warm_start_kernels(step.scalar).start_adjoint
-            step.launch(kernel, step.num_worlds, previous_impulse_bar=step.carried_impulse)
+            step.launch(kernel, step.num_worlds, previous_impulse_bar=step.warm_start.carried_impulse)
         step.launch_over_constraints(self._kernels.delassus_adjoint)
         step.launch_over_constraints(impulse_kernels(step.scalar).coupled_response)

@@ -5,7 +5,6 @@ import warp as wp
 from sim.arrays.launch import active_tape
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.impulse import impulse_kernels
-from warp_kernels.solver.warm_start import warm_start_kernels
 
 
 class ConstraintSolver:
@@ -55,13 +54,6 @@ class ConstraintSolver:
         """Find what constraints do to trees, for an adjoint of the problem's matrix."""
         if self.constraint_response.shape[0]:
             self._step.launch_over_constraints(impulse_kernels(self._step.scalar).constraint_response)
-
-    def _find_start(self) -> None:
-        """Find the impulses that a warm start begins with."""
-        step = self._step
-        if step.warm:
-            kernel = warm_start_kernels(step.scalar).match_constraints
-            step.launch(kernel, step.num_worlds, slot_identity=step.contact_stage.identity())
 
     @property
     def _goes_back(self) -> bool:

@@ -4,11 +4,13 @@ from typing import Any
 
 from sim.arrays.launch import clear
 from sim.dynamics.bodies import run_kinematics
-from sim.simulation.stepping.constraint_errors import ConstraintErrors
-from sim.simulation.stepping.contact_stage import ContactStage
 from sim.simulation.stepping.solvers.choose import choose_impulses, choose_solver
 from sim.simulation.stepping.solvers.impulses import Impulses
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
+from sim.simulation.stepping.stages.contacts import ContactStage
+from sim.simulation.stepping.stages.errors import ConstraintErrors
+from sim.simulation.stepping.stages.impact_times import ImpactTimes
+from sim.simulation.stepping.stages.warm_start import WarmStart
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.dynamics.aba import aba_kernels
@@ -25,7 +27,6 @@ from warp_kernels.sensors.wrenches import wrench_sensor_kernels
 from warp_kernels.solver.actuators import actuator_kernels
 from warp_kernels.solver.constraint import constraint_kernels
 from warp_kernels.solver.delassus import delassus_kernels
-from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.group.rows import group_row_kernels
@@ -39,6 +40,8 @@ class Stages(Workspace):
     Attributes:
         contact_stage: what finds contacts.
         errors: what finds the errors of constraints.
+        impact_times: what finds when contacts bounce.
+        warm_start: what keeps impulses from one step to the next.
         impulses: what impulses do to velocities.
         solver: what finds the impulses of constraints.
     """
@@ -47,6 +50,8 @@ class Stages(Workspace):
         super().__init__(*arguments)
         self.contact_stage: ContactStage = ContactStage(self)
         self.errors: ConstraintErrors = ConstraintErrors(self)
+        self.impact_times: ImpactTimes = ImpactTimes(self)
+        self.warm_start: WarmStart = WarmStart(self)
         self.impulses: Impulses = choose_impulses(self)(self)
         self.solver: ConstraintSolver = choose_solver(self)(self)
         self.solver.gather()
@@ -142,11 +147,6 @@ class Stages(Workspace):
         if self.by_mujoco:
             groups = self.groups
             self.launch_over_groups(damping_kernels(self.scalar, groups.lanes).damp, groups.num_groups)
-
-    def find_path(self) -> None:
-        """The velocity along which positions move: where contacts bounce, it changes at their time of impact."""
-        if self.bouncing:
-            self.launch(impact_time_kernels(self.scalar).path_velocity, self.num_worlds)
 
     def integrate(self) -> None:
         """From q and qd_path to q_next; floating bases turn about their centres of mass."""

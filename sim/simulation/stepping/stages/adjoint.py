@@ -12,7 +12,7 @@ import warp as wp
 
 from sim.arrays.launch import clear
 from sim.arrays.structs import fill, gradients_of
-from sim.simulation.stepping.stages import Stages
+from sim.simulation.stepping.stages.forward import Stages
 from sim.simulation.stepping.workspace import GAINS, LIMITS
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.contact_adjoints import contact_adjoint_kernels
@@ -26,11 +26,9 @@ from warp_kernels.sensors.contacts import contact_sensor_kernels
 from warp_kernels.sensors.forces import force_sensor_kernels
 from warp_kernels.sensors.wrenches import wrench_sensor_kernels
 from warp_kernels.solver.actuators import actuator_kernels
-from warp_kernels.solver.impact_time import impact_time_kernels
 from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.row_adjoint import row_adjoint_kernels
-from warp_kernels.solver.warm_start import warm_start_kernels
 
 
 class AdjointStages(Stages):
@@ -72,13 +70,13 @@ class AdjointStages(Stages):
         self.activations.prepare_backward()
         self.carried_q = wp.zeros((n, m.nq), dtype=scalar, device=self.device)
         self.carried_qd = wp.zeros((n, nv), dtype=scalar, device=self.device)
-        self.carried_impulse = self.worlds_last(constraints if self.warm else 0, t.vec3)
         self.weight, groups.weight = groups.scalars(nv)
         swept = constraints if self.max_couplings else 0
         self.impulse_bar, self.start_bar = (self.worlds_last(swept, t.vec3) for _ in range(2))
         self.rhs_bar = self.worlds_last(constraints, t.vec3)
         self.bound_bar, self.softness_bar = (self.worlds_last(constraints, scalar) for _ in range(2))
-        self._allocate_bounce_adjoint()
+        self.impact_times.prepare_adjoint()
+        self.warm_start.prepare_adjoint()
         smoothed = constraints if self.contact_options.gradient_smoothing > 0.0 else 0
         self.held_share, self.row_inverse_mass, self.distance_share = (
             self.worlds_last(smoothed, scalar) for _ in range(3)
@@ -126,14 +124,6 @@ class AdjointStages(Stages):
         self.motions_bar = gradients_of(self.motions)
         self.rows_bar = fill(self.structs.Rows, rhs=self.rhs_bar, bound=self.bound_bar, softness=self.softness_bar)
 
-    def _allocate_bounce_adjoint(self) -> None:
-        """What the way back through times of impact needs; empty where nothing bounces."""
-        constraints, dofs = self.bounces.free.shape[0], self.lag.shape[0]
-
-        names = ("before", "free", "late")
-        self.bounces_bar = fill(self.structs.Bounces, **{name: self.worlds_last(constraints) for name in names})
-        self.lag_weight, self.free_weight = (self.worlds_last(dofs) for _ in range(2))
-
     def watch_parameters(self, names: Iterable[str]) -> None:
         """Choose the parameters whose gradients the next recording of the way back adds to."""
         names = frozenset(names)
@@ -173,15 +163,6 @@ class AdjointStages(Stages):
         assert self._goes_back, "prepare_backward comes first"
         clear(self._adjoint_memory)
 
-    def store_carried_impulses(self, total: wp.array) -> None:
-        """Write the adjoint of the first impulses to these worlds' part of [num_worlds, max_constraints, 3]."""
-        if self.warm:
-            by_world: wp.array = wp.array(
-                ptr=total.ptr, shape=total.shape[:2], dtype=self.device_model.types.vec3, device=self.device, copy=False
-            )
-            kernel = warm_start_kernels(self.scalar).store_impulse_adjoint
-            self.launch(kernel, self._every_constraint, impulse_bar=by_world)
-
     def readings_adjoint(self) -> None:
         """From the adjoint of the forces to those of the impulses and the frames of contacts."""
         if self.num_sensors:
@@ -215,21 +196,9 @@ class AdjointStages(Stages):
         if self.max_contacts:
             self.launch(contact_adjoint_kernels(self.scalar, self.looping).clear_contacts, self.slots)
 
-    def path_adjoint(self) -> None:
-        """From the adjoint of qd_path to that of qd_next, and to what the times of impact are made of."""
-        if self.bouncing:
-            self.launch(impact_time_kernels(self.scalar).path_adjoint, self.num_worlds)
-
     def start_adjoint(self) -> None:
         """Add what the next step's warm start asks of the impulses."""
-        if self.warm:
-            bar = self.further_impulse_bar if self.newton else self.impulse_bar
-            self.launch(checkpoint_kernels(self.scalar).add_impulse_adjoint, self._every_constraint, impulse_bar=bar)
-
-    def bounce_adjoint(self) -> None:
-        """From the adjoints of right-hand sides to those of the times of impact."""
-        if self.bouncing:
-            self.launch(impact_time_kernels(self.scalar).bounce_adjoint, self.num_worlds)
+        self.warm_start.add_adjoint(self.further_impulse_bar if self.newton else self.impulse_bar)
 
     def tendon_mass_adjoint(self) -> None:
         """From the adjoint of the mass matrix to what the armatures of tendons add to it."""

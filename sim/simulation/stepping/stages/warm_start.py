@@ -1,0 +1,73 @@
+"""The warm start of a step: the impulses of the step before, by what each contact is known by."""
+
+import warp as wp
+
+from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.solver.warm_start import warm_start_kernels
+
+
+class WarmStart:
+    """Impulses with which a solver begins; all its arrays have no rows without ``ContactOptions(warm_start=True)``.
+
+    Args:
+        step: the step's workspace.
+
+    Attributes:
+        start: the impulses to begin with [constraint, world].
+        start_source: which constraint of the step before each comes from, -1 for none.
+        constraint_key, previous_key: what constraints of this step and of the one before are known by.
+        previous_impulse: the impulses of the step before.
+        carried_impulse: the adjoint of those of the step that the way back has left.
+    """
+
+    carried_impulse: wp.array
+
+    def __init__(self, step: Workspace):
+        self._step = step
+        constraints, vec3 = step.max_constraints if step.warm else 0, step.device_model.types.vec3
+        self.start, self.previous_impulse = (step.worlds_last(constraints, vec3) for _ in range(2))
+        self.constraint_key, self.previous_key = (step.worlds_last(constraints, wp.vec4i) for _ in range(2))
+        self.start_source = step.worlds_last(constraints, wp.int32)
+        self._every = (step.max_constraints, step.num_worlds)
+
+    def prepare_adjoint(self) -> None:
+        """Allocate what only the adjoint needs."""
+        self.carried_impulse = wp.zeros_like(self.start)
+
+    def load(self) -> None:
+        """Read the impulses of the step before."""
+        if self._step.warm:
+            self._step.launch(checkpoint_kernels(self._step.scalar).load_impulses, self._every)
+
+    def store(self) -> None:
+        """Write the impulses of this step for the next one."""
+        if self._step.warm:
+            self._step.launch(checkpoint_kernels(self._step.scalar).store_impulses, self._every)
+
+    def match(self) -> None:
+        """Find the impulses to begin with."""
+        step = self._step
+        if step.warm:
+            kernel = warm_start_kernels(step.scalar).match_constraints
+            step.launch(kernel, step.num_worlds, slot_identity=step.contact_stage.identity())
+
+    def add_adjoint(self, impulse_bar: wp.array) -> None:
+        """Add what the next step's start asks of the impulses to their adjoint."""
+        if self._step.warm:
+            kernel = checkpoint_kernels(self._step.scalar).add_impulse_adjoint
+            self._step.launch(kernel, self._every, impulse_bar=impulse_bar)
+
+    def clear_carried(self) -> None:
+        """Begin the way back at the last step, whose impulses nothing reads."""
+        if self._step.warm:
+            self.carried_impulse.zero_()
+
+    def store_carried(self, total: wp.array) -> None:
+        """Write the adjoint of the first impulses to these worlds' part of [num_worlds, max_constraints, 3]."""
+        step = self._step
+        if step.warm:
+            by_world: wp.array = wp.array(
+                ptr=total.ptr, shape=total.shape[:2], dtype=step.device_model.types.vec3, device=step.device, copy=False
+            )
+            step.launch(warm_start_kernels(step.scalar).store_impulse_adjoint, self._every, impulse_bar=by_world)
