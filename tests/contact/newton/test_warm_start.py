@@ -47,7 +47,8 @@ def test_the_solution_does_not_depend_on_it(settled):
         systems["warm"] += int(warm.sweeps[0])
         systems["cold"] += int(cold.sweeps[0])
     assert int(warm.shards[0].step.constraints.count.numpy()[0]) > 64, "fewer are not swept at first"
-    assert systems["warm"] < 0.9 * systems["cold"]
+    # Some tenth fewer; a rounding, such as of another order of threads, changes it by a hundredth.
+    assert systems["warm"] < 0.95 * systems["cold"]
 
 
 def test_sweeps_begin_with_the_impulses_of_the_state(settled):
