@@ -15,7 +15,7 @@ from sim.simulation.options import ContactOptions
 from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout, least_inverse_masses
-from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_worth
+from sim.simulation.stepping.lane_groups import POSES, LaneGroups, SolverChoice, lanes_worth
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from sim.simulation.stepping.tendons.stage import TendonStage
 from sim.simulation.stepping.transmission.stage import TransmissionStage
@@ -73,14 +73,6 @@ class Workspace(SolverChoice):
     warm_start: Any
     solver: Any
     impulses: Any
-    # Those of LaneGroups.worlds.
-    pose: wp.array
-    origin: wp.array
-    subspace: wp.array
-    link_inertia: wp.array
-    velocity: wp.array
-    common_wrench: wp.array
-    lift: wp.array
     # Of the way back.
     start_bar: wp.array
 
@@ -188,8 +180,9 @@ class Workspace(SolverChoice):
         self.implicit, groups.implicit = groups.scalars(nv if m.nu else 0)
         self.actuator_row = self.worlds_last(m.nu, t.vec3)
         self.q.assign(np.tile(m.q0, (n, 1)))
-        for name, array in groups.worlds.items():
-            setattr(self, name, array)
+        self.pose, self.origin, self.subspace, self.link_inertia = (groups.worlds[name] for name in POSES)
+        own = ("velocity", "common_wrench", "lift")
+        self.velocity, self.common_wrench, self.lift = (groups.worlds[name] for name in own)
         self.least_inverse_mass: wp.array = wp.array(least_inverse_masses(m), dtype=scalar, device=self.device)
         self.factor_d, groups.factor_d = groups.scalars(nv)
         self.factor_l, groups.factor_l = groups.scalars(int(m.dof_depth.sum()))
@@ -200,8 +193,6 @@ class Workspace(SolverChoice):
         self.rhs, self.scale, self.impulse = (self.worlds_last(constraints, t.vec3) for _ in range(3))
         self.bound, self.softness = (self.worlds_last(constraints, scalar) for _ in range(2))
         self.row_size = self.worlds_last(constraints if self.newton else 0, t.vec2)
-        # Of smoothed gradients, on the way back.
-        self.held_share, self.row_inverse_mass = (self.worlds_last(0, scalar) for _ in range(2))
         self.qd_path = wp.zeros_like(self.qd_next) if self.bouncing else self.qd_next
         self.matrix = self.worlds_last(self.max_couplings, t.mat33)
         self.couplings = self._couplings()

@@ -25,15 +25,19 @@ class Newton(ConstraintSolver):
         grip, iterate, islands, system: see :mod:`warp_kernels.solver.newton.structs`.
         problem: rows, right-hand sides, bounds and compliance.
         stage: how far the search by lane groups has come with each world; empty without.
+        held_share, row_inverse_mass: of smoothed gradients; empty without.
+        further_value_bar: what else than impulses has a gradient in the values of rows; empty but for noslip sweeps.
         own_bar: adjoint of the inverse masses of each constraint's rows, from which R comes.
     """
 
     # Whether worlds are divided into bodies that press on each other.
     has_islands = False
     own_bar: wp.array
+    further_value_bar: wp.array
 
     def __init__(self, step: Workspace):
         super().__init__(step)
+        self.held_share, self.row_inverse_mass = (step.worlds_last(0) for _ in range(2))
         constraints, room = step.max_constraints, system_room(step.model, step.max_constraints, self.has_islands)
         arrays = NewtonArrays(step.model, step.groups, constraints, room, self.has_islands)
         self.grip, self.iterate, self.islands, self.system = arrays.grip, arrays.iterate, arrays.islands, arrays.system
@@ -55,8 +59,8 @@ class Newton(ConstraintSolver):
             resistance=step.contact_stage.contact_resistance,
             inverse_mass=step.factor_d,
             least_inverse_mass=step.least_inverse_mass,
-            held_share=step.held_share,
-            row_inverse_mass=step.row_inverse_mass,
+            held_share=self.held_share,
+            row_inverse_mass=self.row_inverse_mass,
             reach=step.scalar(step.contact_options.gradient_smoothing / float(step.dt)),
             start=step.warm_start.start,
         )
@@ -64,6 +68,11 @@ class Newton(ConstraintSolver):
     def prepare_adjoint(self) -> None:
         """Allocate the adjoint of R, and room for what constraints do to each other by it."""
         super().prepare_adjoint()
+        self.further_value_bar = self._step.worlds_last(0, self._step.device_model.types.vec3)
+        if self._step.contact_options.gradient_smoothing > 0.0:
+            self.held_share, self.row_inverse_mass, self.distance_share = (
+                self._step.worlds_last(self._step.max_constraints) for _ in range(3)
+            )
         self.own_bar = self._step.worlds_last(self._step.max_constraints, self._step.device_model.types.mat33)
         if self._step.max_constraints:
             self.coupled_response = self._responses()

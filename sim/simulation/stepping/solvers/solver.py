@@ -22,10 +22,12 @@ class ConstraintSolver:
         adjoint_by_groups: whether its adjoint goes on to what these rows are made of, and to the weights.
         constraint_response, coupled_response: what each constraint does to the trees that it acts on, and what all do
             that act with it; empty where the problem's matrix has no derivative [dof of an incidence, world].
+        distance_share: of the adjoint of a contact's distance, what smoothed gradients pass on; empty without.
     """
 
     constraint_response: wp.array
     coupled_response: wp.array
+    distance_share: wp.array
 
     rows_by_groups = False
     adjoint_by_groups = False
@@ -40,6 +42,7 @@ class ConstraintSolver:
         """Allocate what only the adjoint needs."""
         empty = self._step.device_model.types.vec3
         self.constraint_response, self.coupled_response = (self._step.worlds_last(0, empty) for _ in range(2))
+        self.distance_share = self._step.worlds_last(0)
 
     def write_matrix(self) -> None:
         """Write the Delassus matrix, for solvers that go by it."""

@@ -77,15 +77,10 @@ class AdjointStages(Stages):
         self.bound_bar, self.softness_bar = (self.worlds_last(constraints, scalar) for _ in range(2))
         self.impact_times.prepare_adjoint()
         self.warm_start.prepare_adjoint()
-        smoothed = constraints if self.contact_options.gradient_smoothing > 0.0 else 0
-        self.held_share, self.row_inverse_mass, self.distance_share = (
-            self.worlds_last(smoothed, scalar) for _ in range(3)
-        )
         # Only where R has a derivative.
         own = int(self.newton and constraints > 0 and not self.by_mujoco)
         self.own_mass_bar, groups.own_mass_bar = groups.scalars(own * int(m.dof_depth.sum()))
         self.own_mass_bar_diagonal, groups.own_mass_bar_diagonal = groups.scalars(own * nv)
-        self.further_value_bar = self.worlds_last(0, t.vec3)
         self.solver.prepare_adjoint()
         self.mass_bar, groups.mass_bar = groups.scalars(int(m.dof_depth.sum()))
         self.mass_bar_diagonal, groups.mass_bar_diagonal = groups.scalars(nv)
