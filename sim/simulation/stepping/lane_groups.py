@@ -164,7 +164,7 @@ class LaneGroups:
 
 
 class SolverChoice:
-    """Which law and which method a step has; a part of the workspace."""
+    """The law and the method of a step; a part of the workspace."""
 
     model: Model
     contact_options: ContactOptions

@@ -45,8 +45,6 @@ GAINS = {
     "control_upper": "actuator_control_upper",
 }
 
-# Pairs up to which lane groups look at each without a first test.
-MANY_FOR_LANES = 8
 # With several trees: room for the constraints that act on a constraint, itself included, on average over a world.
 COUPLINGS_PER_CONSTRAINT = 128
 

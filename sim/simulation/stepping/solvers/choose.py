@@ -1,4 +1,4 @@
-"""Which solver a step has, and why."""
+"""The choice of a step's solver, with its reasons."""
 
 from sim.simulation.stepping.solvers.impulses import Impulses, ImpulsesOfGroups
 from sim.simulation.stepping.solvers.mujoco import Mujoco, MujocoLanes, MujocoLanesBothWays

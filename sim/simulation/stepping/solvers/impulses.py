@@ -1,4 +1,4 @@
-"""What impulses do to velocities, with the factors of the mass matrix: world by world or by lane groups."""
+"""Velocities from impulses, by the factors of the mass matrix: world by world or by lane groups."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from warp_kernels.solver.impulse_groups import impulse_group_kernels
 
 
 class Impulses:
-    """From impulses and free accelerations to the velocities after the step, world by world.
+    """The velocities after a step from impulses and free accelerations, world by world.
 
     Args:
         step: the arrays of the step.

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from sim.simulation.stepping.lane_groups import shared_memory
 from sim.simulation.stepping.mujoco.noslip import NoSlipStage
 from sim.simulation.stepping.solvers.newton import Newton
 from sim.simulation.stepping.workspace import Workspace
@@ -24,10 +23,8 @@ class Mujoco(Newton):
         self.noslip = NoSlipStage(step, self) if step.max_couplings else None
 
     def prepare_adjoint(self) -> None:
-        """Allocate the adjoint of bounds and softness; R is of the initial configuration and doesn't depend on rows."""
+        """Allocate the adjoint of bounds and softness, and that of the noslip sweeps."""
         super().prepare_adjoint()
-        step = self._step
-        self.coupled_response = step.worlds_last(0, step.device_model.types.vec3)
         if self.noslip:
             self.noslip.prepare_backward()
             self.constraint_response, self.coupled_response = (self._responses() for _ in range(2))
@@ -56,24 +53,21 @@ class Mujoco(Newton):
             self.noslip.run()
 
     @property
+    def _rows_respond(self) -> bool:
+        """Return False: R is of the initial configuration and doesn't depend on rows."""
+        return False
+
+    @property
     def _convex_kernels(self) -> Any:
         return mujoco_kernels(self._step.scalar, self._step.cone)
 
 
 class MujocoLanes(Mujoco):
-    """All worlds of a lane group at once; those that are left, and the adjoint, one by one.
-
-    Attributes:
-        shared: memory that all groups use, one after the other.
-    """
+    """All worlds of a lane group at once; those that are left, and the adjoint, one by one."""
 
     rows_by_groups = True
     # What the group keeps of a solution for the adjoint.
     keeps = KEEPS_ALL
-
-    def __init__(self, step: Workspace):
-        super().__init__(step)
-        self.shared = shared_memory(step.model, step.groups.lanes, step.max_constraints, step.device)
 
     def solve(self) -> None:
         """Minimise the cost of all worlds of a group, then of those that are left, and sweep."""
@@ -90,14 +84,8 @@ class MujocoLanesBothWays(MujocoLanes):
     adjoint_by_groups = True
     keeps = KEEPS_HALF
 
-    def prepare_adjoint(self) -> None:
-        """Allocate no room for adjoints that the group has in its own memory."""
-        super().prepare_adjoint()
-        self.own_bar = self._step.worlds_last(0, self._step.device_model.types.mat33)
-
     def adjoint(self) -> None:
         """Walk back to all but what comes of the right-hand sides and of the rows of joints."""
         step, groups = self._step, self._step.groups
         kernels = mujoco_group_adjoint_kernels(step.scalar, step.cone, groups.lanes)
-        motions = {"subspace": groups.subspace, "subspace_bar": groups.subspace.grad}
-        step.launch(kernels.convex_group_adjoint, groups.num_groups, **motions)
+        step.launch(kernels.convex_group_adjoint, groups.num_groups, **self._motions)

@@ -5,6 +5,7 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.structs import fill
+from sim.simulation.stepping.lane_groups import shared_memory
 from sim.simulation.stepping.newton.arrays import NewtonArrays, system_room
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
 from sim.simulation.stepping.workspace import Workspace
@@ -25,6 +26,7 @@ class Newton(ConstraintSolver):
         grip, iterate, islands, system: see :mod:`warp_kernels.solver.newton.structs`.
         problem: rows, right-hand sides, bounds and compliance.
         stage: how far the search by lane groups has come with each world; empty without.
+        shared: memory that all lane groups use, one after the other; absent without.
         held_share, row_inverse_mass: of smoothed gradients; empty without.
         further_value_bar: what else than impulses has a gradient in the values of rows; empty but for noslip sweeps.
         own_bar: adjoint of the inverse masses of each constraint's rows, from which R comes.
@@ -32,6 +34,7 @@ class Newton(ConstraintSolver):
 
     # Whether worlds are divided into bodies that press on each other.
     has_islands = False
+    shared: Any
     own_bar: wp.array
     further_value_bar: wp.array
 
@@ -41,9 +44,10 @@ class Newton(ConstraintSolver):
         constraints, room = step.max_constraints, system_room(step.model, step.max_constraints, self.has_islands)
         arrays = NewtonArrays(step.model, step.groups, constraints, room, self.has_islands)
         self.grip, self.iterate, self.islands, self.system = arrays.grip, arrays.iterate, arrays.islands, arrays.system
-        self.stage: wp.array = wp.zeros(
-            step.num_worlds if self.rows_by_groups else 0, dtype=wp.int32, device=step.device
-        )
+        in_groups = step.num_worlds if self.rows_by_groups else 0
+        self.stage: wp.array = wp.zeros(in_groups, dtype=wp.int32, device=step.device)
+        if self.rows_by_groups:
+            self.shared = shared_memory(step.model, step.groups.lanes, step.max_constraints, step.device)
 
     def gather(self) -> None:
         """Gather the problem."""
@@ -73,8 +77,9 @@ class Newton(ConstraintSolver):
             self.held_share, self.row_inverse_mass, self.distance_share = (
                 self._step.worlds_last(self._step.max_constraints) for _ in range(3)
             )
-        self.own_bar = self._step.worlds_last(self._step.max_constraints, self._step.device_model.types.mat33)
-        if self._step.max_constraints:
+        own = 0 if self.adjoint_by_groups else self._step.max_constraints
+        self.own_bar = self._step.worlds_last(own, self._step.device_model.types.mat33)
+        if self._rows_respond:
             self.coupled_response = self._responses()
 
     def solve(self) -> None:
@@ -109,6 +114,17 @@ class Newton(ConstraintSolver):
             step.launch(smoothing_kernels(step.scalar).held_shares, step.num_worlds)
         kernel = newton_adjoint_kernels(step.scalar, cone, smoothed).solution_adjoint
         step.launch(kernel, step.num_worlds, **self._regularisation, **given)
+
+    @property
+    def _rows_respond(self) -> bool:
+        """Return whether rows have adjoints, world by world, from what constraints do to each other by R."""
+        return self._step.max_constraints > 0
+
+    @property
+    def _motions(self) -> dict[str, Any]:
+        """The motion subspaces of lane groups, and their adjoint."""
+        subspace = self._step.groups.subspace
+        return {"subspace": subspace, "subspace_bar": subspace.grad}
 
     @property
     def _kernels(self) -> Any:

@@ -1,25 +1,15 @@
 """Newton's method on all worlds of a lane group at once, on a CPU."""
 
-from sim.simulation.stepping.lane_groups import shared_memory
 from sim.simulation.stepping.solvers.newton import Newton
-from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.newton.group.adjoint import group_adjoint_kernels
 from warp_kernels.solver.newton.group.solve import newton_group_kernels
 
 
 class NewtonLanes(Newton):
-    """Worlds that the group's search doesn't finish are solved one by one. The adjoint takes them one by one.
-
-    Attributes:
-        shared: memory that all groups use, one after the other.
-    """
+    """Worlds that the group's search doesn't finish are solved one by one. The adjoint takes them one by one."""
 
     rows_by_groups = True
-
-    def __init__(self, step: Workspace):
-        super().__init__(step)
-        self.shared = shared_memory(step.model, step.groups.lanes, step.max_constraints, step.device)
 
     def solve(self) -> None:
         """Search the velocities of the worlds of a group, then of those that are left."""
@@ -35,19 +25,15 @@ class NewtonLanesBothWays(NewtonLanes):
 
     adjoint_by_groups = True
 
-    def prepare_adjoint(self) -> None:
-        """Allocate room for what constraints do to joints and tendons, whose rows have adjoints by worlds."""
-        super().prepare_adjoint()
-        step, empty = self._step, self._step.device_model.types
-        self.own_bar = step.worlds_last(0, empty.mat33)
-        if not (len(step.layout.cones) or step.model.counts["coupling"] or step.tendons.num_rows):
-            self.coupled_response = step.worlds_last(0, empty.vec3)
-
     def adjoint(self) -> None:
         """Walk back to all but what comes of the right-hand sides and of the rows of joints."""
-        step = self._step
-        groups = step.groups
+        step, groups = self._step, self._step.groups
         kernel = group_adjoint_kernels(step.scalar, step.contact_options.friction, groups.lanes).group_adjoint
-        motions = {"subspace": groups.subspace, "subspace_bar": groups.subspace.grad}
-        step.launch(kernel, groups.num_groups, **self._regularisation, **motions)
+        step.launch(kernel, groups.num_groups, **self._regularisation, **self._motions)
         step.launch(impulse_group_kernels(step.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
+
+    @property
+    def _rows_respond(self) -> bool:
+        """Return whether there are rows of joints or tendons, which have adjoints world by world."""
+        step = self._step
+        return bool(len(step.layout.cones) or step.model.counts["coupling"] or step.tendons.num_rows)

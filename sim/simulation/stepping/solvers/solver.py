@@ -1,4 +1,4 @@
-"""The interface of what solves for the impulses of constraints."""
+"""The interface of solvers for the impulses of constraints."""
 
 import warp as wp
 
@@ -60,7 +60,7 @@ class ConstraintSolver:
 
     @property
     def _goes_back(self) -> bool:
-        """Whether an adjoint will follow, for which solutions keep more."""
+        """Return whether the adjoint will follow; solutions keep more for it."""
         return active_tape() is not None
 
     def _responses(self) -> wp.array:

@@ -1,4 +1,4 @@
-"""The way back through one time step: it is run again on a tape, then its adjoint is applied.
+"""The adjoint stages of a step: the backward pass runs the step again on a tape, then applies these.
 
 Kinematics, contact geometry and integration have Warp's own adjoints. Everything between them, from the free
 dynamics to the impulses, has one written by hand (see :mod:`warp_kernels.solver.impulse`), which hangs on the same
@@ -32,7 +32,7 @@ from warp_kernels.solver.row_adjoint import row_adjoint_kernels
 
 
 class AdjointStages(Stages):
-    """A step with its adjoint. What only the way back needs is allocated when a gradient is first asked for.
+    """A step with its adjoint. Arrays of the backward pass are allocated when a gradient is first asked for.
 
     Adjoints that kernels add to lie in one piece of memory, so that one call sets them to zero; contacts have another.
 
@@ -49,7 +49,7 @@ class AdjointStages(Stages):
         self._watched: frozenset[str] | None = None
 
     def prepare_backward(self) -> None:
-        """Allocate what only the way back needs. Does nothing the second time; anew where memory ran out before."""
+        """Allocate the arrays of the backward pass, once; again if memory ran out the first time."""
         if self._goes_back:
             return
         t = self.device_model.types
@@ -95,11 +95,11 @@ class AdjointStages(Stages):
 
     @property
     def _impulses_are_read(self) -> bool:
-        """Whether impulses of the solution have gradients beside those through the velocities."""
+        """Return whether impulses have gradients besides those through the velocities."""
         return bool(self.bouncing or self.num_sensors or (self.newton and self.warm))
 
     def _differentiated(self) -> list[wp.array]:
-        """The arrays whose gradients kernels add to."""
+        """Return the arrays whose gradients kernels add to."""
         return [
             self.q, self.qd, self.tau, self.control, self.pose, self.origin, self.subspace, self.link_inertia,
             self.spin, self.drag_velocity, self.common_wrench, self.lift,
@@ -111,7 +111,7 @@ class AdjointStages(Stages):
         ]  # fmt: skip
 
     def _of_contacts(self) -> list[wp.array]:
-        """The same of contacts, of which only those that there are have adjoints."""
+        """Return those of contacts, which are cleared for present contacts alone."""
         return [*self.contact_stage.differentiated(), *self.errors.of_contacts()]
 
     def _gather_gradients(self) -> None:
@@ -120,7 +120,7 @@ class AdjointStages(Stages):
         self.rows_bar = fill(self.structs.Rows, rhs=self.rhs_bar, bound=self.bound_bar, softness=self.softness_bar)
 
     def watch_parameters(self, names: Iterable[str]) -> None:
-        """Choose the parameters whose gradients the next recording of the way back adds to."""
+        """Choose the parameters whose gradients the next recorded backward pass adds to."""
         names = frozenset(names)
         if names == self._watched:
             return
@@ -154,7 +154,7 @@ class AdjointStages(Stages):
         return fill(struct, **dict(zip(names, gradients, strict=True)))
 
     def clear_adjoints(self) -> None:
-        """Set to zero the adjoints that kernels add to, but for those of contacts: their number isn't known yet."""
+        """Clear the adjoints that kernels add to, except those of contacts, whose number isn't known yet."""
         assert self._goes_back, "prepare_backward comes first"
         clear(self._adjoint_memory)
 
@@ -187,7 +187,7 @@ class AdjointStages(Stages):
         self.launch(kernel, (threads, self.num_worlds), threads=threads, qd=self.qd_path, qd_bar=self.qd_path.grad)
 
     def clear_contact_adjoints(self) -> None:
-        """Set to zero the adjoints of the contacts that there are."""
+        """Clear the adjoints of present contacts."""
         if self.max_contacts:
             self.launch(contact_adjoint_kernels(self.scalar, self.looping).clear_contacts, self.slots)
 

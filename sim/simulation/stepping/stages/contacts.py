@@ -115,7 +115,7 @@ class ContactStage:
         self._combine_materials()
 
     def identity(self) -> wp.array:
-        """What each contact is known by from one step to the next, int32 [max_contacts, num_worlds]."""
+        """Return a number by which each contact is recognised in the next step, int32 [max_contacts, num_worlds]."""
         step = self._step
         if not step.collision.has_pairs(CONVEX_SHAPES):
             return self.slot_feature

@@ -70,6 +70,8 @@ class ConstraintErrors:
     def find(self) -> None:
         """Find them all, and the rows of tendons; recorded on an active tape."""
         step = self._step
+        if not step.max_constraints:
+            return
         if len(step.layout.cones):
             kernel = cone_kernels(step.scalar).evaluate_cones
             step.launch(kernel, (len(step.layout.cones), step.num_worlds), tape=True)

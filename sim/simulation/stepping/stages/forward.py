@@ -78,11 +78,6 @@ class Stages(Workspace):
         if self.model.nu:
             self.launch(actuator_kernels(self.scalar).actuate, self.num_worlds, dt=self.ahead)
 
-    def find_contacts(self) -> None:
-        """Pairs that are near, their contacts, and where these are."""
-        if self.max_constraints:
-            self.contact_stage.find()
-
     def find_free_accelerations(self) -> None:
         """Accelerations without constraints, and the factors of the mass matrix."""
         turning = self.turning_link.shape[0]
@@ -114,11 +109,6 @@ class Stages(Workspace):
         self.launch_over_groups(kernel, (self.dof_threads, groups.num_groups), threads=self.dof_threads)
         if self.tendons.heavy.count:
             self.tendons.heavy.add(self)
-
-    def find_errors(self) -> None:
-        """How far each constraint is from its aim, how far it drifts, and what MuJoCo's law asks of it."""
-        if self.max_constraints:
-            self.errors.find()
 
     def list_constraints(self) -> None:
         """Which constraints there are in each world, which of them act on each other, and their rows."""

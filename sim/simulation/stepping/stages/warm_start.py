@@ -18,7 +18,7 @@ class WarmStart:
         start_source: which constraint of the step before each comes from, -1 for none.
         constraint_key, previous_key: what constraints of this step and of the one before are known by.
         previous_impulse: the impulses of the step before.
-        carried_impulse: the adjoint of those of the step that the way back has left.
+        carried_impulse: their adjoint, from the step that the backward pass has just left.
     """
 
     carried_impulse: wp.array
@@ -59,7 +59,7 @@ class WarmStart:
             self._step.launch(kernel, self._every, impulse_bar=impulse_bar)
 
     def clear_carried(self) -> None:
-        """Begin the way back at the last step, whose impulses nothing reads."""
+        """Clear the carried adjoint: nothing reads the impulses of the last step."""
         if self._step.warm:
             self.carried_impulse.zero_()
 
