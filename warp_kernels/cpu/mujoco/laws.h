@@ -23,8 +23,6 @@ constexpr int GRIP = 19;
 constexpr int SIZE = 20;
 constexpr int SLIDES = 22;
 constexpr int FIELDS = 28;
-// Slope along a step at which the line search ends, as a share of that at its beginning.
-constexpr double SLOPE = 0.1;
 
 // What a value of an elliptic cone means for its friction.
 template <typename Number, int L>
@@ -151,8 +149,10 @@ BACKSWING_INLINE void find_slopes(int count, const Group& shared) {
 }
 
 // Search the length of a step, as convex_length of warp_kernels.solver.newton.descent; zero for worlds that don't move.
-template <typename Number, int L, bool ELLIPTIC, typename Group>
-BACKSWING_INLINE void find_lengths(int group, int count, int nv, const Array<Number>& step_array, const Group& shared) {
+// SEARCHES: lengths between its bounds; goal_share: of the slope at the beginning.
+template <typename Number, int L, bool ELLIPTIC, int SEARCHES, typename Group>
+BACKSWING_INLINE void find_lengths(
+    int group, int count, int nv, Number goal_share, const Array<Number>& step_array, const Group& shared) {
     using Pack = backswing::Pack<Number, L>;
     using Mask = backswing::Mask<Number, L>;
     const Items<Number, L> step(step_array, group);
@@ -188,10 +188,10 @@ BACKSWING_INLINE void find_lengths(int group, int count, int nv, const Array<Num
     };
     Pack low = nothing, high = nothing + 1, way = high, higher = low;
     Pack high_slope = slope_at(high), higher_slope = low_slope;
-    const Pack goal = Number(SLOPE) * __builtin_elementwise_abs(low_slope);
+    const Pack goal = goal_share * __builtin_elementwise_abs(low_slope);
     // A step that doesn't lead down is rounding.
     searches &= ~((__builtin_elementwise_abs(high_slope) <= goal) | (high_slope < nothing)) & ~(low_slope >= nothing);
-    for (int search = 0; search < 20 && __builtin_reduce_or(searches); ++search) {
+    for (int search = 0; search < SEARCHES && __builtin_reduce_or(searches); ++search) {
         const Pack secant = search % 3 == 1 ? high - high_slope * (higher - high) / (higher_slope - high_slope)
                                             : low - low_slope * (high - low) / (high_slope - low_slope);
         Mask within = (secant > low) & (secant < high);

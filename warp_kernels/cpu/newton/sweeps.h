@@ -19,8 +19,6 @@ constexpr int FIELDS = 28;
 // Classes of constraints. One without a class is absent, or nothing moves it.
 constexpr int PUSHES = 1;
 constexpr int UNBOUNDED = 3;
-// Of so many sweeps one takes all constraints, the others those with impulses.
-constexpr int EVERY = 8;
 
 template <typename Number, int L>
 BACKSWING_INLINE Pack<Number, L> clamp(Pack<Number, L> x, Pack<Number, L> limit) {
@@ -69,8 +67,9 @@ BACKSWING_INLINE void find_motions(int group, int count, int nv, const Array<Num
     }
 }
 
-// Sweep each world as often as its number says. ROUND: whether friction cones are round, or pyramids.
-template <typename Number, int L, bool ROUND, typename Group>
+// Sweep each world as often as its number says. ROUND: whether friction cones are round, or pyramids. One sweep of as
+// many as EVERY looks at constraints without impulses too.
+template <typename Number, int L, bool ROUND, int EVERY, typename Group>
 BACKSWING_INLINE void sweep_constraints(int group, int count, int nv, const Array<Number>& inverse_mass_array,
     const Group& shared, const Array<Number>& z_array) {
     using Pack = backswing::Pack<Number, L>;

@@ -8,14 +8,13 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import warp as wp
 
 from warp_kernels.solver.mujoco.laws import CONES
-from warp_kernels.solver.mujoco.solve import STIFFEST, rounding_of_steps
-from warp_kernels.solver.newton.descent import SUMS, descent_functions
+from warp_kernels.solver.newton.constants import MOST_STEPS, SLOPE, STIFFEST, SUMS, rounding, rounding_square
+from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import DONE, MOST_STEPS, MOVING, MUJOCO_GROUP_HEADERS, group_structs
+from warp_kernels.solver.newton.group.structs import DONE, MOVING, MUJOCO_GROUP_HEADERS, group_structs
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import kernel_module
@@ -41,8 +40,8 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
     singular = descent.singular
-    rounding = scalar(SUMS[scalar] * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
-    rounding_square = rounding_of_steps(scalar)
+    sums = scalar(SUMS[scalar] * rounding(scalar))
+    rounded = rounding_square(scalar)
     epsilon = scalar(STIFFEST)
 
     @wp.func
@@ -56,7 +55,7 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         at_hand = shared.at_hand[n]
         arrived = shared.square[n] <= descent.goal(at_hand, shared.scale[n], epsilon, tolerance)
         if stepped:
-            arrived = arrived or shared.along[lanes + n] <= rounding_square * at_hand
+            arrived = arrived or shared.along[lanes + n] <= rounded * at_hand
         return arrived
 
     @wp.func
@@ -83,10 +82,10 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         for n in range(lanes):
             if not shared.least[n] > singular:
                 shared.moves[n] = 0
-        laws.find_lengths(group, most, nv, iterate.step, shared)
+        laws.find_lengths(group, most, nv, scalar(SLOPE), iterate.step, shared)
         together.move_by(group, nv, iterate.step, shared, iterate.z)
         s.find_residuals(group, most, nv, constraints, problem, iterate, shared)
-        laws.find_at_hand(most, epsilon, rounding, shared)
+        laws.find_at_hand(most, epsilon, sums, shared)
 
     @wp.kernel(module=module, enable_backward=False)
     def convex_group(
@@ -123,7 +122,7 @@ def mujoco_group_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) ->
         )  # fmt: skip
         if most == 0:
             return
-        laws.find_at_hand(most, epsilon, rounding, shared)
+        laws.find_at_hand(most, epsilon, sums, shared)
         moving = int(0)
         for n in range(worlds):
             world = group * lanes + n

@@ -12,7 +12,7 @@ import warp as wp
 
 from warp_kernels.cpu.native import Native
 from warp_kernels.solver.mujoco.laws import CONES, flattest_square
-from warp_kernels.solver.newton.descent import SLIDES_FROM
+from warp_kernels.solver.newton.constants import SEARCHES, SLIDES_FROM
 from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.solver.newton.structs import newton_structs
@@ -121,8 +121,8 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
     def find_slopes(count: int, shared: Group):
         """As :func:`warp_kernels.solver.newton.group.steps.group_step_functions`' of the same name, of all constraints."""
 
-    @native.func_native(elliptic)
-    def find_lengths(group: int, count: int, nv: int, step: of_worlds, shared: Group):
+    @native.func_native(elliptic, SEARCHES)
+    def find_lengths(group: int, count: int, nv: int, goal_share: scalar, step: of_worlds, shared: Group):
         """As :func:`convex_length` of :mod:`warp_kernels.solver.newton.descent`; zero for worlds that don't move."""
 
     @native.func_native()

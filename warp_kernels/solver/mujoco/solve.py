@@ -8,25 +8,18 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import warp as wp
 
 from warp_kernels.solver.mujoco.laws import ALL_CONES
+from warp_kernels.solver.newton.constants import STIFFEST, rounding_square
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.residual import HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
 
-# R as a share of the inverse mass, at an impedance of 0.99.
-STIFFEST = 0.01
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"mujoco_kernels": [(cone,) for cone in ALL_CONES]}
-
-
-def rounding_of_steps(scalar: Any) -> Any:
-    """The square of a step, as a share of the squares at hand, below which it is rounding."""
-    return scalar((100.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)) ** 2)
 
 
 @functools.cache
@@ -40,7 +33,7 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     module = kernel_module(f"mujoco.{cone}", scalar)
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
-    rounding_square = rounding_of_steps(scalar)
+    rounded = rounding_square(scalar)
 
     @wp.kernel(module=module, enable_backward=False)
     def soften(
@@ -126,7 +119,7 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
             at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
             converged = square <= descent.goal(at_hand, scale, epsilon, tolerance)
             # What is left is rounding.
-            converged = converged or descent.step_square(world, nv, problem, iterate) <= rounding_square * at_hand
+            converged = converged or descent.step_square(world, nv, problem, iterate) <= rounded * at_hand
         residual[world] = descent.velocity_left(world, nv, system, iterate)
         sweep_count[world] = solved
 

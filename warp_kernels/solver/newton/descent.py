@@ -7,9 +7,9 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import warp as wp
 
+from warp_kernels.solver.newton.constants import PIVOT_ROUNDINGS, SEARCHES, SLIDES_FROM, SLOPE, SUMS, rounding
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
@@ -45,13 +45,6 @@ _LOOK_BACK = """
     return total;
 """
 
-# A step of the line search must leave less than this of the slope.
-SLOPE = 0.1
-# What sums over some tens of contacts make of one rounding. In float64 less of it, for gradients beside differences.
-SUMS = {wp.float32: 8.0, wp.float64: 0.5}
-# The share of friction's bound from which it slides.
-SLIDES_FROM = 0.999
-
 
 @functools.cache
 def descent_functions(scalar: Any, friction: str, divided: bool = False) -> SimpleNamespace:
@@ -62,9 +55,8 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     zero, one = scalar(0.0), scalar(1.0)
-    eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
-    precision = scalar(eps)
-    singular = scalar(10.0 * eps)
+    precision = scalar(rounding(scalar))
+    singular = scalar(PIVOT_ROUNDINGS * rounding(scalar))
     sums = scalar(SUMS[scalar])
 
     @wp.func
@@ -169,7 +161,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
             return one
         higher = low
         higher_slope = low_slope
-        for search in range(20):
+        for search in range(SEARCHES):
             length = low - low_slope * (high - low) / (high_slope - low_slope)
             if search % 3 == 1:
                 length = high - high_slope * (higher - high) / (higher_slope - high_slope)

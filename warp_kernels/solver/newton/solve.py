@@ -20,9 +20,21 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import warp as wp
 
+from warp_kernels.solver.newton.constants import (
+    AFAR,
+    ENOUGH,
+    GUIDED,
+    NEAR,
+    PASSES,
+    ROUND,
+    ROUND_SHARE,
+    ROUNDS,
+    SOFTER,
+    TANGLE,
+    rounding_square,
+)
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
@@ -39,26 +51,6 @@ from warp_kernels.types import ACTUATOR, kernel_module, most_registers, warp_typ
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
 
-# A step on the coupled equations must leave less than this of the square of their residual.
-ENOUGH = 0.5
-# Newton steps of a convex round, after which the coupled equations are tried again.
-ROUND = 8
-# Convex rounds before a softer problem.
-ROUNDS = 2
-# How much softer that is: a power of two, so that it is undone to the last bit.
-SOFTER = 8.0
-# Passes of Gauss-Seidel before convex rounds.
-PASSES = 11
-# Sweeps come before the first Newton step in a world with more constraints than this, where the square of the residual is above a share
-# AFAR of those at hand: with that many, the first guess of which ones act is wrong for some, and the step leads astray.
-TANGLE = 64
-AFAR = 0.1
-# Passes after which sweeps go on from what the Newton step made of their impulses; where it has led nowhere, later ones go on from their own.
-GUIDED = 1
-# A Newton step after sweeps that leaves a larger share than this of the squares at hand is followed by sweeps again.
-NEAR = 0.05
-# A step below this many roundings of the momenta at hand counts as no step.
-ROUNDINGS = 100.0
 # A step on the coupled equations from where sweeps have led, with what they found to hold and to slide; beside COUPLED and HELD.
 SWEPT = 2
 # What came of a step: none without pivots, too little gained, another z, one that is still far, or one nearer to the minimum of a
@@ -79,8 +71,7 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     zero, one = scalar(0.0), scalar(1.0)
-    eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
-    rounding_square = scalar((ROUNDINGS * eps) ** 2)
+    rounded = rounding_square(scalar)
 
     @wp.func
     def take_step(
@@ -206,7 +197,7 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
             if outcome == MOVED:
                 mode = int(COUPLED)
                 converged = square <= goal
-            elif outcome == STAYED and descent.step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
+            elif outcome == STAYED and descent.step_square(world, nv, problem, iterate) <= rounded * at_hand:
                 converged = True  # what is left is rounding
             elif outcome != CLOSER and failures < PASSES:
                 sweeps_first = bool(True)
@@ -216,7 +207,7 @@ def solution_functions(scalar: Any, friction: str, divided: bool = False) -> Sim
                 harder = one / scalar(SOFTER)
             elif outcome != CLOSER:
                 f.hold_normal_impulses(world, count, constraints, problem, iterate)
-                enough = wp.max(scalar(1.0e-4) * square, goal)
+                enough = wp.max(scalar(ROUND_SHARE) * square, goal)
                 in_round = 0
                 rounds += 1
                 mode = int(HELD)

@@ -13,6 +13,13 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.newton.constants import (
+    EVERY,
+    LEAST_SWEEPS,
+    MOST_PER_CONSTRAINT,
+    MOST_SWEEPS,
+    SLIDES_FROM,
+)
 from warp_kernels.solver.newton.islands.parts import part_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.products import product_functions
@@ -45,14 +52,6 @@ _GO_ON = """
     for (int i = 0; i < count; ++i, at_x += x.strides[0], at_direction += direction.strides[0], at_other += other.strides[0])
         go(at_x, at_direction, at_other, size, size, size, width);
 """
-# One sweep of as many looks at constraints without impulses too: most of those that come near in a heap never touch.
-EVERY = 8
-# The first pass has two sweeps for each constraint, within these bounds. With fewer sweeps a heap needs more systems, which cost more than
-# the sweeps save; with more of them a robot on its feet needs no fewer systems.
-LEAST_SWEEPS, MOST_SWEEPS = 6, 24
-# A later pass has twice as many as the one before it, up to this many for each constraint. Where those don't tell what holds and what
-# slides, thousands don't either, and a GPU would wait for the one world in thousands that takes them.
-MOST_PER_CONSTRAINT = 8
 
 
 @functools.cache
@@ -305,7 +304,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
                 value[0] = held[0]
             limit = most[1]
         if kind == CONTACT or kind == TORSION:
-            if wp.length(vec2(swept[1], swept[2])) < scalar(0.999) * limit:
+            if wp.length(vec2(swept[1], swept[2])) < scalar(SLIDES_FROM) * limit:
                 value[1] = held[1]
                 value[2] = held[2]
         return value

@@ -8,15 +8,15 @@ import functools
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import warp as wp
 
+from warp_kernels.solver.newton.constants import ENOUGH, MOST_STEPS, NEAR, PASSES, rounding_square
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import DONE, GROUP_HEADERS, LEFT, MOST_STEPS, MOVING, group_structs
+from warp_kernels.solver.newton.group.structs import DONE, GROUP_HEADERS, LEFT, MOVING, group_structs
 from warp_kernels.solver.newton.group.swept import swept_step_functions
 from warp_kernels.solver.newton.residual import COUPLED
-from warp_kernels.solver.newton.solve import ENOUGH, NEAR, PASSES, ROUNDINGS, SWEPT
+from warp_kernels.solver.newton.solve import SWEPT
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -44,7 +44,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
     singular = descent.singular
-    rounding_square = scalar((ROUNDINGS * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)) ** 2)
+    rounded = rounding_square(scalar)
 
     @wp.func
     def take_steps(
@@ -100,7 +100,7 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         if shared.mode[n] == SWEPT:
             moved = shared.failures[n] >= PASSES or not square > scalar(NEAR) * at_hand
         elif shared.moves[n] == 1 and not moved:
-            if descent.step_square(world, nv, problem, iterate) <= rounding_square * at_hand:
+            if descent.step_square(world, nv, problem, iterate) <= rounded * at_hand:
                 return int(DONE)  # what is left is rounding
         if moved:
             shared.mode[n] = COUPLED

@@ -12,8 +12,6 @@ MOST_CONSTRAINTS = 64
 MOST_BACK = 128
 # Degrees of freedom of a world, one for each bit of a number.
 MOST_DOFS = 64
-# Systems after which a world is left to the solver for one.
-MOST_STEPS = 12
 
 # Where a world is: it has its solution, is on its way, or is left to the solver for one.
 DONE = 0

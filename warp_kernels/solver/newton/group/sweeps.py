@@ -10,6 +10,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.cpu.native import Native
+from warp_kernels.solver.newton.constants import EVERY
 from warp_kernels.solver.newton.group.structs import group_structs
 
 # As in ``sweeps.h``. What the sweeps keep of a constraint, [constraint, FIELDS, L]: swept impulses, values without impulses, R of the first row and of the
@@ -36,7 +37,7 @@ def group_sweep_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
     def find_motions(group: int, count: int, nv: int, inverse_mass: of_worlds, shared: Group, z: of_worlds):
         """Set z to the velocities of the swept impulses, in worlds that are to be swept."""
 
-    @native.func_native(friction == "cone")
+    @native.func_native(friction == "cone", EVERY)
     def sweep_constraints(group: int, count: int, nv: int, inverse_mass: of_worlds, shared: Group, z: of_worlds):
         """Sweep each world as often as its ``number`` says. ``velocity``: scratch."""
 

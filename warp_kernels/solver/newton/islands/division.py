@@ -7,6 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.solver.incidences import tree_of
+from warp_kernels.solver.newton.constants import LARGE
 from warp_kernels.solver.newton.islands.parts import (
     CONSTRAINTS,
     DOFS,
@@ -21,9 +22,6 @@ from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import FRICTION_LOSS, TORSION, warp_types
-
-# An island is large if more than one in this many of the trees of its world are in it.
-LARGE = 8
 
 
 @functools.cache

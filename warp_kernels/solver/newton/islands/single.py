@@ -15,14 +15,12 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.newton.constants import SINGLE_STEPS
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
-
-# Steps after which the island is solved like any other. One that holds or slides throughout takes one or two.
-STEPS = 6
 
 
 @functools.cache
@@ -86,7 +84,7 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
         i = parts.constraint_of(0, world, iterate)
         kind, item = constraints.kind[i, world], constraints.item[i, world]
         mobility = products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
-        for step in range(wp.min(iterations, STEPS)):
+        for step in range(wp.min(iterations, SINGLE_STEPS)):
             slope, _follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
             inverse, found = inverse_of(identity - slope * mobility)
             if not found:

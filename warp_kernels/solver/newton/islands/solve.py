@@ -11,12 +11,13 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.newton.constants import AFAR, DIVISIONS, TANGLE
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.islands.division import division_functions
 from warp_kernels.solver.newton.islands.parts import FACTORED
 from warp_kernels.solver.newton.islands.single import single_functions
 from warp_kernels.solver.newton.residual import COUPLED
-from warp_kernels.solver.newton.solve import AFAR, TANGLE, solution_functions
+from warp_kernels.solver.newton.solve import solution_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.shared import row_functions
@@ -25,9 +26,6 @@ from warp_kernels.types import kernel_module
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"newton_island_kernels": [(model,) for model in FRICTION_MODELS]}
-
-# Rounds after which islands are one with all that is near them.
-ROUNDS = 8
 
 
 @functools.cache
@@ -162,7 +160,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         unsolved = bool(True)
         while unsolved:
             number = division.divide(
-                world, before, far or turn == ROUNDS, trees, constraints, couplings, iterate, islands
+                world, before, far or turn == DIVISIONS, trees, constraints, couplings, iterate, islands
             )
             division.begin_turn(world, turn, iterate)
             most = int(0)
