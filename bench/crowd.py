@@ -94,8 +94,8 @@ def measure(case: str, bodies: int, scene: Crowd, parameters: dict[str, np.ndarr
     state = simulator.state(settled.q.numpy(), settled.qd.numpy())
     trajectory = simulator.rollout(state, steps=STEPS)
     step = simulator.shards[0].step
-    rows = step.couplings.row.numpy()[: int(step.constraints.count.numpy()[0]), 0]
-    length = np.diff(step.couplings.run.numpy()[:, 0], axis=1)
+    rows = step.constraint_stage.couplings.row.numpy()[: int(step.constraint_stage.constraints.count.numpy()[0]), 0]
+    length = np.diff(step.constraint_stage.couplings.run.numpy()[:, 0], axis=1)
     couplings = sum(int(length[row[2] : row[3]].sum()) for row in rows)
     seed = wp.ones_like(state.q)
     forward = time_call(lambda: simulator.rollout(state, steps=STEPS), seconds=seconds)

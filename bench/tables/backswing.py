@@ -74,7 +74,7 @@ class Taped:
                     wp.copy(step.q, before.q_next)
                     wp.copy(step.qd, before.qd_next)
                 step.record(tape)
-                step.integrate()
+                step.kinematics.integrate()
         with wp.ScopedCapture(device="cpu") as backward:
             tape.backward()
         self.graphs = forward.graph, backward.graph

@@ -30,6 +30,18 @@ def active_tape() -> wp.Tape | None:
     return warp_runtime().tape
 
 
+class Twin:
+    """An array of single worlds and one of lane groups. A launch takes the one whose type its kernel asks for.
+
+    Attributes:
+        worlds: [count, world].
+        groups: [count, group].
+    """
+
+    def __init__(self, worlds: wp.array, groups: wp.array):
+        self.worlds, self.groups = worlds, groups
+
+
 class NotRecorded:
     """Stands for a recorded launch where kernels are only collected."""
 
@@ -221,7 +233,8 @@ def _make_plan(kernel: wp.Kernel, everything: Sequence[Any]) -> Plan:
     unknown = [name for name in everything[0] if name not in arguments]
     if unknown:
         raise TypeError(f"kernel '{kernel.key}' has no argument {_quoted(unknown)}; it takes {_quoted(arguments)}")
-    found = {name: _find(name, everything) for name in arguments}
+    types = [getattr(argument.type, "dtype", None) for argument in kernel.adj.args]
+    found = {name: _find(name, everything, dtype) for name, dtype in zip(arguments, types, strict=True)}
     missing = [name for name, expression in found.items() if expression is None]
     if missing:
         places = ", ".join(type(source).__name__ for source in everything[1:]) or "no source"
@@ -233,16 +246,19 @@ def _make_plan(kernel: wp.Kernel, everything: Sequence[Any]) -> Plan:
     return eval(f"lambda {sources}: [{', '.join(map(str, found.values()))}]")
 
 
-def _find(name: str, everything: Sequence[Any]) -> str | None:
+def _find(name: str, everything: Sequence[Any], dtype: Any) -> str | None:
     """The expression of an argument; source number n goes by the name ``sn``."""
     for number, source in enumerate(everything):
         if isinstance(source, Mapping):
             if name in source:
                 return f"s{number}[{name!r}]"
         elif hasattr(source, name):
+            value = getattr(source, name)
+            if isinstance(value, Twin):
+                return f"s{number}.{name}.{'worlds' if value.worlds.dtype == dtype else 'groups'}"
             return f"s{number}.{name}"
     if name.endswith(GRADIENT):
-        expression = _find(name.removesuffix(GRADIENT), everything)
+        expression = _find(name.removesuffix(GRADIENT), everything, dtype)
         if expression is not None:
             return f"getattr({expression}, 'grad', None)"
     return None

@@ -96,7 +96,9 @@ def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
     constraint, world = constraint[order], world[order]
     slot = solved.item[constraint, world]
     pair = step.contact_stage.slot_pair.numpy()[slot, world]
-    reference = step.origin.numpy()[step.constraints.reference.numpy()[constraint, world], world]
+    reference = step.kinematics.origin.worlds.numpy()[
+        step.constraint_stage.constraints.reference.numpy()[constraint, world], world
+    ]
     torque = np.zeros((step.max_contacts, step.num_worlds, 3))
     spin = solved.constraints(TORSION)
     torque[solved.item[spin], spin[1]] = solved.average(*spin)
@@ -182,10 +184,17 @@ class _Solved:
 
     def __init__(self, step: Step):
         self.item, self.impulse, self.frame = (
-            array.numpy() for array in (step.constraints.item, step.impulse, step.contact_stage.contact_frame)
+            array.numpy()
+            for array in (
+                step.constraint_stage.constraints.item,
+                step.constraint_stage.impulse,
+                step.contact_stage.contact_frame,
+            )
         )
-        kinds = step.constraints.kind.numpy()
-        self._kinds = np.where(np.arange(len(kinds))[:, None] < step.constraints.count.numpy(), kinds, -1)
+        kinds = step.constraint_stage.constraints.kind.numpy()
+        self._kinds = np.where(
+            np.arange(len(kinds))[:, None] < step.constraint_stage.constraints.count.numpy(), kinds, -1
+        )
         self._dt = float(step.dt)
 
     def constraints(self, kind: int) -> tuple[np.ndarray, np.ndarray]:

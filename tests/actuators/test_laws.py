@@ -138,9 +138,9 @@ def test_rows_only_beyond_the_limit():
     for u in (0.05, 0.5):
         simulator.step(simulator.initial_state(), control=[u])
         (shard,) = simulator.shards
-        count = int(shard.step.constraints.count.numpy()[0])
+        count = int(shard.step.constraint_stage.constraints.count.numpy()[0])
         counts.append(count)
-        assert (shard.step.constraints.kind.numpy()[:count, 0] == ACTUATOR).all()
+        assert (shard.step.constraint_stage.constraints.kind.numpy()[:count, 0] == ACTUATOR).all()
     assert counts == [0, 1]
 
 

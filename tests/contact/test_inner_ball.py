@@ -78,7 +78,7 @@ def normal_forces(model: sim.Model, q: np.ndarray, qd: np.ndarray, solver: str) 
     simulator = sim.Simulator(model, H, device="cpu", contact=sim.ContactOptions(solver=solver))
     contacts = simulator.contacts(simulator.state(q, qd))
     step = simulator.shards[0].step
-    slot = step.constraints.item.numpy()[: len(contacts), 0]
+    slot = step.constraint_stage.constraints.item.numpy()[: len(contacts), 0]
     of_ball = step.contact_stage.slot_feature.numpy()[slot, 0] >= INNER_BALL
     force = (contacts.normal * contacts.force).sum(axis=1)
     return force[of_ball], force[~of_ball]

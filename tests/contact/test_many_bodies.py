@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes import crowd
-from sim.simulation.stepping import workspace
+from sim.simulation.stepping.stages import constraints
 from tests.contact.worlds import DT, G
 from tests.simulation.differences import Case, check, regimes
 from warp_kernels.types import BOX
@@ -85,7 +85,7 @@ def test_contacts_whose_couplings_find_no_room_are_counted(monkeypatch, torsion,
     The last contacts are left out, aloud, with their torsion; the limit of the slider stays, which comes after them.
     What stays is solved as if the other balls didn't collide; forwards and backwards.
     """
-    monkeypatch.setattr(workspace, "COUPLINGS_PER_CONSTRAINT", 2)
+    monkeypatch.setattr(constraints, "COUPLINGS_PER_CONSTRAINT", 2)
     model = plank_with_balls(6, torsion, standing=6)
     # Told to look, a simulator on CUDA waits for what it has found, and warns as on a CPU.
     crowded = sim.Simulator(model, DT, 2, device, sim.ContactOptions(solver="pgs"), check_finite=True)
@@ -157,7 +157,7 @@ def test_ten_quadrupeds_push_each_other(device):
     step = simulator.shards[0].step
     pairs = step.contact_stage.slot_pair.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
     on_ground = [model.geometries[step.collision.pair_a.numpy()[pair]].link < 0 for pair in pairs]
-    forces = step.impulse.numpy()[: len(pairs), 0, 0][on_ground] / simulator.dt
+    forces = step.constraint_stage.impulse.numpy()[: len(pairs), 0, 0][on_ground] / simulator.dt
     np.testing.assert_allclose(forces.sum(), G * model.parameters["mass"].sum(), rtol=1e-3)
     gradients = trajectory.backward(np.ones((1, model.nq)), parameters=["friction", "mass"])
     assert np.isfinite(gradients.q.numpy()).all()

@@ -190,7 +190,9 @@ def test_a_block_is_known_again_among_others():
     (shard,) = simulator.shards
 
     def source() -> list[int]:
-        return shard.step.warm_start.start_source.numpy()[: int(shard.step.constraints.count.numpy()[0]), 0].tolist()
+        return shard.step.warm_start.start_source.numpy()[
+            : int(shard.step.constraint_stage.constraints.count.numpy()[0]), 0
+        ].tolist()
 
     simulator.step(state)
     assert source() == [0, 1]
@@ -305,7 +307,7 @@ def test_contacts_of_convex_shapes_are_known_again(device):
     step = simulator.shards[0].step
     state = simulator.step(state)
     for _ in range(30):
-        before = step.impulse.numpy()[:12, 0].copy()
+        before = step.constraint_stage.impulse.numpy()[:12, 0].copy()
         state = simulator.step(state)
         assert step.contact_stage.contact_count.numpy()[0] == 12
         source = step.warm_start.start_source.numpy()[:12, 0]

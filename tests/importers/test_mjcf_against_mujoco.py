@@ -203,7 +203,7 @@ def moved(model: sim.Model, peer: mujoco.MjModel, clip: bool) -> list[tuple[np.n
         state = simulator.step(state, control=control if model.nu else None)
         mujoco.mj_fwdPosition(peer, data)
         (shard,) = simulator.shards
-        origins = shard.step.origin.numpy()[model.link_tree, 0]
+        origins = shard.step.kinematics.origin.worlds.numpy()[model.link_tree, 0]
         wrenches = added_wrenches(simulator, common=True)[0]
         for link in np.flatnonzero(wrenches.any(axis=1)):
             root = model.tree_link_start[model.link_tree[link]]

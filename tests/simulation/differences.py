@@ -225,10 +225,15 @@ def blocks(simulator: sim.Simulator, world: int = 0) -> list[Block]:
     step = shard.step
     if not step.max_constraints:
         return []
-    count = step.constraints.count.numpy()[world]
+    count = step.constraint_stage.constraints.count.numpy()[world]
     kind, item, impulse, bound = (
         array.numpy()[:count, world].copy()
-        for array in (step.constraints.kind, step.constraints.item, step.impulse, step.bound)
+        for array in (
+            step.constraint_stage.constraints.kind,
+            step.constraint_stage.constraints.item,
+            step.constraint_stage.impulse,
+            step.constraint_stage.bound,
+        )
     )
     return [Block(int(kind[i]), int(item[i]), impulse[i], float(bound[i])) for i in range(count)]
 

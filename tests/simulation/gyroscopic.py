@@ -26,7 +26,9 @@ def added_wrenches(simulator: sim.Simulator, common: bool = False) -> np.ndarray
             rigid = step.link_inertia.numpy().swapaxes(0, 1)
             found[..., :3] += np.cross(rigid[..., 1:4], lift)
             found[..., 3:] += rigid[..., :1] * lift
-        arms = step.pose.numpy().reshape(*step.pose.shape, 7)[..., :3].swapaxes(0, 1)
+        arms = (
+            step.kinematics.pose.worlds.numpy().reshape(*step.kinematics.pose.worlds.shape, 7)[..., :3].swapaxes(0, 1)
+        )
         if not common:
             found[..., :3] -= np.cross(arms, found[..., 3:])
     return found

@@ -152,7 +152,7 @@ def test_gradients_of_a_group(case):
     trajectory = simulator.rollout(simulator.state(*start), tau)
     weights = [rng.normal(size=array.shape) for array in (trajectory.q, trajectory.qd, trajectory.contact_force)]
     weights[2] *= 1e-3
-    counts = np.concatenate([shard.step.constraints.count.numpy() for shard in simulator.shards])
+    counts = np.concatenate([shard.step.constraint_stage.constraints.count.numpy() for shard in simulator.shards])
     assert len(np.unique(counts)) > 1
     found = trajectory.backward(weights[0], weights[1], contact_force_grad=weights[2])
     directions = [rng.normal(size=array.shape) for array in (*start, tau)]

@@ -6,7 +6,6 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import launch
 from sim.arrays.shape_arrays import integer_array
 from warp_kernels.activation.checkpoint import activation_checkpoint_kernels
 from warp_kernels.activation.dynamics import activation_kernels
@@ -70,7 +69,7 @@ class Activations:
             kernel, dim = activation_kernels(self._scalar).activate, (self._nu, self._num_worlds)
             self._launch(step, kernel, dim, act=act, act_rate=rate, control=control)
 
-    def prepare_backward(self) -> None:
+    def prepare_adjoint(self) -> None:
         """Allocate what only the way back needs."""
         self.act_next.requires_grad = True
         self.carried_act = wp.zeros_like(self.act, requires_grad=False)
@@ -88,8 +87,7 @@ class Activations:
             self._launch(step, kernel, self._num_worlds, tape=False)
 
     def _launch(self, step: Any, kernel: wp.Kernel, dim: Any, *, tape: bool = True, **named: Any) -> None:
-        sources = (self, step, step.device_model, step.parameters)
-        launch(kernel, dim, *sources, device=self._device, record_tape=tape, **named)
+        step.launch(kernel, dim, self, tape=tape, **named)
 
     def _integers(self, values: np.ndarray) -> wp.array:
         return integer_array(values, self._device)

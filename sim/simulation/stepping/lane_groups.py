@@ -1,4 +1,4 @@
-"""The working arrays of kinematics and dynamics, for which a CPU takes the worlds of a lane group at a time.
+"""Lane groups: on a CPU, worlds whose kinematics and dynamics are computed at a time.
 
 Contacts and gyroscopic forces take one world at a time. What they read is copied for each world, and their adjoints are
 added up (see :mod:`warp_kernels.algebra.lane_copies`). Scalars lie in memory as both have them.
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.launch import active_tape, launch
+from sim.arrays.launch import Twin, active_tape, launch
 from sim.arrays.structs import fill
 from sim.dynamics.differentiable_op import WORTH_LANES
 from sim.model.model import Model
@@ -22,145 +22,116 @@ from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_CONSTRAINTS
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.types import lane_types, warp_types
 
-# What is copied, each with the name of its type.
-POSES = {"pose": "transform", "origin": "vec3", "subspace": "spatial", "link_inertia": "inertia"}
-
 
 class LaneGroups:
-    """Arrays [item, group] of a shard's worlds. Where a group has one world, those of the worlds are the same arrays.
+    """The lane groups of a shard's worlds, and the arrays that stages get for them.
 
     Args:
-        model: the model.
+        scalar: scalar type.
         num_worlds: of the shard.
-        lanes: worlds of a group.
-        wrenches: whether links have wrenches beside their weight.
-        lifted: whether a tree's base floats, see :mod:`warp_kernels.kinematics.recentre`.
+        lanes: worlds of a group. With one, the arrays of groups are those of worlds.
         device: where the arrays are.
-        links_of_worlds: those whose inertias and wrenches worlds have to do with.
-
-    Attributes:
-        worlds: the same for each world, [item, world]: what is copied, ``velocity``, ``common_wrench`` and ``lift``.
-        implicit, factor_d, ... weight: scalars of the step, in memory that worlds and groups share (:meth:`scalars`).
     """
 
-    implicit: wp.array
-    factor_d: wp.array
-    factor_l: wp.array
-    response: wp.array
-    mass_bar: wp.array
-    mass_bar_diagonal: wp.array
-    own_mass_bar: wp.array
-    own_mass_bar_diagonal: wp.array
-    weight: wp.array
-    servo_damping: wp.array
-    damped_l: wp.array
-    damped_d: wp.array
-    damping_scratch: wp.array
-    geometry_centre: wp.array
-    geometry_ball: wp.array
-    geometry_axis: wp.array
-
-    def __init__(
-        self,
-        model: Model,
-        num_worlds: int,
-        lanes: int,
-        wrenches: bool,
-        lifted: bool,
-        device: wp.Device,
-        links_of_worlds: np.ndarray,
-    ):
+    def __init__(self, scalar: Any, num_worlds: int, lanes: int, device: wp.Device):
         self.lanes, self.num_groups, self.num_worlds = lanes, -(-num_worlds // lanes), num_worlds
-        self.scalar, self.device = model.scalar, device
-        t = self.types = lane_types(model.scalar, lanes)
-        links, dofs, trees = model.num_links, model.nv, model.num_trees
-        self.pose = self.of_groups(links, t.transform)
-        self.origin = self.of_groups(trees, t.vec3)
-        self.subspace = self.of_groups(dofs, t.spatial)
-        self.link_inertia = self.of_groups(links, t.inertia)
-        self.common_wrench = self.of_groups(links if wrenches else 0, t.spatial)
-        self.lift = self.of_groups(trees if lifted else 0, t.vec3)
-        self.turn_bar, self.shift_bar = (self.of_groups(links, t.vec3) for _ in range(2))
-        self.q_bar_buffer = wp.zeros(2 * model.nq * lanes if lanes > 1 else 0, dtype=model.scalar, device=device)
-        self.velocity, self.acceleration, self.bias_force = (self.of_groups(links, t.spatial) for _ in range(3))
-        self.articulated = self.of_groups(links, t.articulated)
-        self.factor_u = self.of_groups(dofs, t.spatial)
-        self.innovation = self.of_groups(dofs, t.real)
-        self.copied = {**POSES, "velocity": "spatial", "common_wrench": "spatial", "lift": "vec3"}
-        few: wp.array = wp.array(links_of_worlds.astype(np.int32), dtype=wp.int32, device=device)
-        self._items = {"link_inertia": few, "common_wrench": few}
-        for name in self.copied:
-            count = getattr(self, name).shape[0]
-            self._items.setdefault(name, wp.array(np.arange(count, dtype=np.int32), dtype=wp.int32, device=device))
-        self.worlds = {name: self._of_worlds(name, kind) for name, kind in self.copied.items()}
+        self.scalar, self.device = scalar, device
+        self.types = lane_types(scalar, lanes)
 
     def of_groups(self, count: int, dtype: Any) -> wp.array:
-        """An array [count, group]."""
+        """Return zeros [count, group]."""
         return wp.zeros((count, self.num_groups), dtype=dtype, device=self.device)
 
-    def scalars(self, count: int) -> tuple[wp.array, wp.array]:
-        """Memory of scalars, as [count, world] and as [count, group]."""
-        worlds = self.of_whole_groups(count, self.scalar)
-        if self.lanes == 1:
-            return worlds, worlds
-        groups: Any = wp.array(
-            ptr=worlds.ptr, shape=(count, self.num_groups), dtype=self.types.real, device=self.device, copy=False
-        )
-        groups.memory = worlds
-        return worlds, groups
-
     def of_whole_groups(self, count: int, dtype: Any) -> wp.array:
-        """An array [count, world] of numbers whose rows have room for whole lane groups."""
+        """Return zeros [count, world] whose rows have room for whole lane groups."""
         if not count:
             return wp.zeros((0, self.num_worlds), dtype=dtype, device=self.device)
         padded: Any = wp.zeros((count, self.num_groups * self.lanes), dtype=dtype, device=self.device)
         return padded[:, : self.num_worlds]
 
+    def scalars(self, count: int) -> Twin:
+        """Return scalars [count, world] and [count, group] in one piece of memory."""
+        worlds = self.of_whole_groups(count, self.scalar)
+        if self.lanes == 1:
+            return Twin(worlds, worlds)
+        groups: Any = wp.array(
+            ptr=worlds.ptr, shape=(count, self.num_groups), dtype=self.types.real, device=self.device, copy=False
+        )
+        groups.memory = worlds
+        return Twin(worlds, groups)
+
+    def copies(self, count: int, kind: str, items: np.ndarray | None = None) -> "Copies":
+        """Return arrays of vectors, poses or inertias.
+
+        Args:
+            count: number of rows.
+            kind: the name of their type, as in :func:`warp_kernels.types.warp_types`.
+            items: the rows that worlds have to do with; None for all.
+        """
+        return Copies(self, count, kind, np.arange(count) if items is None else items)
+
+
+class Copies(Twin):
+    """An array [count, group] and one [count, world], between which rows are copied. With one lane they are the same.
+
+    Args:
+        lane_groups: of these worlds.
+        count: number of rows.
+        kind: the name of their type.
+        items: the rows that are copied.
+    """
+
+    def __init__(self, lane_groups: LaneGroups, count: int, kind: str, items: np.ndarray):
+        groups = worlds = lane_groups.of_groups(count, getattr(lane_groups.types, kind))
+        if lane_groups.lanes > 1:
+            dtype, shape = getattr(warp_types(lane_groups.scalar), kind), (count, lane_groups.num_worlds)
+            worlds = wp.zeros(shape, dtype=dtype, device=lane_groups.device)
+        super().__init__(worlds, groups)
+        self._lane_groups, self._kind = lane_groups, kind
+        self._items: wp.array = wp.array(items.astype(np.int32), dtype=wp.int32, device=lane_groups.device)
+
     def differentiated(self) -> list[wp.array]:
-        """The arrays of groups whose gradients kernels add to, beside those of the worlds."""
-        return [] if self.lanes == 1 else [getattr(self, name) for name in (*POSES, "common_wrench", "lift")]
+        """Return the arrays whose gradients kernels add to."""
+        return [self.worlds] if self.groups is self.worlds else [self.worlds, self.groups]
 
-    def share_poses(self) -> None:
-        """Copy what kinematics have found to the worlds, and hang the way back on the active tape."""
-        if self.lanes == 1:
+    def to_worlds(self) -> None:
+        """Copy rows to the worlds."""
+        self._copy("{}_to_worlds", self.groups, self.worlds)
+
+    def from_worlds(self) -> None:
+        """Copy rows from the worlds."""
+        self._copy("{}_to_groups", self.groups, self.worlds)
+
+    def adjoint_to_worlds(self) -> None:
+        """Copy the gradient to the worlds."""
+        self._copy("{}_to_worlds", self.groups.grad, self.worlds.grad)
+
+    def add_adjoint_to_groups(self) -> None:
+        """Add the gradient of the worlds to that of the groups."""
+        self._copy("add_{}_to_groups", self.groups.grad, self.worlds.grad)
+
+    def _copy(self, kernel_name: str, groups: wp.array, worlds: wp.array) -> None:
+        if groups is worlds:
             return
-        for name in POSES:
-            self.copy_to_worlds(name)
-        tape = active_tape()
-        if tape is not None:
-            tape.record_func(self._collect_adjoints, [self.worlds[name] for name in POSES])
+        of = self._lane_groups
+        kernel = vars(lane_copy_kernels(of.scalar, of.lanes))[kernel_name.format(self._kind)]
+        dim = (self._items.shape[0], of.num_groups)
+        launch(kernel, dim, device=of.device, record_tape=False, items=self._items, groups=groups, worlds=worlds)
 
-    def copy_to_worlds(self, name: str) -> None:
-        """Copy one array to the worlds."""
-        if self.lanes > 1:
-            self._launch(name, "{}_to_worlds", getattr(self, name), self.worlds[name])
 
-    def copy_adjoint_to_worlds(self, name: str) -> None:
-        """Copy the gradient of one array to the worlds."""
-        if self.lanes > 1:
-            self._launch(name, "{}_to_worlds", getattr(self, name).grad, self.worlds[name].grad)
+def share(copies: list[Copies]) -> None:
+    """Copy to the worlds what kernels of groups have found, and hang the way back on the active tape."""
+    shared = [each for each in copies if each.groups is not each.worlds]
+    for each in shared:
+        each.to_worlds()
 
-    def copy_from_worlds(self, name: str) -> None:
-        """Copy one array from the worlds."""
-        if self.lanes > 1:
-            self._launch(name, "{}_to_groups", getattr(self, name), self.worlds[name])
+    def add_adjoints() -> None:
+        for each in shared:
+            each.add_adjoint_to_groups()
 
-    def _collect_adjoints(self) -> None:
-        for name in POSES:
-            self._launch(name, "add_{}_to_groups", getattr(self, name).grad, self.worlds[name].grad)
-
-    def _launch(self, name: str, kernel_name: str, groups: wp.array, worlds: wp.array) -> None:
-        kernel = vars(lane_copy_kernels(self.scalar, self.lanes))[kernel_name.format(self.copied[name])]
-        items = self._items[name]
-        dim = (items.shape[0], groups.shape[1])
-        launch(kernel, dim, device=self.device, record_tape=False, items=items, groups=groups, worlds=worlds)
-
-    def _of_worlds(self, name: str, kind: str) -> wp.array:
-        groups = getattr(self, name)
-        if self.lanes == 1:
-            return groups
-        dtype = getattr(warp_types(self.scalar), kind)
-        return wp.zeros((groups.shape[0], self.num_worlds), dtype=dtype, device=self.device)
+    tape = active_tape()
+    if tape is not None and shared:
+        tape.record_func(add_adjoints, [each.worlds for each in shared])
 
 
 class SolverChoice:

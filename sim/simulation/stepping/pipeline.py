@@ -10,17 +10,27 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.launch import run_back
-from sim.simulation.stepping.stages.adjoint import AdjointStages
+from sim.simulation.stepping.stages.stages import Stages
 from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.sensors.contact_force import contact_force_kernels
+from warp_kernels.sensors.contacts import contact_sensor_kernels
+from warp_kernels.sensors.forces import force_sensor_kernels
+from warp_kernels.sensors.wrenches import wrench_sensor_kernels
 
 
-class Step(AdjointStages):
-    """A step of semi-implicit Euler and its adjoint, by both laws and all solvers."""
+class Step(Stages):
+    """A step of semi-implicit Euler and its adjoint, by both laws and all solvers.
+
+    Attributes:
+        kept_stages: how many stages before the last one a trajectory keeps, see :class:`RungeKuttaStep`.
+    """
+
+    kept_stages = 0
 
     def forward(self) -> None:
         """From (q, qd, tau, control) to (q_next, qd_next)."""
         self.to_next_velocity()
-        self.integrate()
+        self.kinematics.integrate()
 
     def to_next_velocity(self) -> None:
         """From (q, qd, tau, control) to qd_next, and to the velocity qd_path along which positions move.
@@ -28,17 +38,19 @@ class Step(AdjointStages):
         Kernels with Warp's own adjoint are recorded on an active tape.
         """
         self.activations.activate(self)
-        self.find_kinematics()
-        self.find_actuator_forces()
+        self.kinematics.find()
+        self.actuation.find()
         self.tendons.pull(self)
-        self.find_free_accelerations()
+        self.link_forces.find()
+        self.dynamics.accelerate()
+        self.tendons.add_armature(self)
         self.contact_stage.find()
         self.transmissions.push(self)
         self.errors.find()
-        self.list_constraints()
+        self.constraint_stage.find()
         self.solver.solve()
         self.impulses.apply()
-        self.damp()
+        self.joint_damping.damp()
         self.impact_times.find_path()
 
     def velocity_adjoint(self) -> None:
@@ -46,21 +58,23 @@ class Step(AdjointStages):
 
         Of kinematics, gyroscopic forces, contacts and errors it reaches the results; the tape goes on from there.
         """
-        self.clear_contact_adjoints()
+        self.contact_stage.clear_adjoints()
         self.readings_adjoint()
         self.impact_times.path_adjoint()
-        self.damping_adjoint()
+        self.joint_damping.adjoint()
         self.solved_adjoint()
         self.impulses.begin_adjoint()
-        self.start_adjoint()
+        self.warm_start.adjoint()
         self.solver.adjoint()
         self.impact_times.bounce_adjoint()
         self.impulses.finish_adjoint()
-        self.tendon_mass_adjoint()
-        self.rows_adjoint()
-        self.mass_adjoint()
-        self.actuator_adjoint()
-        self.motion_adjoint()
+        self.tendons.armature_adjoint(self)
+        self.constraint_stage.adjoint()
+        self.dynamics.mass_adjoint()
+        self.actuation.adjoint()
+        self.dynamics.motion_adjoint()
+        self.link_forces.adjoint()
+        self.joint_damping.motion_adjoint()
 
     def record_velocity(self, tape: wp.Tape) -> None:
         """Run the stages up to qd_next and qd_path on the active tape, with their adjoint.
@@ -69,12 +83,15 @@ class Step(AdjointStages):
         """
         self.to_next_velocity()
         self.solver.find_responses()
-        tape.record_func(self.velocity_adjoint, [self.q, self.qd, self.tau, self.subspace, self.qd_path, self.control])
+        tape.record_func(
+            self.velocity_adjoint,
+            [self.q, self.qd, self.tau, self.kinematics.subspace.worlds, self.qd_path, self.control],
+        )
 
     def record(self, tape: wp.Tape) -> None:
         """Run the step on the active tape, with its adjoint, but for the last stage: nothing reads what it gives."""
         self.record_velocity(tape)
-        tape.record_func(self.position_adjoint, [self.q, self.qd_path])
+        tape.record_func(self.kinematics.integrate_adjoint, [self.q, self.qd_path])
 
     def run_adjoint(self) -> None:
         """Run the step on a tape and walk back, from the gradients of q_next and qd_next to those of its inputs."""
@@ -124,6 +141,33 @@ class Step(AdjointStages):
         self.warm_start.store()
         self.store_readings()
         self.launch(kernels.move_cursor, 1, by=1)
+
+    def store_readings(self) -> None:
+        """Write the forces of the step at the cursor, and the velocities that sensors take their accelerations from."""
+        if self.accelerating:
+            self.launch(checkpoint_kernels(self.scalar).store_solved, self.num_worlds)
+        if self.num_sensors:
+            self.launch(contact_force_kernels(self.scalar).store_contact_forces, self.num_worlds)
+        if self.force_sensors.kind.shape[0]:
+            self.launch(force_sensor_kernels(self.scalar).store_sensor_forces, self.num_worlds)
+            self.launch(wrench_sensor_kernels(self.scalar).store_wrenches, self.num_worlds)
+        if self.contact_sensors.place.shape[0]:
+            self.launch(contact_sensor_kernels(self.scalar).store_contact_readings, self.num_worlds)
+
+    def readings_adjoint(self) -> None:
+        """From the adjoint of the forces to those of the impulses and the frames of contacts."""
+        if self.num_sensors:
+            self.launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
+        if self.force_sensors.kind.shape[0]:
+            self.launch(force_sensor_kernels(self.scalar).sensor_force_adjoint, self.num_worlds)
+            self.launch(wrench_sensor_kernels(self.scalar).wrench_adjoint, self.num_worlds)
+        if self.contact_sensors.place.shape[0]:
+            self.launch(contact_sensor_kernels(self.scalar).contact_reading_adjoint, self.num_worlds)
+
+    def solved_adjoint(self) -> None:
+        """Add to the adjoint of qd_solved what sensors read of it."""
+        if self.accelerating:
+            self.launch(checkpoint_kernels(self.scalar).add_solved_adjoint, self.num_worlds)
 
     def find_stages(self) -> None:
         """Nothing, but in a step of several stages: see :class:`RungeKuttaStep`."""

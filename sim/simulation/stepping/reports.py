@@ -197,7 +197,9 @@ def anchor_distances(step: Any) -> np.ndarray:
     model, parameters = step.model, step.device_model.parameters
     if not model.equalities.anchor_names:
         return np.zeros((step.num_worlds, 0))
-    pose, origin = (array.numpy().astype(float) for array in (step.pose, step.origin))
+    pose, origin = (
+        array.numpy().astype(float) for array in (step.kinematics.pose.worlds, step.kinematics.origin.worlds)
+    )
     places = []
     for links, name in ((model.equalities.anchor_link_a, "anchor_a"), (model.equalities.anchor_link_b, "anchor_b")):
         points = parameters[name].numpy().astype(float)[..., :3]  # of all worlds, or of each

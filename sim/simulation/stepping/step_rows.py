@@ -4,7 +4,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.launch import clear, launch, run_back
+from sim.arrays.launch import clear, run_back
 from sim.simulation.stepping.pipeline import Step
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.linearise import linearise_kernels
@@ -48,6 +48,4 @@ class StepRows:
         self._launch(self._kernels.coordinate_rows, (self.step.model.num_links, self.step.num_worlds))
 
     def _launch(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:
-        step = self.step
-        sources = (self, step, step.device_model, step.activations)
-        launch(kernel, dim, *sources, device=step.device, record_tape=False, **named)
+        self.step.launch(kernel, dim, self, self.step.activations, **named)

@@ -36,7 +36,7 @@ def test_islands_move_as_in_one_world(monkeypatch, count, device):
     trajectory, simulator = motion(scene, device)
     islands = simulator.shards[0].step.solver.islands.island.numpy()[:, 0]
     assert len(np.unique(islands)) > 3
-    monkeypatch.setattr("sim.simulation.stepping.stages.forward.choose_solver", lambda step: Newton)
+    monkeypatch.setattr("sim.simulation.stepping.stages.stages.choose_solver", lambda step: Newton)
     expected, _ = motion(scene, device)
     np.testing.assert_allclose(trajectory.qd.numpy(), expected.qd.numpy(), atol=1e-9)
     assert np.abs(np.diff(expected.qd.numpy()[:, 0], axis=0)).max() > 0.1
@@ -66,7 +66,7 @@ def test_a_push_through_a_row_joins_islands(monkeypatch, device):
     assert (speeds > 0.0).all()
     assert residual[0] < 1e-9
     np.testing.assert_allclose(speeds.sum(), 3.0, rtol=1e-9)  # the momentum stays
-    monkeypatch.setattr("sim.simulation.stepping.stages.forward.choose_solver", lambda step: Newton)
+    monkeypatch.setattr("sim.simulation.stepping.stages.stages.choose_solver", lambda step: Newton)
     np.testing.assert_allclose(speeds, step()[0], atol=1e-8)
 
 
@@ -98,7 +98,7 @@ def test_single_contacts_move_as_in_one_world(monkeypatch, device):
     found, gradient, simulator = moved()
     assert len(np.unique(simulator.shards[0].step.solver.islands.island.numpy()[:, 0])) == 12
     assert simulator.residual[0] < 1e-12
-    monkeypatch.setattr("sim.simulation.stepping.stages.forward.choose_solver", lambda step: Newton)
+    monkeypatch.setattr("sim.simulation.stepping.stages.stages.choose_solver", lambda step: Newton)
     expected, known, _ = moved()
     np.testing.assert_allclose(found, expected, atol=1e-9)
     np.testing.assert_allclose(gradient, known, atol=1e-7 * np.abs(known).max())
@@ -109,7 +109,7 @@ def test_a_ball_at_rest_is_held_by_its_weight(device):
     scene = crowd.loose("ball", 12, "float32", spacing=3.0 * crowd.SIZE, height=0.0)
     simulator = sim.Simulator(scene.model, DT, 1, device)
     simulator.rollout(simulator.initial_state(), steps=100)
-    impulse = simulator.shards[0].step.impulse.numpy()[:12, 0]
+    impulse = simulator.shards[0].step.constraint_stage.impulse.numpy()[:12, 0]
     np.testing.assert_allclose(impulse[:, 0], crowd.MASS * 9.81 * DT, rtol=1e-5)
 
 
@@ -132,7 +132,7 @@ def test_factors_of_islands_serve_the_way_back(monkeypatch, device):
     assert step.solver.iterate.part.numpy()[FACTORED, 0] == 1
     assert len(np.unique(step.solver.islands.island.numpy()[:, 0])) == 11
     assert simulator.adjoint_residual[0] < 1e-9
-    monkeypatch.setattr("sim.simulation.stepping.stages.forward.choose_solver", lambda step: Newton)
+    monkeypatch.setattr("sim.simulation.stepping.stages.stages.choose_solver", lambda step: Newton)
     _, expected, _ = one_step(scene, device)
     np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
 

@@ -1,11 +1,30 @@
 """The integrators by their names."""
 
 from sim.errors import ModelError
-from sim.simulation.stepping.integrators.explicit import ExplicitStep
-from sim.simulation.stepping.integrators.implicit import ImplicitStep
-from sim.simulation.stepping.integrators.implicit_fast import ImplicitFastStep
+from sim.simulation.stepping.integrators.implicit import Implicit
+from sim.simulation.stepping.integrators.implicit_fast import ImplicitFast
 from sim.simulation.stepping.integrators.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.pipeline import Step
+from sim.simulation.stepping.stages.damping import Damping
+
+
+class ExplicitStep(Step):
+    """Euler's method with explicit joint damping, as MuJoCo has it where a file disables the flag eulerdamp."""
+
+    damping_of = Damping
+
+
+class ImplicitStep(Step):
+    """MuJoCo's integrator "implicit"."""
+
+    damping_of = Implicit
+
+
+class ImplicitFastStep(Step):
+    """MuJoCo's integrator "implicitfast"."""
+
+    damping_of = ImplicitFast
+
 
 INTEGRATORS = {
     "euler": Step,

@@ -6,8 +6,10 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.launch import clear, run_back
-from sim.simulation.stepping.integrators.explicit import ExplicitDampingStep
-from sim.simulation.stepping.stages.adjoint import shared_gradients
+from sim.simulation.stepping.pipeline import Step
+from sim.simulation.stepping.stages.damping import Damping
+from sim.simulation.stepping.stages.stages import shared_gradients
+from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.activation.dynamics import activation_kernels
 from warp_kernels.checkpoint import KEPT_STAGES, checkpoint_kernels
 from warp_kernels.kinematics.runge_kutta import runge_kutta_kernels
@@ -38,7 +40,15 @@ class Stage:
     act_rate: wp.array
 
 
-class RungeKuttaStep(ExplicitDampingStep):
+class StageDamping(Damping):
+    """Damping is among the forces; velocities that constraints leave in a stage aren't those of the next state."""
+
+    def __init__(self, step: Workspace):
+        super().__init__(step)
+        self.qd_solved = wp.zeros_like(step.qd_next)
+
+
+class RungeKuttaStep(Step):
     """Under MuJoCo's law, with explicit joint damping. Contacts are those of each stage; forces are those of the first.
 
     Working arrays of the step serve one stage after the other. The velocities that all but the last have found lie in
@@ -46,6 +56,7 @@ class RungeKuttaStep(ExplicitDampingStep):
     """
 
     kept_stages = KEPT_STAGES
+    damping_of = StageDamping
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
@@ -60,7 +71,7 @@ class RungeKuttaStep(ExplicitDampingStep):
         self.mean_rate, self.mean_change = (wp.zeros_like(self.qd) for _ in range(2))
         self.stage_residual = wp.zeros_like(self.residual)
         self.stage_contact_overflow, self.stage_constraint_overflow = (
-            wp.zeros_like(self.constraint_overflow) for _ in range(2)
+            wp.zeros_like(self.last_bad_step) for _ in range(2)
         )
 
     def forward(self) -> None:
@@ -164,7 +175,7 @@ class RungeKuttaStep(ExplicitDampingStep):
         """From the adjoints of a stage's rate and change to those of its state and of what led there."""
         stage, self._going_back_on = self.stages[number], number
         self.clear_adjoints()
-        clear(self.qd_solved.grad)
+        clear(self.joint_damping.qd_solved.grad)
         run_back(recorded)
         totals = (stage.q.grad, stage.qd.grad, self._tau_total, self._control_total, stage.act.grad)
         self._add_adjoint(self._input_adjoints, totals)

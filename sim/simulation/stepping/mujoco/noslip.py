@@ -4,7 +4,6 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.launch import launch
 from sim.arrays.structs import fill
 from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.mujoco.noslip import Islands, noslip_kernels, noslip_structs
@@ -62,8 +61,8 @@ class NoSlipStage:
         pyramids = step.contact_options.friction == "pyramid"
         self.further_value_bar = self._step.worlds_last(constraints if pyramids else 0, t.vec3)
         # The velocity after the step depends on the solution by way of the sweeps alone.
-        self.no_weight = wp.zeros_like(step.weight)
-        self.matrix_bar = self._step.worlds_last(step.max_couplings, t.mat33)
+        self.no_weight = wp.zeros_like(step.impulses.weight.worlds)
+        self.matrix_bar = self._step.worlds_last(step.constraint_stage.max_couplings, t.mat33)
 
     def unwind(self) -> dict[str, wp.array]:
         """From the adjoint of the impulses to what the adjoint of the solution begins with, which is returned."""
@@ -83,13 +82,13 @@ class NoSlipStage:
     @property
     def friction(self) -> Any:
         """The problem of the sweeps."""
-        step = self._step
+        step, rows = self._step, self._step.constraint_stage
         return fill(
             noslip_structs(step.scalar).Friction,
-            rhs=step.rhs,
-            bound=step.bound,
+            rhs=rows.rhs,
+            bound=rows.bound,
             resistance=step.contact_stage.contact_resistance,
-            matrix=step.matrix,
+            matrix=rows.matrix,
             grip=self._solution.grip,
             value=self._solution.iterate.value,
             start=self.start,
@@ -100,9 +99,7 @@ class NoSlipStage:
         return noslip_adjoint_kernels(self._step.scalar, self._step.cone)
 
     def _launch(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:
-        step = self._step
-        sources = (self, step, step.contact_stage, self._solution, step.device_model, step.parameters, step.law)
-        launch(kernel, dim, *sources, device=step.device, record_tape=False, **named)
+        self._step.launch(kernel, dim, self, **named)
 
     def _launch_over_constraints(self, kernel: wp.Kernel) -> None:
         threads = self._step.constraint_threads

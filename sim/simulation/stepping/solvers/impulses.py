@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sim.arrays.launch import Twin
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
@@ -14,13 +15,19 @@ class Impulses:
         step: the arrays of the step.
 
     Attributes:
+        weight: the adjoint of velocities times the inverse mass matrix [dof, ...].
         by_groups: whether factors are applied to all worlds of a lane group at once.
     """
 
     by_groups = False
+    weight: Twin
 
     def __init__(self, step: Workspace):
         self._step = step
+
+    def prepare_adjoint(self) -> None:
+        """Allocate what only the adjoint needs."""
+        self.weight = self._step.groups.scalars(self._step.model.nv)
 
     def apply(self) -> None:
         """Add M^-1 J^T times the impulses to the free velocities."""
@@ -46,19 +53,19 @@ class ImpulsesOfGroups(Impulses):
         """Add M^-1 J^T times the impulses to the free velocities."""
         step = self._step
         step.launch(impulse_kernels(step.scalar).push_impulses, step.num_worlds)
-        step.launch_over_groups(self._kernels.apply_pushes, step.groups.num_groups)
+        step.launch(self._kernels.apply_pushes, step.groups.num_groups)
 
     def begin_adjoint(self) -> None:
         """From the adjoint of velocities to ``weight``."""
-        self._step.launch_over_groups(self._kernels.begin_weights, self._step.groups.num_groups)
+        self._step.launch(self._kernels.begin_weights, self._step.groups.num_groups)
 
     def finish_adjoint(self) -> None:
         """As by worlds; a solver whose adjoint is by groups has finished the weights."""
         step, groups = self._step, self._step.groups.num_groups
         if not step.solver.adjoint_by_groups:
             step.launch(impulse_kernels(step.scalar).push_weights, step.num_worlds)
-            step.launch_over_groups(self._kernels.finish_weights, groups)
-        step.launch_over_groups(self._kernels.free_step_adjoints, groups)
+            step.launch(self._kernels.finish_weights, groups)
+        step.launch(self._kernels.free_step_adjoints, groups)
 
     @property
     def _kernels(self) -> Any:

@@ -20,7 +20,7 @@ class Mujoco(Newton):
 
     def __init__(self, step: Workspace):
         super().__init__(step)
-        self.noslip = NoSlipStage(step, self) if step.max_couplings else None
+        self.noslip = NoSlipStage(step, self) if step.constraint_stage.max_couplings else None
 
     def prepare_adjoint(self) -> None:
         """Allocate the adjoint of bounds and softness, and that of the noslip sweeps."""
@@ -88,4 +88,4 @@ class MujocoLanesBothWays(MujocoLanes):
         """Walk back to all but what comes of the right-hand sides and of the rows of joints."""
         step, groups = self._step, self._step.groups
         kernels = mujoco_group_adjoint_kernels(step.scalar, step.cone, groups.lanes)
-        step.launch(kernels.convex_group_adjoint, groups.num_groups, **self._motions)
+        step.launch(kernels.convex_group_adjoint, groups.num_groups)

@@ -51,18 +51,18 @@ class Newton(ConstraintSolver):
 
     def gather(self) -> None:
         """Gather the problem."""
-        step = self._step
-        self.iterate.impulse = step.impulse
+        step, rows = self._step, self._step.constraint_stage
+        self.iterate.impulse = rows.impulse
         self.problem: Any = fill(
             newton_structs(step.scalar).Problem,
-            row=step.row,
-            rhs=step.rhs,
-            bound=step.bound,
+            row=rows.row,
+            rhs=rows.rhs,
+            bound=rows.bound,
             grip=self.grip,
-            size=step.row_size,
+            size=rows.row_size,
             resistance=step.contact_stage.contact_resistance,
-            inverse_mass=step.factor_d,
-            least_inverse_mass=step.least_inverse_mass,
+            inverse_mass=step.dynamics.factor_d.worlds,
+            least_inverse_mass=rows.least_inverse_mass,
             held_share=self.held_share,
             row_inverse_mass=self.row_inverse_mass,
             reach=step.scalar(step.contact_options.gradient_smoothing / float(step.dt)),
@@ -95,7 +95,7 @@ class Newton(ConstraintSolver):
             step.launch_over_constraints(newton_bounce_kernels(step.scalar).hardening_adjoint)
         if step.impulses.by_groups:
             along = impulse_group_kernels(step.scalar, step.groups.lanes)
-            step.launch_over_groups(along.clear_mass_bars, step.groups.num_groups)
+            step.launch(along.clear_mass_bars, step.groups.num_groups)
             step.launch(own_adjoint_kernels(step.scalar, False).own_adjoint, step.num_worlds)
             step.launch(along.factorisation_adjoints, step.groups.num_groups)
         else:
@@ -119,12 +119,6 @@ class Newton(ConstraintSolver):
     def _rows_respond(self) -> bool:
         """Return whether rows have adjoints, world by world, from what constraints do to each other by R."""
         return self._step.max_constraints > 0
-
-    @property
-    def _motions(self) -> dict[str, Any]:
-        """The motion subspaces of lane groups, and their adjoint."""
-        subspace = self._step.groups.subspace
-        return {"subspace": subspace, "subspace_bar": subspace.grad}
 
     @property
     def _kernels(self) -> Any:

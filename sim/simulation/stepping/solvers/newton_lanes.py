@@ -29,7 +29,7 @@ class NewtonLanesBothWays(NewtonLanes):
         """Walk back to all but what comes of the right-hand sides and of the rows of joints."""
         step, groups = self._step, self._step.groups
         kernel = group_adjoint_kernels(step.scalar, step.contact_options.friction, groups.lanes).group_adjoint
-        step.launch(kernel, groups.num_groups, **self._regularisation, **self._motions)
+        step.launch(kernel, groups.num_groups, **self._regularisation)
         step.launch(impulse_group_kernels(step.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
 
     @property

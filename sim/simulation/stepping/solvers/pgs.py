@@ -17,12 +17,15 @@ class Pgs(ConstraintSolver):
     """Sweeps over the constraints of a world, see :mod:`warp_kernels.solver.pgs`.
 
     Attributes:
+        scale: steps that sweeps take [constraint, world].
         impulse_history, value_history: of the sweeps that are walked back; else empty.
     """
 
     def __init__(self, step: Workspace):
         super().__init__(step)
-        self.impulse_history, self.value_history = (step.worlds_last(0, step.device_model.types.vec3) for _ in range(2))
+        vec3 = step.device_model.types.vec3
+        self.scale = step.worlds_last(step.max_constraints, vec3)
+        self.impulse_history, self.value_history = (step.worlds_last(0, vec3) for _ in range(2))
 
     def write_matrix(self) -> None:
         """Write the Delassus matrix."""
@@ -56,7 +59,7 @@ class PgsOfSolutions(Pgs):
         """Solve the transposed problem of the rows that the solution holds."""
         step = self._step
         kernel = implicit_kernels(step.scalar, step.contact_options.friction).solution_adjoint
-        step.launch(kernel, step.num_worlds, impulse_bar_scratch=step.start_bar)
+        step.launch(kernel, step.num_worlds, impulse_bar_scratch=self.start_bar)
 
 
 class PgsOfSweeps(Pgs):
@@ -86,7 +89,7 @@ class PgsOfSweeps(Pgs):
         self.first_sweep = wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device)
         self.own_bar = step.worlds_last(step.max_constraints, t.mat33)
         self.scale_bar = step.worlds_last(step.max_constraints, t.vec3)
-        self.matrix_bar = step.worlds_last(step.max_couplings, t.mat33)
+        self.matrix_bar = step.worlds_last(step.constraint_stage.max_couplings, t.mat33)
         self.constraint_response, self.coupled_response = (self._responses() for _ in range(2))
 
     def adjoint(self) -> None:

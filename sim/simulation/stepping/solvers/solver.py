@@ -22,11 +22,15 @@ class ConstraintSolver:
         adjoint_by_groups: whether its adjoint goes on to what these rows are made of, and to the weights.
         constraint_response, coupled_response: what each constraint does to the trees that it acts on, and what all do
             that act with it; empty where the problem's matrix has no derivative [dof of an incidence, world].
+        impulse_bar, start_bar: adjoints of impulses and of those that sweeps begin with; without rows where nothing
+            sweeps.
         distance_share: of the adjoint of a contact's distance, what smoothed gradients pass on; empty without.
     """
 
     constraint_response: wp.array
     coupled_response: wp.array
+    impulse_bar: wp.array
+    start_bar: wp.array
     distance_share: wp.array
 
     rows_by_groups = False
@@ -40,9 +44,11 @@ class ConstraintSolver:
 
     def prepare_adjoint(self) -> None:
         """Allocate what only the adjoint needs."""
-        empty = self._step.device_model.types.vec3
-        self.constraint_response, self.coupled_response = (self._step.worlds_last(0, empty) for _ in range(2))
-        self.distance_share = self._step.worlds_last(0)
+        step, vec3 = self._step, self._step.device_model.types.vec3
+        self.constraint_response, self.coupled_response = (step.worlds_last(0, vec3) for _ in range(2))
+        swept = step.max_constraints if step.constraint_stage.max_couplings else 0
+        self.impulse_bar, self.start_bar = (step.worlds_last(swept, vec3) for _ in range(2))
+        self.distance_share = step.worlds_last(0)
 
     def write_matrix(self) -> None:
         """Write the Delassus matrix, for solvers that go by it."""
@@ -65,5 +71,5 @@ class ConstraintSolver:
 
     def _responses(self) -> wp.array:
         """Room for what each constraint does to the trees that it acts on."""
-        step = self._step
-        return step.worlds_last(step.max_incidences * step.trees.max_tree_dofs, step.device_model.types.vec3)
+        step, stage = self._step, self._step.constraint_stage
+        return step.worlds_last(stage.max_incidences * stage.trees.max_tree_dofs, step.device_model.types.vec3)

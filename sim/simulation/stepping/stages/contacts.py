@@ -5,7 +5,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.launch import active_tape, launch
+from sim.arrays.launch import active_tape
 from sim.arrays.structs import fill, gradients_of
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.collision.convex.identity import identity_kernels
@@ -20,6 +20,7 @@ from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.plane.lever import ARRIVAL
 from warp_kernels.collision.touch.motions import slot_motion_kernels
+from warp_kernels.contact_adjoints import contact_adjoint_kernels
 
 # Pairs up to which lane groups look at each without a first test.
 MANY_FOR_LANES = 8
@@ -81,14 +82,19 @@ class ContactStage:
         bounded = step.model.num_geometries if self.many_pairs or step.collision.by_grid else 0
         own, of_groups = (bounded, 0) if singly else (0, bounded)
         self.geometry_centre, self.geometry_ball, self.geometry_axis = (step.worlds_last(own, t.vec3) for _ in range(3))
-        groups.geometry_centre, groups.geometry_ball, groups.geometry_axis = (
-            groups.of_groups(of_groups, groups.types.vec3) for _ in range(3)
-        )
+        bounds = ("geometry_centre", "geometry_ball", "geometry_axis")
+        self._bounds_of_groups = {name: groups.of_groups(of_groups, groups.types.vec3) for name in bounds}
 
     def differentiated(self) -> list[wp.array]:
         """Return the arrays of contacts whose gradients kernels add to: only of those that there are."""
         contacts = [getattr(self, f"contact_{field}") for field in self._step.structs.Contacts.vars]
         return [*contacts, self.contact_resistance, self.slot_motion_a, self.slot_motion_b]
+
+    def clear_adjoints(self) -> None:
+        """Clear the adjoints of present contacts."""
+        step = self._step
+        if step.max_contacts:
+            step.launch(contact_adjoint_kernels(step.scalar, step.looping).clear_contacts, step.slots)
 
     def gather(self) -> None:
         """Gather the structs again, once the arrays have gradients."""
@@ -110,7 +116,7 @@ class ContactStage:
             self._find_near_pairs()
         self._detect()
         if self.slot_time.shape[0]:
-            self._launch(slot_motion_kernels(step.scalar, step.looping).slot_motions, step.slots)
+            step.launch(slot_motion_kernels(step.scalar, step.looping).slot_motions, step.slots, tape=True)
         self._evaluate()
         self._combine_materials()
 
@@ -120,7 +126,7 @@ class ContactStage:
         if not step.collision.has_pairs(CONVEX_SHAPES):
             return self.slot_feature
         kernel = identity_kernels(step.scalar, step.looping).contact_identity
-        self._launch(kernel, step.slots, record_tape=False, pairs=step.collision.pairs[CONVEX_SHAPES])
+        step.launch(kernel, step.slots, pairs=step.collision.pairs[CONVEX_SHAPES])
         return self.slot_identity
 
     def _find_near_pairs(self) -> None:
@@ -128,28 +134,26 @@ class ContactStage:
         groups = step.groups
         if groups.lanes == 1:
             self._bound_geometries()
-            self._launch(near_kernels(step.scalar).near_pairs, self.near.shape, record_tape=False)
+            step.launch(near_kernels(step.scalar).near_pairs, self.near.shape)
             return
         kernels, margin = near_group_kernels(step.scalar, groups.lanes), self._margin()
-        sources = (groups, self, step, step.device_model, step.parameters, step.collision)
         bounded = (step.collision.colliding.shape[0], groups.num_groups)
-        launch(kernels.bound_geometries, bounded, *sources, device=step.device, record_tape=False, **margin)
-        words = (self.near.shape[0], groups.num_groups)
-        launch(kernels.near_pairs, words, *sources, device=step.device, record_tape=False)
+        step.launch(kernels.bound_geometries, bounded, self._bounds_of_groups, **margin)
+        step.launch(kernels.near_pairs, (self.near.shape[0], groups.num_groups), self._bounds_of_groups)
 
     def _find_near_bodies(self) -> None:
         """Find the pairs of a crowd, see :class:`sim.simulation.stepping.body_grid.GridCollision`."""
         step = self._step
         self._bound_geometries()
         cells, members = cell_kernels(step.scalar), (step.collision.colliding.shape[0], step.num_worlds)
-        self._launch(cells.clear_cells, step.collision.cells.head.shape, record_tape=False)
-        self._launch(cells.fill_cells, members, record_tape=False)
-        self._launch(grid_kernels(step.scalar).near_bodies, members, record_tape=False)
+        step.launch(cells.clear_cells, step.collision.cells.head.shape)
+        step.launch(cells.fill_cells, members)
+        step.launch(grid_kernels(step.scalar).near_bodies, members)
 
     def _bound_geometries(self) -> None:
         step = self._step
         dim = (step.collision.colliding.shape[0], step.num_worlds)
-        self._launch(near_kernels(step.scalar).bound_geometries, dim, record_tape=False, **self._margin())
+        step.launch(near_kernels(step.scalar).bound_geometries, dim, **self._margin())
 
     def _margin(self) -> dict[str, Any]:
         """The distance within which contacts are looked for, and the time in which pairs may come as near.
@@ -168,7 +172,7 @@ class ContactStage:
             if family == FAMILIES[0] or step.collision.has_pairs(family):
                 kernel = detect_kernels(step.scalar, step.collision.kernels_of(family)).detect
                 pairs = step.collision.pairs[family]
-                self._launch(kernel, step.num_worlds, record_tape=False, pairs=pairs, **reach)
+                step.launch(kernel, step.num_worlds, pairs=pairs, **reach)
 
     def _evaluate(self) -> None:
         step = self._step
@@ -182,22 +186,18 @@ class ContactStage:
                     "mujoco_pyramids": mujoco_pyramids,
                     "lever_arrival": arrival,
                 }
-                self._launch(kernel, step.slots, record_tape=family != ON_PLANE, **named)
+                step.launch(kernel, step.slots, tape=family != ON_PLANE, **named)
                 tape = active_tape()
                 if tape is not None and family == ON_PLANE:
                     back = on_plane_adjoint_kernels(step.scalar, step.looping).evaluate_on_plane_adjoint
-                    launch_back = functools.partial(self._launch, back, step.slots, record_tape=False, **named)
-                    tape.record_func(launch_back, [step.pose, step.origin, self.contact_point])
+                    poses = step.kinematics
+                    launch_back = functools.partial(step.launch, back, step.slots, **named)
+                    tape.record_func(launch_back, [poses.pose.worlds, poses.origin.worlds, self.contact_point])
 
     def _combine_materials(self) -> None:
         step = self._step
         kernels = material_kernels(step.scalar, step.looping)
         if step.layout.compliant:
-            self._launch(kernels.pair_spring, step.slots)
+            step.launch(kernels.pair_spring, step.slots, tape=True)
         if step.layout.resisting:
-            self._launch(kernels.pair_resistance, step.slots)
-
-    def _launch(self, kernel: wp.Kernel, dim: int | tuple[int, ...], record_tape: bool = True, **named: Any) -> None:
-        step = self._step
-        sources = (self, step, step.device_model, step.parameters, step.collision)
-        launch(kernel, dim, *sources, device=step.device, record_tape=record_tape, **named)
+            step.launch(kernels.pair_resistance, step.slots, tape=True)

@@ -7,7 +7,6 @@ import warp as wp
 from sim.arrays.structs import fill, gradients_of
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.kinematics.acceleration import acceleration_kernels
-from warp_kernels.kinematics.recentre import recentre_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
 from warp_kernels.solver.mujoco.references import contact_reference_kernels, reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
@@ -120,13 +119,11 @@ class ConstraintErrors:
 
     def _find_bias_motion(self) -> None:
         step = self._step
-        bases, trees = (step.floating_link.shape[0], step.num_worlds), (step.model.num_trees, step.num_worlds)
-        if bases[0]:
-            kernel = recentre_kernels(step.scalar).path_acceleration
-            step.launch(kernel, bases, tape=True, qdd=self.path_acceleration)
+        step.kinematics.accelerate_centres(self.path_acceleration)
         motion = {"velocity": self.bias_velocity, "acceleration": self.bias_acceleration}
         kernel = acceleration_kernels(step.scalar).link_motion
-        step.launch(kernel, trees, tape=True, qdd=self.path_acceleration, **motion)
+        dim = (step.model.num_trees, step.num_worlds)
+        step.launch(kernel, dim, tape=True, qdd=self.path_acceleration, **motion)
 
     def _find_equalities(self) -> None:
         step, kernels = self._step, equality_kernels(self._step.scalar)
@@ -144,10 +141,12 @@ class ConstraintErrors:
                 kernel = resistance_kernels(step.scalar).resistance_references
                 step.launch(kernel, (step.max_contacts, step.num_worlds), tape=True)
         kernels = reference_kernels(step.scalar)
-        joints: dict[str, Any] = {name: getattr(step.constrained, name) for name in ("limited_dof", "friction_dof")}
+        joints: dict[str, Any] = {
+            name: getattr(step.constraint_stage.constrained, name) for name in ("limited_dof", "friction_dof")
+        }
         step.launch_over_dofs(kernels.joint_references, tape=True, **joints, **given)
         if len(step.layout.cones):
-            dim, cone_dof = (len(step.layout.cones), step.num_worlds), step.constrained.cone_dof
+            dim, cone_dof = (len(step.layout.cones), step.num_worlds), step.constraint_stage.constrained.cone_dof
             step.launch(kernels.cone_references, dim, tape=True, cone_dof=cone_dof, **given)
         of_equalities = equality_reference_kernels(step.scalar)
         for name, kernel in (

@@ -52,11 +52,13 @@ class WarmStart:
             kernel = warm_start_kernels(step.scalar).match_constraints
             step.launch(kernel, step.num_worlds, slot_identity=step.contact_stage.identity())
 
-    def add_adjoint(self, impulse_bar: wp.array) -> None:
+    def adjoint(self) -> None:
         """Add what the next step's start asks of the impulses to their adjoint."""
-        if self._step.warm:
-            kernel = checkpoint_kernels(self._step.scalar).add_impulse_adjoint
-            self._step.launch(kernel, self._every, impulse_bar=impulse_bar)
+        step = self._step
+        if step.warm:
+            kernel = checkpoint_kernels(step.scalar).add_impulse_adjoint
+            impulse_bar = step.constraint_stage.further_impulse_bar if step.newton else step.solver.impulse_bar
+            step.launch(kernel, self._every, impulse_bar=impulse_bar)
 
     def clear_carried(self) -> None:
         """Clear the carried adjoint: nothing reads the impulses of the last step."""

@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import clear, launch
+from sim.arrays.launch import clear
 from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.solver.tendons.armature import tendon_armature_kernels
 
@@ -50,16 +50,7 @@ class HeavyTendons:
         clear(self.tendon_curvature)
         if self.velocity.shape[0]:
             kernel, dim = acceleration_kernels(step.scalar).link_motion, (step.model.num_trees, self.num_worlds)
-            launch(
-                kernel,
-                dim,
-                self,
-                step,
-                step.device_model,
-                device=self._device,
-                record_tape=True,
-                qdd=self.no_acceleration,
-            )
+            step.launch(kernel, dim, self, tape=True, qdd=self.no_acceleration)
             self._launch(
                 step,
                 self._kernels.tendon_curvatures,
@@ -78,5 +69,4 @@ class HeavyTendons:
         self._launch(step, self._kernels.tendon_armature_adjoint, self.num_worlds)
 
     def _launch(self, step: Any, kernel: wp.Kernel, *dim: int, tape: bool = False, **named: wp.array) -> None:
-        sources = (self, step, step.tendons, step.device_model, step.parameters)
-        launch(kernel, dim, *sources, device=self._device, record_tape=tape, **named)
+        step.launch(kernel, dim, self, tape=tape, **named)

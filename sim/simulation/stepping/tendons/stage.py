@@ -7,7 +7,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import clear, launch
+from sim.arrays.launch import clear
 from sim.arrays.shape_arrays import integer_array
 from sim.arrays.structs import fill
 from sim.model.model import Model
@@ -143,6 +143,16 @@ class TendonStage:
             self._launch(step, kernels.choose_ways, self.num_wraps, tape=False)
             self._launch(step, kernels.touch_wraps, self.num_wraps)
 
+    def add_armature(self, step: Any) -> None:
+        """From factors and accelerations of the bodies alone to those with tendons."""
+        if self.heavy.count:
+            self.heavy.add(step)
+
+    def armature_adjoint(self, step: Any) -> None:
+        """From the adjoint of the mass matrix to what the armatures of tendons add to it."""
+        if self.heavy.count:
+            self.heavy.add_adjoint(step)
+
     def constrain(self, step: Any, law: MujocoLaw | None) -> None:
         """Rows of the constraints of tendons, and which of them act; recorded on an active tape."""
         if not self.num_rows:
@@ -165,8 +175,7 @@ class TendonStage:
     def _launch(
         self, step: Any, kernel: wp.Kernel, *dim: int, tape: bool = True, named: Mapping[str, wp.array] | None = None
     ) -> None:
-        sources = (self, step, step.device_model, step.parameters, step.law)
-        launch(kernel, (*dim, self.num_worlds), *sources, device=self._device, record_tape=tape, **(named or {}))
+        step.launch(kernel, (*dim, self.num_worlds), self, tape=tape, **(named or {}))
 
     def _worlds_last(self, dtype: Any, *counts: int) -> wp.array:
         return wp.zeros((*counts, self.num_worlds), dtype=dtype, device=self._device)

@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.launch import clear, launch
+from sim.arrays.launch import clear
 from sim.arrays.shape_arrays import integer_array
 from sim.arrays.structs import fill
 from sim.model.model import Model
@@ -78,8 +78,7 @@ class TransmissionStage:
         self._launch(step, forces.pushed_acceleration, tape=False)
 
     def _launch(self, step: Any, kernel: wp.Kernel, *dim: int, tape: bool = True) -> None:
-        sources = (self, step, step.contact_stage, step.device_model, step.parameters, step.collision)
-        launch(kernel, (*dim, self._num_worlds), *sources, device=self._device, record_tape=tape)
+        step.launch(kernel, (*dim, self._num_worlds), self, tape=tape)
 
     def _worlds_last(self, *counts: int) -> wp.array:
         return wp.zeros((*counts, self._num_worlds), dtype=self._scalar, device=self._device)

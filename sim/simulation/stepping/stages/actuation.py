@@ -1,0 +1,80 @@
+"""The forces of actuators on joints."""
+
+from typing import Any
+
+import warp as wp
+
+from sim.arrays.structs import fill
+from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.solver.actuators import actuator_kernels
+
+# Fields of the kernels' struct, and the parameters that they hold.
+GAINS = {
+    "gear": "actuator_gear",
+    "kp": "actuator_kp",
+    "kd": "actuator_kd",
+    "gain": "actuator_gain",
+    "offset": "actuator_offset",
+    "kp_per_input": "actuator_kp_per_input",
+    "kd_per_input": "actuator_kd_per_input",
+    "force_centre": "actuator_force_centre",
+    "force_limit": "actuator_force_limit",
+    "control_lower": "actuator_control_lower",
+    "control_upper": "actuator_control_upper",
+}
+
+
+class Actuation:
+    """Finds joint forces, with their implicit share on the mass matrix's diagonal.
+
+    Args:
+        step: the step's workspace.
+
+    Attributes:
+        joint_force: the given forces and those of actuators and tendons [world, dof]; the given array without either.
+        implicit: what stands on the diagonal beside inertia, armature and damping [dof, ...]; no rows without
+            actuators.
+        actuator_row: what a bounded actuator asks of its constraint [actuator, world].
+        actuator_row_bar: its adjoint.
+    """
+
+    actuator_row_bar: wp.array
+
+    def __init__(self, step: Workspace):
+        self._step = step
+        model = step.model
+        self.joint_force = wp.zeros_like(step.tau) if model.nu or step.tendons.num_tendons else step.tau
+        self.implicit = step.groups.scalars(model.nv if model.nu else 0)
+        self.actuator_row = step.worlds_last(model.nu, step.device_model.types.vec3)
+
+    def prepare_adjoint(self) -> None:
+        """Allocate the adjoint of rows. What the adjoint finds of the given forces, it finds of all joint forces."""
+        if self.joint_force is not self._step.tau:
+            self.joint_force.grad = self._step.tau.grad
+        self.actuator_row_bar = self._step.worlds_last(self._step.model.nu, self._step.device_model.types.vec3)
+
+    def find(self) -> None:
+        """Find the forces of actuators."""
+        if self._step.model.nu:
+            kernel = actuator_kernels(self._step.scalar).actuate
+            self._step.launch(kernel, self._step.num_worlds, dt=self._step.ahead)
+
+    def adjoint(self) -> None:
+        """From the adjoint of joint forces to those of states, inputs and gains."""
+        if self._step.model.nu:
+            kernel = actuator_kernels(self._step.scalar).actuator_adjoint
+            self._step.launch(kernel, self._step.num_worlds, dt=self._step.ahead)
+
+    @property
+    def gains(self) -> Any:
+        """Parameters of the actuators."""
+        step = self._step
+        arrays = {field: step.parameters[name] for field, name in GAINS.items()}
+        return fill(step.structs.Gains, **{**arrays, **step.activations.unbounded})
+
+    @property
+    def gains_bar(self) -> Any:
+        """Gradients of these parameters, without rows where none is wanted."""
+        step = self._step
+        names = {field: name for field, name in GAINS.items() if field not in step.activations.unbounded}
+        return step.parameter_gradients_of(step.structs.Gains, names)

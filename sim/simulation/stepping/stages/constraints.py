@@ -1,0 +1,200 @@
+"""The constraint stage of a step: which constraints there are, which of them act on each other, and their rows."""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.structs import fill
+from sim.simulation.stepping.constraint_layout import least_inverse_masses
+from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.solver.constraint import constraint_kernels
+from warp_kernels.solver.delassus import delassus_kernels
+from warp_kernels.solver.mujoco.resistance import resistance_kernels
+from warp_kernels.solver.newton.group.rows import group_row_kernels
+from warp_kernels.solver.row_adjoint import row_adjoint_kernels
+from warp_kernels.solver.rows.constraint_rows import constraint_row_kernels
+from warp_kernels.solver.structs import Constrained, Constraints, Couplings, TreeDofs
+from warp_kernels.solver.tendons.constraint_rows import tendon_constraint_kernels
+
+# Fields of the kernels' struct, and the parameters that they hold.
+LIMITS = {
+    "lower": "lower_limit",
+    "upper": "upper_limit",
+    "margin": "limit_margin",
+    "stiffness": "limit_stiffness",
+    "damping": "limit_damping",
+}
+# With several trees: room for the constraints that act on a constraint, itself included, on average over a world.
+COUPLINGS_PER_CONSTRAINT = 128
+
+
+class ConstraintStage:
+    """Lists the constraints of each world, and writes their rows.
+
+    Args:
+        step: the step's workspace.
+
+    Attributes:
+        constrained, trees: structs of what constraints can act on.
+        cone_link, cone_kind: of limits of spherical joints.
+        constraints: struct of the constraints that there are.
+        max_incidences, max_couplings: most pairs of a constraint and a tree, and of two constraints. The latter is zero
+            for solvers that don't go by the Delassus matrix.
+        couplings: struct of which constraints act on each other.
+        matrix: blocks of the Delassus matrix [coupling, world].
+        row: rows of constraints along their paths [entry, world].
+        rhs, bound, softness: right-hand sides, bounds and softness of rows [constraint, world].
+        row_size: inverse masses of rows, from which their regularisation comes [constraint, world].
+        impulse: what the solver finds [constraint, world].
+        constraint_overflow: constraints that found no room [world].
+        least_inverse_mass: of each degree of freedom.
+        rows: struct of right-hand sides, bounds and softness; ``rows_bar`` that of their adjoints.
+        further_impulse_bar: what reaches impulses other than by the next velocity; without rows where nothing does.
+    """
+
+    rhs_bar: wp.array
+    bound_bar: wp.array
+    softness_bar: wp.array
+    rows_bar: Any
+    further_impulse_bar: wp.array
+
+    def __init__(self, step: Workspace):
+        self._step = step
+        t, room = step.device_model.types, step.max_constraints
+        self.constrained: Any = self._constrained()
+        self.trees: Any = self._tree_dofs()
+        self.cone_link, self.cone_kind = (step.integers(column) for column in step.layout.cones.T)
+        self.max_incidences, self.max_couplings = self._most_couplings()
+        self.constraints: Any = self._empty_constraints()
+        self.couplings: Any = self._empty_couplings()
+        self.matrix = step.worlds_last(self.max_couplings, t.mat33)
+        self.row = self._rows_of_worlds(2 * room * step.model.max_depth)
+        self.rhs, self.impulse = (step.worlds_last(room, t.vec3) for _ in range(2))
+        self.bound, self.softness = (step.worlds_last(room) for _ in range(2))
+        self.row_size = step.worlds_last(room if step.newton else 0, t.vec2)
+        self.constraint_overflow: wp.array = wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device)
+        least = least_inverse_masses(step.model)
+        self.least_inverse_mass: wp.array = wp.array(least, dtype=step.scalar, device=step.device)
+        self.rows: Any = self._gathered()
+
+    def differentiated(self) -> list[wp.array]:
+        """Return the arrays whose gradients kernels add to: impulses that have gradients besides by the velocities."""
+        step = self._step
+        read = step.bouncing or step.collision.num_sensors or (step.newton and step.warm)
+        return [self.impulse] if read else []
+
+    def prepare_adjoint(self) -> None:
+        """Allocate the adjoints of rows, and gather the structs again, now that arrays have gradients."""
+        step, vec3 = self._step, self._step.device_model.types.vec3
+        self.further_impulse_bar = self.impulse.grad if self.differentiated() else step.worlds_last(0, vec3)
+        self.rhs_bar = step.worlds_last(step.max_constraints, vec3)
+        self.bound_bar, self.softness_bar = (step.worlds_last(step.max_constraints) for _ in range(2))
+        self.rows = self._gathered()
+        self.rows_bar = fill(step.structs.Rows, rhs=self.rhs_bar, bound=self.bound_bar, softness=self.softness_bar)
+
+    def find(self) -> None:
+        """List constraints and couplings, and write the rows."""
+        step = self._step
+        if not step.max_constraints:
+            return
+        step.launch(constraint_kernels(step.scalar).list_constraints, step.num_worlds)
+        if self.max_couplings:
+            step.launch(delassus_kernels(step.scalar).list_couplings, step.num_worlds)
+        if step.solver.rows_by_groups:
+            groups = step.groups
+            step.launch(group_row_kernels(step.scalar, groups.lanes).group_rows, groups.num_groups)
+        kernels = constraint_row_kernels(step.scalar, not step.solver.rows_by_groups)
+        step.launch_over_constraints(kernels.constraint_rows)
+        if step.errors.pyramids_resist:
+            step.launch_over_constraints(resistance_kernels(step.scalar).resistance_rows)
+        if step.tendons.num_rows:
+            step.launch_over_constraints(tendon_constraint_kernels(step.scalar).tendon_constraint_rows)
+        step.solver.write_matrix()
+
+    def adjoint(self) -> None:
+        """From the adjoints of rows to those of subspaces, contacts, anchors and whatever they are made of."""
+        step = self._step
+        if not step.max_constraints:
+            return
+        kernels = row_adjoint_kernels(step.scalar, not step.solver.adjoint_by_groups)
+        step.launch(kernels.row_adjoint, step.num_worlds)
+        if step.errors.pyramids_resist:
+            step.launch(resistance_kernels(step.scalar).resistance_row_adjoint, step.num_worlds)
+
+    @property
+    def limits(self) -> Any:
+        """Parameters of the joint limits."""
+        step = self._step
+        return fill(step.structs.Limits, **{field: step.parameters[name] for field, name in LIMITS.items()})
+
+    @property
+    def limits_bar(self) -> Any:
+        """Gradients of these parameters, without rows where none is wanted."""
+        return self._step.parameter_gradients_of(self._step.structs.Limits, LIMITS)
+
+    def _gathered(self) -> Any:
+        arrays = {"rhs": self.rhs, "bound": self.bound, "softness": self.softness, "size": self.row_size}
+        return fill(self._step.structs.Rows, **arrays)
+
+    def _rows_of_worlds(self, count: int) -> wp.array:
+        """Room for rows [count, world]; those of a world lie beside each other on a CPU, which goes world by world."""
+        step, vec3 = self._step, self._step.device_model.types.vec3
+        if not step.looping:
+            return step.worlds_last(count, vec3)
+        return wp.zeros((step.num_worlds, count), dtype=vec3, device=step.device).transpose()
+
+    def _most_couplings(self) -> tuple[int, int]:
+        """Return the most incidences and couplings: a constraint touches one tree or two."""
+        step, room, trees = self._step, self._step.max_constraints, self._step.model.num_trees
+        by_matrix = not step.newton or step.contact_options.noslip_iterations > 0
+        couplings = room**2 if by_matrix else 0
+        if trees > 1:
+            couplings = min(couplings, COUPLINGS_PER_CONSTRAINT * room)
+        return min(trees, 2) * room, couplings
+
+    def _constrained(self) -> Any:
+        step, equalities = self._step, self._step.model.equalities
+        names = ("coupling_dof", "coupling_other", "anchor_link_a", "anchor_link_b", "anchor_welded")
+        return fill(
+            Constrained,
+            limited_dof=step.integers(step.layout.limited),
+            friction_dof=step.integers(step.layout.friction),
+            cone_dof=step.integers(step.model.joint_qd_start[step.layout.cones[:, 0]]),
+            **{name: step.integers(getattr(equalities, name)) for name in names},
+            **step.tendons.constrained,
+        )
+
+    def _tree_dofs(self) -> Any:
+        step, model = self._step, self._step.model
+        tree_dof_start = np.append(model.joint_qd_start, model.nv)[model.tree_link_start]
+        return fill(
+            TreeDofs,
+            dof_tree=step.integers(model.link_tree[model.dof_link]),
+            tree_dof_start=step.integers(tree_dof_start),
+            max_tree_dofs=int(np.diff(tree_dof_start).max()),
+        )
+
+    def _empty_constraints(self) -> Any:
+        step, room = self._step, self._step.max_constraints
+        return fill(
+            Constraints,
+            count=wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device),
+            kind=step.worlds_last(room, wp.int32),
+            item=step.worlds_last(room, wp.int32),
+            tail=step.worlds_last(2 * room, wp.int32),
+            reference=step.worlds_last(room, wp.int32),
+        )
+
+    def _empty_couplings(self) -> Any:
+        worlds, room, trees = self._step.worlds_last, self._step.max_constraints, self._step.model.num_trees
+        return fill(
+            Couplings,
+            tree_start=worlds(trees + 1, wp.int32),
+            incidence_constraint=worlds(self.max_incidences, wp.int32),
+            constraint_incidence=worlds(2 * room, wp.int32),
+            row=worlds(room, wp.vec4i),
+            run=worlds(room if trees == 1 else self.max_couplings, wp.vec2i),
+            mirror=worlds(self.max_couplings, wp.int32),
+            cursor=worlds(room, wp.int32),
+        )

@@ -1,0 +1,106 @@
+"""The free dynamics of a step: accelerations without constraints, and the factors of the mass matrix."""
+
+from typing import Any
+
+import warp as wp
+
+from sim.arrays.launch import Twin
+from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.dynamics.aba import aba_kernels
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
+
+
+class FreeDynamics:
+    """Runs the articulated-body algorithm, and factors the mass matrix as L^T D L.
+
+    Args:
+        step: the step's workspace.
+
+    Attributes:
+        qdd: accelerations [world, dof].
+        velocity: spatial velocities of links [link, ...].
+        acceleration, bias_force, articulated, factor_u, innovation: of the algorithm [link or dof, group]. The adjoint
+            uses the first two as scratch.
+        factor_d, factor_l: the factors [entry, ...].
+        response: scratch of products with the inverse of the mass matrix [dof, ...].
+        mass_bar, mass_bar_diagonal: adjoint of the mass matrix, off its diagonal and on it.
+        own_mass_bar, own_mass_bar_diagonal: what regularisation adds to it; without rows where that is constant.
+        composite: scratch of the mass matrix's adjoint.
+        motion_weight: in which direction inverse dynamics is differentiated [world, dof].
+        motion_scratch: scratch of that adjoint.
+    """
+
+    mass_bar: Twin
+    mass_bar_diagonal: Twin
+    own_mass_bar: Twin
+    own_mass_bar_diagonal: Twin
+    composite: wp.array
+    motion_weight: wp.array
+    motion_scratch: tuple[wp.array, ...]
+
+    def __init__(self, step: Workspace):
+        self._step = step
+        model, groups = step.model, step.groups
+        t, links, nv = groups.types, model.num_links, model.nv
+        self.qdd = wp.zeros_like(step.qd)
+        self.velocity = groups.copies(links, "spatial")
+        self.acceleration, self.bias_force = (groups.of_groups(links, t.spatial) for _ in range(2))
+        self.articulated = groups.of_groups(links, t.articulated)
+        self.factor_u, self.innovation = groups.of_groups(nv, t.spatial), groups.of_groups(nv, t.real)
+        self._entries = int(model.dof_depth.sum())
+        self.factor_d, self.factor_l = groups.scalars(nv), groups.scalars(self._entries)
+        self.response = groups.scalars(nv)
+
+    def prepare_adjoint(self) -> None:
+        """Allocate what only the adjoint needs."""
+        step, groups, links = self._step, self._step.groups, self._step.model.num_links
+        self.motion_scratch = tuple(groups.of_groups(links, groups.types.spatial) for _ in range(3))
+        self.motion_weight = wp.zeros_like(step.qd, requires_grad=False)
+        own = int(step.newton and step.max_constraints > 0 and not step.by_mujoco)
+        self.own_mass_bar = groups.scalars(own * self._entries)
+        self.own_mass_bar_diagonal = groups.scalars(own * step.model.nv)
+        self.mass_bar, self.mass_bar_diagonal = groups.scalars(self._entries), groups.scalars(step.model.nv)
+        self.composite = groups.of_groups(links, groups.types.inertia)
+
+    def accelerate(self) -> None:
+        """Find accelerations and factors."""
+        step, groups = self._step, self._step.groups
+        step.launch(
+            aba_kernels(step.scalar, groups.lanes).aba,
+            self._trees,
+            tau=step.actuation.joint_force,
+            dt=step.ahead,
+            friction_loss=step.device_model.none(step.scalar),  # dry friction is a constraint here
+        )
+        self.velocity.to_worlds()
+        kernel = factor_kernels(step.scalar, groups.lanes).factor_mass_matrix
+        step.launch(kernel, (step.dof_threads, groups.num_groups), threads=step.dof_threads)
+
+    def mass_adjoint(self) -> None:
+        """From the adjoint of the mass matrix to those of inertias, motion subspaces and armatures."""
+        step = self._step
+        if step.max_constraints or step.by_mujoco:
+            step.launch(factor_kernels(step.scalar, step.groups.lanes).mass_matrix_adjoint, self._trees)
+
+    def motion_adjoint(self, **given: Any) -> None:
+        """From the adjoint of accelerations to those of motion, forces and inertias: an adjoint of inverse dynamics.
+
+        Args:
+            given: arguments that differ from those of the step.
+        """
+        step = self._step
+        velocity_bar, acceleration_bar, force = self.motion_scratch
+        step.launch(
+            rnea_adjoint_kernels(step.scalar, step.groups.lanes).rnea_adjoint,
+            self._trees,
+            direction=self.bias_force,
+            velocity_bar=velocity_bar,
+            acceleration_bar=acceleration_bar,
+            force=force,
+            **{"qdd_bar": None, **given},
+        )
+
+    @property
+    def _trees(self) -> tuple[int, int]:
+        return (self._step.model.num_trees, self._step.groups.num_groups)

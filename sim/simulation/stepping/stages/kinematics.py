@@ -1,0 +1,100 @@
+"""The kinematics of a step, and its last stage: positions from velocities."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.structs import fill, gradients_of
+from sim.dynamics.bodies import run_kinematics
+from sim.simulation.stepping.lane_groups import share
+from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.kinematics.integrate import integrate_kernels
+from warp_kernels.kinematics.recentre import recentre_kernels
+
+
+class Kinematics:
+    """Finds where links are, and moves them.
+
+    Args:
+        step: the step's workspace.
+        links_of_worlds: links whose inertias are read world by world.
+
+    Attributes:
+        pose, link_inertia: poses and spatial inertias of links from their tree's origin, along world axes [link, ...].
+        origin: origins of trees [tree, ...].
+        subspace: motion subspaces [dof, ...].
+        floating_link, floating: bases whose centre of mass moves straight in a step, as numbers and as a mask of links.
+        motions, motions_bar: struct of origins and motion subspaces of worlds, and that of their gradients.
+    """
+
+    motions_bar: Any
+
+    def __init__(self, step: Workspace, links_of_worlds: np.ndarray):
+        self._step = step
+        model, groups = step.model, step.groups
+        self.pose = groups.copies(model.num_links, "transform")
+        self.origin = groups.copies(model.num_trees, "vec3")
+        self.subspace = groups.copies(model.nv, "spatial")
+        self.link_inertia = groups.copies(model.num_links, "inertia", links_of_worlds)
+        self._copies = [self.pose, self.origin, self.subspace, self.link_inertia]
+        self._of_groups = self._arrays_of_groups()
+        self.floating_link = step.integers(step.floating)
+        self.floating = step.integers(np.isin(np.arange(model.num_links), step.floating))
+        self._bases = (len(step.floating), step.num_worlds)
+        self.motions: Any = self._gathered()
+
+    def _arrays_of_groups(self) -> Any:
+        """Return what forward kinematics fill, with scratch of their adjoint."""
+        step, groups = self._step, self._step.groups
+        turn_bar, shift_bar = (groups.of_groups(step.model.num_links, groups.types.vec3) for _ in range(2))
+        buffered = 2 * step.model.nq * groups.lanes if groups.lanes > 1 else 0
+        return SimpleNamespace(
+            pose=self.pose.groups,
+            origin=self.origin.groups,
+            subspace=self.subspace.groups,
+            link_inertia=self.link_inertia.groups,
+            turn_bar=turn_bar,
+            shift_bar=shift_bar,
+            q_bar_buffer=wp.zeros(buffered, dtype=step.scalar, device=step.device),
+        )
+
+    def differentiated(self) -> list[wp.array]:
+        """Return the arrays whose gradients kernels add to."""
+        return [array for copies in self._copies for array in copies.differentiated()]
+
+    def gather(self) -> None:
+        """Gather the structs again, once the arrays have gradients."""
+        self.motions = self._gathered()
+        self.motions_bar = gradients_of(self.motions)
+
+    def _gathered(self) -> Any:
+        return fill(self._step.structs.Motions, origin=self.origin.worlds, subspace=self.subspace.worlds)
+
+    def find(self) -> None:
+        """Find poses, motion subspaces and inertias of links; recorded on an active tape."""
+        run_kinematics(self._step.device_model, self._step.q, self._of_groups, lanes=self._step.groups.lanes)
+        share(self._copies)
+
+    def integrate(self) -> None:
+        """From q and qd_path to q_next; floating bases turn about their centres of mass."""
+        step = self._step
+        kernel, threads = integrate_kernels(step.scalar).integrate, step.link_threads
+        step.launch(kernel, (threads, step.num_worlds), threads=threads, qd=step.qd_path)
+        if self._bases[0]:
+            step.launch(recentre_kernels(step.scalar).recentre, self._bases)
+
+    def integrate_adjoint(self) -> None:
+        """From the adjoint of q_next to those of q and qd_path."""
+        step = self._step
+        if self._bases[0]:
+            step.launch(recentre_kernels(step.scalar).recentre_adjoint, self._bases)
+        kernel, threads = integrate_kernels(step.scalar).integrate_adjoint, step.link_threads
+        step.launch(kernel, (threads, step.num_worlds), threads=threads, qd=step.qd_path, qd_bar=step.qd_path.grad)
+
+    def accelerate_centres(self, acceleration: wp.array) -> None:
+        """Find the acceleration of coordinates with which centres of floating bases don't accelerate [world, dof]."""
+        if self._bases[0]:
+            kernel = recentre_kernels(self._step.scalar).path_acceleration
+            self._step.launch(kernel, self._bases, tape=True, qdd=acceleration)

@@ -1,0 +1,76 @@
+"""The forces on links beside their weight: gyroscopic forces, drag, and what counters gravity."""
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.launch import clear
+from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.dynamics.drag import drag_kernels
+from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
+from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
+
+
+class LinkForces:
+    """Finds wrenches on links; its arrays have no rows in a model without such forces.
+
+    Args:
+        step: the step's workspace.
+
+    Attributes:
+        links_of_worlds: links whose inertias and wrenches are read or written world by world.
+        turning_link: links that turn freely, whose gyroscopic forces follow the midpoint rule.
+        spin: what that rule makes of them [turning link, world].
+        drag_link, drag_size, drag_placement, drag_velocity: boxes that the medium acts on.
+        common_wrench: all forces of a link [link, ...].
+        lift: what keeps the centre of mass of a floating base on a straight path [tree, ...].
+    """
+
+    def __init__(self, step: Workspace):
+        self._step = step
+        model, t = step.model, step.device_model.types
+        boxes = model.drag_boxes
+        self._turning, self._boxes = len(step.turning), len(boxes.link)
+        self.turning_link = step.integers(step.turning)
+        self.spin = step.worlds_last(self._turning, t.vec3)
+        self.drag_link = step.integers(boxes.link)
+        self.drag_size: wp.array = wp.array(boxes.size, dtype=t.vec3, device=step.device)
+        self.drag_placement: wp.array = wp.array(boxes.placement, dtype=t.transform, device=step.device)
+        self.drag_velocity = step.worlds_last(self._boxes, t.spatial)
+        every = step.by_mujoco or model.compensated or self._boxes
+        self.links_of_worlds = np.arange(model.num_links) if every else step.turning
+        forced = self._turning or model.compensated or self._boxes
+        self.common_wrench = step.groups.copies(model.num_links if forced else 0, "spatial", self.links_of_worlds)
+        self.lift = step.groups.copies(model.num_trees if len(step.floating) else 0, "vec3")
+
+    def differentiated(self) -> list[wp.array]:
+        """Return the arrays whose gradients kernels add to."""
+        copies = [*self.common_wrench.differentiated(), *self.lift.differentiated()]
+        return [self.spin, self.drag_velocity, *copies]
+
+    def find(self) -> None:
+        """Add them up; what isn't linear is recorded on an active tape."""
+        step = self._step
+        if step.model.compensated or self._boxes:
+            clear(self.common_wrench.worlds)
+        if self._turning:
+            kernel = gyroscopic_kernels(step.scalar).gyroscopic_wrench
+            step.launch(kernel, (self._turning, step.num_worlds), tape=True)
+        if step.model.compensated:
+            kernel = gravity_compensation_kernels(step.scalar).compensate_gravity
+            step.launch(kernel, (step.model.num_links, step.num_worlds))
+        if self._boxes:
+            kernel = drag_kernels(step.scalar).drag_wrench
+            step.launch(kernel, (self._boxes, step.num_worlds), tape=True)
+        for copies in (self.common_wrench, self.lift):
+            if copies.worlds.shape[0]:
+                copies.from_worlds()
+
+    def adjoint(self) -> None:
+        """From the adjoints of wrenches by lane groups to those by worlds, and of what counters gravity."""
+        step = self._step
+        for copies in (self.common_wrench, self.lift):
+            if copies.worlds.shape[0]:
+                copies.adjoint_to_worlds()
+        if step.model.compensated:
+            kernel = gravity_compensation_kernels(step.scalar).compensate_gravity_adjoint
+            step.launch(kernel, (step.model.num_links, step.num_worlds))

@@ -1,0 +1,139 @@
+"""The stages of a step, made in the order in which they need each other, and the memory of their gradients."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import warp as wp
+
+from sim.arrays.launch import clear
+from sim.simulation.stepping.solvers.choose import choose_impulses, choose_solver
+from sim.simulation.stepping.solvers.impulses import Impulses
+from sim.simulation.stepping.solvers.solver import ConstraintSolver
+from sim.simulation.stepping.stages.actuation import Actuation
+from sim.simulation.stepping.stages.constraints import ConstraintStage
+from sim.simulation.stepping.stages.contacts import ContactStage
+from sim.simulation.stepping.stages.damping import Damping, damping_of_euler
+from sim.simulation.stepping.stages.errors import ConstraintErrors
+from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
+from sim.simulation.stepping.stages.impact_times import ImpactTimes
+from sim.simulation.stepping.stages.kinematics import Kinematics
+from sim.simulation.stepping.stages.link_forces import LinkForces
+from sim.simulation.stepping.stages.warm_start import WarmStart
+from sim.simulation.stepping.workspace import Workspace
+
+
+class Stages(Workspace):
+    """The stages of a step, each with arrays of its own. See :class:`Workspace` for the arguments.
+
+    Arrays of the backward pass are allocated when a gradient is first asked for. Adjoints that kernels add to lie in
+    one piece of memory, so that one call sets them to zero; contacts have another.
+
+    Attributes:
+        link_forces: forces on links beside their weight.
+        kinematics: where links are, and where they go.
+        dynamics: accelerations without constraints, and the mass matrix.
+        actuation: forces of actuators.
+        contact_stage: what finds contacts.
+        errors: what finds the errors of constraints.
+        constraint_stage: what lists constraints and writes their rows.
+        impact_times: what finds when contacts bounce.
+        warm_start: what keeps impulses from one step to the next.
+        impulses: what impulses do to velocities.
+        solver: what finds the impulses of constraints.
+        joint_damping: what comes after the constraints.
+        carried_q, carried_qd: adjoint of the state that the backward pass has come to.
+        parameter_gradients: gradients of parameters by name.
+    """
+
+    # What comes after the constraints, by the integrator.
+    damping_of: ClassVar[Callable[..., Damping]] = staticmethod(damping_of_euler)
+    carried_q: wp.array
+    carried_qd: wp.array
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.link_forces: LinkForces = LinkForces(self)
+        self.kinematics: Kinematics = Kinematics(self, self.link_forces.links_of_worlds)
+        self.dynamics: FreeDynamics = FreeDynamics(self)
+        self.actuation: Actuation = Actuation(self)
+        self.contact_stage: ContactStage = ContactStage(self)
+        self.errors: ConstraintErrors = ConstraintErrors(self)
+        self.constraint_stage: ConstraintStage = ConstraintStage(self)
+        self.impact_times: ImpactTimes = ImpactTimes(self)
+        self.warm_start: WarmStart = WarmStart(self)
+        self.impulses: Impulses = choose_impulses(self)(self)
+        self.solver: ConstraintSolver = choose_solver(self)(self)
+        self.joint_damping: Damping = type(self).damping_of(self)
+        self.solver.gather()
+        self.parameter_gradients: dict[str, wp.array] = {}
+        self._watched: frozenset[str] | None = None
+        self._goes_back = False
+
+    @property
+    def sources(self) -> tuple[Any, ...]:
+        """Where arguments of kernels are looked up by name: the stages, the model, its parameters."""
+        stages = (
+            self.kinematics, self.link_forces, self.dynamics, self.actuation, self.contact_stage, self.errors,
+            self.constraint_stage, self.impact_times, self.warm_start, self.impulses, self.solver, self.joint_damping,
+        )  # fmt: skip
+        return (*stages, *super().sources)
+
+    def prepare_backward(self) -> None:
+        """Allocate the arrays of the backward pass, once; again if memory ran out the first time."""
+        if self._goes_back:
+            return
+        self._adjoint_memory = shared_gradients(self._differentiated(), self.device)
+        of_contacts = [*self.contact_stage.differentiated(), *self.errors.of_contacts()]
+        self._contact_adjoint_memory = shared_gradients(of_contacts, self.device)
+        for array in (self.q_next, self.qd_next, self.qd_path, self.joint_damping.qd_solved):
+            array.requires_grad = True
+        self.carried_q, self.carried_qd = (wp.zeros_like(x, requires_grad=False) for x in (self.q, self.qd))
+        stages = (
+            self.activations, self.actuation, self.dynamics, self.constraint_stage, self.impact_times, self.warm_start,
+            self.impulses, self.solver,
+        )  # fmt: skip
+        for stage in stages:
+            stage.prepare_adjoint()
+        for gathering in (self.kinematics, self.contact_stage, self.errors, self.solver):
+            gathering.gather()
+        self._goes_back = True
+
+    def _differentiated(self) -> list[wp.array]:
+        """Return the arrays whose gradients kernels add to."""
+        return [
+            self.q, self.qd, self.tau, self.control, *self.kinematics.differentiated(),
+            *self.link_forces.differentiated(), *([self.qd_path] if self.bouncing else []),
+            *self.constraint_stage.differentiated(), *self.errors.differentiated(), *self.tendons.differentiated,
+            *self.transmissions.differentiated, *self.activations.differentiated,
+        ]  # fmt: skip
+
+    def watch_parameters(self, names: Iterable[str]) -> None:
+        """Choose the parameters whose gradients the next recorded backward pass adds to."""
+        names = frozenset(names)
+        if names == self._watched:
+            return
+        for name, array in self.device_model.parameters.items():
+            if name in names:
+                if name not in self.parameter_gradients:
+                    self.parameter_gradients[name] = wp.zeros_like(array, requires_grad=False)
+                array.grad = self.parameter_gradients[name]
+            else:
+                array.grad = None
+        self._watched = names
+
+    def clear_adjoints(self) -> None:
+        """Clear the adjoints that kernels add to, except those of contacts, whose number isn't known yet."""
+        assert self._goes_back, "prepare_backward comes first"
+        clear(self._adjoint_memory)
+
+
+def shared_gradients(arrays: list[wp.array], device: Any) -> wp.array:
+    """Give each array a gradient, all in one piece of memory that is returned."""
+    alignment = 64
+    sizes = [-(-array.size * wp.types.type_size_in_bytes(array.dtype) // alignment) * alignment for array in arrays]
+    memory = wp.zeros(max(sum(sizes), 1), dtype=wp.uint8, device=device)
+    offset = 0
+    for array, size in zip(arrays, sizes, strict=True):
+        array.grad = wp.array(ptr=memory.ptr + offset, shape=array.shape, dtype=array.dtype, device=device)
+        offset += size
+    return memory
