@@ -1,7 +1,7 @@
 """Between a trajectory and the working state of one step: load, store, and the same on the way back.
 
 A captured step must not hold the addresses of the caller's arrays. These kernels read them from a small table of
-pointers, and the step index from a cursor, so that one captured graph serves every rollout and every step.
+pointers (:mod:`warp_kernels.records`), and the step index from a cursor, so that one captured graph serves every rollout and every step.
 
 A trajectory stores the state before every step whose index is a multiple of the interval, and the last one. The states
 between two stored ones live in arrays of their own, which each stretch uses again.
@@ -14,26 +14,12 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.records import BETWEEN, SLOT
 from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import NO_KEY, kernel_module, warp_types
 
-# Places in the pointer table; zero stands for an array that wasn't given. The first five are what a state is made of; so
-# many places further is where it is kept between two stored ones.
-BETWEEN = 5
-Q, QD, IMPULSE, KEY, ACT = range(BETWEEN)
-TAU, CONTROL, Q_BAR, QD_BAR, TAU_BAR, CONTROL_BAR, NORMS, IMPULSE_BAR, BAD_STATE, LEFT_OUT = range(
-    2 * BETWEEN, 2 * BETWEEN + 10
-)
-CONTACT_FORCE, CONTACT_FORCE_BAR, ACT_BAR = range(2 * BETWEEN + 10, 2 * BETWEEN + 13)
-# Where the matrices of a single step's derivatives go, see :mod:`warp_kernels.linearise`.
-STATE_ROWS, TAU_ROWS, CONTROL_ROWS = range(2 * BETWEEN + 13, 2 * BETWEEN + 16)
-# What the stages of a Runge-Kutta step have found, but for the last, which leads to no other.
-STAGES = 2 * BETWEEN + 16
+# Stages of a Runge-Kutta step whose velocities are kept.
 KEPT_STAGES = 3
-# The velocities that MuJoCo's law finds before an integrator makes of them those of the next state, and the loss's
-# derivative in them.
-SOLVED, SOLVED_BAR = range(STAGES + 1, STAGES + 3)
-TABLE_SIZE = STAGES + 3
 # Places in the cursor: the step, the interval between stored states, the number of steps.
 STEP, INTERVAL, STEPS = range(3)
 
@@ -63,11 +49,11 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         return step % interval - 1
 
     @wp.func
-    def state_address(place: int, step: int, table: wp.array(dtype=wp.uint64), cursor: wp.array(dtype=int)):
-        """Address of the array that has the state before a step."""
+    def state_address(slot: int, step: int, table: wp.array(dtype=wp.uint64), cursor: wp.array(dtype=int)):
+        """Address of the array that has the state before a step; ``slot`` is that of the stored states."""
         if is_stored(step, cursor):
-            return table[place]
-        return table[place + wp.static(BETWEEN)]
+            return table[slot]
+        return table[slot + wp.static(BETWEEN)]
 
     @wp.func
     def row_norm(values: wp.array2d(dtype=scalar), world: int):
@@ -81,7 +67,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     @wp.func
     def is_left_out(world: int, total_worlds: int, table: wp.array(dtype=wp.uint64)):
         """Whether a world gets no gradient; ``world`` is among all of the trajectory."""
-        address = table[wp.static(LEFT_OUT)]
+        address = table[wp.static(SLOT.left_out)]
         if address == wp.uint64(0):
             return False
         return wp.array(ptr=address, shape=(total_worlds,), dtype=int)[world] >= 0
@@ -118,12 +104,12 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
             return
         step = cursor[wp.static(STEP)]
         row = state_row(step, cursor)
-        q_address = state_address(wp.static(Q), step, table, cursor)
-        qd_address = state_address(wp.static(QD), step, table, cursor)
+        q_address = state_address(wp.static(SLOT.q), step, table, cursor)
+        qd_address = state_address(wp.static(SLOT.qd), step, table, cursor)
         rows.load_row(q_address, row, total_worlds, first_world, world, q)
         rows.load_row(qd_address, row, total_worlds, first_world, world, qd)
-        rows.load_row(table[wp.static(TAU)], step, total_worlds, first_world, world, tau)
-        rows.load_row(table[wp.static(CONTROL)], step, total_worlds, first_world, world, control)
+        rows.load_row(table[wp.static(SLOT.tau)], step, total_worlds, first_world, world, tau)
+        rows.load_row(table[wp.static(SLOT.control)], step, total_worlds, first_world, world, control)
 
     @wp.kernel(module=module, enable_backward=False)
     def store_state(
@@ -152,14 +138,14 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         step = cursor[wp.static(STEP)] + 1
         row = state_row(step, cursor)
-        q_address = state_address(wp.static(Q), step, table, cursor)
-        qd_address = state_address(wp.static(QD), step, table, cursor)
+        q_address = state_address(wp.static(SLOT.q), step, table, cursor)
+        qd_address = state_address(wp.static(SLOT.qd), step, table, cursor)
         rows.store_row(q_address, row, total_worlds, first_world, world, q_next)
         rows.store_row(qd_address, row, total_worlds, first_world, world, qd_next)
         largest_residual[world] = wp.max(largest_residual[world], residual[world])
         total_overflow[world] += contact_overflow[world] + constraint_overflow[world]
-        if table[wp.static(BAD_STATE)] != wp.uint64(0):
-            bad_state = wp.array(ptr=table[wp.static(BAD_STATE)], shape=(total_worlds,), dtype=int)
+        if table[wp.static(SLOT.bad_state)] != wp.uint64(0):
+            bad_state = wp.array(ptr=table[wp.static(SLOT.bad_state)], shape=(total_worlds,), dtype=int)
             at = first_world + world
             if step == 1:
                 within = rows.is_row_within(q, world, largest_q) and rows.is_row_within(qd, world, largest_qd)
@@ -188,8 +174,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         row = state_row(step, cursor)
         at = first_world + world
         room = previous_impulse.shape[0]
-        values = rows.vector_row(state_address(wp.static(IMPULSE), step, table, cursor), row, total_worlds, room)
-        keys = rows.key_row(state_address(wp.static(KEY), step, table, cursor), row, total_worlds, room)
+        values = rows.vector_row(state_address(wp.static(SLOT.impulse), step, table, cursor), row, total_worlds, room)
+        keys = rows.key_row(state_address(wp.static(SLOT.key), step, table, cursor), row, total_worlds, room)
         if is_left_out(at, total_worlds, table):
             previous_impulse[constraint, world] = vec3()
             previous_key[constraint, world] = wp.vec4i(wp.static(NO_KEY), 0, 0, 0)
@@ -215,8 +201,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         row = state_row(step, cursor)
         at = first_world + world
         room = impulse.shape[0]
-        values = rows.vector_row(state_address(wp.static(IMPULSE), step, table, cursor), row, total_worlds, room)
-        keys = rows.key_row(state_address(wp.static(KEY), step, table, cursor), row, total_worlds, room)
+        values = rows.vector_row(state_address(wp.static(SLOT.impulse), step, table, cursor), row, total_worlds, room)
+        keys = rows.key_row(state_address(wp.static(SLOT.key), step, table, cursor), row, total_worlds, room)
         value = vec3()
         if constraint < constraints.count[world]:
             value = impulse[constraint, world]
@@ -240,9 +226,9 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         step = cursor[wp.static(STEP)] + 1
         value = carried_impulse[constraint, world]
         left_out = is_left_out(first_world + world, total_worlds, table)
-        if not left_out and table[wp.static(IMPULSE_BAR)] != wp.uint64(0) and is_stored(step, cursor):
+        if not left_out and table[wp.static(SLOT.impulse_bar)] != wp.uint64(0) and is_stored(step, cursor):
             row = state_row(step, cursor)
-            direct = rows.vector_row(table[wp.static(IMPULSE_BAR)], row, total_worlds, carried_impulse.shape[0])
+            direct = rows.vector_row(table[wp.static(SLOT.impulse_bar)], row, total_worlds, carried_impulse.shape[0])
             value += direct[first_world + world, constraint]
         impulse_bar[constraint, world] += value
 
@@ -286,9 +272,9 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         rows.copy_row(carried_q, world, q_next_bar)
         rows.copy_row(carried_qd, world, qd_next_bar)
         if is_stored(step, cursor):
-            rows.add_row(table[wp.static(Q_BAR)], row, total_worlds, first_world, world, q_next_bar)
-            rows.add_row(table[wp.static(QD_BAR)], row, total_worlds, first_world, world, qd_next_bar)
-        norms = table[wp.static(NORMS)]
+            rows.add_row(table[wp.static(SLOT.q_bar)], row, total_worlds, first_world, world, q_next_bar)
+            rows.add_row(table[wp.static(SLOT.qd_bar)], row, total_worlds, first_world, world, qd_next_bar)
+        norms = table[wp.static(SLOT.norms)]
         if norms != wp.uint64(0):
             rows.write(norms, step, total_worlds, 2, first_world + world, 0, row_norm(q_next_bar, world))
             rows.write(norms, step, total_worlds, 2, first_world + world, 1, row_norm(qd_next_bar, world))
@@ -316,8 +302,8 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         step = cursor[wp.static(STEP)]
         rows.copy_row(q_bar, world, carried_q)
         rows.copy_row(qd_bar, world, carried_qd)
-        rows.store_row(table[wp.static(TAU_BAR)], step, total_worlds, first_world, world, tau_bar)
-        rows.store_row(table[wp.static(CONTROL_BAR)], step, total_worlds, first_world, world, control_bar)
+        rows.store_row(table[wp.static(SLOT.tau_bar)], step, total_worlds, first_world, world, tau_bar)
+        rows.store_row(table[wp.static(SLOT.control_bar)], step, total_worlds, first_world, world, control_bar)
         finite = (
             is_finite(q_bar, qd_bar, world)
             and rows.is_finite_row(tau_bar, world)
@@ -348,7 +334,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         """Over worlds: keep the velocities that a stage of the step at the cursor has found, if there is room for them."""
         world = wp.tid()
         row = stage_row(number, cursor)
-        rows.store_row(table[wp.static(STAGES)], row, total_worlds, first_world, world, qd_solved)
+        rows.store_row(table[wp.static(SLOT.stages)], row, total_worlds, first_world, world, qd_solved)
 
     @wp.kernel(module=stage_module, enable_backward=False)
     def load_stage(
@@ -364,7 +350,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Over worlds: what :func:`store_stage` has kept; of a world that is left out, zeros."""
         world = wp.tid()
-        address = table[wp.static(STAGES)]
+        address = table[wp.static(SLOT.stages)]
         if is_left_out(first_world + world, total_worlds, table):
             address = wp.uint64(0)
         row = stage_row(number, cursor)
@@ -383,7 +369,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         """Over worlds: keep the velocities that the law has found in the step at the cursor, if there is room for them."""
         world = wp.tid()
         step = cursor[wp.static(STEP)]
-        rows.store_row(table[wp.static(SOLVED)], step, total_worlds, first_world, world, qd_solved)
+        rows.store_row(table[wp.static(SLOT.solved)], step, total_worlds, first_world, world, qd_solved)
 
     @wp.kernel(module=stage_module, enable_backward=False)
     def add_solved_adjoint(
@@ -400,7 +386,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         if not is_left_out(first_world + world, total_worlds, table):
             step = cursor[wp.static(STEP)]
-            rows.add_row(table[wp.static(SOLVED_BAR)], step, total_worlds, first_world, world, qd_solved_bar)
+            rows.add_row(table[wp.static(SLOT.solved_bar)], step, total_worlds, first_world, world, qd_solved_bar)
 
     @wp.kernel(module=module, enable_backward=False)
     def accumulate(

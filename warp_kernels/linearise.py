@@ -15,9 +15,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.rotation_vectors import rotation_vector_functions
-from warp_kernels.checkpoint import CONTROL_ROWS, STATE_ROWS, TAU_ROWS
 from warp_kernels.kinematics.joints import joint_motion_functions
 from warp_kernels.kinematics.recentre import recentre_functions
+from warp_kernels.records import SLOT
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -38,8 +38,8 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
     Matrices = wp.array3d(dtype=scalar)
 
     @wp.func
-    def matrices(table: wp.array(dtype=wp.uint64), place: int, worlds: int, rows: int, columns: int):
-        return wp.array(ptr=table[place], shape=(worlds, rows, columns), dtype=scalar)
+    def matrices(table: wp.array(dtype=wp.uint64), slot: int, worlds: int, rows: int, columns: int):
+        return wp.array(ptr=table[slot], shape=(worlds, rows, columns), dtype=scalar)
 
     @wp.func
     def row_of(copy: int, copies: int, nv: int, row_cursor: wp.array(dtype=int), path: wp.array2d(dtype=scalar)):
@@ -157,9 +157,9 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
         rows = 2 * nv + act_bar.shape[1]
         if row >= rows:
             return
-        state = matrices(table, wp.static(STATE_ROWS), worlds, rows, rows)
-        tau = matrices(table, wp.static(TAU_ROWS), worlds, rows, nv)
-        control = matrices(table, wp.static(CONTROL_ROWS), worlds, rows, nu)
+        state = matrices(table, wp.static(SLOT.state_rows), worlds, rows, rows)
+        tau = matrices(table, wp.static(SLOT.tau_rows), worlds, rows, nv)
+        control = matrices(table, wp.static(SLOT.control_rows), worlds, rows, nu)
         for link in range(joint_type.shape[0]):
             kind = joint_type[link]
             i = joint_q_start[link]
@@ -212,9 +212,9 @@ def linearise_kernels(scalar: Any) -> SimpleNamespace:
         one_of, worlds = place // copies, total_worlds // copies
         nv = qd_path.shape[1]
         rows = 2 * nv + act.shape[1]
-        state_rows = matrices(table, wp.static(STATE_ROWS), worlds, rows, rows)
-        tau_rows = matrices(table, wp.static(TAU_ROWS), worlds, rows, nv)
-        control_rows = matrices(table, wp.static(CONTROL_ROWS), worlds, rows, control.shape[1])
+        state_rows = matrices(table, wp.static(SLOT.state_rows), worlds, rows, rows)
+        tau_rows = matrices(table, wp.static(SLOT.tau_rows), worlds, rows, nv)
+        control_rows = matrices(table, wp.static(SLOT.control_rows), worlds, rows, control.shape[1])
         kind = joint_type[link]
         i = joint_q_start[link]
         k = joint_qd_start[link]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -136,6 +136,17 @@ class HostNumbers:
             self.array.fill_(values)
         else:
             self.array.assign(np.asarray(values, dtype=wp.dtype_to_numpy(self.array.dtype)))
+
+    def write_only(self, values: Mapping[int, int]) -> None:
+        """Write some numbers by index, and zero everywhere else."""
+        numbers = self._view
+        if numbers is None:
+            numbers = np.zeros(self.array.shape, dtype=wp.dtype_to_numpy(self.array.dtype))
+        numbers.fill(0)
+        for index, value in values.items():
+            numbers[index] = value
+        if self._view is None:
+            self.array.assign(numbers)
 
     def numpy(self) -> np.ndarray:
         """The numbers; on a CPU in the same memory."""

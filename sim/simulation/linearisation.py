@@ -1,15 +1,17 @@
 """The derivatives of a step as matrices, in tangent coordinates: what iterative LQR and Kalman filters need."""
 
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 import warp as wp
 
+from sim.arrays.host_memory import Rows
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.state import State
 from sim.simulation.worlds import Worlds
-from warp_kernels.checkpoint import ACT, CONTROL, CONTROL_ROWS, QD, STATE_ROWS, TAU, TAU_ROWS, Q
+from warp_kernels.records import Records
 
 # About as many threads as a GPU with 132 multiprocessors runs at a time when each takes 255 registers.
 THREADS_OF_A_GPU = 2**15
@@ -68,21 +70,21 @@ class Lineariser:
         if self.copies > 1:
             self._take_parameters()
         batches, model = self.simulator.batches, self.simulator.model
-        given = {
-            Q: batches.of_worlds(state.q, model.nq, "state.q"),
-            QD: batches.of_worlds(state.qd, model.nv, "state.qd"),
-            TAU: batches.of_one_step(tau, model.nv, "tau"),
-            CONTROL: batches.of_one_step(control, model.nu, "control"),
-            ACT: batches.of_worlds(state.act, model.na, "state.act") if state.act is not None else None,
-        }
-        arrays = {place: self._repeated(array) for place, array in given.items()}
+        act = None if state.act is None else batches.of_worlds(state.act, model.na, "state.act")
         size = 2 * model.nv + model.na
         A, B_tau, B_control = (self._matrices(size, columns) for columns in (size, model.nv, model.nu))
-        arrays |= {STATE_ROWS: A, TAU_ROWS: B_tau, CONTROL_ROWS: B_control}
+        records: Records[Rows] = Records(
+            self._repeated(batches.of_worlds(state.q, model.nq, "state.q")),
+            self._repeated(batches.of_worlds(state.qd, model.nv, "state.qd")),
+            act=self._repeated(act),
+        )
+        records.tau = self._repeated(batches.of_one_step(tau, model.nv, "tau"))
+        records.control = self._repeated(batches.of_one_step(control, model.nu, "control"))
+        records.state_rows, records.tau_rows, records.control_rows = A, B_tau, B_control
         for shard in self._worlds.shards:
             shard.record_rows(self.copies)
         passes = -(-self.rows // self.copies)
-        self._worlds.run_back(lambda shard: shard.run_rows(arrays, passes))
+        self._worlds.run_back(lambda shard: shard.run_rows(records, passes))
         return Linearisation(A.numpy(), B_tau.numpy(), B_control.numpy(), next_state)
 
     def _matrices(self, rows: int, columns: int) -> wp.array:
@@ -108,6 +110,12 @@ class Lineariser:
         """A parameter for the copies: one that is given per world is repeated."""
         per_world = value.ndim > number_of_dims(name)
         return np.repeat(value, self.copies, axis=0) if per_world else value
+
+    @overload
+    def _repeated(self, array: wp.array) -> wp.array: ...
+
+    @overload
+    def _repeated(self, array: wp.array | None) -> wp.array | None: ...
 
     def _repeated(self, array: wp.array | None) -> wp.array | None:
         """An array [num_worlds, n] or [1, num_worlds, n] for the copies."""

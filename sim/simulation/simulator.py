@@ -19,13 +19,13 @@ from sim.model.parameters import require_finite
 from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts, Overlap, overlaps_of, read_contacts
 from sim.simulation.linearisation import Linearisation, Lineariser
-from sim.simulation.recording.recording import Kept, Recording
+from sim.simulation.recording.recording import Recording
 from sim.simulation.recording.rollout import run_rollout, warn_caller
 from sim.simulation.recording.tape import record_on_tape
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory
 from sim.simulation.worlds import Worlds
-from warp_kernels.checkpoint import ACT, IMPULSE, KEY, QD, Q
+from warp_kernels.records import StateArrays
 from warp_kernels.types import NO_KEY
 
 MOST_NAMED = 3  # pairs that a warning names
@@ -158,11 +158,12 @@ class Simulator(Worlds):
         """
         if active_tape() is not None:
             return self._single(state, tau, control).final_state
-        first = self._first(state)
-        kept = self._one_step(first, tau, control).kept
-        after = {place: row_of(kept[place], 1) for place in first}
-        warm = Impulses(as_warp(after[IMPULSE]), as_warp(after[KEY])) if IMPULSE in after else None
-        return State.of_rows(after[Q], after[QD], warm, as_warp(after[ACT]) if ACT in after else None)
+        records = self._one_step(self._first(state), tau, control).records
+        warm = None
+        if records.impulse is not None and records.key is not None:
+            warm = Impulses(as_warp(row_of(records.impulse, 1)), as_warp(row_of(records.key, 1)))
+        act = None if records.act is None else as_warp(row_of(records.act, 1))
+        return State.of_rows(row_of(records.q, 1), row_of(records.qd, 1), warm, act)
 
     @serialized
     def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
@@ -299,7 +300,7 @@ class Simulator(Worlds):
     @serialized
     def run_steps(
         self,
-        first: Kept,
+        first: StateArrays[Rows],
         tau: Rows | None,
         control: Rows | None,
         steps: int | None,
@@ -310,7 +311,7 @@ class Simulator(Worlds):
         """Take steps with arrays of the right shapes, which see to it themselves that they stay as they are.
 
         Args:
-            first: what the first state consists of, by place in the table of :mod:`warp_kernels.checkpoint`.
+            first: the first state.
             tau: joint forces [steps, num_worlds, nv], of a single step [num_worlds, nv] too; None for none.
             control: inputs of the actuators [steps, num_worlds, nu], likewise.
             steps: number of steps, that of tau and control.
@@ -334,14 +335,14 @@ class Simulator(Worlds):
             )
         return run_rollout(self, first, tau, control, int(steps), int(checkpoint_interval), gradients, keeps_solved)
 
-    def _one_step(self, first: Kept, tau: ArrayLike | None, control: ArrayLike | None) -> Recording:
+    def _one_step(self, first: StateArrays[Rows], tau: ArrayLike | None, control: ArrayLike | None) -> Recording:
         """A step that is on no tape, with inputs that have no dimension of steps."""
         nv, nu, rows_of = self.model.nv, self.model.nu, self.batches.rows_of_worlds
         forces = None if tau is None else rows_of(tau, nv, "tau")
         inputs = None if control is None else rows_of(control, nu, "control")
         return run_rollout(self, first, forces, inputs, steps=1, interval=1)
 
-    def _first(self, state: State) -> Kept:
+    def _first(self, state: State) -> StateArrays[Rows]:
         """What a state consists of, checked.
 
         Raises:
@@ -349,15 +350,12 @@ class Simulator(Worlds):
         """
         require_state(state)
         q, qd = state.rows()
-        first: Kept = {
-            Q: self.batches.rows_of_worlds(q, self.model.nq, "state.q"),
-            QD: self.batches.rows_of_worlds(qd, self.model.nv, "state.qd"),
-        }
-        impulses, act = self.first_impulses(state.impulses), self._first_act(state.act)
-        if act is not None:
-            first[ACT] = act
+        q = self.batches.rows_of_worlds(q, self.model.nq, "state.q")
+        qd = self.batches.rows_of_worlds(qd, self.model.nv, "state.qd")
+        first: StateArrays[Rows] = StateArrays(q, qd, act=self._first_act(state.act))
+        impulses = self.first_impulses(state.impulses)
         if impulses is not None:
-            first |= {IMPULSE: impulses.value, KEY: impulses.key}
+            first.impulse, first.key = impulses.value, impulses.key
         return first
 
     def _single(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Trajectory:

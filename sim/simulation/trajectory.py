@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.graphs.graph import require_no_capture
-from sim.arrays.host_memory import as_warp
+from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.launch import launch
 from sim.arrays.packed import PackedArray, pack, unpack
 from sim.arrays.warp_lock import serialized
@@ -20,32 +20,11 @@ from sim.simulation.gradients import GradientNorms, Gradients
 from sim.simulation.recording.recording import LossGradient, Recording
 from sim.simulation.state import Impulses, State
 from sim.simulation.worlds import Worlds
-from warp_kernels.checkpoint import (
-    ACT,
-    ACT_BAR,
-    BAD_STATE,
-    CONTACT_FORCE,
-    CONTACT_FORCE_BAR,
-    CONTROL,
-    IMPULSE,
-    IMPULSE_BAR,
-    KEY,
-    Q_BAR,
-    QD,
-    QD_BAR,
-    SOLVED,
-    SOLVED_BAR,
-    STAGES,
-    TAU,
-    Q,
-)
+from warp_kernels.records import Records
 from warp_kernels.trajectory import trajectory_kernels
 
-# Where the arrays of a trajectory are kept, by place in the table of pointers.
-PLACES = {
-    "q": Q, "qd": QD, "tau": TAU, "control": CONTROL, "bad_state": BAD_STATE, "contact_force": CONTACT_FORCE,
-    "act": ACT, "stages": STAGES, "solved": SOLVED,
-}  # fmt: skip
+# Arrays of a trajectory that are records of the same name.
+RECORDED = ("q", "qd", "tau", "control", "bad_state", "contact_force", "act", "stages", "solved")
 
 
 class Trajectory:
@@ -163,22 +142,25 @@ class Trajectory:
 
     @classmethod
     def of(cls, recording: Recording) -> "Trajectory":
-        """What has been recorded, as arrays of Warp's."""
-        kept = {place: as_warp(rows) for place, rows in recording.kept.items()}
-        warm = Impulses(kept[IMPULSE], kept[KEY]) if IMPULSE in kept else None
-        arrays: dict[str, Any] = {name: kept.get(place) for name, place in PLACES.items()}
+        """Return what has been recorded, as arrays of Warp's."""
+        records, warm = recording.records, None
+        if records.impulse is not None and records.key is not None:
+            warm = Impulses(as_warp(records.impulse), as_warp(records.key))
+        recorded = ((name, getattr(records, name)) for name in RECORDED)
+        arrays: dict[str, Any] = {name: None if rows is None else as_warp(rows) for name, rows in recorded}
         length: dict[str, Any] = {"steps": recording.steps, "checkpoint_interval": recording.interval}
         trajectory = cls(recording.simulator, **arrays, impulses=warm, **length)
         trajectory.parameters = recording.parameters
         return trajectory
 
     def recording(self) -> Recording:
-        """The arrays as they are recorded."""
-        there = {place: getattr(self, name) for name, place in PLACES.items()}
-        kept = {place: array for place, array in there.items() if array is not None}
+        """Return the arrays as they are recorded."""
+        records: Records[Rows] = Records(self.q, self.qd)
+        for name in RECORDED:
+            setattr(records, name, getattr(self, name))
         if self.impulses is not None:
-            kept |= {IMPULSE: self.impulses.value, KEY: self.impulses.key}
-        return Recording(self.simulator, kept, self.steps, self.checkpoint_interval, self.parameters)
+            records.impulse, records.key = self.impulses.value, self.impulses.key
+        return Recording(self.simulator, records, self.steps, self.checkpoint_interval, self.parameters)
 
     @serialized
     def backward(
@@ -327,17 +309,18 @@ class Trajectory:
         """See :meth:`backward`; checked."""
         last_q, every_q = self._direct(q_grad, self.q, "q_grad")
         last_qd, every_qd = self._direct(qd_grad, self.qd, "qd_grad")
-        every = {
-            Q_BAR: every_q,
-            QD_BAR: every_qd,
-            IMPULSE_BAR: self._direct_impulses(impulse_grad),
-            ACT_BAR: self._direct_further(act_grad, self.act, "act_grad", "a model whose actuators have states"),
-            CONTACT_FORCE_BAR: self._direct_reading(
+        return LossGradient(
+            last_q,
+            last_qd,
+            q=every_q,
+            qd=every_qd,
+            impulse=self._direct_impulses(impulse_grad),
+            act=self._direct_further(act_grad, self.act, "act_grad", "a model whose actuators have states"),
+            contact_force=self._direct_reading(
                 contact_force_grad, self.contact_force, "contact_force_grad", "a simulator with contact_sensors"
             ),
-            SOLVED_BAR: self._direct_reading(solved_grad, self.solved, "solved_grad", "a rollout that keeps it"),
-        }
-        return LossGradient(last_q, last_qd, every)
+            solved=self._direct_reading(solved_grad, self.solved, "solved_grad", "a rollout that keeps it"),
+        )
 
     def _direct_impulses(self, value: Any) -> wp.array | None:
         states = None if self.impulses is None else self.impulses.value

@@ -16,24 +16,11 @@ import warp as wp
 
 from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.warp_lock import serialized
-from sim.simulation.recording.recording import Kept, LossGradient, Recording
+from sim.simulation.recording.recording import LossGradient, Recording
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, as_rows, as_tensor, keeps_graph, on_torch_stream, torch_device
 from sim.torch.modes import require_no_recording
-from warp_kernels.checkpoint import (
-    ACT,
-    ACT_BAR,
-    CONTACT_FORCE,
-    CONTACT_FORCE_BAR,
-    IMPULSE,
-    KEY,
-    Q_BAR,
-    QD,
-    QD_BAR,
-    SOLVED,
-    SOLVED_BAR,
-    Q,
-)
+from warp_kernels.records import Records, StateArrays
 
 NO_SECOND = (
     "a rollout has first derivatives only, and this asks for the derivative of a gradient (create_graph=True, "
@@ -62,7 +49,7 @@ class Settings:
         returned: which of the stored states are returned; None for the last one, without the dimension of steps.
         keeps_solved: whether to keep what a trajectory calls ``solved``, see :meth:`sim.Simulator.run_steps`.
         recording: the rollout, with all its states and with the values of all parameters; until the way back has been
-            gone, unless the graph is kept.
+            gone, unless the graph is records.
     """
 
     simulator: Simulator
@@ -97,12 +84,10 @@ class RecordedRollout(torch.autograd.Function):
         simulator = settings.simulator
         with _stream(simulator), _parameters(settings, values):
             # PyTorch itself notices if a tensor that the way back needs has been changed.
-            first: Kept = {Q: as_rows(q), QD: as_rows(qd)}
-            if act is not None:
-                first[ACT] = as_rows(act)
+            first: StateArrays[Rows] = StateArrays(as_rows(q), as_rows(qd), act=_rows_or_none(act))
             impulses = simulator.first_impulses(None)
             if impulses is not None:
-                first |= {IMPULSE: impulses.value, KEY: impulses.key}
+                first.impulse, first.key = impulses.value, impulses.key
             recording = simulator.run_steps(
                 first,
                 _rows_or_none(tau),
@@ -113,7 +98,7 @@ class RecordedRollout(torch.autograd.Function):
                 settings.keeps_solved,
             )
             settings.recording = recording
-            return _outputs(settings, recording.kept)
+            return _outputs(settings, recording.records)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, ...]) -> None:
@@ -184,18 +169,19 @@ class RolloutGradient(torch.autograd.Function):
     ) -> tuple[torch.Tensor, ...]:
         """The gradients."""
         recording = settings.recording
-        kept = recording.kept
+        records = recording.records
         with _stream(settings.simulator):
-            last_q, every_q = _of_states(settings, q_grad, kept[Q])
-            last_qd, every_qd = _of_states(settings, qd_grad, kept[QD])
-            every = {
-                Q_BAR: every_q,
-                QD_BAR: every_qd,
-                ACT_BAR: _of_acts(settings, act_grad, kept.get(ACT)),
-                CONTACT_FORCE_BAR: _of_reading(force_grad, kept.get(CONTACT_FORCE)),
-                SOLVED_BAR: _of_reading(solved_grad, kept.get(SOLVED)),
-            }
-            loss = LossGradient(last_q, last_qd, every)
+            last_q, every_q = _of_states(settings, q_grad, records.q)
+            last_qd, every_qd = _of_states(settings, qd_grad, records.qd)
+            loss = LossGradient(
+                last_q,
+                last_qd,
+                q=every_q,
+                qd=every_qd,
+                act=_of_acts(settings, act_grad, records.act),
+                contact_force=_of_reading(force_grad, records.contact_force),
+                solved=_of_reading(solved_grad, records.solved),
+            )
             found = recording.gradients(loss, frozenset(wanted), settings.leave_out_bad_worlds)
         bars = (found.q, found.qd, found.act, found.tau, found.control)
         like = dict(zip(settings.names, values, strict=False))
@@ -256,11 +242,11 @@ def _is_differentiated() -> bool:
     return torch.is_grad_enabled() or torch._C._are_functorch_transforms_active()
 
 
-def _outputs(settings: Settings, kept: Kept) -> tuple[torch.Tensor, ...]:
+def _outputs(settings: Settings, records: Records[Rows]) -> tuple[torch.Tensor, ...]:
     """What :class:`RecordedRollout` returns of a recording."""
-    q, qd = (_returned(settings, kept[place]) for place in (Q, QD))
-    act, force = kept.get(ACT), kept.get(CONTACT_FORCE)
-    further = [kept.get(place) for place in (SOLVED, IMPULSE, KEY)]
+    q, qd = _returned(settings, records.q), _returned(settings, records.qd)
+    act, force = records.act, records.contact_force
+    further = [records.solved, records.impulse, records.key]
     return (
         q,
         qd,

@@ -10,7 +10,7 @@ import torch
 
 import sim
 from tests.importers.mjcf_zoo import load_quietly
-from warp_kernels.checkpoint import QD, Q
+from warp_kernels.records import StateArrays
 
 XML = """
 <mujoco>
@@ -255,7 +255,7 @@ def test_what_is_refused(tmp_path):
     simulator = sim.Simulator(model, 0.004, device="cpu", contact=sim.ContactOptions(law="hard"))
     state = simulator.state(q, qd)
     with pytest.raises(sim.ModelError, match="keeps_solved needs ContactOptions.* and a model with sensors of acceler"):
-        simulator.run_steps({Q: state.q, QD: state.qd}, None, None, 2, 1, keeps_solved=True)
+        simulator.run_steps(StateArrays(state.q, state.qd), None, None, 2, 1, keeps_solved=True)
     measured = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu", contact_sensors=MEASURED)
     trajectory = measured.rollout(measured.state(q, qd), steps=2)
     assert trajectory.solved is None

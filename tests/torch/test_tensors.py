@@ -13,9 +13,9 @@ import warp as wp
 
 import sim
 import sim.torch
-from sim.simulation.recording.recording import Adjoints, Kept, Recording
+from sim.simulation.recording.recording import Adjoints, Recording
 from tests.torch.worlds import STEPS, loss, simulator, tensors
-from warp_kernels.checkpoint import QD, TAU, Q
+from warp_kernels.records import StateArrays
 
 
 class Spy:
@@ -26,10 +26,10 @@ class Spy:
         self.made: list[int] = []
         run_steps = simulator.run_steps
 
-        def noted(first: Kept, *inputs: Any) -> Recording:
+        def noted(first: StateArrays, *inputs: Any) -> Recording:
             recording = run_steps(first, *inputs)
-            self.given = [first[Q].ptr, first[QD].ptr, recording.kept[TAU].ptr]
-            self.made = [recording.kept[Q].ptr, recording.kept[QD].ptr]
+            self.given = [first.q.ptr, first.qd.ptr, recording.records.tau.ptr]
+            self.made = [recording.records.q.ptr, recording.records.qd.ptr]
             return recording
 
         monkeypatch.setattr(simulator, "run_steps", noted)
@@ -56,7 +56,7 @@ def test_backward_reads_what_was_saved(device, monkeypatch):
     gradients = Recording.gradients
 
     def noted(recording: Recording, *arguments: Any) -> Adjoints:
-        used.extend(recording.kept[place].ptr for place in (Q, QD, TAU))
+        used.extend(rows.ptr for rows in (recording.records.q, recording.records.qd, recording.records.tau))
         return gradients(recording, *arguments)
 
     monkeypatch.setattr(Recording, "gradients", noted)

@@ -6,8 +6,9 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.checkpoint import ACT, ACT_BAR, BAD_STATE, STEP, checkpoint_kernels
+from warp_kernels.checkpoint import STEP, checkpoint_kernels
 from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.records import SLOT
 from warp_kernels.types import kernel_module
 
 
@@ -33,7 +34,7 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         at = first_world + world
         step = cursor[wp.static(STEP)]
         row = kept.state_row(step, cursor)
-        address = kept.state_address(wp.static(ACT), step, table, cursor)
+        address = kept.state_address(wp.static(SLOT.act), step, table, cursor)
         for i in range(act.shape[1]):
             if kept.is_left_out(at, total_worlds, table):
                 act[world, i] = scalar(0.0)
@@ -55,14 +56,14 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         at = first_world + world
         step = cursor[wp.static(STEP)] + 1
         row = kept.state_row(step, cursor)
-        address = kept.state_address(wp.static(ACT), step, table, cursor)
+        address = kept.state_address(wp.static(SLOT.act), step, table, cursor)
         finite = int(1)
         for i in range(act_next.shape[1]):
             rows.write(address, row, total_worlds, act_next.shape[1], at, i, act_next[world, i])
             if not wp.isfinite(act_next[world, i]):
                 finite = int(0)
-        if finite == 0 and table[wp.static(BAD_STATE)] != wp.uint64(0):
-            bad_state = wp.array(ptr=table[wp.static(BAD_STATE)], shape=(total_worlds,), dtype=int)
+        if finite == 0 and table[wp.static(SLOT.bad_state)] != wp.uint64(0):
+            bad_state = wp.array(ptr=table[wp.static(SLOT.bad_state)], shape=(total_worlds,), dtype=int)
             if bad_state[at] < 0:
                 bad_state[at] = step
 
@@ -83,11 +84,11 @@ def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
         at = first_world + world
         step = cursor[wp.static(STEP)] + 1
         row = kept.state_row(step, cursor)
-        direct = kept.is_stored(step, cursor) and table[wp.static(ACT_BAR)] != wp.uint64(0)
+        direct = kept.is_stored(step, cursor) and table[wp.static(SLOT.act_bar)] != wp.uint64(0)
         for i in range(carried_act.shape[1]):
             value = carried_act[world, i]
             if direct:
-                value += rows.read(table[wp.static(ACT_BAR)], row, total_worlds, carried_act.shape[1], at, i)
+                value += rows.read(table[wp.static(SLOT.act_bar)], row, total_worlds, carried_act.shape[1], at, i)
             if kept.is_left_out(at, total_worlds, table):
                 value = scalar(0.0)
             act_next_bar[world, i] = value

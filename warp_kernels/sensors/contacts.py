@@ -10,8 +10,9 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.checkpoint import CONTACT_FORCE, CONTACT_FORCE_BAR, STEP, checkpoint_kernels
+from warp_kernels.checkpoint import STEP, checkpoint_kernels
 from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.records import SLOT
 from warp_kernels.sensors.parts import part_functions
 from warp_kernels.sensors.zones import zone_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
@@ -141,7 +142,7 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """After ``store_contact_forces`` of :mod:`warp_kernels.sensors.contact_force`, which clears all places."""
         world = wp.tid()
-        address = table[wp.static(CONTACT_FORCE)]
+        address = table[wp.static(SLOT.contact_force)]
         if address == wp.uint64(0):
             return
         step = cursor[wp.static(STEP)]
@@ -215,7 +216,7 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
         further_impulse_bar: wp.array2d(dtype=vec3),
     ):
         world = wp.tid()
-        address = table[wp.static(CONTACT_FORCE_BAR)]
+        address = table[wp.static(SLOT.contact_force_bar)]
         at = first_world + world
         if address == wp.uint64(0) or kept.is_left_out(at, total_worlds, table):
             return

@@ -10,8 +10,9 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.checkpoint import CONTACT_FORCE, CONTACT_FORCE_BAR, STEP, checkpoint_kernels
+from warp_kernels.checkpoint import STEP, checkpoint_kernels
 from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.records import SLOT
 from warp_kernels.sensors.forces import FORCE, TORQUE, force_sensor_structs
 from warp_kernels.sensors.parts import part_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
@@ -97,7 +98,7 @@ def wrench_sensor_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """After ``store_contact_forces`` of :mod:`warp_kernels.sensors.contact_force`; along world axes."""
         world = wp.tid()
-        address = table[wp.static(CONTACT_FORCE)]
+        address = table[wp.static(SLOT.contact_force)]
         if address == wp.uint64(0):
             return
         step = cursor[wp.static(STEP)]
@@ -166,7 +167,7 @@ def wrench_sensor_kernels(scalar: Any) -> SimpleNamespace:
         further_impulse_bar: wp.array2d(dtype=vec3),
     ):
         world = wp.tid()
-        address = table[wp.static(CONTACT_FORCE_BAR)]
+        address = table[wp.static(SLOT.contact_force_bar)]
         at = first_world + world
         if address == wp.uint64(0) or kept.is_left_out(at, total_worlds, table):
             return

@@ -9,6 +9,7 @@ stretch before take their place.
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,36 +20,8 @@ from sim.arrays.graphs.graph import require_no_capture
 from sim.arrays.host_memory import Rows, as_warp, copy_rows, new_rows
 from sim.dynamics.differentiable_op import paused_tape
 from sim.simulation.recording.rows import add_to, clear_worlds, rows_like
-from sim.simulation.stepping.shard import Arrays
 from sim.simulation.worlds import Worlds
-from warp_kernels.checkpoint import (
-    ACT,
-    ACT_BAR,
-    BAD_STATE,
-    BETWEEN,
-    CONTACT_FORCE,
-    CONTROL,
-    CONTROL_BAR,
-    IMPULSE,
-    IMPULSE_BAR,
-    KEY,
-    LEFT_OUT,
-    NORMS,
-    Q_BAR,
-    QD,
-    QD_BAR,
-    SOLVED,
-    STAGES,
-    TAU,
-    TAU_BAR,
-    Q,
-)
-
-# What a state consists of, by place in the table of pointers.
-STATE = (Q, QD, IMPULSE, KEY, ACT)
-
-# What is there of a rollout's arrays, by place.
-Kept = dict[int, Rows]
+from warp_kernels.records import STATE, Records, state_arrays
 
 
 @dataclass(eq=False, slots=True)
@@ -58,12 +31,17 @@ class LossGradient:
     Attributes:
         last_q: in the last coordinates [num_worlds, nq]; None where there is one in all.
         last_qd: the same for velocities.
-        every: in all stored states and in what is read of each step, by place in the table.
+        q: in all stored coordinates, in their shape; likewise the others, as :class:`Records` names them.
     """
 
     last_q: Rows | None
     last_qd: Rows | None
-    every: Arrays
+    q: Rows | None
+    qd: Rows | None
+    impulse: Rows | None = None
+    act: Rows | None = None
+    contact_force: Rows | None = None
+    solved: Rows | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -85,37 +63,39 @@ class Recording:
 
     Attributes:
         simulator: that takes the steps.
-        kept: by place in the table of pointers.
+        records: its arrays.
         steps: number of steps.
         interval: of the steps whose states are kept.
         parameters: values with which the steps are taken.
     """
 
     simulator: Worlds
-    kept: Kept
+    records: Records[Rows]
     steps: int
     interval: int
     parameters: Mapping[str, Any]
 
-    def arrays(self) -> Kept:
-        """What is kept, and room for the states between two stored ones, for the shards."""
-        kept = dict(self.kept)
-        room = min(self.interval, self.steps) - 1
+    def with_room(self) -> Records[Rows]:
+        """Return the records with room for the states between two stored ones and for stages, if steps need any."""
+        records, room = self.records, min(self.interval, self.steps) - 1
+        if room > 0 or self._finds_stages:
+            records = copy(records)
         if room > 0:
-            kept |= {place + BETWEEN: rows_like(kept[place], room) for place in STATE if place in kept}
+            for name, array in zip(STATE, state_arrays(records), strict=True):
+                setattr(records, f"{name}_between", None if array is None else rows_like(array, room))
         if self._finds_stages:
             steps = 1 if self.interval > 1 else self.steps
-            kept[STAGES] = rows_like(kept[QD], steps * self.simulator.kept_stages)
-        return kept
+            records.stages = rows_like(records.qd, steps * self.simulator.kept_stages)
+        return records
 
     @property
     def _finds_stages(self) -> bool:
         """Whether the way back has to find again what the stages of Runge-Kutta steps found."""
-        return self.simulator.kept_stages > 0 and STAGES not in self.kept
+        return self.simulator.kept_stages > 0 and self.records.stages is None
 
     def gradients(self, loss: LossGradient, names: frozenset[str], leave_out_bad_worlds: bool = False) -> Adjoints:
         """The gradients of a loss; see :meth:`sim.Trajectory.backward`."""
-        left_out = self.kept.get(BAD_STATE) if leave_out_bad_worlds else None
+        left_out = self.records.bad_state if leave_out_bad_worlds else None
         found = self.walk_back(loss, names, left_out=left_out)
         if left_out is not None:
             if names or self.simulator.check_finite or not self.simulator.keeps_on_device:
@@ -145,24 +125,25 @@ class Recording:
         require_no_capture(simulator.device)
         tau_bar, control_bar = (
             None if array is None else new_rows(array.shape, array.dtype, array.device)
-            for array in (self.kept.get(TAU), self.kept.get(CONTROL))
+            for array in (self.records.tau, self.records.control)
         )
-        arrays: Arrays = {
-            **self.arrays(), **loss.every, TAU_BAR: tau_bar, CONTROL_BAR: control_bar, NORMS: norms,
-            LEFT_OUT: left_out, BAD_STATE: None, CONTACT_FORCE: None, SOLVED: None,
-        }  # fmt: skip
+        records = copy(self.with_room())
+        records.bad_state = records.contact_force = records.solved = None  # these stay
+        records.q_bar, records.qd_bar, records.impulse_bar, records.act_bar = loss.q, loss.qd, loss.impulse, loss.act
+        records.contact_force_bar, records.solved_bar = loss.contact_force, loss.solved
+        records.tau_bar, records.control_bar, records.norms, records.left_out = tau_bar, control_bar, norms, left_out
         with self._own_parameters():
             self._record(names)
             last, length = (loss.last_q, loss.last_qd), (self.steps, self.interval, self._finds_stages)
-            simulator.run_back(lambda shard: shard.run_backward(names, arrays, last, *length))
+            simulator.run_back(lambda shard: shard.run_backward(names, records, last, *length))
             steps = [shard.step for shard in simulator.shards]
-            q_bar = self._carried([step.carried_q for step in steps], Q, loss.every.get(Q_BAR))
-            qd_bar = self._carried([step.carried_qd for step in steps], QD, loss.every.get(QD_BAR))
-            impulse_bar = self._carried_impulses(loss.every.get(IMPULSE_BAR))
+            q_bar = self._carried([step.carried_q for step in steps], self.records.q, loss.q)
+            qd_bar = self._carried([step.carried_qd for step in steps], self.records.qd, loss.qd)
+            impulse_bar = self._carried_impulses(loss.impulse)
             act_bar = None
-            if ACT in self.kept:
+            if self.records.act is not None:
                 carried_acts = [step.activations.carried_act for step in steps]
-                act_bar = self._carried(carried_acts, ACT, loss.every.get(ACT_BAR))
+                act_bar = self._carried(carried_acts, self.records.act, loss.act)
             parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
         if left_out is not None:
             clear_worlds(left_out, (q_bar, qd_bar, impulse_bar, act_bar))
@@ -183,9 +164,11 @@ class Recording:
                 if self._finds_stages:
                     shard.record_stages()
 
-    def _carried(self, carried: Sequence[wp.array], place: int, direct: Rows | None) -> Rows:
-        """The adjoint of a part of the first state: what the way back has left in the shards, and the direct one."""
-        like = self.kept[place]
+    def _carried(self, carried: Sequence[wp.array], like: Rows, direct: Rows | None) -> Rows:
+        """Return the adjoint of a part of the first state: that of the steps, plus the loss's direct one.
+
+        ``like`` is the record of that part.
+        """
         total = new_rows(like.shape[1:], like.dtype, like.device)
         first = 0
         for part in carried:
@@ -196,7 +179,7 @@ class Recording:
         return total
 
     def _carried_impulses(self, direct: Rows | None) -> wp.array | None:
-        like = self.kept.get(IMPULSE)
+        like = self.records.impulse
         if like is None:
             return None
         total: wp.array = wp.zeros(tuple(like.shape[1:]), dtype=like.dtype, device=like.device)

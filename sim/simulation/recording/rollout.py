@@ -14,11 +14,11 @@ from sim.errors import ModelError
 from sim.model.names import counted
 from sim.model.parameters import range_in_words
 from sim.simulation.memory import require_trajectory_memory
-from sim.simulation.recording.recording import Kept, Recording
+from sim.simulation.recording.recording import Recording
 from sim.simulation.recording.rows import begun_with, rows_like
 from sim.simulation.stepping.reports import Problems, first_bad_state
 from sim.simulation.worlds import Worlds
-from warp_kernels.checkpoint import BAD_STATE, CONTACT_FORCE, CONTROL, QD, SOLVED, STAGES, TAU, Q
+from warp_kernels.records import StateArrays, state_arrays
 
 # Whose functions aren't those that a warning is for.
 NOT_CALLERS = ("sim", "torch")
@@ -26,7 +26,7 @@ NOT_CALLERS = ("sim", "torch")
 
 def run_rollout(
     simulator: Worlds,
-    first: Kept,
+    first: StateArrays[Rows],
     tau: Rows | None,
     control: Rows | None,
     steps: int,
@@ -42,29 +42,32 @@ def run_rollout(
             warn_caller(simulator.problems_of(*arrived, "an earlier rollout"))
     rows = -(-steps // interval) + 1
     stages = simulator.kept_stages if interval == 1 else 0
+    given = [array for array in state_arrays(first) if array is not None]
     require_trajectory_memory(
-        steps, interval, [*first.values(), *[first[QD]] * stages], _bytes_of_a_step(simulator, keeps_solved)
+        steps, interval, [*given, *[first.qd] * stages], _bytes_of_a_step(simulator, keeps_solved)
     )
-    kept: Kept = {place: begun_with(array, rows) for place, array in first.items()}
-    q, qd = kept[Q], kept[QD]
-    simulator.spoil_worlds(q)
+    records = begun_with(first, rows)
+    records.tau, records.control = tau, control
+    simulator.spoil_worlds(records.q)
     with paused_tape():
         for shard in simulator.shards:
             shard.record_forward(gradients)
-    kept |= _reports(simulator, steps)
+    bad_state = records.bad_state = _room_for_bad_states(simulator, steps)
+    if simulator.contact_sensors:
+        shape = (steps, simulator.num_worlds, simulator.shards[0].step.num_sensors, 3)
+        records.contact_force = new_rows(shape, simulator.model.scalar, simulator.device)
     if stages:
-        kept[STAGES] = rows_like(qd, steps * stages)
+        records.stages = rows_like(records.qd, steps * stages)
     if keeps_solved:
         if not simulator.shards[0].step.accelerating:
             raise ModelError(
                 "rollout: keeps_solved needs ContactOptions(law='mujoco') and a model with sensors of accelerations"
             )
-        kept[SOLVED] = rows_like(qd, steps)
-    inputs = {place: array for place, array in ((TAU, tau), (CONTROL, control)) if array is not None}
-    recording = Recording(simulator, kept | inputs, steps, interval, simulator.present_values())
-    arrays = recording.arrays()
-    simulator.run_forward(lambda shard: shard.run_forward(arrays, steps, interval))
-    _report(simulator, kept[BAD_STATE], steps)
+        records.solved = rows_like(records.qd, steps)
+    recording = Recording(simulator, records, steps, interval, simulator.present_values())
+    with_room = recording.with_room()
+    simulator.run_forward(lambda shard: shard.run_forward(with_room, steps, interval))
+    _report(simulator, bad_state, steps)
     return recording
 
 
@@ -75,15 +78,11 @@ def _bytes_of_a_step(simulator: Worlds, keeps_solved: bool) -> int:
     return simulator.num_worlds * numbers * wp.types.type_size_in_bytes(simulator.model.scalar)
 
 
-def _reports(simulator: Worlds, steps: int) -> Kept:
-    """Room for what the steps tell of themselves."""
+def _room_for_bad_states(simulator: Worlds, steps: int) -> Rows:
     bad_state = new_rows((simulator.num_worlds,), wp.int32, simulator.device)
     if not steps:  # the first step writes it
         as_warp(bad_state).fill_(-1)
-    if not simulator.contact_sensors:
-        return {BAD_STATE: bad_state}
-    shape = (steps, simulator.num_worlds, simulator.shards[0].step.num_sensors, 3)
-    return {BAD_STATE: bad_state, CONTACT_FORCE: new_rows(shape, simulator.model.scalar, simulator.device)}
+    return bad_state
 
 
 def _report(simulator: Worlds, bad_state: Rows, steps: int) -> None:

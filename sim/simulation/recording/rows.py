@@ -1,10 +1,12 @@
 """Small operations on the arrays of a rollout."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from sim.arrays.host_memory import HostArray, Rows, as_warp, copy_rows, new_rows
 from sim.arrays.launch import launch
 from warp_kernels.checkpoint import checkpoint_kernels
+from warp_kernels.records import Records, StateArrays, state_arrays
 from warp_kernels.trajectory import trajectory_kernels
 
 
@@ -38,8 +40,13 @@ def rows_like(array: Rows, rows: int) -> Rows:
     return new_rows((rows, *array.shape[1:]), array.dtype, array.device)
 
 
-def begun_with(first: Rows, rows: int) -> Rows:
-    """An array of ``rows`` rows of which the first is ``first``; the others are still to be written."""
-    array = new_rows((rows, *first.shape), first.dtype, first.device)
-    copy_rows(array, first)
-    return array
+def begun_with(first: StateArrays[Rows], rows: int) -> Records[Rows]:
+    """Return records with room for ``rows`` states, of which the first is ``first``; the others are to be written."""
+
+    def begun(array: Rows) -> Rows:
+        several = new_rows((rows, *array.shape), array.dtype, array.device)
+        copy_rows(several, array)
+        return several
+
+    arrays: list[Any] = [None if array is None else begun(array) for array in state_arrays(first)]
+    return Records(*arrays)

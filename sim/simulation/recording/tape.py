@@ -2,15 +2,16 @@
 
 import warp as wp
 
-from sim.arrays.host_memory import as_warp
+from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.launch import active_tape
-from sim.simulation.recording.recording import Kept
 from sim.simulation.recording.rows import add_to
 from sim.simulation.trajectory import Trajectory
-from warp_kernels.checkpoint import ACT, IMPULSE, QD, Q
+from warp_kernels.records import StateArrays
 
 
-def record_on_tape(trajectory: Trajectory, state: Kept, tau: wp.array | None, control: wp.array | None) -> None:
+def record_on_tape(
+    trajectory: Trajectory, state: StateArrays[Rows], tau: wp.array | None, control: wp.array | None
+) -> None:
     """On an active tape, make the rollout one operation whose way back adds to the gradients of its inputs.
 
     state: the first one, as in :meth:`sim.Simulator.run_steps`.
@@ -18,14 +19,14 @@ def record_on_tape(trajectory: Trajectory, state: Kept, tau: wp.array | None, co
     tape = active_tape()
     if tape is None:
         return
-    names, first, every = ["q", "qd"], [as_warp(state[Q]), as_warp(state[QD])], [trajectory.q, trajectory.qd]
-    if trajectory.impulses is not None:
+    names, first, every = ["q", "qd"], [as_warp(state.q), as_warp(state.qd)], [trajectory.q, trajectory.qd]
+    if trajectory.impulses is not None and state.impulse is not None:
         names.append("impulses")
-        first.append(as_warp(state[IMPULSE]))
+        first.append(as_warp(state.impulse))
         every.append(trajectory.impulses.value)
-    if trajectory.act is not None:
+    if trajectory.act is not None and state.act is not None:
         names.append("act")
-        first.append(as_warp(state[ACT]))
+        first.append(as_warp(state.act))
         every.append(trajectory.act)
     given = [*first, tau, control]
     inputs = [array for array in given if array is not None and array.requires_grad]

@@ -1,9 +1,8 @@
 """Shard: the worlds that one thread steps, with their captured graphs."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-import numpy as np
 import warp as wp
 
 from sim.arrays.graphs.graph import Graph, capture, is_listed
@@ -13,20 +12,13 @@ from sim.arrays.kernels import load_modules
 from sim.arrays.launch import launch, load_kernels, load_launched
 from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.step_rows import StepRows
-from warp_kernels.checkpoint import TABLE_SIZE, checkpoint_kernels
+from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.denormals import denormal_kernels
+from warp_kernels.records import Records, addresses
 
 # Most steps of a launch, and the seconds from which on there are no more in the next one: signals wait for its end. One
 # by one they would take Python a tenth of a single robot's time.
 STEPS_AT_ONCE, LONG_LAUNCH = 16, 0.01
-
-# What a step reads and writes outside of its own arrays, by place in the table of :mod:`warp_kernels.checkpoint`.
-Arrays = Mapping[int, Rows | None]
-
-
-def pointer(array: Rows | None) -> int:
-    """Address for the table of pointers; zero for an array that isn't there or is empty."""
-    return 0 if array is None or array.size == 0 else int(array.ptr)
 
 
 class Shard:
@@ -109,16 +101,16 @@ class Shard:
         # In this order: to find a row is to go back on the tape of the beginning.
         self._row_graphs = [self._capture(stage) for stage in stages]
 
-    def run_forward(self, arrays: Arrays, steps: int, interval: int) -> None:
+    def run_forward(self, records: Records[Rows], steps: int, interval: int) -> None:
         """Fill what follows the first state of a trajectory.
 
         Args:
-            arrays: states and inputs of the trajectory, and room for the states between two stored ones.
+            records: states and inputs of the trajectory, and room for the states between two stored ones.
             steps: number of steps.
             interval: of the steps whose states are stored.
         """
         assert self._forward is not None, "record_forward comes first"
-        self._bind(arrays, (0, interval, steps))
+        self._bind(records, (0, interval, steps))
         for report in self._forward_reports:
             report.write(0)
         self._replay((self._forward,), steps)
@@ -126,7 +118,7 @@ class Shard:
     def run_backward(
         self,
         names: frozenset[str],
-        arrays: Arrays,
+        records: Records[Rows],
         last: tuple[Rows | None, Rows | None],
         steps: int,
         interval: int,
@@ -136,16 +128,16 @@ class Shard:
 
         Args:
             names: parameters whose gradients are wanted.
-            arrays: states and inputs of the trajectory, room for the states between two stored ones, derivatives of the
-                loss in every stored state (those in the first are left out), and where gradients of the inputs and the
-                norms go.
+            records: states and inputs of the trajectory, room for the states between two stored ones, derivatives of
+                the loss in every stored state (those in the first are left out), and where gradients of the inputs and
+                the norms go.
             last: derivative of the loss in the last q and qd [num_worlds, nq or nv], or None.
             steps: number of steps.
             interval: of the steps whose states are stored.
-            finds_stages: whether what the stages of each step found isn't among the arrays, see :meth:`record_stages`.
+            finds_stages: whether what the stages of each step found isn't among the records, see :meth:`record_stages`.
         """
         step = self.step
-        self._bind(arrays, (steps, interval, steps))
+        self._bind(records, (steps, interval, steps))
         for carried, array in ((step.carried_q, last[0]), (step.carried_qd, last[1])):
             if array is None:
                 carried.zero_()
@@ -170,15 +162,15 @@ class Shard:
                 self._fill_stretch(first, count)
             self._replay(graphs, count)
 
-    def run_rows(self, arrays: Arrays, passes: int) -> None:
+    def run_rows(self, records: Records[Rows], passes: int) -> None:
         """Fill the matrices of one step.
 
         Args:
-            arrays: its state and inputs, and the matrices.
+            records: its state and inputs, and the matrices.
             passes: how often its adjoint is applied.
         """
         assert self._row_graphs, "record_rows comes first"
-        self._bind(arrays, (0, 1, 1))
+        self._bind(records, (0, 1, 1))
         self._left.write(0)
         for graph, times in zip(self._row_graphs, (1, passes, 1), strict=True):
             self._replay((graph,), times)
@@ -215,7 +207,7 @@ class Shard:
         It finds no trajectory. The one that was bound last may be gone, and its cursor stands behind its last step.
         """
         if not is_listed(self.step.device):
-            self._bind({}, (0, 1, 0))
+            self._bind(None, (0, 1, 0))
             work()
 
     def _capture(self, work: Callable[[], None]) -> Graph:
@@ -234,9 +226,6 @@ class Shard:
 
         return capture(without_denormals, device)
 
-    def _bind(self, arrays: Arrays, cursor: tuple[int, int, int]) -> None:
-        table = [0] * TABLE_SIZE
-        for place, array in arrays.items():
-            table[place] = pointer(array)
-        self._table.write(np.array(table, dtype=np.uint64))
+    def _bind(self, records: Records[Rows] | None, cursor: tuple[int, int, int]) -> None:
+        self._table.write_only({} if records is None else addresses(records))
         self._cursor.write(cursor)

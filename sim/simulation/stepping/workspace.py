@@ -20,7 +20,8 @@ from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from sim.simulation.stepping.tendons.stage import TendonStage
 from sim.simulation.stepping.transmission.stage import TransmissionStage
-from warp_kernels.checkpoint import STEP, TABLE_SIZE
+from warp_kernels.checkpoint import STEP
+from warp_kernels.records import TABLE_SIZE
 from warp_kernels.solver.structs import Paths, solver_structs
 from warp_kernels.types import FREE, SPHERICAL
 

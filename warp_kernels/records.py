@@ -1,0 +1,96 @@
+"""Records of a rollout: the arrays that steps read and write outside of their own, by name, and their slots in the pointer table.
+
+The fields of :class:`Records` are the only declaration: the table has an address for each of them in this order, zero for an array that
+isn't given.
+"""
+
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from types import SimpleNamespace
+from typing import Generic, TypeVar
+
+Array = TypeVar("Array")
+
+
+@dataclass(eq=False)
+class StateArrays(Generic[Array]):
+    """The arrays of one state, or of several with one more dimension in front.
+
+    Attributes:
+        q: coordinates [num_worlds, nq].
+        qd: velocities [num_worlds, nv].
+        impulse: with a warm start, impulses of the constraints [num_worlds, max_constraints, 3].
+        key: with a warm start, which constraints these are [num_worlds, max_constraints, 4].
+        act: states of actuators [num_worlds, na].
+    """
+
+    q: Array
+    qd: Array
+    impulse: Array | None = None
+    key: Array | None = None
+    act: Array | None = None
+
+
+@dataclass(eq=False, init=False)
+class Records(StateArrays[Array]):
+    """The records of a rollout; its states are those that are stored. It is made with these, and gets the others one by one.
+
+    Attributes:
+        q_between: coordinates between two stored states, which each stretch uses again; likewise the rest of a state.
+        tau: joint forces [steps, num_worlds, nv].
+        control: inputs of the actuators [steps, num_worlds, nu].
+        bad_state: number of each world's first bad state, -1 for none [num_worlds].
+        contact_force: readings of the contact sensors [steps, num_worlds, sensors, 3].
+        stages: velocities that the stages of Runge-Kutta steps have found, but for the last, which leads to no other
+            [steps x KEPT_STAGES, num_worlds, nv].
+        solved: velocities that MuJoCo's law finds before an integrator makes of them those of the next state
+            [steps, num_worlds, nv].
+        q_bar: the loss's direct derivative in ``q``; likewise ``qd_bar``, ``impulse_bar``, ``act_bar``,
+            ``contact_force_bar``, ``solved_bar``.
+        tau_bar: where the gradient in ``tau`` goes; likewise ``control_bar``.
+        norms: where the norms of the adjoints of q and qd go [steps + 1, num_worlds, 2].
+        left_out: not negative for worlds without gradients [num_worlds].
+        state_rows: where the derivatives of a single step go, see :mod:`warp_kernels.linearise`; likewise ``tau_rows``,
+            ``control_rows``.
+    """
+
+    q_between: Array | None = None
+    qd_between: Array | None = None
+    impulse_between: Array | None = None
+    key_between: Array | None = None
+    act_between: Array | None = None
+    tau: Array | None = None
+    control: Array | None = None
+    bad_state: Array | None = None
+    contact_force: Array | None = None
+    stages: Array | None = None
+    solved: Array | None = None
+    q_bar: Array | None = None
+    qd_bar: Array | None = None
+    impulse_bar: Array | None = None
+    act_bar: Array | None = None
+    contact_force_bar: Array | None = None
+    solved_bar: Array | None = None
+    tau_bar: Array | None = None
+    control_bar: Array | None = None
+    norms: Array | None = None
+    left_out: Array | None = None
+    state_rows: Array | None = None
+    tau_rows: Array | None = None
+    control_rows: Array | None = None
+
+
+STATE = tuple(each.name for each in fields(StateArrays))
+SLOTS = {each.name: slot for slot, each in enumerate(fields(Records))}
+SLOT = SimpleNamespace(**SLOTS)
+TABLE_SIZE = len(SLOTS)
+# From the slot of a stored state's array to that of the states between two stored ones.
+BETWEEN = SLOT.q_between - SLOT.q
+# The arrays of a state in the order of STATE, None for those that it doesn't have.
+state_arrays = attrgetter(*STATE)
+
+
+def addresses(records: Records[Array]) -> dict[int, int]:
+    """Return the entries of the pointer table by slot; those of arrays that aren't given or are empty are zero."""
+    given = vars(records).items()  # without those that nobody has set
+    return {SLOTS[name]: array.ptr for name, array in given if array is not None and array.size}
