@@ -14,9 +14,10 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.constraints.kinds import NO_KEY
 from warp_kernels.records import BETWEEN, SLOT
 from warp_kernels.solver.structs import Constraints
-from warp_kernels.types import NO_KEY, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 # Stages of a Runge-Kutta step whose velocities are kept.
 KEPT_STAGES = 3

@@ -37,26 +37,6 @@ HEIGHTFIELD = 7
 MESH = 8  # triangles that don't move
 NUM_GEOMETRY_TYPES = MESH + 1
 
-# Kinds of constraint in the contact solver. One row, at least zero: up to TENDON_LIMIT; within a bound on
-# both sides: up to COUPLING. POINT and ORIENTATION: three rows without bounds.
-CONTACT = 0
-LOWER_LIMIT = 1
-UPPER_LIMIT = 2
-CONE_LIMIT = 3  # swing or twist of a spherical joint
-TENDON_LIMIT = 4
-FRICTION_LOSS = 5
-ACTUATOR = 6
-TENDON = 7  # dry friction of a tendon, or its length tied to another's
-COUPLING = 8
-POINT = 9
-ORIENTATION = 10
-TORSION = 11  # spinning and rolling friction of a contact
-# By MuJoCo's pyramids, the normal velocity of a contact with its spin, or with its rolling.
-SPIN = 12
-ROLL = 13
-# In place of a kind in the key of no constraint (see :mod:`warp_kernels.solver.warm_start`).
-NO_KEY = -1
-
 # Kinds of actuator.
 TORQUE = 0
 POSITION = 1

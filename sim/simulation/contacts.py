@@ -9,18 +9,8 @@ import numpy as np
 from sim.model.model import Geometry, Model
 from sim.model.specs import WORLD
 from sim.simulation.stepping.pipeline import Step
-from warp_kernels.types import (
-    BOX,
-    CAPSULE,
-    CONTACT,
-    CONVEX,
-    CYLINDER,
-    ELLIPSOID,
-    ROLL,
-    SPHERE,
-    SPIN,
-    TORSION,
-)
+from warp_kernels.constraints.kinds import CONTACT, ROLL, SPIN, TORSION
+from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, SPHERE
 
 DEEP = 1e-3  # m; a body that rests on another lies less deep in it
 DEEP_SHARE = 0.1  # of the thinner body's half thickness: less is soon parted

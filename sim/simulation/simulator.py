@@ -25,8 +25,8 @@ from sim.simulation.recording.tape import record_on_tape
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory
 from sim.simulation.worlds import Worlds
+from warp_kernels.constraints.kinds import NO_KEY
 from warp_kernels.records import StateArrays
-from warp_kernels.types import NO_KEY
 
 MOST_NAMED = 3  # pairs that a warning names
 

@@ -6,7 +6,7 @@ from scipy.optimize import brentq
 
 import sim
 from tests.simulation.differences import blocks
-from warp_kernels.types import ACTUATOR, UPPER_LIMIT
+from warp_kernels.constraints.kinds import ACTUATOR, UPPER_LIMIT
 
 INERTIA = 0.7
 

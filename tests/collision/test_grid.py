@@ -9,7 +9,8 @@ from scenes import crowd
 from sim.simulation.stepping import collision
 from tests.collision.test_near import BRICK, DT, MASK, ROD, bodies
 from warp_kernels.collision.pairs import FAMILIES
-from warp_kernels.types import BOX, CONTACT, SPHERE
+from warp_kernels.constraints.kinds import CONTACT
+from warp_kernels.types import BOX, SPHERE
 
 
 def both_ways(monkeypatch, make) -> list[sim.Simulator]:

@@ -6,7 +6,8 @@ import pytest
 import sim
 from tests.contact.worlds import DT, G, balls, run
 from tests.simulation.differences import blocks
-from warp_kernels.types import CONTACT, SPHERE
+from warp_kernels.constraints.kinds import CONTACT
+from warp_kernels.types import SPHERE
 
 
 def momentum(model: sim.Model, qd: np.ndarray, q: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 import sim
 from tests.contact.worlds import DT, G, run
 from tests.simulation.differences import Case, blocks, case, check, single_steps
-from warp_kernels.types import CONE_LIMIT
+from warp_kernels.constraints.kinds import CONE_LIMIT
 
 AXIS = np.array([0.0, 0.0, -1.0])
 

@@ -13,7 +13,8 @@ from sim.errors import URDFWarning
 from tests.contact.worlds import DT, G, run
 from tests.importers.reference import ROBOTS
 from tests.simulation.differences import blocks, case, check
-from warp_kernels.types import BOX, COUPLING, ORIENTATION, POINT
+from warp_kernels.constraints.kinds import COUPLING, ORIENTATION, POINT
+from warp_kernels.types import BOX
 
 LENGTH = 0.4
 

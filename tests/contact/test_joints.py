@@ -6,7 +6,7 @@ import pytest
 import sim
 from tests.contact.worlds import DT, G, hinge, run
 from tests.simulation.differences import blocks
-from warp_kernels.types import FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
+from warp_kernels.constraints.kinds import FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
 
 
 def pendulum(**limits: float) -> sim.Model:

@@ -7,7 +7,8 @@ import sim
 from scenes import quadruped
 from tests.contact.worlds import DT, G, balls, loose_ball, loose_box, run
 from tests.simulation.differences import blocks
-from warp_kernels.types import CAPSULE, CONTACT
+from warp_kernels.constraints.kinds import CONTACT
+from warp_kernels.types import CAPSULE
 
 
 def weight_on_ground(simulator: sim.Simulator) -> float:

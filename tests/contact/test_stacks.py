@@ -7,7 +7,7 @@ import sim
 from sim.model.hulls import convex_hull
 from tests.contact.worlds import G, run
 from tests.simulation.differences import blocks
-from warp_kernels.types import CONTACT
+from warp_kernels.constraints.kinds import CONTACT
 
 
 def tower(shapes: list[str], positions: list[tuple[float, float, float]], dtype: str = "float64") -> sim.Model:

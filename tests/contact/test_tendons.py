@@ -7,7 +7,7 @@ import pytest
 
 import sim
 from tests.simulation.differences import blocks, case, check
-from warp_kernels.types import TENDON, TENDON_LIMIT
+from warp_kernels.constraints.kinds import TENDON, TENDON_LIMIT
 
 DT = 1 / 240
 

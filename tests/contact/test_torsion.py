@@ -6,7 +6,7 @@ import pytest
 import sim
 from tests.contact.worlds import DT, G, run
 from tests.simulation.differences import blocks, case, check
-from warp_kernels.types import CONTACT, TORSION
+from warp_kernels.constraints.kinds import CONTACT, TORSION
 
 MASS, RADIUS = 0.5, 0.1
 INERTIA = 0.4 * MASS * RADIUS**2

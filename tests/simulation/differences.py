@@ -11,7 +11,7 @@ from sim.diagnostics.finite_differences import finite_differences as differences
 from sim.diagnostics.gradient_entries import ONLY_POSITIVE, SCALAR_JOINTS
 from sim.model.parameters import PARAMETERS
 from sim.model.specs import ACTUATOR_GAINS
-from warp_kernels.types import ACTUATOR, CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
+from warp_kernels.constraints.kinds import ACTUATOR, CONTACT, FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
 
 DT = 1 / 240
 BOUND = 1e-6

@@ -1,4 +1,4 @@
-// Kinds of constraint: those of warp_kernels.types.
+// Kinds of constraint: those of warp_kernels.constraints.kinds.
 #pragma once
 
 namespace backswing {

@@ -12,11 +12,12 @@ import warp as wp
 
 from warp_kernels.checkpoint import STEP, checkpoint_kernels
 from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.constraints.kinds import is_in_cone
 from warp_kernels.records import SLOT
 from warp_kernels.sensors.parts import part_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
-from warp_kernels.types import CONTACT, SPIN, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 
 @functools.cache
@@ -75,7 +76,7 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
             force[at, i] = vec3()
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
-            if kind == CONTACT or kind >= SPIN:
+            if is_in_cone(kind):
                 slot = constraints.item[constraint, world]
                 push = wp.transpose(contacts.frame[slot, world]) * force_part(kind, impulse[constraint, world]) / dt
                 for side in range(2):
@@ -113,7 +114,7 @@ def contact_force_kernels(scalar: Any) -> SimpleNamespace:
         force_bar = rows.vector_row(address, step, total_worlds, num_sensors)
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
-            if kind == CONTACT or kind >= SPIN:
+            if is_in_cone(kind):
                 slot = constraints.item[constraint, world]
                 push_bar = vec3()
                 for side in range(2):

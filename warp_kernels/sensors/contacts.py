@@ -12,11 +12,12 @@ import warp as wp
 
 from warp_kernels.checkpoint import STEP, checkpoint_kernels
 from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.constraints.kinds import is_contact, is_of_contact
 from warp_kernels.records import SLOT
 from warp_kernels.sensors.parts import part_functions
 from warp_kernels.sensors.zones import zone_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
-from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 # Of a contact: its geometries from 1 on, first and second, and its sign; its distance; its place; its normal; force; torque.
 MEMBERS, DISTANCE, PLACE, NORMAL, FORCE, TORQUE = range(6)
@@ -97,7 +98,7 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
         """Whether a constraint is a contact that counts: 1 where side a is first, 2 where b is; the negative of that
         where this isn't the order of ranks; and 0 where it doesn't count.
         """
-        if constraints.kind[constraint, world] != CONTACT:
+        if not is_contact(constraints.kind[constraint, world]):
             return int(0)
         slot = constraints.item[constraint, world]
         pushes = impulse[constraint, world][0] > zero
@@ -176,7 +177,7 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
                 torque = vec3()
                 for other in range(constraint, constraints.count[world]):
                     kind = constraints.kind[other, world]
-                    if (kind == CONTACT or kind >= TORSION) and constraints.item[other, world] == slot:
+                    if is_of_contact(kind) and constraints.item[other, world] == slot:
                         force += frame * force_part(kind, impulse[other, world])
                         torque += frame * torque_part(kind, impulse[other, world])
                 k = contact_sensors.first[i] + (found - 1) * PER_CONTACT
@@ -249,7 +250,7 @@ def contact_sensor_kernels(scalar: Any) -> SimpleNamespace:
                 frame_bar = wp.outer(vec3(sign, zero, zero), bar[at, k + NORMAL])
                 for other in range(constraint, constraints.count[world]):
                     kind = constraints.kind[other, world]
-                    if (kind == CONTACT or kind >= TORSION) and constraints.item[other, world] == slot:
+                    if is_of_contact(kind) and constraints.item[other, world] == slot:
                         frame_bar += wp.outer(force_part(kind, impulse[other, world]), force_bar)
                         frame_bar += wp.outer(torque_part(kind, impulse[other, world]), torque_bar)
                         further_impulse_bar[other, world] += force_part(kind, frame * force_bar)

@@ -12,11 +12,12 @@ import warp as wp
 
 from warp_kernels.checkpoint import STEP, checkpoint_kernels
 from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.constraints.kinds import LOWER_LIMIT, TENDON_LIMIT, UPPER_LIMIT, is_in_cone
 from warp_kernels.records import SLOT
 from warp_kernels.sensors.zones import zone_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, TendonRows, solver_structs
-from warp_kernels.types import CONTACT, LOWER_LIMIT, SPIN, TENDON_LIMIT, UPPER_LIMIT, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 # What a sensor measures.
 TOUCH, JOINT_LIMIT, TENDON_LIMIT_FORCE, FORCE, TORQUE = range(5)
@@ -90,7 +91,7 @@ def force_sensor_kernels(scalar: Any) -> SimpleNamespace:
     ):  # fmt: skip
         """Whether the first impulse of a constraint is part of what a touch sensor measures."""
         kind = constraints.kind[constraint, world]
-        if kind != CONTACT and kind < SPIN:
+        if not is_in_cone(kind):
             return False
         slot = constraints.item[constraint, world]
         pair = slot_pair[slot, world]

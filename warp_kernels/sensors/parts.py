@@ -6,7 +6,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.types import CONTACT, SPIN, TORSION, warp_types
+from warp_kernels.constraints.kinds import CONTACT, SPIN, TORSION
+from warp_kernels.types import warp_types
 
 
 @functools.cache

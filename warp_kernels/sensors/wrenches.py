@@ -12,13 +12,14 @@ import warp as wp
 
 from warp_kernels.checkpoint import STEP, checkpoint_kernels
 from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.constraints.kinds import is_of_contact
 from warp_kernels.records import SLOT
 from warp_kernels.sensors.forces import FORCE, TORQUE, force_sensor_structs
 from warp_kernels.sensors.parts import part_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
-from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 
 @functools.cache
@@ -68,7 +69,7 @@ def wrench_sensor_kernels(scalar: Any) -> SimpleNamespace:
         slot_pair: wp.array2d(dtype=int),
     ):
         """Whether a constraint is of a contact on a sensor's part, on a side."""
-        if kind != CONTACT and kind < TORSION:
+        if not is_of_contact(kind):
             return False
         geometry = pair_a[slot_pair[slot, world]]
         if side == 1:

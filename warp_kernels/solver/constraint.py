@@ -19,11 +19,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
-from warp_kernels.solver.incidences import sort_incidences
-from warp_kernels.solver.rows.limits import limit_functions
-from warp_kernels.solver.rows.shared import row_functions
-from warp_kernels.solver.structs import Constrained, Constraints, Couplings, TreeDofs, solver_structs
-from warp_kernels.types import (
+from warp_kernels.constraints.kinds import (
     ACTUATOR,
     CONE_LIMIT,
     CONTACT,
@@ -35,9 +31,12 @@ from warp_kernels.types import (
     SPIN,
     TORSION,
     UPPER_LIMIT,
-    kernel_module,
-    warp_types,
 )
+from warp_kernels.solver.incidences import sort_incidences
+from warp_kernels.solver.rows.limits import limit_functions
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Constrained, Constraints, Couplings, TreeDofs, solver_structs
+from warp_kernels.types import kernel_module, warp_types
 
 
 @functools.cache

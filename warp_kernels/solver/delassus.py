@@ -12,11 +12,12 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import is_of_contact
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.incidences import sort_incidences, tree_of
 from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
-from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 
 @functools.cache
@@ -100,7 +101,7 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         for constraint in range(count):
             kind = constraints.kind[constraint, world]
             item = constraints.item[constraint, world]
-            if (kind != CONTACT and kind < TORSION) or item < first:
+            if not is_of_contact(kind) or item < first:
                 constraints.kind[kept, world] = kind
                 constraints.item[kept, world] = item
                 constraints.reference[kept, world] = constraints.reference[constraint, world]

@@ -17,11 +17,12 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import is_contact, is_of_contact_frame
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.rows.bounces import bounce_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
-from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 
 @functools.cache
@@ -38,7 +39,7 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
     def bouncing_contact(constraint: int, world: int, constraints: Constraints, bounces: Bounces):
         """The contact that bounces with a constraint's impulses, -1 if none does. A contact's constraint is its slot."""
         kind = constraints.kind[constraint, world]
-        if kind == CONTACT or kind == TORSION:
+        if is_of_contact_frame(kind):
             contact = constraints.item[constraint, world]
             if bounces.free[contact, world] != zero:
                 return contact
@@ -147,7 +148,7 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
             free_weight[k, world] = zero
         late = int(0)
         for constraint in range(constraints.count[world]):
-            if constraints.kind[constraint, world] == CONTACT:
+            if is_contact(constraints.kind[constraint, world]):
                 item = constraints.item[constraint, world]
                 free = bounces.free[constraint, world]
                 bounces_bar.before[constraint, world] = zero

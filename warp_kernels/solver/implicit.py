@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.constraints.kinds import follows_contact
 from warp_kernels.solver.projection import FRICTION_MODELS, update_adjoint_function
 from warp_kernels.solver.structs import Constraints, Couplings
-from warp_kernels.types import TORSION, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"implicit_kernels": [(model,) for model in FRICTION_MODELS]}
@@ -106,7 +107,7 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 kind = constraints.kind[i, world]
                 bounds = vec2(bound[i, world], scalar(0.0))
                 normal = scalar(0.0)
-                if kind == TORSION:
+                if follows_contact(kind):
                     normal = impulse[constraints.item[i, world], world][0]
                     bounds = contact_resistance[constraints.item[i, world], world] * normal
                 old_bar, value_bar, _scale_bar, _own_bar, most_bar = update_adjoint(
@@ -118,7 +119,7 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                     bounds,
                     impulse_bar_scratch[i, world],
                 )
-                if kind == TORSION:
+                if follows_contact(kind):
                     contact = constraints.item[i, world]
                     contact_resistance_bar[contact, world] += most_bar * normal
                     share = wp.dot(most_bar, contact_resistance[contact, world])

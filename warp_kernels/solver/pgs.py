@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.constraints.kinds import follows_contact, is_in_interval, is_one_sided
 from warp_kernels.solver.projection import FRICTION_MODELS, friction_projection_functions, update_adjoint_function
 from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.structs import Constraints, Couplings
-from warp_kernels.types import COUPLING, FRICTION_LOSS, TORSION, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"pgs_kernels": [(model,) for model in FRICTION_MODELS]}
@@ -87,12 +88,12 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 d = matrix[place[1], world]
                 new = old
                 kind = constraints.kind[i, world]
-                if kind < FRICTION_LOSS:
+                if is_one_sided(kind):
                     column = vec3(d[0, 0], d[1, 0], d[2, 0])
                     new = f.contact_update(old, value, column, d[2, 1], scale[i, world], bound[i, world])
-                elif kind <= COUPLING:
+                elif is_in_interval(kind):
                     new = f.loss_update(old, value, scale[i, world], bound[i, world])
-                elif kind == TORSION:
+                elif follows_contact(kind):
                     column = vec3(d[0, 0], d[1, 0], d[2, 0])
                     contact = constraints.item[i, world]
                     most = contact_resistance[contact, world] * impulse[contact, world][0]
@@ -175,7 +176,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 kind = constraints.kind[i, world]
                 bounds = vec2(bound[i, world], scalar(0.0))
                 normal = scalar(0.0)
-                if kind == TORSION:
+                if follows_contact(kind):
                     # The contact comes before in every sweep, and after in the way back: its new impulse was the bound.
                     contact = constraints.item[i, world]
                     normal = impulse_history[sweep * max_constraints + contact, world][0]
@@ -186,7 +187,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 )
                 scale_bar[i, world] += s_bar
                 own_bar[i, world] += d_bar
-                if kind == TORSION:
+                if follows_contact(kind):
                     contact = constraints.item[i, world]
                     contact_resistance_bar[contact, world] += most_bar * normal
                     share = wp.dot(most_bar, contact_resistance[contact, world])

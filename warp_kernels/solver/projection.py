@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.constraints.kinds import follows_contact, is_in_interval, is_one_sided
 from warp_kernels.solver.rows.immovable import immovable_functions
-from warp_kernels.types import COUPLING, FRICTION_LOSS, TORSION, warp_types
+from warp_kernels.types import warp_types
 
 # How a contact projects its tangential impulse: on a disc, or on a square.
 FRICTION_MODELS = ("cone", "pyramid")
@@ -223,20 +224,20 @@ def update_adjoint_function(scalar: Any, friction: str) -> Any:
         own_bar = mat33()
         bounds_bar = vec2()
         column = vec3(d[0, 0], d[1, 0], d[2, 0])
-        if kind < FRICTION_LOSS:
+        if is_one_sided(kind):
             o, v, cb, kb, sb, mb, _gb = wp.grad(contact_power)(old, value, column, d[2, 1], scale, bounds[0], g)
             old_bar = o
             value_bar = v
             scale_bar = sb
             own_bar = mat33(zero, zero, zero, cb[1], zero, zero, cb[2], kb, zero)
             bounds_bar = vec2(mb, zero)
-        elif kind <= COUPLING:
+        elif is_in_interval(kind):
             o, v, sb, mb, _gb = wp.grad(loss_power)(old, value, scale, bounds[0], g)
             old_bar = o
             value_bar = v
             scale_bar = sb
             bounds_bar = vec2(mb, zero)
-        elif kind == TORSION:
+        elif follows_contact(kind):
             o, v, cb, kb, sb, tb, rb, _gb = wp.grad(torsion_power)(
                 old, value, column, d[2, 1], scale, bounds[0], bounds[1], g
             )

@@ -11,15 +11,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.rows.contacts import contact_row_functions
-from warp_kernels.solver.rows.geometric import geometric_functions
-from warp_kernels.solver.rows.joints import joint_row_functions
-from warp_kernels.solver.rows.limits import limit_functions
-from warp_kernels.solver.rows.references import reference_row_functions
-from warp_kernels.solver.rows.shared import row_functions
-from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
-from warp_kernels.types import (
+from warp_kernels.constraints.kinds import (
     ACTUATOR,
     CONE_LIMIT,
     CONTACT,
@@ -29,9 +21,19 @@ from warp_kernels.types import (
     POINT,
     SPIN,
     TORSION,
-    kernel_module,
-    warp_types,
+    has_own_kernels,
+    is_geometric,
+    is_of_tendon,
 )
+from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.solver.rows.contacts import contact_row_functions
+from warp_kernels.solver.rows.geometric import geometric_functions
+from warp_kernels.solver.rows.joints import joint_row_functions
+from warp_kernels.solver.rows.limits import limit_functions
+from warp_kernels.solver.rows.references import reference_row_functions
+from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
+from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
@@ -152,7 +154,7 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
                     contacts_bar.friction[item, world] = rows_bar.bound[constraint, world]
                 elif kind == FRICTION_LOSS:
                     common.add_at(friction_loss_bar, world, item, options.dt * rows_bar.bound[constraint, world])
-                elif reference_rows.is_of_tendon(kind):
+                elif is_of_tendon(kind):
                     tendon_bound_bar[item, world] = rows_bar.bound[constraint, world]
                 elif kind == POINT:
                     equalities_bar.anchor_bias[item, world] = b_bar
@@ -222,7 +224,7 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
         if wp.static(geometric_rows):
             for constraint in range(constraints.count[world]):
                 kind = constraints.kind[constraint, world]
-                if not geometric.is_geometric(kind):
+                if not is_geometric(kind):
                     continue
                 item = constraints.item[constraint, world]
                 b_bar = rows_bar.rhs[constraint, world]
@@ -297,7 +299,7 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
                 reference_rows.add_reference_bar(references_bar, kind, item, world, vec3(zero, zero, share_bar))
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
-            if geometric.is_geometric(kind) or reference_rows.has_own_kernels(kind):
+            if is_geometric(kind) or has_own_kernels(kind):
                 continue
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]
@@ -331,7 +333,7 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
             return
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
-            if not reference_rows.is_of_tendon(kind):
+            if not is_of_tendon(kind):
                 continue
             item = constraints.item[constraint, world]
             b_bar = rows_bar.rhs[constraint, world]

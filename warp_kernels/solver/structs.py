@@ -120,7 +120,7 @@ class Constraints:
 
     Attributes:
         count: how many there are [world].
-        kind: CONTACT, LOWER_LIMIT ... of :mod:`warp_kernels.types` [nc, world].
+        kind: CONTACT, LOWER_LIMIT ... of :mod:`warp_kernels.constraints.kinds` [nc, world].
         item: the slot of a contact, the degree of freedom, actuator, coupling or anchor [nc, world].
         tail: last degree of freedom of the path that each side acts on, -1 for the world [2 nc, world], that of side s of
             constraint c at 2 c + s.

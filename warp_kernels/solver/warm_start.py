@@ -13,8 +13,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import NO_KEY, is_of_contact_frame
 from warp_kernels.solver.structs import Constraints
-from warp_kernels.types import CONTACT, NO_KEY, TORSION, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 
 @functools.cache
@@ -35,7 +36,7 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """The kind, and of a contact both geometries and the feature: its pair may stand elsewhere in the next step's list."""
         key = wp.vec4i(kind, item, 0, 0)
-        if kind == CONTACT or kind == TORSION:
+        if is_of_contact_frame(kind):
             pair = slot_pair[item, world]
             key = wp.vec4i(kind, pair_a[pair], pair_b[pair], slot_identity[item, world])
         return key

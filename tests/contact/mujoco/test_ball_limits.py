@@ -11,7 +11,7 @@ import sim.exporters
 from sim.usd import write_usd
 from tests.importers.mjcf_zoo import load_quietly
 from tests.simulation.differences import Case, blocks, check
-from warp_kernels.types import CONE_LIMIT
+from warp_kernels.constraints.kinds import CONE_LIMIT
 
 # A shoulder with a limit of its own softness, and an elbow that has a margin.
 XML = """<mujoco><compiler angle="radian"/><option timestep="0.004"/><worldbody>

@@ -9,7 +9,7 @@ import pytest
 import sim
 from tests.importers.mjcf_zoo import load_quietly
 from tests.simulation.differences import blocks, case, check
-from warp_kernels.types import CONTACT, ROLL, SPIN, TORSION
+from warp_kernels.constraints.kinds import CONTACT, ROLL, SPIN, TORSION
 
 DT = 0.004
 XML = """

@@ -10,7 +10,7 @@ from tests.contact.worlds import DT, G, loose_box
 from tests.importers.mjcf_zoo import load_quietly
 from tests.importers.reference import GYMNASIUM
 from tests.simulation.differences import Case, blocks, check
-from warp_kernels.types import CONTACT
+from warp_kernels.constraints.kinds import CONTACT
 
 H = 1 / 240
 NEWTON = sim.ContactOptions()

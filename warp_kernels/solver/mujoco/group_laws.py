@@ -10,6 +10,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import is_contact, is_in_cone, is_in_interval, is_one_sided, is_unbounded
 from warp_kernels.cpu.native import Native
 from warp_kernels.solver.mujoco.laws import CONES, flattest_square
 from warp_kernels.solver.newton.constants import SEARCHES, SLIDES_FROM
@@ -17,7 +18,7 @@ from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints
-from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, SPIN, warp_types
+from warp_kernels.types import warp_types
 
 # As in ``laws.h``. What is kept of a constraint, [constraint, FIELDS, L]: values, impulses, change of the values along a step, values without impulses; the
 # first row's 1 / R where it is without a cone, and its least and largest impulse; 1 / R of other rows without a cone; the friction
@@ -96,21 +97,21 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
                 put(i, n, SIZE, size[0], shared)
                 put(i, n, SIZE + 1, size[1], shared)
                 put(i, n, SLIDES, scalar(-1.0), shared)
-                if kind == CONTACT:
+                if is_contact(kind):
                     put(i, n, SLIDES, scalar(SLIDES_FROM) * bound, shared)
-                if (kind == CONTACT or kind >= SPIN) and bound > zero:
+                if is_in_cone(kind) and bound > zero:
                     put_cone(i, n, bound, grip, shared)
                 else:
                     put(i, n, FIRST, grip[0], shared)
                     high = infinite
-                    if kind >= FRICTION_LOSS and kind <= COUPLING:
+                    if is_in_interval(kind):
                         high = bound
                     low = -high
-                    if kind < FRICTION_LOSS:
+                    if is_one_sided(kind):
                         low = zero
                     put(i, n, LOW, low, shared)
                     put(i, n, HIGH, high, shared)
-                    if kind > COUPLING:
+                    if is_unbounded(kind):
                         put(i, n, OTHERS, grip[1], shared)
 
     @native.func_native(elliptic)

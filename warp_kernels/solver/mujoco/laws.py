@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, SPIN, warp_types
+from warp_kernels.constraints.kinds import is_in_cone, is_in_interval, is_one_sided
+from warp_kernels.types import warp_types
 
 # The cone of each of the friction models that users choose from.
 CONES = {"cone": "elliptic", "pyramid": "pyramidal"}
@@ -48,31 +49,31 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     @wp.func
     def own_grip(kind: int, grip: vec2, bound: scalar):
         """1 / R of the other rows, without what references have added to R of a flat pyramid."""
-        if wp.static(cone == "pyramidal") and (kind == CONTACT or kind >= SPIN) and bound > zero:
+        if wp.static(cone == "pyramidal") and is_in_cone(kind) and bound > zero:
             return wp.max(grip[1], scalar(2.0) * flattest * pyramid.edge_grip(grip, bound))
         return grip[1]
 
     @wp.func
     def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
         """Impulses of a constraint."""
-        if (kind == CONTACT or kind >= SPIN) and bounds[0] > zero:
+        if is_in_cone(kind) and bounds[0] > zero:
             return f.answer(r, grip, bounds[0])
-        if kind < FRICTION_LOSS:
+        if is_one_sided(kind):
             return vec3(wp.max(zero, -grip[0] * r[0]), zero, zero)
-        if kind <= COUPLING:
+        if is_in_interval(kind):
             return vec3(wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0]), zero, zero)
         return vec3(-grip[0] * r[0], -grip[1] * r[1], -grip[1] * r[2])
 
     @wp.func
     def slope(kind: int, r: vec3, grip: vec2, bounds: vec2):
         """Derivative of the impulses with respect to the row values: symmetric, not positive."""
-        if (kind == CONTACT or kind >= SPIN) and bounds[0] > zero:
+        if is_in_cone(kind) and bounds[0] > zero:
             return f.slope(r, grip, bounds[0])
         result = mat33()
-        if kind < FRICTION_LOSS:
+        if is_one_sided(kind):
             if r[0] < zero:
                 result[0, 0] = -grip[0]
-        elif kind <= COUPLING:
+        elif is_in_interval(kind):
             if wp.abs(grip[0] * r[0]) <= bounds[0] and bounds[0] > zero:
                 result[0, 0] = -grip[0]
         else:
@@ -82,10 +83,10 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
     @wp.func
     def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2):
         """Derivative of the impulses with respect to a contact's friction coefficient, or to the bound, times ``share[0]``."""
-        if (kind == CONTACT or kind >= SPIN) and bounds[0] > zero:
+        if is_in_cone(kind) and bounds[0] > zero:
             return share[0] * f.friction_slope(r, grip, bounds[0])
         result = vec3()
-        if kind >= FRICTION_LOSS and kind <= COUPLING and wp.abs(grip[0] * r[0]) > bounds[0]:
+        if is_in_interval(kind) and wp.abs(grip[0] * r[0]) > bounds[0]:
             result[0] = -wp.sign(r[0]) * share[0]
         return result
 

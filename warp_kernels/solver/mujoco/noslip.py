@@ -12,11 +12,12 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import SPIN, follows_contact, is_contact, is_in_cone, is_in_interval, is_of_contact
 from warp_kernels.solver.incidences import tree_of
 from warp_kernels.solver.mujoco.ellipsoid import ellipsoid_functions
 from warp_kernels.solver.mujoco.laws import ALL_CONES, RESISTING
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
-from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, LEAST_INVERSE, SPIN, TORSION, kernel_module, warp_types
+from warp_kernels.types import LEAST_INVERSE, kernel_module, warp_types
 
 # MuJoCo's smallest force, and the cost that an update may add [N m/s^2].
 SMALLEST = 1e-15
@@ -261,9 +262,9 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
             kind = constraints.kind[i, world]
             x.turn[i, world] = -1
             x.mate[i, world] = -1
-            if kind != CONTACT and other < 0:
+            if not is_contact(kind) and other < 0:
                 other = i
-            if kind >= FRICTION_LOSS and kind <= COUPLING and wp.isfinite(friction.bound[i, world]):
+            if is_in_interval(kind) and wp.isfinite(friction.bound[i, world]):
                 append(i, world, x)
         if other < 0:
             other = count
@@ -271,8 +272,10 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
             rubs = friction.bound[i, world] > zero and friction.grip[i, world][0] > zero
             if rubs:
                 append(i, world, x)
-            while other < count and constraints.kind[other, world] >= TORSION and constraints.item[other, world] == i:
-                if rubs and constraints.kind[other, world] == TORSION:
+            while (
+                other < count and is_of_contact(constraints.kind[other, world]) and constraints.item[other, world] == i
+            ):
+                if rubs and follows_contact(constraints.kind[other, world]):
                     x.mate[i, world] = other
                     x.turn[other, world] = x.turn[i, world]
                 elif rubs:
@@ -310,13 +313,13 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         if grip[0] == zero:
             return zero
         p = friction.start[i, world]
-        if wp.static(f.pyramidal) and (kind == CONTACT or kind >= SPIN) and friction.bound[i, world] > zero:
+        if wp.static(f.pyramidal) and is_in_cone(kind) and friction.bound[i, world] > zero:
             total = zero
             for number in range(4):
                 push, _tilt, edge_grip = f.edge_push(number, i, world, friction)
                 total += half * push * push / edge_grip
             return total
-        if wp.static(f.paired) and kind == TORSION:
+        if wp.static(f.paired) and follows_contact(kind):
             contact = constraints.item[i, world]
             share = friction.resistance[contact, world] / friction.bound[contact, world]
             total = zero
@@ -395,7 +398,7 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
                 old = impulse[i, world]
                 value = f.row_values(i, world, friction.rhs, friction.matrix, couplings, impulse)
                 cost = zero
-                if kind >= FRICTION_LOSS and kind <= COUPLING:
+                if is_in_interval(kind):
                     after, more = f.within(value[0], own[0, 0], old[0], friction.bound[i, world])
                     old[0] = after
                     cost = more

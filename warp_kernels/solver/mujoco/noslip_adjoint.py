@@ -11,10 +11,11 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import SPIN, is_in_interval
 from warp_kernels.solver.mujoco.laws import ALL_CONES
 from warp_kernels.solver.mujoco.noslip import Islands, noslip_functions, noslip_structs
 from warp_kernels.solver.structs import Constraints, Couplings, TreeDofs
-from warp_kernels.types import COUPLING, FRICTION_LOSS, SPIN, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"noslip_adjoint_kernels": [(cone,) for cone in ALL_CONES]}
@@ -222,7 +223,7 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
                 value = value_history[at + i, world]
                 own = friction.matrix[couplings.row[i, world][1], world]
                 value_bar = vec3()
-                if kind >= FRICTION_LOSS and kind <= COUPLING:
+                if is_in_interval(kind):
                     g = bars.start[i, world]
                     v_bar, a_bar, most_bar = within_adjoint(value[0], own[0, 0], old[0], friction.bound[i, world], g[0])
                     bars.start[i, world] = vec3()

@@ -14,12 +14,13 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.constraints.kinds import SPIN, is_of_pyramid
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.rows.contacts import contact_row_functions
 from warp_kernels.solver.rows.factored_rows import factored_row_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
-from warp_kernels.types import SPIN, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 
 @functools.cache
@@ -107,7 +108,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
-            if kind < SPIN:
+            if not is_of_pyramid(kind):
                 continue
             item = constraints.item[constraint, world]
             reference = resistance_reference[2 * item + kind - SPIN, world]
@@ -168,7 +169,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
-            if kind < SPIN:
+            if not is_of_pyramid(kind):
                 continue
             item = constraints.item[constraint, world]
             share = resistance_reference[2 * item + kind - SPIN, world][2]

@@ -10,13 +10,14 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import is_of_contact
 from warp_kernels.solver.mujoco.laws import ALL_CONES
 from warp_kernels.solver.newton.constants import STIFFEST, rounding_square
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.residual import HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
-from warp_kernels.types import CONTACT, TORSION, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"mujoco_kernels": [(cone,) for cone in ALL_CONES]}
@@ -53,7 +54,7 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
             if softness[i, world] > zero:
                 first = one / softness[i, world]
                 pair = vec2(first, first)
-                if constraints.kind[i, world] == CONTACT or constraints.kind[i, world] >= TORSION:
+                if is_of_contact(constraints.kind[i, world]):
                     pair[1] = impedance_ratio * first
             grip[i, world] = pair
 

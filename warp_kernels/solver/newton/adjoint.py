@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.constraints.kinds import follows_contact
 from warp_kernels.solver.mujoco.laws import ALL_CONES
 from warp_kernels.solver.mujoco.resisting_cone import resisting_cone_functions
 from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
@@ -23,7 +24,7 @@ from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
-from warp_kernels.types import TORSION, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {
@@ -74,7 +75,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             if wp.static(f.paired):
                 if f.is_paired(kind, item, world, problem):
                     continue  # with its TORSION, which comes later
-                if kind == TORSION:
+                if follows_contact(kind):
                     own, mixed, other = f.pair_slopes(i, item, world, problem, iterate)
                     first = iterate.slip[item, world]
                     rhs_bar[item, world] = first * own + mixed * s
@@ -85,7 +86,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             if wp.static(not f.coupled):
                 if further_value_bar.shape[0] > 0:
                     rhs_bar[i, world] += further_value_bar[i, world]
-            if kind == TORSION:
+            if follows_contact(kind):
                 rhs_bar[item, world] += vec3(wp.dot(follows, s), zero, zero)
 
     @wp.func
@@ -300,11 +301,11 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
             bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
-            if wp.static(f.paired) and (kind == TORSION or f.is_paired(kind, item, world, problem)):
+            if wp.static(f.paired) and (follows_contact(kind) or f.is_paired(kind, item, world, problem)):
                 # The impulses are homogeneous in the values of both, whose R have one factor.
                 softness_bar[i, world] = -problem.grip[i, world][0] * wp.dot(rhs_bar[i, world], iterate.value[i, world])
                 bound_bar[i, world] = zero
-                if kind == TORSION:
+                if follows_contact(kind):
                     found = cone.coefficient_bars(
                         iterate.value[item, world],
                         iterate.value[i, world],
@@ -318,7 +319,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
                 continue
             bars = law_adjoint.bound_adjoint(i, kind, item, world, iterate.slip[i, world], bounds, problem, iterate)
             bound_bar[i, world] = bars[0]
-            if kind == TORSION:
+            if follows_contact(kind):
                 contact_resistance_bar[item, world] += bars
             value = iterate.value[i, world]
             if wp.static(f.coupled):

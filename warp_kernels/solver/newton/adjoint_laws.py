@@ -6,6 +6,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import has_own_softness, is_bounded_by_normal, is_unbounded
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
@@ -13,7 +14,7 @@ from warp_kernels.solver.newton.whitening import whitening_functions
 from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
-from warp_kernels.types import ACTUATOR, CONTACT, TORSION, warp_types
+from warp_kernels.types import warp_types
 
 
 @functools.cache
@@ -36,7 +37,7 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
     ):
         """Adjoint of the friction coefficient, of both of TORSION, or of the bound."""
         size = one
-        if wp.static(f.coupled) and (kind == CONTACT or kind == TORSION):
+        if wp.static(f.coupled) and is_bounded_by_normal(kind):
             size = f.normal_impulse(item, world, COUPLED, problem, iterate)
         first = f.bound_slope(constraint, kind, world, bounds, vec2(size, zero), problem, iterate)
         second = f.bound_slope(constraint, kind, world, bounds, vec2(zero, size), problem, iterate)
@@ -79,7 +80,7 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
             hard = one / (shares[1] * grip[1])
             first *= shares[0]
             return vec3(first * (least - hard), share * first + shares[1] * others, (one - share) * first)
-        if kind == ACTUATOR or softness[constraint, world] * grip[0] > one - scalar(1.0e-6):
+        if has_own_softness(kind) or softness[constraint, world] * grip[0] > one - scalar(1.0e-6):
             return vec3(first, shares[1] * others, zero)
         return vec3(zero, shares[0] * first + shares[1] * others, zero)
 
@@ -124,7 +125,7 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         regularisation_bar: wp.array2d(dtype=scalar),
     ):
         """Adjoint of the inverse masses of a constraint's rows, from which R comes; adds to that of the regularisation."""
-        if whitening.is_whitened(kind):
+        if is_unbounded(kind):
             return whitening.inverse_mass_adjoint(
                 constraint, world, value, value_bar, problem.grip[constraint, world], regularisation,
                 problem.least_inverse_mass, constraints, equalities, equalities_bar, regularisation_bar,

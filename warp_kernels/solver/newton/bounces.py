@@ -11,13 +11,14 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import CONTACT, is_contact
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
-from warp_kernels.types import CONTACT, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 
 @functools.cache
@@ -47,7 +48,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
             share = zero
-            if constraints.kind[i, world] == CONTACT:
+            if is_contact(constraints.kind[i, world]):
                 if bounces.free[i, world] != zero:
                     own = products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
                     share = one / (problem.grip[i, world][0] * own[0, 0])

@@ -9,11 +9,12 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import follows_contact, is_contact
 from warp_kernels.solver.newton.constants import PIVOT_ROUNDINGS, SEARCHES, SLIDES_FROM, SLOPE, SUMS, rounding
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
-from warp_kernels.types import CONTACT, LEAST_INVERSE, TORSION
+from warp_kernels.types import LEAST_INVERSE
 
 # Warp's own access to an array looks at the sign of every index, which takes longer than the products.
 _LOOK_BACK = """
@@ -123,7 +124,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
                 contact = constraints.item[i, world]
                 if f.is_paired(kind, contact, world, problem):
                     continue
-                if kind == TORSION:
+                if follows_contact(kind):
                     own, other = f.cone.answer(
                         iterate.value[contact, world] + length * iterate.slip[contact, world],
                         iterate.value[i, world] + length * iterate.slip[i, world],
@@ -244,7 +245,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
                 square = size[0] * size[0]
                 others = impulse[1] * impulse[1] + impulse[2] * impulse[2]
                 bound = scalar(SLIDES_FROM) * problem.bound[i, world] * impulse[0]
-                if kind != CONTACT or others < bound * bound:
+                if not is_contact(kind) or others < bound * bound:
                     square += size[1] * size[1]
             total += square * laws.own_grip(kind, problem.grip[i, world], problem.bound[i, world])
         return epsilon * total

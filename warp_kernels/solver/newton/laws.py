@@ -13,8 +13,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import follows_contact, has_one_row, is_contact, is_in_interval, is_one_sided
 from warp_kernels.solver.mujoco.laws import ALL_CONES, mujoco_law_functions
-from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, TORSION, warp_types
+from warp_kernels.types import warp_types
 
 # R of friction as a share of that of what pushes. Held friction creeps by R times its impulse: less than what sinks in.
 FRICTION_SHARE = 0.5
@@ -98,16 +99,16 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
     @wp.func
     def row_count(kind: int):
         """Rows of a constraint: three, or one of a joint."""
-        if kind != CONTACT and kind <= COUPLING:
+        if has_one_row(kind):
             return scalar(1.0)
         return scalar(3.0)
 
     @wp.func
     def softness_shares(kind: int):
         """R of the first row and of the others, as shares of the regularisation times W: friction of a contact has a smaller one."""
-        if kind == CONTACT:
+        if is_contact(kind):
             return vec2(scalar(1.0), scalar(FRICTION_SHARE))
-        if kind == TORSION:
+        if follows_contact(kind):
             return vec2(scalar(FRICTION_SHARE), scalar(FRICTION_SHARE))
         return vec2(scalar(1.0), scalar(1.0))
 
@@ -122,12 +123,12 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
         bounds: of a contact what its friction may be; of TORSION those of spinning and of rolling; otherwise the constraint's own.
         """
-        if kind < FRICTION_LOSS:
+        if is_one_sided(kind):
             tangent = tangent_answer(vec2(r[1], r[2]), grip[1], bounds[0])
             return vec3(wp.max(zero, -grip[0] * r[0]), tangent[0], tangent[1])
-        if kind <= COUPLING:
+        if is_in_interval(kind):
             return vec3(wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0]), zero, zero)
-        if kind == TORSION:
+        if follows_contact(kind):
             roll = tangent_answer(vec2(r[1], r[2]), grip[1], bounds[1])
             return vec3(wp.clamp(-grip[0] * r[0], -bounds[0], bounds[0]), roll[0], roll[1])
         return vec3(-grip[0] * r[0], -grip[1] * r[1], -grip[1] * r[2])
@@ -138,14 +139,14 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
         result = mat33()
         first = zero
         pair = vec3()
-        if kind < FRICTION_LOSS:
+        if is_one_sided(kind):
             if r[0] < zero:
                 first = -grip[0]
             pair = tangent_slope(vec2(r[1], r[2]), grip[1], bounds[0])
-        elif kind <= COUPLING:
+        elif is_in_interval(kind):
             if holds(r[0], grip[0], bounds[0]):
                 first = -grip[0]
-        elif kind == TORSION:
+        elif follows_contact(kind):
             if holds(r[0], grip[0], bounds[0]):
                 first = -grip[0]
             pair = tangent_slope(vec2(r[1], r[2]), grip[1], bounds[1])
@@ -166,13 +167,13 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
         For a contact that is its own normal impulse, for TORSION that of its contact; for dry friction and actuators the bound.
         """
         result = vec3()
-        if kind < FRICTION_LOSS:
+        if is_one_sided(kind):
             tangent = tangent_limit_slope(vec2(r[1], r[2]), grip[1], bounds[0])
             result = vec3(zero, tangent[0] * share[0], tangent[1] * share[0])
-        elif kind <= COUPLING:
+        elif is_in_interval(kind):
             if wp.abs(grip[0] * r[0]) > bounds[0]:
                 result[0] = -wp.sign(r[0]) * share[0]
-        elif kind == TORSION:
+        elif follows_contact(kind):
             roll = tangent_limit_slope(vec2(r[1], r[2]), grip[1], bounds[1])
             if wp.abs(grip[0] * r[0]) > bounds[0]:
                 result[0] = -wp.sign(r[0]) * share[0]

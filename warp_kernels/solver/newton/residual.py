@@ -6,6 +6,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import follows_contact, is_bounded_by_normal, is_contact
 from warp_kernels.solver.mujoco.laws import ALL_CONES, RESISTING
 from warp_kernels.solver.mujoco.resisting_cone import resisting_cone_functions
 from warp_kernels.solver.newton.islands.parts import part_functions
@@ -16,7 +17,7 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.system import system_functions
 from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
-from warp_kernels.types import CONTACT, TORSION, warp_types
+from warp_kernels.types import warp_types
 
 # What friction is bounded by: the normal impulses of the iterate, or those that were set aside.
 COUPLED = 0
@@ -53,7 +54,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     @wp.func
     def is_paired(kind: int, item: int, world: int, problem: Problem):
         """Whether a constraint is a contact with a TORSION, which answers for both."""
-        if kind != CONTACT:
+        if not is_contact(kind):
             return False
         resistance = problem.resistance[item, world]
         return resistance[0] > zero or resistance[1] > zero
@@ -77,7 +78,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     @wp.func
     def bound_rates(constraint: int, kind: int, item: int, world: int, problem: Problem):
         """What a constraint's bounds are multiples of: friction coefficients, or the bound itself. A contact is its own slot."""
-        if kind == TORSION:
+        if follows_contact(kind):
             return problem.resistance[item, world]
         return vec2(problem.bound[constraint, world], zero)
 
@@ -87,7 +88,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     ):
         """The bounds of a constraint's impulses, see :func:`warp_kernels.solver.newton.laws.law_functions`."""
         bounds = bound_rates(constraint, kind, item, world, problem)
-        if wp.static(coupled) and (kind == CONTACT or kind == TORSION):
+        if wp.static(coupled) and is_bounded_by_normal(kind):
             bounds = bounds * normal_impulse(item, world, mode, problem, iterate)
         return bounds
 
@@ -124,7 +125,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
                 contact = constraints.item[i, world]
                 if is_paired(kind, contact, world, problem):
                     continue
-                if kind == TORSION:
+                if follows_contact(kind):
                     own, other = cone.answer(
                         iterate.value[contact, world],
                         value,
@@ -186,7 +187,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         """
         if not wp.static(coupled) or mode == HELD:
             return vec3()
-        if (kind != CONTACT and kind != TORSION) or not (bounds[0] > zero or bounds[1] > zero):
+        if not is_bounded_by_normal(kind) or not (bounds[0] > zero or bounds[1] > zero):
             return vec3()
         rates = bound_rates(constraint, kind, item, world, problem)
         follows = bound_slope(constraint, kind, world, bounds, rates, problem, iterate)
@@ -201,7 +202,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         bounds = impulse_bounds(constraint, kind, item, world, mode, problem, iterate)
         result = slope(constraint, kind, world, bounds, problem, iterate)
         follows = friction_slope(constraint, kind, item, world, mode, bounds, problem, iterate)
-        if wp.static(coupled) and kind == CONTACT:
+        if wp.static(coupled) and is_contact(kind):
             result[1, 0] = follows[1]
             result[2, 0] = follows[2]
         return result, follows
@@ -223,7 +224,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
             kind = constraints.kind[i, world]
             if wp.static(paired):
                 contact = constraints.item[i, world]
-                if kind == TORSION:
+                if follows_contact(kind):
                     first, _mixed, _other = pair_slopes(i, contact, world, problem, iterate)
                     system.answers[i, world] = 0
                     if wp.ddot(first, first) > zero:
@@ -267,7 +268,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
             if wp.static(paired):
                 if is_paired(kind, item, world, problem):
                     continue
-                if kind == TORSION:
+                if follows_contact(kind):
                     first, mixed, other = pair_slopes(i, item, world, problem, iterate)
                     linear.add_product(world, item, item, first, symmetric, paths, constraints, problem.row, system)
                     linear.add_product(world, i, i, other, symmetric, paths, constraints, problem.row, system)
@@ -278,7 +279,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
             own, follows = slopes(i, kind, item, world, mode, problem, iterate)
             if wp.ddot(own, own) > zero:
                 linear.add_product(world, i, i, own, symmetric, paths, constraints, problem.row, system)
-            if kind == TORSION and wp.dot(follows, follows) > zero:
+            if follows_contact(kind) and wp.dot(follows, follows) > zero:
                 own = mat33(follows[0], zero, zero, follows[1], zero, zero, follows[2], zero, zero)
                 linear.add_product(world, i, item, own, symmetric, paths, constraints, problem.row, system)
         return symmetric
@@ -292,7 +293,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         impulse = laws.answer(kind, iterate.value[i, world], problem.grip[i, world], bounds)
         slope, follows = slopes(i, kind, item, world, COUPLED, problem, iterate)
         impulse += slope * iterate.slip[i, world]
-        if kind == TORSION:
+        if follows_contact(kind):
             impulse += follows * iterate.slip[item, world][0]
         return impulse
 
@@ -326,7 +327,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         """Set the normal impulses of the iterate aside."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
-            if constraints.kind[i, world] == CONTACT:
+            if is_contact(constraints.kind[i, world]):
                 iterate.held[i, world] = normal_impulse(i, world, COUPLED, problem, iterate)
 
     return SimpleNamespace(

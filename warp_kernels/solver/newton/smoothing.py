@@ -21,12 +21,13 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import is_one_sided
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths
-from warp_kernels.types import FRICTION_LOSS, kernel_module, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 RATE = 1.0  # [1/s]
 
@@ -58,7 +59,7 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
     def slope(kind: int, r: vec3, grip: vec2, bounds: vec2, held: scalar, mass: scalar, reach: scalar):
         """As the laws' ``slope``."""
         result = laws.slope(kind, r, grip, bounds)
-        if kind < FRICTION_LOSS:
+        if is_one_sided(kind):
             result[0, 0] = -response(grip[0], mass, held)
             if bounds[0] > zero:
                 size = wp.length(vec2(r[1], r[2]))
@@ -80,7 +81,7 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
     def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2, mass: scalar, reach: scalar):
         """As the laws' ``bound_slope``."""
         result = laws.bound_slope(kind, r, grip, bounds, share)
-        if kind < FRICTION_LOSS:
+        if is_one_sided(kind):
             size = wp.length(vec2(r[1], r[2]))
             result = vec3()
             if bounds[0] > zero and size > zero:
@@ -94,7 +95,7 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
     def held_rows(kind: int, r: vec3, grip: vec2, bounds: vec2):
         """One for the first row and for the others of a constraint whose impulses are -r / R there, zero where they aren't."""
         rows = vec2(one, one)
-        if kind < FRICTION_LOSS:
+        if is_one_sided(kind):
             if r[0] >= zero:
                 rows[0] = zero
             if wp.length(vec2(r[1], r[2])) * grip[1] > bounds[0]:
@@ -155,7 +156,7 @@ def smoothing_kernels(scalar: Any) -> SimpleNamespace:
             held = one
             passed = one
             r = iterate.value[i, world][0]
-            if constraints.kind[i, world] < FRICTION_LOSS and r >= zero:
+            if is_one_sided(constraints.kind[i, world]) and r >= zero:
                 velocity = products.row_product(i, world, paths, constraints, problem.row, iterate.work)[0]
                 # h u / kappa is u / reach.
                 meets = wp.clamp(dt * scalar(RATE) - velocity / problem.reach, zero, one)

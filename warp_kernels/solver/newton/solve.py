@@ -22,6 +22,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import has_own_softness, is_unbounded
 from warp_kernels.solver.newton.constants import (
     AFAR,
     ENOUGH,
@@ -46,7 +47,7 @@ from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
-from warp_kernels.types import ACTUATOR, kernel_module, most_registers, warp_types
+from warp_kernels.types import kernel_module, most_registers, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
@@ -274,7 +275,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         for i in range(thread, constraints.count[world], threads):
             kind = constraints.kind[i, world]
             epsilon = common.value_of(regularisation, world, 0)
-            if whitening.is_whitened(kind):
+            if is_unbounded(kind):
                 moves = whitening.whiten(
                     i,
                     world,
@@ -300,7 +301,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 first = shares[0] * (least - first * (hard - least))
                 if hard <= zero:
                     first = zero
-            elif kind != ACTUATOR:
+            elif not has_own_softness(kind):
                 first = wp.max(first, shares[0] * hard)
             pair = vec2()
             if first > zero:

@@ -13,6 +13,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import follows_contact, is_bounded_by_normal, is_in_interval, is_one_sided
 from warp_kernels.solver.newton.constants import (
     EVERY,
     LEAST_SWEEPS,
@@ -25,7 +26,7 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.projection import friction_projection_functions
 from warp_kernels.solver.structs import Constraints, Paths
-from warp_kernels.types import CONTACT, COUPLING, FRICTION_LOSS, TORSION, warp_types
+from warp_kernels.types import warp_types
 
 # Where a world is alone, its numbers follow each other, and a CPU's compiler takes many at a time. Warp's own access to an array looks at
 # the sign of every index.
@@ -155,11 +156,11 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         scale = iterate.step_length[i, world]
         if problem.grip[i, world][0] == zero:
             return vec3()
-        if kind < FRICTION_LOSS:
+        if is_one_sided(kind):
             return f.contact_update(old, value, column, own[2, 1], scale, problem.bound[i, world])
-        if kind <= COUPLING:
+        if is_in_interval(kind):
             return f.loss_update(old, value, scale, problem.bound[i, world])
-        if kind == TORSION:
+        if follows_contact(kind):
             most = torsion_bounds(constraints.item[i, world], world, problem, iterate)
             return f.torsion_update(old, value, column, own[2, 1], scale, most[0], most[1])
         return f.equality_update(old, value, own)
@@ -289,21 +290,21 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         value = vec3(at_z[0], at_z[1], at_z[2])
         swept = iterate.swept[i, world]
         held = -yielding(soft, swept)
-        if kind < FRICTION_LOSS:
+        if is_one_sided(kind):
             if swept[0] > zero:
                 value[0] = held[0]
             else:
                 value[0] = wp.max(value[0], zero)
-        elif kind <= COUPLING:
+        elif is_in_interval(kind):
             if wp.abs(swept[0]) < problem.bound[i, world]:
                 value[0] = held[0]
         limit = problem.bound[i, world] * swept[0]
-        if kind == TORSION:
+        if follows_contact(kind):
             most = torsion_bounds(item, world, problem, iterate)
             if wp.abs(swept[0]) < most[0]:
                 value[0] = held[0]
             limit = most[1]
-        if kind == CONTACT or kind == TORSION:
+        if is_bounded_by_normal(kind):
             if wp.length(vec2(swept[1], swept[2])) < scalar(SLIDES_FROM) * limit:
                 value[1] = held[1]
                 value[2] = held[2]

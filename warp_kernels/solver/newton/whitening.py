@@ -21,7 +21,7 @@ from warp_kernels.solver.rows.geometric import geometric_functions
 from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
-from warp_kernels.types import ORIENTATION, POINT, warp_types
+from warp_kernels.types import warp_types
 
 # s, as a share of the trace of A: what is added along directions in which nothing moves. With less of it float32 rounds.
 FLOOR = {wp.float32: 1e-3, wp.float64: 1e-5}
@@ -37,10 +37,6 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
     Equalities = solver_structs(scalar).Equalities
     zero, one, half, floor = scalar(0.0), scalar(1.0), scalar(0.5), scalar(FLOOR[scalar])
     whole, nearly = scalar(1.0 + 3.0 * FLOOR[scalar]), scalar(1.001 * FLOOR[scalar])
-
-    @wp.func
-    def is_whitened(kind: int):
-        return kind == POINT or kind == ORIENTATION
 
     @wp.func
     def least_of(
@@ -165,4 +161,4 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         own_bar += (k_bar * epsilon / scalar(3.0)) * wp.identity(n=3, dtype=scalar)
         return epsilon * resistance_bar + wp.transpose(inverse) * own_bar * inverse
 
-    return SimpleNamespace(is_whitened=is_whitened, whiten=whiten, inverse_mass_adjoint=inverse_mass_adjoint)
+    return SimpleNamespace(whiten=whiten, inverse_mass_adjoint=inverse_mass_adjoint)

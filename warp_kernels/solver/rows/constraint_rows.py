@@ -6,6 +6,18 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import (
+    ACTUATOR,
+    CONE_LIMIT,
+    CONTACT,
+    COUPLING,
+    FRICTION_LOSS,
+    ORIENTATION,
+    POINT,
+    TORSION,
+    has_own_kernels,
+    is_geometric,
+)
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.rows.bounces import bounce_functions
 from warp_kernels.solver.rows.contacts import contact_row_functions
@@ -16,18 +28,7 @@ from warp_kernels.solver.rows.limits import limit_functions
 from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
-from warp_kernels.types import (
-    ACTUATOR,
-    CONE_LIMIT,
-    CONTACT,
-    COUPLING,
-    FRICTION_LOSS,
-    ORIENTATION,
-    POINT,
-    TORSION,
-    kernel_module,
-    warp_types,
-)
+from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
@@ -122,7 +123,7 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
         if wp.static(with_rows):
             for constraint in range(thread, constraints.count[world], threads):
                 kind = constraints.kind[constraint, world]
-                if reference_rows.has_own_kernels(kind):  # see tendons.constraint_rows and mujoco.resistance
+                if has_own_kernels(kind):  # see tendons.constraint_rows and mujoco.resistance
                     continue
                 item = constraints.item[constraint, world]
                 share = reference_rows.reference(references, kind, item, world)[2]
@@ -135,7 +136,7 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                         continue
                     at = (2 * constraint + side) * paths.max_depth
                     depth = paths.dof_depth[tail]
-                    if geometric.is_geometric(kind):
+                    if is_geometric(kind):
                         frame = common.side_sign(side) * wp.identity(n=3, dtype=scalar)
                         point = vec3()
                         if kind == CONTACT or kind == TORSION:
@@ -191,7 +192,7 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
         # In a loop of its own: what it takes needs no registers beside what the rows take.
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
-            if reference_rows.has_own_kernels(kind):
+            if has_own_kernels(kind):
                 continue
             item = constraints.item[constraint, world]
             bias = vec2()  # and softness

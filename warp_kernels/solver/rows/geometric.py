@@ -7,8 +7,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.constraints.kinds import POINT, is_angular
 from warp_kernels.solver.structs import Paths
-from warp_kernels.types import CONTACT, ORIENTATION, POINT, SPIN, warp_types
+from warp_kernels.types import warp_types
 
 # Warp's own access to an array looks at the sign of every index, which takes longer than the products.
 _ROWS = """
@@ -52,10 +53,6 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
     vec3, mat33, spatial = t.vec3, t.mat33, t.spatial
 
     @wp.func
-    def is_geometric(kind: int):
-        return kind == CONTACT or (kind >= POINT and kind < SPIN)
-
-    @wp.func
     def frame_of(kind: int, item: int):
         """Index of the frame of a constraint of an anchor, those of points and of orientations in turn."""
         return 2 * item + kind - POINT
@@ -63,7 +60,7 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
     @wp.func
     def motion(kind: int, column: spatial, lever: vec3):
         """Velocity that a unit rate of one degree of freedom gives: of the point, or of the orientation."""
-        if kind >= ORIENTATION:
+        if is_angular(kind):
             return sp.angular(column)
         return sp.point_velocity(column, lever)
 
@@ -107,26 +104,25 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
         Returns the rows times ``share qd + dt qdd``, the sums of the sizes that these are made of, and the first row times qd.
         """
         return path_rows(
-            row, at, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, kind >= ORIENTATION, frame,
+            row, at, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, is_angular(kind), frame,
             lever, subspace, qd, qdd, dt, share, world,
         )  # fmt: skip
 
     @wp.func
     def column_adjoint(kind: int, push: vec3, lever: vec3):
         """Adjoint of the column in ``push . motion(kind, column, lever)``."""
-        if kind >= ORIENTATION:
+        if is_angular(kind):
             return sp.join(push, vec3())
         return sp.join(wp.cross(lever, push), push)
 
     @wp.func
     def lever_adjoint(kind: int, push: vec3, column: spatial):
         """Adjoint of the lever in the same."""
-        if kind >= ORIENTATION:
+        if is_angular(kind):
             return vec3()
         return wp.cross(push, sp.angular(column))
 
     return SimpleNamespace(
-        is_geometric=is_geometric,
         frame_of=frame_of,
         motion=motion,
         write_rows=write_rows,

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.constraints.kinds import is_angular, is_geometric
 from warp_kernels.solver.structs import Constraints
-from warp_kernels.types import CONTACT, POINT
 
 # Of the inverse masses: reached where the lever is about a hundredth of the radius of gyration. Feet of light links, whose joints have
 # heavy rotors or stiff servos, come to some thousandths.
@@ -41,7 +41,7 @@ def immovable_functions(scalar: Any) -> SimpleNamespace:
         """The least W of a constraint; zero where rows aren't velocities of points."""
         total = scalar(0.0)
         kind = constraints.kind[constraint, world]
-        if kind == CONTACT or kind == POINT:
+        if is_geometric(kind) and not is_angular(kind):
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail >= 0:

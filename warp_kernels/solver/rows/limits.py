@@ -6,10 +6,11 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import LOWER_LIMIT
 from warp_kernels.solver.rows.compliance import compliance_functions
 from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import solver_structs
-from warp_kernels.types import LOWER_LIMIT, warp_types
+from warp_kernels.types import warp_types
 
 
 @functools.cache

@@ -6,21 +6,19 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.structs import solver_structs
-from warp_kernels.types import (
+from warp_kernels.constraints.kinds import (
     ACTUATOR,
     CONE_LIMIT,
     CONTACT,
     COUPLING,
     FRICTION_LOSS,
     POINT,
-    SPIN,
-    TENDON,
-    TENDON_LIMIT,
     TORSION,
     UPPER_LIMIT,
-    warp_types,
+    is_of_tendon,
 )
+from warp_kernels.solver.structs import solver_structs
+from warp_kernels.types import warp_types
 
 
 @functools.cache
@@ -28,15 +26,6 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions for one precision."""
     vec3 = warp_types(scalar).vec3
     References = solver_structs(scalar).References
-
-    @wp.func
-    def is_of_tendon(kind: int):
-        return kind == TENDON or kind == TENDON_LIMIT
-
-    @wp.func
-    def has_own_kernels(kind: int):
-        """Whether the rows of a constraint are those of kernels for models that have it."""
-        return is_of_tendon(kind) or kind >= SPIN
 
     @wp.func
     def is_referred(references: References, kind: int):
@@ -96,8 +85,6 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
             references_bar.limit[limit_place(kind, item), world] += bar
 
     return SimpleNamespace(
-        is_of_tendon=is_of_tendon,
-        has_own_kernels=has_own_kernels,
         is_referred=is_referred,
         reference=reference,
         add_reference_bar=add_reference_bar,

@@ -6,9 +6,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import is_of_tendon
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.rows.factored_rows import factored_row_functions
-from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.structs import Constrained, Constraints, Paths, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 
@@ -18,9 +18,7 @@ def tendon_constraint_kernels(scalar: Any) -> SimpleNamespace:
     """The kernel of one precision, over (thread, world): threads share out the constraints of a world."""
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
-    factor, factored, references = (
-        factor_kernels(scalar), factored_row_functions(scalar), reference_row_functions(scalar)
-    )  # fmt: skip
+    factor, factored = factor_kernels(scalar), factored_row_functions(scalar)
     structs = solver_structs(scalar)
     Options, Rows = structs.Options, structs.Rows
     module = kernel_module("tendon_constraint_rows", scalar)
@@ -48,7 +46,7 @@ def tendon_constraint_kernels(scalar: Any) -> SimpleNamespace:
         """As ``constraint_rows`` of :mod:`warp_kernels.solver.rows.constraint_rows`, which leaves these out."""
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
-            if not references.is_of_tendon(constraints.kind[constraint, world]):
+            if not is_of_tendon(constraints.kind[constraint, world]):
                 continue
             item = constraints.item[constraint, world]
             reference = tendon_reference[item, world]

@@ -14,6 +14,7 @@ from sim.model.model import Model
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from sim.simulation.stepping.tendons.armature import HeavyTendons
 from sim.simulation.stepping.tendons.layout import moving_dofs, point_moves, tendon_paths
+from warp_kernels.constraints.kinds import TENDON, TENDON_LIMIT
 from warp_kernels.solver.mujoco.tendon_references import tendon_reference_kernels
 from warp_kernels.solver.structs import TendonRows, TendonWraps
 from warp_kernels.solver.tendons.armature import tendon_armature_kernels
@@ -21,7 +22,6 @@ from warp_kernels.solver.tendons.forces import tendon_force_kernels
 from warp_kernels.solver.tendons.geometry import tendon_geometry_kernels
 from warp_kernels.solver.tendons.rows import UPPER, hard_tendon_kernels, tendon_row_kernels
 from warp_kernels.solver.tendons.wrapping import wrapping_kernels
-from warp_kernels.types import TENDON, TENDON_LIMIT
 
 # The arrays whose gradients kernels add to.
 DIFFERENTIATED = (

@@ -10,6 +10,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import has_varying_row
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
 from warp_kernels.solver.newton.group import adjoint_system as kept
@@ -22,9 +23,8 @@ from warp_kernels.solver.newton.group.structs import GROUP_ADJOINT_HEADERS, grou
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
-from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
-from warp_kernels.types import CONE_LIMIT, COUPLING, kernel_module, lane_types, warp_types
+from warp_kernels.types import kernel_module, lane_types, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"group_adjoint_kernels": [(model,) for model in FRICTION_MODELS]}
@@ -43,7 +43,6 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     f = residual_functions(scalar, friction)
     law_adjoint = law_adjoint_functions(scalar, friction)
     factor = factor_kernels(scalar)
-    reference_rows = reference_row_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     row_structs = solver_structs(scalar)
@@ -224,7 +223,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
                     c = shared.order[i * lanes + n]
                     if c >= 0:
                         kind = constraints.kind[c, world]
-                        if kind == CONE_LIMIT or kind == COUPLING or reference_rows.is_of_tendon(kind):
+                        if has_varying_row(kind):
                             keep_response(
                                 c, world, n, paths, trees, constraints, couplings, shared, coupled_response
                             )  # fmt: skip

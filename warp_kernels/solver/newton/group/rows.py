@@ -9,6 +9,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import has_own_kernels
 from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.group.order import group_order_functions
 from warp_kernels.solver.newton.group.sides import side_structs
@@ -101,7 +102,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                 if i >= 0:
                     world = group * lanes + n
                     kind = constraints.kind[i, world]
-                    if reference_rows.has_own_kernels(kind):
+                    if has_own_kernels(kind):
                         shared.order[place * lanes + n] = -1
                     else:
                         own = reference_rows.reference(references, kind, constraints.item[i, world], world)

@@ -10,6 +10,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import is_in_interval, is_one_sided
 from warp_kernels.solver.newton.constants import GUIDED
 from warp_kernels.solver.newton.group import sweeps as kept
 from warp_kernels.solver.newton.group.steps import group_step_functions
@@ -20,7 +21,7 @@ from warp_kernels.solver.newton.solve import SWEPT
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.structs import Constraints
-from warp_kernels.types import COUPLING, FRICTION_LOSS, warp_types
+from warp_kernels.types import warp_types
 
 
 @functools.cache
@@ -121,9 +122,9 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                     if problem.grip[i, world][0] != zero:
                         kind = constraints.kind[i, world]
                         what = int(kept.UNBOUNDED)
-                        if kind < FRICTION_LOSS:
+                        if is_one_sided(kind):
                             what = int(kept.PUSHES)
-                        elif kind <= COUPLING:
+                        elif is_in_interval(kind):
                             what = int(kept.BOUNDED)
                         shared.fields[at + kept.CLASS * lanes + n] = scalar(what)
             sweeps.add_own(i, group, nv, problem.inverse_mass, shared)

@@ -6,6 +6,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.kinds import follows_contact, is_one_sided
 from warp_kernels.solver.incidences import tree_of
 from warp_kernels.solver.newton.constants import LARGE
 from warp_kernels.solver.newton.islands.parts import (
@@ -21,7 +22,7 @@ from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
-from warp_kernels.types import FRICTION_LOSS, TORSION, warp_types
+from warp_kernels.types import warp_types
 
 
 @functools.cache
@@ -37,7 +38,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
     @wp.func
     def may_connect(kind: int, impulse: vec3):
         """Whether a constraint lets what it touches press on each other. One that only pushes does where it pushes."""
-        return wp.dot(impulse, impulse) > zero or (kind >= FRICTION_LOSS and kind != TORSION)
+        return wp.dot(impulse, impulse) > zero or not (is_one_sided(kind) or follows_contact(kind))
 
     @wp.func
     def connect(world: int, count: int, constraints: Constraints, iterate: Iterate, islands: Islands, system: System):

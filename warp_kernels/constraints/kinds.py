@@ -1,0 +1,152 @@
+"""Constraint kinds as data: what makes the rows of each kind, and what its impulses may be.
+
+A kernel knows the kind of a constraint by its number. What isn't about one kind alone asks the functions below. So solvers and sensors need no change for a new kind.
+"""
+
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import warp as wp
+
+
+class Bound(Enum):
+    """Set that the impulses of a constraint are in."""
+
+    CONE = "the first at least zero, the others within a multiple of the first"
+    ONE_SIDED = "at least zero"
+    INTERVAL = "within a bound on both sides, infinite for an equality"
+    UNBOUNDED = "any"
+    OF_CONTACT = "within multiples of the normal impulse of its contact"
+    PYRAMID = "within the pyramid that it spans with the normal of its contact"
+
+
+class Family(Enum):
+    """Source of a constraint's rows. Each has a file with its rows and one with their adjoint."""
+
+    CONTACT = "the frame of a contact times the velocity between its sides"
+    ANCHOR = "the frame of a pair of anchors times the velocity between its sides"
+    JOINT = "the degrees of freedom of one joint, or of two that are coupled"
+    TENDON = "the Jacobian of a tendon's length"
+    PYRAMID = "the normal velocity of a contact, with its spin or its rolling"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of constraint.
+
+    Attributes:
+        family: source of its rows.
+        bound: set that its impulses are in.
+        rows: how many of its three rows are in use, 1 or 3.
+        turns: whether the rows of a contact or an anchor are angular velocities.
+        own_softness: whether its softness is all that stands on the diagonal, with no regularisation of the solver.
+        varying_row: whether the rows of a joint or a tendon depend on the state or on parameters.
+    """
+
+    family: Family
+    bound: Bound
+    rows: int = 1
+    turns: bool = False
+    own_softness: bool = False
+    varying_row: bool = False
+
+
+KINDS: list[Kind] = []
+
+
+def _add(
+    family: Family,
+    bound: Bound,
+    rows: int = 1,
+    turns: bool = False,
+    own_softness: bool = False,
+    varying_row: bool = False,
+) -> int:
+    """Return the number of a new kind, see :class:`Kind`."""
+    KINDS.append(Kind(family, bound, rows, turns, own_softness, varying_row))
+    return len(KINDS) - 1
+
+
+CONTACT = _add(Family.CONTACT, Bound.CONE, rows=3)
+LOWER_LIMIT = _add(Family.JOINT, Bound.ONE_SIDED)
+UPPER_LIMIT = _add(Family.JOINT, Bound.ONE_SIDED)
+# Swing, twist or whole rotation of a spherical joint.
+CONE_LIMIT = _add(Family.JOINT, Bound.ONE_SIDED, varying_row=True)
+TENDON_LIMIT = _add(Family.TENDON, Bound.ONE_SIDED, varying_row=True)
+FRICTION_LOSS = _add(Family.JOINT, Bound.INTERVAL)
+# A servo or a motor with a force limit.
+ACTUATOR = _add(Family.JOINT, Bound.INTERVAL, own_softness=True)
+# Dry friction of a tendon, or its length tied to another's.
+TENDON = _add(Family.TENDON, Bound.INTERVAL, varying_row=True)
+COUPLING = _add(Family.JOINT, Bound.INTERVAL, varying_row=True)
+POINT = _add(Family.ANCHOR, Bound.UNBOUNDED, rows=3)
+ORIENTATION = _add(Family.ANCHOR, Bound.UNBOUNDED, rows=3, turns=True)
+# Spinning and rolling friction of a contact.
+TORSION = _add(Family.CONTACT, Bound.OF_CONTACT, rows=3, turns=True)
+# By MuJoCo's pyramids, the normal velocity of a contact with its spin, or with its rolling.
+SPIN = _add(Family.PYRAMID, Bound.PYRAMID, rows=3)
+ROLL = _add(Family.PYRAMID, Bound.PYRAMID, rows=3)
+# In place of a kind in the key of no constraint (see :mod:`warp_kernels.solver.warm_start`).
+NO_KEY = -1
+
+
+def _kinds_where(name: str, holds: Callable[[Kind], bool]) -> wp.Function:
+    """Return a function of kernels, ``name(kind: int)``, which tells whether a condition holds for a kind.
+
+    It compares with the ends of the ranges of kinds for which the condition holds.
+    """
+    numbers = [number for number, kind in enumerate(KINDS) if holds(kind)]
+    ranges = [
+        (n, next(m for m in range(n, len(KINDS) + 1) if m not in numbers)) for n in numbers if n - 1 not in numbers
+    ]
+    source = f"def {name}(kind: int):\n    return {' or '.join(_is_in(*ends) for ends in ranges)}\n"
+    # Warp reads the source of functions where Python has it, in its cache of lines.
+    file = f"<{__name__}.{name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names = {"__name__": __name__}
+    exec(compile(source, file, "exec"), names)
+    return wp.func(names[name])
+
+
+def _is_in(first: int, end: int) -> str:
+    """Return the condition for a kind in range(first, end)."""
+    if end == first + 1:
+        return f"kind == {first}"
+    if first == 0:
+        return f"kind < {end}"
+    return f"kind >= {first}" if end == len(KINDS) else f"(kind >= {first} and kind < {end})"
+
+
+# The first impulse is at least zero.
+is_one_sided = _kinds_where("is_one_sided", lambda kind: kind.bound in (Bound.CONE, Bound.ONE_SIDED))
+# The impulse is within a bound on both sides.
+is_in_interval = _kinds_where("is_in_interval", lambda kind: kind.bound is Bound.INTERVAL)
+# Impulses may be anything.
+is_unbounded = _kinds_where("is_unbounded", lambda kind: kind.bound is Bound.UNBOUNDED)
+# A contact with its friction.
+is_contact = _kinds_where("is_contact", lambda kind: kind.bound is Bound.CONE)
+# Impulses are bounded by the normal impulse of a contact, which is another constraint.
+follows_contact = _kinds_where("follows_contact", lambda kind: kind.bound is Bound.OF_CONTACT)
+# Bounds are multiples of the normal impulse of a contact, of the constraint's own or of another one.
+is_bounded_by_normal = _kinds_where("is_bounded_by_normal", lambda kind: kind.bound in (Bound.CONE, Bound.OF_CONTACT))
+# Impulses are in a cone or pyramid around the normal of a contact, if that has friction.
+is_in_cone = _kinds_where("is_in_cone", lambda kind: kind.bound in (Bound.CONE, Bound.PYRAMID))
+# The second and third row are zero.
+has_one_row = _kinds_where("has_one_row", lambda kind: kind.rows == 1)
+# The softness is all that stands on the diagonal.
+has_own_softness = _kinds_where("has_own_softness", lambda kind: kind.own_softness)
+# The item of a constraint is the slot of a contact.
+is_of_contact = _kinds_where("is_of_contact", lambda kind: kind.family in (Family.CONTACT, Family.PYRAMID))
+# Rows are a frame times the velocity between two links, which is angular where the kind turns.
+is_geometric = _kinds_where("is_geometric", lambda kind: kind.family in (Family.CONTACT, Family.ANCHOR))
+is_angular = _kinds_where("is_angular", lambda kind: kind.turns)
+# Rows are those of one family.
+is_of_contact_frame = _kinds_where("is_of_contact_frame", lambda kind: kind.family is Family.CONTACT)
+is_of_tendon = _kinds_where("is_of_tendon", lambda kind: kind.family is Family.TENDON)
+is_of_pyramid = _kinds_where("is_of_pyramid", lambda kind: kind.family is Family.PYRAMID)
+# Rows are those of kernels that run only for models with such constraints.
+has_own_kernels = _kinds_where("has_own_kernels", lambda kind: kind.family in (Family.TENDON, Family.PYRAMID))
+# Rows of a joint or a tendon depend on the state or on parameters.
+has_varying_row = _kinds_where("has_varying_row", lambda kind: kind.varying_row)
