@@ -14,6 +14,9 @@ from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.pairs import BALLS, ON_PLANE
 from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.touch.motions import slot_motion_kernels
+from warp_kernels.constraints.listing import constraint_kernels
+from warp_kernels.constraints.row_adjoint import row_adjoint_kernels
+from warp_kernels.constraints.rows import constraint_row_kernels
 from warp_kernels.contact_adjoints import contact_adjoint_kernels
 from warp_kernels.denormals import denormal_kernels
 from warp_kernels.dynamics.aba import aba_kernels
@@ -28,13 +31,10 @@ from warp_kernels.kinematics.kinematics_adjoint import kinematics_adjoint_kernel
 from warp_kernels.kinematics.recentre import recentre_kernels
 from warp_kernels.render.trace import render_kernels
 from warp_kernels.replay import replay_kernels
-from warp_kernels.solver.constraint import constraint_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
-from warp_kernels.solver.row_adjoint import row_adjoint_kernels
-from warp_kernels.solver.rows.constraint_rows import constraint_row_kernels
 from warp_kernels.trajectory import trajectory_kernels
 
 FLOAT = wp.float32

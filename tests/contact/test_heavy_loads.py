@@ -6,7 +6,7 @@ from scipy.optimize import brentq
 
 import sim
 from tests.simulation.differences import case, check
-from warp_kernels.solver.rows.immovable import LEAST_SHARE
+from warp_kernels.constraints.immovable import LEAST_SHARE
 
 DT = 1.0 / 240.0
 G = 9.81

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import sim
-from warp_kernels.solver.rows.immovable import LEAST_SHARE
-from warp_kernels.solver.rows.shared import LEAST_SHARE_OF_R
+from warp_kernels.constraints.immovable import LEAST_SHARE
+from warp_kernels.constraints.shared import LEAST_SHARE_OF_R
 
 DT = 0.002
 # An arm on a block, 3 cm in it, that turns about the upright line through its end.

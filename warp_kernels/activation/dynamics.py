@@ -11,7 +11,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.types import EXACT_FILTER, INTEGRATOR, kernel_module
 
 # MuJoCo's least time constant [s].

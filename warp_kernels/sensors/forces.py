@@ -13,9 +13,9 @@ import warp as wp
 from warp_kernels.checkpoint import STEP, checkpoint_kernels
 from warp_kernels.checkpoint_rows import trajectory_row_functions
 from warp_kernels.constraints.kinds import LOWER_LIMIT, TENDON_LIMIT, UPPER_LIMIT, is_in_cone
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.records import SLOT
 from warp_kernels.sensors.zones import zone_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, TendonRows, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

@@ -12,12 +12,12 @@ import warp as wp
 
 from warp_kernels.checkpoint import STEP, checkpoint_kernels
 from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.constraints.contacts import contact_row_functions
 from warp_kernels.constraints.kinds import is_of_contact
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.records import SLOT
 from warp_kernels.sensors.forces import FORCE, TORQUE, force_sensor_structs
 from warp_kernels.sensors.parts import part_functions
-from warp_kernels.solver.rows.contacts import contact_row_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

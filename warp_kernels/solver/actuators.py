@@ -24,7 +24,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import AFFINE, POSITION, TORQUE, VELOCITY, kernel_module, warp_types
 

@@ -1,6 +1,6 @@
 """Positions of a step in which contacts bounce, and its adjoint.
 
-A bounce at the share s of a step (:mod:`warp_kernels.solver.rows.bounces`) moves positions for the rest of the step alone: they
+A bounce at the share s of a step (:mod:`warp_kernels.constraints.bounces`) moves positions for the rest of the step alone: they
 go along
 
     v+ - M^-1 J' (s lambda),
@@ -17,10 +17,10 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.bounces import bounce_functions
 from warp_kernels.constraints.kinds import is_contact, is_of_contact_frame
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.products import product_functions
-from warp_kernels.solver.rows.bounces import bounce_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

@@ -6,7 +6,7 @@ nothing is differentiated through a factorisation. With
     w = M^-1 (v+_bar + J' b_bar),   u = v+ - v* = M^-1 J' lambda,   Y = M^-1 J',   D = A_bar - b_bar lambda',
 
 the adjoint of the mass matrix is ``-w u' - Y D Y'`` (only its entries at ancestors matter), that of the free step is the gradient of
-``-dt w . ID(q, qd, (v* - qd)/dt)``; that of the rows is in :mod:`warp_kernels.solver.row_adjoint`. D is zero where the sweeps have
+``-dt w . ID(q, qd, (v* - qd)/dt)``; that of the rows is in :mod:`warp_kernels.constraints.row_adjoint`. D is zero where the sweeps have
 converged, and not there at all for the adjoint of the solution (:mod:`warp_kernels.solver.implicit`).
 
 Y and its products are kept for each incidence of a constraint and a tree (:mod:`warp_kernels.solver.delassus`), ``[incidence max_tree_dofs + i,
@@ -19,9 +19,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.products import product_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, warp_types
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.constraints.immovable import immovable_functions
 from warp_kernels.constraints.kinds import follows_contact, is_in_interval, is_one_sided
 from warp_kernels.solver.projection import FRICTION_MODELS, friction_projection_functions, update_adjoint_function
-from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.structs import Constraints, Couplings
 from warp_kernels.types import kernel_module, warp_types
 

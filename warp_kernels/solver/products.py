@@ -6,8 +6,8 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.immovable import immovable_functions
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
 

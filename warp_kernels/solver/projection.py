@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from warp_kernels.constraints.immovable import immovable_functions
 from warp_kernels.constraints.kinds import follows_contact, is_in_interval, is_one_sided
-from warp_kernels.solver.rows.immovable import immovable_functions
 from warp_kernels.types import warp_types
 
 # How a contact projects its tangential impulse: on a disc, or on a square.

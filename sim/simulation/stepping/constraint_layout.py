@@ -8,7 +8,7 @@ import numpy as np
 from sim.model.model import Model
 from sim.simulation.stepping.collision import candidate_pairs, is_crowd, most_contacts
 from sim.simulation.stepping.tendons.layout import heavy_tendons, tendon_rows
-from warp_kernels.solver.rows.immovable import LEAST_SHARE
+from warp_kernels.constraints.immovable import LEAST_SHARE
 from warp_kernels.types import SPHERICAL, TORQUE
 
 # The parameters that a layout depends on.
@@ -17,7 +17,7 @@ DECISIVE = (
     "restitution", "torsional_friction", "rolling_friction", "actuator_force_limit", "tendon_lower_limit",
     "tendon_upper_limit", "tendon_friction_loss", "tendon_armature",
 )  # fmt: skip
-# Limits of spherical joints, in the order of :mod:`warp_kernels.solver.rows.cones`.
+# Limits of spherical joints, in the order of :mod:`warp_kernels.constraints.cones`.
 CONE_LIMITS = ("swing_limit", "twist_limit", "rotation_limit")
 
 
@@ -92,7 +92,7 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
 def least_inverse_masses(model: Model) -> np.ndarray:
     """By which degree of freedom a point hangs on: the least inverse mass it is taken to have [nv], 1/kg.
 
-    A share of that of all that moves with it, see :mod:`warp_kernels.solver.rows.immovable`; zero for what has no mass.
+    A share of that of all that moves with it, see :mod:`warp_kernels.constraints.immovable`; zero for what has no mass.
     """
     mass = np.array(model.parameters["mass"], dtype=np.float64)
     for link in range(model.num_links - 1, -1, -1):

@@ -12,9 +12,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
+from warp_kernels.constraints.equalities import equality_kernels
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.mujoco.references import reference_functions
-from warp_kernels.solver.rows.equalities import equality_kernels
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constrained
 from warp_kernels.types import kernel_module, warp_types
 

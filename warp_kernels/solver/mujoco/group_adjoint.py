@@ -1,6 +1,6 @@
 """Adjoint of the solution and of geometric rows under MuJoCo's law for the worlds of a lane group.
 
-What :mod:`warp_kernels.solver.newton.adjoint` and :mod:`warp_kernels.solver.row_adjoint` do for one world.
+What :mod:`warp_kernels.solver.newton.adjoint` and :mod:`warp_kernels.constraints.row_adjoint` do for one world.
 """
 
 import functools

@@ -14,11 +14,11 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.constraints.contacts import contact_row_functions
+from warp_kernels.constraints.factored_rows import factored_row_functions
 from warp_kernels.constraints.kinds import SPIN, is_of_pyramid
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.rows.contacts import contact_row_functions
-from warp_kernels.solver.rows.factored_rows import factored_row_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 
@@ -104,7 +104,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         rows: Rows,
     ):
-        """As ``constraint_rows`` of :mod:`warp_kernels.solver.rows.constraint_rows`, which leaves these out."""
+        """As ``constraint_rows`` of :mod:`warp_kernels.constraints.rows`, which leaves these out."""
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
@@ -165,7 +165,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
         contact_resistance_bar: wp.array2d(dtype=vec2),
         resistance_reference_bar: wp.array2d(dtype=vec3),
     ):
-        """As ``row_adjoint`` of :mod:`warp_kernels.solver.row_adjoint`."""
+        """As ``row_adjoint`` of :mod:`warp_kernels.constraints.row_adjoint`."""
         world = wp.tid()
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]

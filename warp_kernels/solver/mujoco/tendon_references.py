@@ -6,8 +6,8 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.mujoco.references import reference_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import TendonRows
 from warp_kernels.solver.tendons.rows import LOSS, TIED, tendon_row_functions
 from warp_kernels.types import kernel_module, warp_types

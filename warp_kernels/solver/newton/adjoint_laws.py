@@ -6,13 +6,13 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.immovable import immovable_functions
 from warp_kernels.constraints.kinds import has_own_softness, is_bounded_by_normal, is_unbounded
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.whitening import whitening_functions
-from warp_kernels.solver.rows.immovable import immovable_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, solver_structs
 from warp_kernels.types import warp_types
 

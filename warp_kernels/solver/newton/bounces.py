@@ -11,12 +11,12 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.immovable import immovable_functions
 from warp_kernels.constraints.kinds import CONTACT, is_contact
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.products import product_functions
-from warp_kernels.solver.rows.immovable import immovable_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

@@ -22,10 +22,10 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.kinds import is_one_sided
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.products import product_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import kernel_module, warp_types
 

@@ -22,7 +22,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.immovable import immovable_functions
 from warp_kernels.constraints.kinds import has_own_softness, is_unbounded
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.constants import (
     AFAR,
     ENOUGH,
@@ -44,8 +46,6 @@ from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.newton.whitening import whitening_functions
 from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
-from warp_kernels.solver.rows.immovable import immovable_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, most_registers, warp_types
 

@@ -29,7 +29,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
                 m/s or rad/s.
             resistance: torsional and rolling friction of each contact [contact, world], m.
             inverse_mass: 1 / D [nv, world].
-            least_inverse_mass: see :mod:`warp_kernels.solver.rows.immovable` [nv], 1/kg.
+            least_inverse_mass: see :mod:`warp_kernels.constraints.immovable` [nv], 1/kg.
             held_share: what contacts and limits hold of their velocity in smoothed gradients [nc, world]; no rows without them.
             row_inverse_mass: W, the mean inverse mass of a constraint's rows, for smoothed gradients alone [nc, world].
             reach: of the smoothed laws, m/s.

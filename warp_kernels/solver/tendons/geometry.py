@@ -7,7 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.structs import TendonWraps
 from warp_kernels.solver.tendons.wrapping import STRAIGHT
 from warp_kernels.types import kernel_module, warp_types

@@ -10,7 +10,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.structs import TendonRows, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.actuators import actuator_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.solver.transmission.structs import transmission_structs
 from warp_kernels.types import kernel_module

@@ -8,14 +8,14 @@ import warp as wp
 from sim.arrays.structs import fill
 from sim.simulation.stepping.constraint_layout import least_inverse_masses
 from sim.simulation.stepping.workspace import Workspace
-from warp_kernels.solver.constraint import constraint_kernels
+from warp_kernels.constraints.listing import constraint_kernels
+from warp_kernels.constraints.row_adjoint import row_adjoint_kernels
+from warp_kernels.constraints.rows import constraint_row_kernels
+from warp_kernels.constraints.tendon_rows import tendon_constraint_kernels
 from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.group.rows import group_row_kernels
-from warp_kernels.solver.row_adjoint import row_adjoint_kernels
-from warp_kernels.solver.rows.constraint_rows import constraint_row_kernels
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, TreeDofs
-from warp_kernels.solver.tendons.constraint_rows import tendon_constraint_kernels
 
 # Fields of the kernels' struct, and the parameters that they hold.
 LIMITS = {

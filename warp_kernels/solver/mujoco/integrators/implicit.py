@@ -22,9 +22,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.kinematics.joints import joint_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, warp_types
 

@@ -1,7 +1,7 @@
 """The way back through the constraints of the worlds of a lane group together, from the adjoint of v+ to those of what rows are made of.
 
 What :mod:`warp_kernels.solver.newton.adjoint`, :mod:`warp_kernels.solver.newton.own_adjoint`, the pushes of
-:mod:`warp_kernels.solver.impulse` and the geometric rows of :mod:`warp_kernels.solver.row_adjoint` do for one world.
+:mod:`warp_kernels.solver.impulse` and the geometric rows of :mod:`warp_kernels.constraints.row_adjoint` do for one world.
 """
 
 import functools

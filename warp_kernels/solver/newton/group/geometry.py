@@ -1,6 +1,6 @@
 """The way back from rows that are made of velocities to where they act and to the motions of the joints, for the worlds of a lane group.
 
-What :mod:`warp_kernels.solver.row_adjoint` does for the geometric rows of one world. By MuJoCo's law rows hold a share of the velocity
+What :mod:`warp_kernels.constraints.row_adjoint` does for the geometric rows of one world. By MuJoCo's law rows hold a share of the velocity
 before the step, which has an adjoint as well; by the other one they hold all of it.
 """
 

@@ -1,6 +1,6 @@
 """The rows of constraints for the worlds of a lane group together, with the velocities that they have without impulses.
 
-What the first loop of :mod:`warp_kernels.solver.rows.constraint_rows` does for one world.
+What the first loop of :mod:`warp_kernels.constraints.rows` does for one world.
 """
 
 import functools
@@ -10,11 +10,11 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.kinds import has_own_kernels
+from warp_kernels.constraints.references import reference_row_functions
 from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.group.order import group_order_functions
 from warp_kernels.solver.newton.group.sides import side_structs
 from warp_kernels.solver.newton.group.structs import GROUP_ROW_HEADERS, group_structs
-from warp_kernels.solver.rows.references import reference_row_functions
 from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, lane_types, warp_types
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.constants import ENOUGH, MOST_STEPS, NEAR, PASSES, rounding_square
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
@@ -20,7 +21,6 @@ from warp_kernels.solver.newton.solve import SWEPT
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import kernel_module
 

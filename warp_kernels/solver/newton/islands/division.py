@@ -6,8 +6,8 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.incidences import tree_of
 from warp_kernels.constraints.kinds import follows_contact, is_one_sided
-from warp_kernels.solver.incidences import tree_of
 from warp_kernels.solver.newton.constants import LARGE
 from warp_kernels.solver.newton.islands.parts import (
     CONSTRAINTS,

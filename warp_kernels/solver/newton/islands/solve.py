@@ -11,6 +11,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.constants import AFAR, DIVISIONS, TANGLE
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.islands.division import division_functions
@@ -20,7 +21,6 @@ from warp_kernels.solver.newton.residual import COUPLED
 from warp_kernels.solver.newton.solve import solution_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.compliance import compliance_functions
 from warp_kernels.constraints.kinds import LOWER_LIMIT
-from warp_kernels.solver.rows.compliance import compliance_functions
-from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import warp_types
 

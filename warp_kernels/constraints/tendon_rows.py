@@ -6,9 +6,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.factored_rows import factored_row_functions
 from warp_kernels.constraints.kinds import is_of_tendon
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.rows.factored_rows import factored_row_functions
 from warp_kernels.solver.structs import Constrained, Constraints, Paths, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 
@@ -43,7 +43,7 @@ def tendon_constraint_kernels(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         rows: Rows,
     ):
-        """As ``constraint_rows`` of :mod:`warp_kernels.solver.rows.constraint_rows`, which leaves these out."""
+        """As ``constraint_rows`` of :mod:`warp_kernels.constraints.rows`, which leaves these out."""
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             if not is_of_tendon(constraints.kind[constraint, world]):

@@ -1,6 +1,6 @@
 """Where a contact acts, and its normal row: the bias that closes or opens it, or its spring.
 
-Bounces are in :mod:`warp_kernels.solver.rows.bounces`.
+Bounces are in :mod:`warp_kernels.constraints.bounces`.
 """
 
 import functools
@@ -9,8 +9,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.rows.compliance import compliance_functions
-from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.constraints.compliance import compliance_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import warp_types
 

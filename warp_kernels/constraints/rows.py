@@ -1,4 +1,4 @@
-"""The rows of constraints (:mod:`warp_kernels.solver.constraint`), their right-hand sides and bounds."""
+"""The rows of constraints (:mod:`warp_kernels.constraints.listing`), their right-hand sides and bounds."""
 
 import functools
 from types import SimpleNamespace
@@ -6,6 +6,11 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.bounces import bounce_functions
+from warp_kernels.constraints.contacts import contact_row_functions
+from warp_kernels.constraints.factored_rows import factored_row_functions
+from warp_kernels.constraints.geometric import geometric_functions
+from warp_kernels.constraints.joints import joint_row_functions
 from warp_kernels.constraints.kinds import (
     ACTUATOR,
     CONE_LIMIT,
@@ -18,15 +23,10 @@ from warp_kernels.constraints.kinds import (
     has_own_kernels,
     is_geometric,
 )
+from warp_kernels.constraints.limits import limit_functions
+from warp_kernels.constraints.references import reference_row_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.rows.bounces import bounce_functions
-from warp_kernels.solver.rows.contacts import contact_row_functions
-from warp_kernels.solver.rows.factored_rows import factored_row_functions
-from warp_kernels.solver.rows.geometric import geometric_functions
-from warp_kernels.solver.rows.joints import joint_row_functions
-from warp_kernels.solver.rows.limits import limit_functions
-from warp_kernels.solver.rows.references import reference_row_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
@@ -123,7 +123,7 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
         if wp.static(with_rows):
             for constraint in range(thread, constraints.count[world], threads):
                 kind = constraints.kind[constraint, world]
-                if has_own_kernels(kind):  # see tendons.constraint_rows and mujoco.resistance
+                if has_own_kernels(kind):  # see constraints.tendon_rows and mujoco.resistance
                     continue
                 item = constraints.item[constraint, world]
                 share = reference_rows.reference(references, kind, item, world)[2]

@@ -11,7 +11,7 @@ import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.collision.frame import geometry_frame_functions
-from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.structs import Constrained, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

@@ -11,6 +11,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.contacts import contact_row_functions
+from warp_kernels.constraints.geometric import geometric_functions
+from warp_kernels.constraints.joints import joint_row_functions
 from warp_kernels.constraints.kinds import (
     ACTUATOR,
     CONE_LIMIT,
@@ -25,13 +28,10 @@ from warp_kernels.constraints.kinds import (
     is_geometric,
     is_of_tendon,
 )
+from warp_kernels.constraints.limits import limit_functions
+from warp_kernels.constraints.references import reference_row_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.rows.contacts import contact_row_functions
-from warp_kernels.solver.rows.geometric import geometric_functions
-from warp_kernels.solver.rows.joints import joint_row_functions
-from warp_kernels.solver.rows.limits import limit_functions
-from warp_kernels.solver.rows.references import reference_row_functions
-from warp_kernels.solver.rows.shared import row_functions
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only

@@ -14,8 +14,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.rows.contacts import contact_row_functions
-from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.constraints.contacts import contact_row_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import warp_types
 

@@ -19,6 +19,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
+from warp_kernels.constraints.incidences import sort_incidences
 from warp_kernels.constraints.kinds import (
     ACTUATOR,
     CONE_LIMIT,
@@ -32,9 +33,8 @@ from warp_kernels.constraints.kinds import (
     TORSION,
     UPPER_LIMIT,
 )
-from warp_kernels.solver.incidences import sort_incidences
-from warp_kernels.solver.rows.limits import limit_functions
-from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.constraints.limits import limit_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

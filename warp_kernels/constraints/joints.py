@@ -7,7 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.kinds import CONE_LIMIT, COUPLING, UPPER_LIMIT
-from warp_kernels.solver.rows.shared import row_functions
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.types import warp_types
 
 
