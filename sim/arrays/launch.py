@@ -11,6 +11,8 @@ from sim.arrays.kernels import block_threads, load_modules, warp_runtime
 from warp_kernels.replay import replay_kernels
 
 GRADIENT = "_bar"
+# The expression of what belongs to a source that is a class.
+ABSENT = "absent"
 
 # Takes the arguments of a kernel out of those that are named and the sources after them.
 Plan = Callable[..., list[Any]]
@@ -71,6 +73,7 @@ def launch(
         TypeError: as :func:`bind`.
     """
     if _collected is not None:
+        _arguments(kernel, (named, *sources))  # a name that is missing shows before anything is compiled
         _collected[kernel] = None
         return
     check()  # a launch may first compile its module, which takes seconds
@@ -202,7 +205,8 @@ def bind(kernel: wp.Kernel, *sources: object, **named: Any) -> list[Any]:
 
     An argument ``x`` is ``named["x"]``, or the attribute or entry ``x`` of the first source that has one. Where nothing
     is named ``x_bar``, that argument is the gradient of ``x``; it is None where ``x`` has none, and the kernel sees an
-    array without rows. A name means the same in all sources: where it was found is remembered for each kernel.
+    array without rows. A source that is a class stands for something absent: so the kernel sees what the class
+    annotates. A name means the same in all sources: where it was found is remembered for each kernel.
 
     Args:
         kernel: the kernel.
@@ -235,6 +239,10 @@ def _make_plan(kernel: wp.Kernel, everything: Sequence[Any]) -> Plan:
         raise TypeError(f"kernel '{kernel.key}' has no argument {_quoted(unknown)}; it takes {_quoted(arguments)}")
     types = [getattr(argument.type, "dtype", None) for argument in kernel.adj.args]
     found = {name: _find(name, everything, dtype) for name, dtype in zip(arguments, types, strict=True)}
+    absent = {argument.label: argument.type for argument in kernel.adj.args if found[argument.label] == ABSENT}
+    structs = {name: kind() for name, kind in absent.items() if not isinstance(kind, wp.array)}
+    for name in absent:
+        found[name] = f"structs[{name!r}]" if name in structs else "None"
     missing = [name for name, expression in found.items() if expression is None]
     if missing:
         places = ", ".join(type(source).__name__ for source in everything[1:]) or "no source"
@@ -243,7 +251,7 @@ def _make_plan(kernel: wp.Kernel, everything: Sequence[Any]) -> Plan:
         )
     # As code: one look-up after the other takes several times as long in a loop.
     sources = ", ".join(f"s{number}" for number in range(len(everything)))
-    return eval(f"lambda {sources}: [{', '.join(map(str, found.values()))}]")
+    return eval(f"lambda {sources}: [{', '.join(map(str, found.values()))}]", {"structs": structs})
 
 
 def _find(name: str, everything: Sequence[Any], dtype: Any) -> str | None:
@@ -252,6 +260,9 @@ def _find(name: str, everything: Sequence[Any], dtype: Any) -> str | None:
         if isinstance(source, Mapping):
             if name in source:
                 return f"s{number}[{name!r}]"
+        elif isinstance(source, type):
+            if name in source.__annotations__:
+                return ABSENT
         elif hasattr(source, name):
             value = getattr(source, name)
             if isinstance(value, Twin):
@@ -259,6 +270,8 @@ def _find(name: str, everything: Sequence[Any], dtype: Any) -> str | None:
             return f"s{number}.{name}"
     if name.endswith(GRADIENT):
         expression = _find(name.removesuffix(GRADIENT), everything, dtype)
+        if expression == ABSENT:
+            return ABSENT
         if expression is not None:
             return f"getattr({expression}, 'grad', None)"
     return None

@@ -7,16 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from sim.arrays.rows import integer_array
 from sim.arrays.structs import fill
 from sim.model.hulls import PackedShapes
 from sim.model.model import Model
 from warp_kernels import types as codes
 from warp_kernels.collision.structs import collision_structs
-
-
-def integer_array(values: npt.ArrayLike, device: wp.DeviceLike) -> wp.array:
-    """Whole numbers of 32 bits."""
-    return wp.array(np.asarray(values, dtype=np.int32), dtype=wp.int32, device=device)
 
 
 def row_array(values: npt.ArrayLike, dtype: Any, device: wp.DeviceLike) -> wp.array:

@@ -15,6 +15,6 @@ def fill(struct: Any, **fields: Any) -> Any:
 
 
 def gradients_of(filled: Any) -> Any:
-    """A struct with the gradients of the arrays of another, which all have one."""
+    """A struct with the gradients of the arrays of another; arrays without rows have none."""
     struct = filled._cls
     return fill(struct, **{name: getattr(filled, name).grad for name in struct.vars})

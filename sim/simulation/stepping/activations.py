@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.shape_arrays import integer_array
+from sim.arrays.rows import integer_array, zeros
 from warp_kernels.activation.checkpoint import activation_checkpoint_kernels
 from warp_kernels.activation.dynamics import activation_kernels
 
@@ -29,7 +29,7 @@ class Activations:
         self.actuator_dynamics = self._integers(model.actuator_dynamics)
         self.actuator_early = self._integers(model.actuator_early)
         self.act, self.act_next, self.act_rate = (
-            wp.zeros((self._num_worlds, self.na), dtype=self._scalar, device=self._device) for _ in range(3)
+            zeros((self._num_worlds, self.na), self._scalar, self._device) for _ in range(3)
         )
         self.given_control = wp.zeros_like(control) if self.na else control
         self.unbounded = {}
@@ -71,8 +71,9 @@ class Activations:
 
     def prepare_adjoint(self) -> None:
         """Allocate what only the way back needs."""
-        self.act_next.requires_grad = True
-        self.carried_act = wp.zeros_like(self.act, requires_grad=False)
+        if self.na:
+            self.act_next.requires_grad = True
+        self.carried_act = zeros(self.act.shape, self._scalar, self._device)
 
     def load_adjoint(self, step: Any) -> None:
         """Read the adjoint of the next states at the cursor."""

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from sim.arrays.shape_arrays import geometry_struct, integer_array, packed_struct, row_array
+from sim.arrays.rows import integer_array
+from sim.arrays.shape_arrays import geometry_struct, packed_struct, row_array
 from sim.arrays.structs import fill
 from sim.errors import ModelError
 from sim.model.hulls import PackedShapes

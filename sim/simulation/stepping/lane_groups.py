@@ -10,6 +10,7 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.launch import Twin, active_tape, launch
+from sim.arrays.rows import integer_array, zeros
 from sim.arrays.structs import fill
 from sim.dynamics.differentiable_op import WORTH_LANES
 from sim.model.model import Model
@@ -40,12 +41,12 @@ class LaneGroups:
 
     def of_groups(self, count: int, dtype: Any) -> wp.array:
         """Return zeros [count, group]."""
-        return wp.zeros((count, self.num_groups), dtype=dtype, device=self.device)
+        return zeros((count, self.num_groups), dtype, self.device)
 
     def of_whole_groups(self, count: int, dtype: Any) -> wp.array:
         """Return zeros [count, world] whose rows have room for whole lane groups."""
         if not count:
-            return wp.zeros((0, self.num_worlds), dtype=dtype, device=self.device)
+            return zeros((0, self.num_worlds), dtype, self.device)
         padded: Any = wp.zeros((count, self.num_groups * self.lanes), dtype=dtype, device=self.device)
         return padded[:, : self.num_worlds]
 
@@ -54,6 +55,8 @@ class LaneGroups:
         worlds = self.of_whole_groups(count, self.scalar)
         if self.lanes == 1:
             return Twin(worlds, worlds)
+        if not count:
+            return Twin(worlds, self.of_groups(0, self.types.real))
         groups: Any = wp.array(
             ptr=worlds.ptr, shape=(count, self.num_groups), dtype=self.types.real, device=self.device, copy=False
         )
@@ -85,10 +88,10 @@ class Copies(Twin):
         groups = worlds = lane_groups.of_groups(count, getattr(lane_groups.types, kind))
         if lane_groups.lanes > 1:
             dtype, shape = getattr(warp_types(lane_groups.scalar), kind), (count, lane_groups.num_worlds)
-            worlds = wp.zeros(shape, dtype=dtype, device=lane_groups.device)
+            worlds = zeros(shape, dtype, lane_groups.device)
         super().__init__(worlds, groups)
         self._lane_groups, self._kind = lane_groups, kind
-        self._items: wp.array = wp.array(items.astype(np.int32), dtype=wp.int32, device=lane_groups.device)
+        self._items = integer_array(items, lane_groups.device)
 
     def differentiated(self) -> list[wp.array]:
         """Return the arrays whose gradients kernels add to."""
@@ -131,7 +134,7 @@ def share(copies: list[Copies]) -> None:
 
     tape = active_tape()
     if tape is not None and shared:
-        tape.record_func(add_adjoints, [each.worlds for each in shared])
+        tape.record_func(add_adjoints, [each.worlds for each in shared if each.worlds.size])
 
 
 class SolverChoice:

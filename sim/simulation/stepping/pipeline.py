@@ -40,12 +40,15 @@ class Step(Stages):
         self.activations.activate(self)
         self.kinematics.find()
         self.actuation.find()
-        self.tendons.pull(self)
+        if self.tendons:
+            self.tendons.pull(self)
         self.link_forces.find()
         self.dynamics.accelerate()
-        self.tendons.add_armature(self)
+        if self.tendons:
+            self.tendons.add_armature(self)
         self.contact_stage.find()
-        self.transmissions.push(self)
+        if self.transmissions:
+            self.transmissions.push(self)
         self.errors.find()
         self.constraint_stage.find()
         self.solver.solve()
@@ -68,7 +71,8 @@ class Step(Stages):
         self.solver.adjoint()
         self.impact_times.bounce_adjoint()
         self.impulses.finish_adjoint()
-        self.tendons.armature_adjoint(self)
+        if self.tendons:
+            self.tendons.armature_adjoint(self)
         self.constraint_stage.adjoint()
         self.dynamics.mass_adjoint()
         self.actuation.adjoint()
@@ -83,10 +87,8 @@ class Step(Stages):
         """
         self.to_next_velocity()
         self.solver.find_responses()
-        tape.record_func(
-            self.velocity_adjoint,
-            [self.q, self.qd, self.tau, self.kinematics.subspace.worlds, self.qd_path, self.control],
-        )
+        reached = [self.q, self.qd, self.tau, self.kinematics.subspace.worlds, self.qd_path, self.control]
+        tape.record_func(self.velocity_adjoint, [array for array in reached if array.size])
 
     def record(self, tape: wp.Tape) -> None:
         """Run the step on the active tape, with its adjoint, but for the last stage: nothing reads what it gives."""

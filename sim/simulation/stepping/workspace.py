@@ -8,7 +8,7 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch, loops_over_contacts, threads_of_world
-from sim.arrays.shape_arrays import integer_array
+from sim.arrays.rows import integer_array, zeros
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.model.sensors.kinds import SENSOR_KINDS
@@ -86,8 +86,12 @@ class Workspace(SolverChoice):
         self.structs = solver_structs(self.scalar)
         self.sweeps, self.iterations = options.sweeps, options.iterations
         self.tolerance = self.scalar(options.tolerance)
-        self.tendons = TendonStage(device_model, layout.tendons, layout.heavy, drifts=not self.by_mujoco)
-        self.transmissions = TransmissionStage(device_model, collision)
+        self.tendons: TendonStage | None = None
+        if self.model.tendons.names:
+            self.tendons = TendonStage(device_model, layout.tendons, layout.heavy, drifts=not self.by_mujoco)
+        self.transmissions: TransmissionStage | None = None
+        if len(self.model.transmissions):
+            self.transmissions = TransmissionStage(device_model, collision)
         self.paths = fill(
             Paths,
             dof_depth=device_model.dof_depth,
@@ -125,7 +129,7 @@ class Workspace(SolverChoice):
         # Along which positions move: another velocity than the next one where contacts bounce.
         self.qd_path = wp.zeros_like(self.qd_next) if self.bouncing else self.qd_next
         # What goes into the laws of actuators: their inputs, or their states.
-        self.control: wp.array = wp.zeros((worlds, model.nu), dtype=scalar, device=self.device)
+        self.control: wp.array = zeros((worlds, model.nu), scalar, self.device)
         self.activations = Activations(self.device_model, self.control)
         self.given_control = self.activations.given_control
 
@@ -204,7 +208,7 @@ class Workspace(SolverChoice):
 
     def worlds_last(self, count: int, dtype: Any = None) -> wp.array:
         """Zeros [count, num_worlds], scalars where nothing else is said."""
-        return wp.zeros((count, self.num_worlds), dtype=dtype or self.scalar, device=self.device)
+        return zeros((count, self.num_worlds), dtype or self.scalar, self.device)
 
     def integers(self, values: np.ndarray) -> wp.array:
         """Return whole numbers on the device."""
@@ -213,7 +217,7 @@ class Workspace(SolverChoice):
     @property
     def sources(self) -> tuple[Any, ...]:
         """Where arguments of kernels are looked up by name."""
-        return (self, self.tendons, self.law, self.device_model, self.parameters, self.collision)
+        return (self, self.tendons or TendonStage, self.law, self.device_model, self.parameters, self.collision)
 
     def launch(self, kernel: wp.Kernel, dim: Any, *own: Any, tape: bool = False, **named: Any) -> None:
         """Launch a kernel with the arrays that have the names of its arguments.

@@ -37,7 +37,7 @@ class Implicit(ServoDamping):
         step.launch(
             self._implicit_kernels.implicit_matrix,
             (step.model.num_trees, step.num_worlds),
-            heavy_tendon=step.tendons.heavy.heavy_tendon,
+            heavy_tendon=step.tendons.heavy.heavy_tendon if step.tendons else None,
             tendon_armature=step.device_model.parameter_arrays("tendon_armature")["tendon_armature"],
         )
         step.launch(self._implicit_kernels.factor_implicit, step.num_worlds)

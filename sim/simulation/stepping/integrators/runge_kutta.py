@@ -109,7 +109,8 @@ class RungeKuttaStep(Step):
         with wp.Tape() as tape:
             self._combine_stages()
         run_back(tape)
-        clear(self.activations.act_next.grad)  # stages have next states of their own, which nothing reads
+        if self.model.na:
+            clear(self.activations.act_next.grad)  # stages have next states of their own, which nothing reads
         self._stage_adjoint(KEPT_STAGES, recorded)
         for number in reversed(range(KEPT_STAGES)):
             self._stage_adjoint(number, self._record_stage(number))

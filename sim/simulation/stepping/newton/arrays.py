@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.arrays.rows import zeros
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.stepping.lane_groups import LaneGroups
@@ -69,7 +70,7 @@ class NewtonArrays:
         )
 
     def _worlds_last(self, count: int, dtype: Any) -> wp.array:
-        return wp.zeros((count, self._worlds), dtype=dtype, device=self._device)
+        return zeros((count, self._worlds), dtype, self._device)
 
     def _row_starts(self, nv: int) -> wp.array:
         """Where rows begin: those of a triangle, until a large system packs its own."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.shape_arrays import integer_array
+from sim.arrays.rows import integer_array
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.model.poses import IDENTITY

@@ -4,6 +4,7 @@ from typing import Any
 
 import warp as wp
 
+from sim.arrays.rows import zeros
 from sim.arrays.structs import fill
 from sim.simulation.stepping.lane_groups import shared_memory
 from sim.simulation.stepping.newton.arrays import NewtonArrays, system_room
@@ -45,7 +46,7 @@ class Newton(ConstraintSolver):
         arrays = NewtonArrays(step.model, step.groups, constraints, room, self.has_islands)
         self.grip, self.iterate, self.islands, self.system = arrays.grip, arrays.iterate, arrays.islands, arrays.system
         in_groups = step.num_worlds if self.rows_by_groups else 0
-        self.stage: wp.array = wp.zeros(in_groups, dtype=wp.int32, device=step.device)
+        self.stage: wp.array = zeros((in_groups,), wp.int32, step.device)
         if self.rows_by_groups:
             self.shared = shared_memory(step.model, step.groups.lanes, step.max_constraints, step.device)
 

@@ -36,4 +36,4 @@ class NewtonLanesBothWays(NewtonLanes):
     def _rows_respond(self) -> bool:
         """Return whether there are rows of joints or tendons, which have adjoints world by world."""
         step = self._step
-        return bool(len(step.layout.cones) or step.model.counts["coupling"] or step.tendons.num_rows)
+        return bool(len(step.layout.cones) or step.model.counts["coupling"] or (step.tendons and step.tendons.num_rows))

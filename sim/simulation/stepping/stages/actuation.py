@@ -43,7 +43,7 @@ class Actuation:
     def __init__(self, step: Workspace):
         self._step = step
         model = step.model
-        self.joint_force = wp.zeros_like(step.tau) if model.nu or step.tendons.num_tendons else step.tau
+        self.joint_force = wp.zeros_like(step.tau) if model.nu or step.tendons else step.tau
         self.implicit = step.groups.scalars(model.nv if model.nu else 0)
         self.actuator_row = step.worlds_last(model.nu, step.device_model.types.vec3)
 

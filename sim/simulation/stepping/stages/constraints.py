@@ -108,7 +108,7 @@ class ConstraintStage:
         step.launch_over_constraints(kernels.constraint_rows)
         if step.errors.pyramids_resist:
             step.launch_over_constraints(resistance_kernels(step.scalar).resistance_rows)
-        if step.tendons.num_rows:
+        if step.tendons and step.tendons.num_rows:
             step.launch_over_constraints(tendon_constraint_kernels(step.scalar).tendon_constraint_rows)
         step.solver.write_matrix()
 
@@ -162,7 +162,7 @@ class ConstraintStage:
             friction_dof=step.integers(step.layout.friction),
             cone_dof=step.integers(step.model.joint_qd_start[step.layout.cones[:, 0]]),
             **{name: step.integers(getattr(equalities, name)) for name in names},
-            **step.tendons.constrained,
+            **(step.tendons.constrained if step.tendons else {}),
         )
 
     def _tree_dofs(self) -> Any:

@@ -44,7 +44,7 @@ class ConstraintErrors:
         self.anchor_error = worlds(0 if by_mujoco else 2 * anchors, t.vec3)
         self.cone_gap, self.cone_row = worlds(cones), worlds(cones, t.vec3)
         self._allocate_references()
-        moving = step.model.num_links if anchors or step.tendons.drifts else 0
+        moving = step.model.num_links if anchors or (step.tendons and step.tendons.drifts) else 0
         self.bias_velocity, self.bias_acceleration = (worlds(moving, t.spatial) for _ in range(2))
         self.path_acceleration = wp.zeros_like(step.qd) if moving else step.device_model.none(step.scalar)
         self._gather()
@@ -76,7 +76,8 @@ class ConstraintErrors:
             step.launch(kernel, (len(step.layout.cones), step.num_worlds), tape=True)
         if self.bias_velocity.shape[0]:
             self._find_bias_motion()
-        step.tendons.constrain(step, step.law)
+        if step.tendons:
+            step.tendons.constrain(step, step.law)
         if step.by_mujoco:
             self._find_references()
         else:
@@ -103,7 +104,7 @@ class ConstraintErrors:
         self.references_bar = gradients_of(self.references)
 
     def _gather(self) -> None:
-        s = self._step.structs
+        step, s = self._step, self._step.structs
         self.equalities: Any = fill(s.Equalities, **{field: getattr(self, field) for field in s.Equalities.vars})
         self.cones: Any = fill(s.Cones, gap=self.cone_gap, row=self.cone_row)
         self.references: Any = fill(
@@ -114,7 +115,7 @@ class ConstraintErrors:
             anchor=self.anchor_reference,
             coupling=self.coupling_reference,
             cone=self.cone_reference,
-            tendon=self._step.tendons.tendon_reference,
+            tendon=step.tendons.tendon_reference if step.tendons else step.worlds_last(0, step.device_model.types.vec3),
         )
 
     def _find_bias_motion(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.arrays.rows import zeros
 from sim.arrays.structs import fill, gradients_of
 from sim.dynamics.bodies import run_kinematics
 from sim.simulation.stepping.lane_groups import share
@@ -57,7 +58,7 @@ class Kinematics:
             link_inertia=self.link_inertia.groups,
             turn_bar=turn_bar,
             shift_bar=shift_bar,
-            q_bar_buffer=wp.zeros(buffered, dtype=step.scalar, device=step.device),
+            q_bar_buffer=zeros((buffered,), step.scalar, step.device),
         )
 
     def differentiated(self) -> list[wp.array]:

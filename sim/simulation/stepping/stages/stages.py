@@ -103,8 +103,9 @@ class Stages(Workspace):
         return [
             self.q, self.qd, self.tau, self.control, *self.kinematics.differentiated(),
             *self.link_forces.differentiated(), *([self.qd_path] if self.bouncing else []),
-            *self.constraint_stage.differentiated(), *self.errors.differentiated(), *self.tendons.differentiated,
-            *self.transmissions.differentiated, *self.activations.differentiated,
+            *self.constraint_stage.differentiated(), *self.errors.differentiated(), *self.activations.differentiated,
+            *(self.tendons.differentiated if self.tendons else []),
+            *(self.transmissions.differentiated if self.transmissions else []),
         ]  # fmt: skip
 
     def watch_parameters(self, names: Iterable[str]) -> None:
@@ -128,8 +129,9 @@ class Stages(Workspace):
 
 
 def shared_gradients(arrays: list[wp.array], device: Any) -> wp.array:
-    """Give each array a gradient, all in one piece of memory that is returned."""
+    """Give each array with rows a gradient, all in one piece of memory that is returned."""
     alignment = 64
+    arrays = [array for array in arrays if array.size]
     sizes = [-(-array.size * wp.types.type_size_in_bytes(array.dtype) // alignment) * alignment for array in arrays]
     memory = wp.zeros(max(sum(sizes), 1), dtype=wp.uint8, device=device)
     offset = 0

@@ -7,6 +7,7 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear
+from sim.arrays.rows import zeros
 from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.solver.tendons.armature import tendon_armature_kernels
 
@@ -30,13 +31,13 @@ class HeavyTendons:
         self.heavy_tail: wp.array = wp.array(tails, dtype=wp.int32, device=self._device)
 
         def worlds_last(count: int, dtype: Any = scalar) -> wp.array:
-            return wp.zeros((count if self.count else 0, self.num_worlds), dtype=dtype, device=self._device)
+            return zeros((count if self.count else 0, self.num_worlds), dtype, self._device)
 
         # Motion of links whose coordinates don't accelerate, where a tendon runs through points.
         spatial = any(len(model.tendons.segments(tendon)) for tendon in heavy[:, 0].tolist())
         links = model.num_links if spatial else 0
         self.velocity, self.acceleration = worlds_last(links, t.spatial), worlds_last(links, t.spatial)
-        self.no_acceleration = wp.zeros((self.num_worlds, model.nv if links else 0), dtype=scalar, device=self._device)
+        self.no_acceleration = zeros((self.num_worlds, model.nv if links else 0), scalar, self._device)
         self.tendon_curvature = worlds_last(self.count)
         self.armature_scratch = worlds_last(model.nv)
 

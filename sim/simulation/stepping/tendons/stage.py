@@ -8,7 +8,7 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear
-from sim.arrays.shape_arrays import integer_array
+from sim.arrays.rows import integer_array, zeros
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.stepping.mujoco.law import MujocoLaw
@@ -32,7 +32,7 @@ DIFFERENTIATED = (
 
 
 class TendonStage:
-    """Arrays of tendons for one step; they have no rows in a model without tendons.
+    """Arrays of tendons for one step; a model without tendons has no such stage.
 
     Args:
         device_model: the model's arrays, with parameters of these worlds.
@@ -40,6 +40,13 @@ class TendonStage:
         heavy: the tendons with armature, see :class:`HeavyTendons`.
         drifts: whether constraints make up for the curvature of the path that tendons through points take in a step.
     """
+
+    # What kernels of other stages take.
+    tendon_rows: Any
+    tendon_slope: wp.array
+    tendon_row: wp.array
+    tendon_bound: wp.array
+    tendon_active: wp.array
 
     def __init__(self, device_model: DeviceModel, rows: np.ndarray, heavy: np.ndarray, drifts: bool):
         model = device_model.model
@@ -112,8 +119,6 @@ class TendonStage:
 
     def pull(self, step: Any) -> None:
         """Lengths and how they change, and forces on top of the joint forces; recorded on an active tape."""
-        if not self.num_tendons:
-            return
         geometry, forces = tendon_geometry_kernels(self._scalar), tendon_force_kernels(self._scalar)
         for array in (self.tendon_length, self.tendon_slope, self.tendon_rate):
             clear(array)
@@ -178,7 +183,7 @@ class TendonStage:
         step.launch(kernel, (*dim, self.num_worlds), self, tape=tape, **(named or {}))
 
     def _worlds_last(self, dtype: Any, *counts: int) -> wp.array:
-        return wp.zeros((*counts, self.num_worlds), dtype=dtype, device=self._device)
+        return zeros((*counts, self.num_worlds), dtype, self._device)
 
     def _list_of_lists(self, lists: list[list[int]]) -> tuple[wp.array, wp.array]:
         """Where each one begins, and where the last one ends; what they hold."""

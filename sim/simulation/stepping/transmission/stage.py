@@ -7,7 +7,7 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear
-from sim.arrays.shape_arrays import integer_array
+from sim.arrays.rows import integer_array
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.stepping.collision import CollisionModel
@@ -22,7 +22,7 @@ DIFFERENTIATED = ("line_length", "line_slope", "line_rate", "line_force", "line_
 
 
 class TransmissionStage:
-    """Arrays of these actuators for one step; they have no rows in a model without them.
+    """Arrays of these actuators for one step; a model without them has no such stage.
 
     Args:
         device_model: the model's arrays, with parameters of these worlds.
@@ -46,11 +46,11 @@ class TransmissionStage:
             pair_reach=wp.array(
                 pair_reach(model, collision) if self._adheres else [], dtype=model.scalar, device=self._device
             ),
-            moved=self._integers(moved_links(model) if self.num_lines else np.zeros((0, 0))),
+            moved=self._integers(moved_links(model)),
         )
         self.line_length, self.line_rate, self.line_force = (self._worlds_last(self.num_lines) for _ in range(3))
         self.line_slope = self._worlds_last(self.num_lines, model.nv)
-        self.line_push, self.push_response = (self._worlds_last(model.nv if self.num_lines else 0) for _ in range(2))
+        self.line_push, self.push_response = (self._worlds_last(model.nv) for _ in range(2))
         self.touching: wp.array = wp.zeros((self.num_lines, self._num_worlds), dtype=wp.int32, device=self._device)
 
     @property
@@ -60,8 +60,6 @@ class TransmissionStage:
 
     def push(self, step: Any) -> None:
         """Forces on top of the joint forces, and what comes of them; recorded on an active tape."""
-        if not self.num_lines:
-            return
         slopes, forces = slope_kernels(self._scalar), transmission_force_kernels(self._scalar)
         for array in (self.line_slope, self.line_rate, self.line_push):
             clear(array)
