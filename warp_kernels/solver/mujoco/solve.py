@@ -12,9 +12,8 @@ import warp as wp
 
 from warp_kernels.constraints.kinds import is_of_contact
 from warp_kernels.solver.mujoco.laws import ALL_CONES
-from warp_kernels.solver.newton.constants import STIFFEST, rounding_square
-from warp_kernels.solver.newton.descent import descent_functions
-from warp_kernels.solver.newton.residual import HELD, residual_functions
+from warp_kernels.solver.newton.constants import STIFFEST
+from warp_kernels.solver.newton.one_world import one_world_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, warp_types
@@ -28,13 +27,12 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     """The solver for one precision and cone, one thread per world."""
     t = warp_types(scalar)
     vec2 = t.vec2
-    f, descent = residual_functions(scalar, cone), descent_functions(scalar, cone)
+    f = one_world_functions(scalar, cone)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"mujoco.{cone}", scalar)
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
-    rounded = rounding_square(scalar)
 
     @wp.kernel(module=module, enable_backward=False)
     def soften(
@@ -94,34 +92,19 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         if count == 0:
             return
         nv = paths.dof_depth.shape[0]
-        scale = descent.look_back(
+        scale = f.descent.look_back(
             0, nv, dt, qd, qdd, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, problem.inverse_mass,
             iterate.step, world,
         )  # fmt: skip
-        square = descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
-        # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
-        if square == zero or not wp.isfinite(square):
-            return
+        square = f.descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
         # R as a share of the inverse mass decides what rounding of the values makes of the impulses.
         epsilon = scalar(STIFFEST)
-        at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
-        if square <= descent.goal(at_hand, scale, epsilon, tolerance):
-            return
-        solved = int(0)
-        converged = bool(False)
-        while solved < iterations and not converged:
-            f.assemble(world, count, nv, HELD, trees, paths, constraints, couplings, problem, iterate, system)
-            if not descent.find_step(world, nv, True, system, iterate):
-                break
-            length = descent.exact_length(world, count, nv, paths, constraints, problem, iterate)
-            descent.move(world, nv, length, iterate)
-            square = f.find_residual(world, count, nv, HELD, paths, constraints, problem, iterate)
-            solved += 1
-            at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
-            converged = square <= descent.goal(at_hand, scale, epsilon, tolerance)
-            # What is left is rounding.
-            converged = converged or descent.step_square(world, nv, problem, iterate) <= rounded * at_hand
-        residual[world] = descent.velocity_left(world, nv, system, iterate)
+        work = f.gather(world, tolerance, epsilon, paths, trees, constraints, couplings, problem, system, iterate)
+        work.count = count
+        work.nv = nv
+        work.scale = scale
+        left, solved = f.solve(work, square, iterations)
+        residual[world] = left
         sweep_count[world] = solved
 
     return SimpleNamespace(module=module, soften=soften, convex_solve=convex_solve)

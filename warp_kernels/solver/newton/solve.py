@@ -25,24 +25,9 @@ import warp as wp
 from warp_kernels.constraints.immovable import immovable_functions
 from warp_kernels.constraints.kinds import has_own_softness, is_unbounded
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.solver.newton.constants import (
-    AFAR,
-    ENOUGH,
-    GUIDED,
-    NEAR,
-    PASSES,
-    ROUND,
-    ROUND_SHARE,
-    ROUNDS,
-    SOFTER,
-    TANGLE,
-    rounding_square,
-)
-from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.laws import law_functions
-from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
+from warp_kernels.solver.newton.one_world import one_world_functions
 from warp_kernels.solver.newton.structs import newton_structs
-from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.newton.whitening import whitening_functions
 from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
@@ -52,191 +37,13 @@ from warp_kernels.types import kernel_module, most_registers, warp_types
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
 
-# A step on the coupled equations from where sweeps have led, with what they found to hold and to slide; beside COUPLED and HELD.
-SWEPT = 2
-# What came of a step: none without pivots, too little gained, another z, one that is still far, or one nearer to the minimum of a
-# convex round.
-SINGULAR = 0
-STAYED = 1
-MOVED = 2
-FAR = 3
-CLOSER = 4
-
-
-@functools.cache
-def solution_functions(scalar: Any, friction: str, divided: bool = False) -> SimpleNamespace:
-    """Warp functions of the iteration for one precision and friction model, of whole worlds or of parts."""
-    f = residual_functions(scalar, friction, divided=divided)
-    descent = descent_functions(scalar, friction, divided)
-    sweeps = sweep_functions(scalar, friction, divided)
-    structs = newton_structs(scalar)
-    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
-    zero, one = scalar(0.0), scalar(1.0)
-    rounded = rounding_square(scalar)
-
-    @wp.func
-    def take_step(
-        world: int,
-        count: int,
-        nv: int,
-        mode: int,
-        found: bool,
-        enough: scalar,
-        square: scalar,
-        paths: Paths,
-        constraints: Constraints,
-        problem: Problem,
-        iterate: Iterate,
-    ):
-        """Move along the step, if one was found. Returns the square of the residual, and what came of the step.
-
-        On the coupled equations that is the whole step or half of it; where neither leaves enough less of the residual, z stays. In
-        a convex round it is as far as the convex function falls; once that leaves ``enough`` or less, the residual is the coupled one.
-        """
-        if mode == COUPLED and not found:
-            return square, int(SINGULAR)
-        tried = one
-        if mode == SWEPT and not found:
-            tried = zero
-        if mode == HELD:
-            tried = descent.exact_length(world, count, nv, paths, constraints, problem, iterate)
-        length = zero
-        reached = square
-        bounds = mode
-        attempt = int(0)
-        # One call in a loop, as in begin.
-        while attempt < 3:
-            descent.move(world, nv, tried - length, iterate)
-            length = tried
-            reached = f.find_residual(world, count, nv, bounds, paths, constraints, problem, iterate)
-            attempt += 1
-            if mode == HELD:
-                if bounds == COUPLED:
-                    return reached, int(MOVED)
-                if reached > enough:
-                    return reached, int(CLOSER)
-                bounds = int(COUPLED)
-            else:
-                if mode == SWEPT or (attempt < 3 and reached < scalar(ENOUGH) * square):
-                    return reached, int(MOVED)
-                # Half of the step, then back.
-                tried = one - scalar(0.5) * scalar(attempt)
-        return reached, int(STAYED)
-
-    # Inline: a call copies the descriptions of all arrays, which for a small island took as long as to solve it.
-    @wp.func(inline=True)
-    def solve(
-        world: int,
-        count: int,
-        nv: int,
-        scale: scalar,
-        first_square: scalar,
-        iterations: int,
-        tolerance: scalar,
-        epsilon: scalar,
-        paths: Paths,
-        trees: TreeDofs,
-        constraints: Constraints,
-        couplings: Couplings,
-        problem: Problem,
-        system: System,
-        iterate: Iterate,
-    ):
-        """Solve a world, or a part of it, from z, whose values, impulses and residual are those of ``iterate``.
-
-        scale: what rounding scales with, see ``look_back``; first_square: of the residual; epsilon: the regularisation.
-
-        Returns the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s], and how many systems were solved.
-        """
-        # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
-        square = scalar(first_square)
-        if square == zero or not wp.isfinite(square):
-            return zero, int(0)
-        at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
-        if square <= descent.goal(at_hand, scale, epsilon, tolerance):
-            return zero, int(0)
-        solved = int(0)
-        failures = int(0)
-        number = sweeps.first_number(count)
-        mode = int(COUPLED)
-        enough = zero
-        in_round = int(0)
-        rounds = int(0)
-        converged = bool(False)
-        sweeps_first = count > TANGLE and square > scalar(AFAR) * at_hand
-        soft = bool(False)  # while the softer problem is solved
-        softened = bool(False)  # from then on
-        while solved < iterations and not converged:
-            if sweeps_first:
-                afresh = soft or not softened
-                sweeps.resume(world, count, nv, failures == 0, afresh, number, paths, constraints, problem, iterate)
-                sweeps.implied_values(world, count, paths, constraints, problem, iterate)
-                failures += 1
-                number = sweeps.next_number(number, count)
-                mode = int(SWEPT)
-                sweeps_first = bool(False)
-            symmetric = f.assemble(
-                world, count, nv, mode, trees, paths, constraints, couplings, problem, iterate, system
-            )
-            if mode == SWEPT:
-                f.linear_residual(world, count, nv, paths, constraints, problem, iterate)
-            found = descent.find_step(world, nv, symmetric, system, iterate)
-            if mode == SWEPT and found and failures <= GUIDED:
-                f.keep_impulses(world, count, paths, constraints, problem, iterate)
-            solved += 1
-            in_round += 1
-            if in_round == ROUND:
-                enough = scalar(wp.inf)
-            square, outcome = take_step(
-                world, count, nv, mode, found, enough, square, paths, constraints, problem, iterate
-            )
-            at_hand = descent.square_at_hand(world, count, epsilon, constraints, problem, iterate)
-            goal = descent.goal(at_hand, scale, epsilon, tolerance)
-            if mode == SWEPT and failures < PASSES and square > scalar(NEAR) * at_hand:
-                outcome = int(FAR)
-            harder = one
-            if outcome == MOVED:
-                mode = int(COUPLED)
-                converged = square <= goal
-            elif outcome == STAYED and descent.step_square(world, nv, problem, iterate) <= rounded * at_hand:
-                converged = True  # what is left is rounding
-            elif outcome != CLOSER and failures < PASSES:
-                sweeps_first = bool(True)
-            elif outcome != CLOSER and rounds == ROUNDS and not softened and solved < iterations - 1:
-                soft = bool(True)
-                softened = bool(True)
-                harder = one / scalar(SOFTER)
-            elif outcome != CLOSER:
-                f.hold_normal_impulses(world, count, constraints, problem, iterate)
-                enough = wp.max(scalar(ROUND_SHARE) * square, goal)
-                in_round = 0
-                rounds += 1
-                mode = int(HELD)
-            # The last system is that of the problem itself.
-            if soft and harder == one and (converged or solved == iterations - 1):
-                soft = bool(False)
-                harder = scalar(SOFTER)
-            if harder != one:
-                sweeps.harden(world, count, harder, problem, iterate)
-                converged = bool(False)
-                sweeps_first = bool(True)
-                failures = 0
-                number = sweeps.first_number(count)
-        left = descent.velocity_left(world, nv, system, iterate)
-        if not converged:
-            sweeps.resume(world, count, nv, failures == 0, not softened, number, paths, constraints, problem, iterate)
-            sweeps.settle(world, count, paths, constraints, problem, iterate)
-        return left, solved
-
-    return SimpleNamespace(descent=descent, residual=f, solve=solve)
-
 
 @functools.cache
 def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     """The solver for one precision and friction model, one thread per world."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
-    f = solution_functions(scalar, friction)
+    f = one_world_functions(scalar, friction)
     laws, products = law_functions(scalar, friction), product_functions(scalar)
     common, immovable = row_functions(scalar), immovable_functions(scalar)
     whitening = whitening_functions(scalar)
@@ -353,23 +160,12 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             iterate.step, world,
         )  # fmt: skip
         square = f.descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
-        left, solved = f.solve(
-            world,
-            count,
-            nv,
-            scale,
-            square,
-            iterations,
-            tolerance,
-            common.value_of(regularisation, world, 0),
-            paths,
-            trees,
-            constraints,
-            couplings,
-            problem,
-            system,
-            iterate,
-        )
+        epsilon = common.value_of(regularisation, world, 0)
+        work = f.gather(world, tolerance, epsilon, paths, trees, constraints, couplings, problem, system, iterate)
+        work.count = count
+        work.nv = nv
+        work.scale = scale
+        left, solved = f.solve(work, square, iterations)
         residual[world] = left
         sweep_count[world] = solved
 

@@ -91,6 +91,44 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         part_tree: wp.array2d(dtype=int)
 
     @wp.struct
+    class State:
+        """Where a world is in its iteration, see :mod:`warp_kernels.solver.newton.iteration`.
+
+        Attributes:
+            mode: what its next step is.
+            found: 1 if the system of the last step had pivots.
+            bounds: what friction is bounded by at z: COUPLED or HELD.
+            tries: 1 while another length of the step is tried.
+            trials: lengths of the step that have been tried.
+            length: how far to go along the step from where z is.
+            square: of the residual at z.
+            before: that before the step.
+            enough: that with which a convex round ends.
+            in_round: steps of the convex round.
+            rounds: convex rounds.
+            passes: how often sweeps have come, the coming ones included.
+            sweeps: of that pass.
+            soft: whether the softer problem is solved: NEVER, NOW or BEFORE.
+            harder: factor of what constraints resist with, from the last step to the next.
+        """
+
+        mode: int
+        found: int
+        bounds: int
+        tries: int
+        trials: int
+        length: scalar
+        square: scalar
+        before: scalar
+        enough: scalar
+        in_round: int
+        rounds: int
+        passes: int
+        sweeps: int
+        soft: int
+        harder: scalar
+
+    @wp.struct
     class Islands:
         """Which trees of a world hang together.
 
@@ -142,4 +180,4 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
         lower: wp.array2d(dtype=scalar)
         upper: wp.array2d(dtype=scalar)
 
-    return SimpleNamespace(Problem=Problem, Iterate=Iterate, Islands=Islands, System=System)
+    return SimpleNamespace(Problem=Problem, Iterate=Iterate, State=State, Islands=Islands, System=System)

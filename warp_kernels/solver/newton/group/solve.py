@@ -16,8 +16,8 @@ from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import DONE, GROUP_HEADERS, LEFT, MOVING, group_structs
 from warp_kernels.solver.newton.group.swept import swept_step_functions
+from warp_kernels.solver.newton.iteration import SWEPT
 from warp_kernels.solver.newton.residual import COUPLED
-from warp_kernels.solver.newton.solve import SWEPT
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.projection import FRICTION_MODELS

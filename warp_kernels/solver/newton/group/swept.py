@@ -16,8 +16,8 @@ from warp_kernels.solver.newton.group import sweeps as kept
 from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.newton.group.sweeps import group_sweep_functions
+from warp_kernels.solver.newton.iteration import SWEPT
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
-from warp_kernels.solver.newton.solve import SWEPT
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.structs import Constraints

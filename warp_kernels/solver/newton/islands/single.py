@@ -17,6 +17,7 @@ import warp as wp
 
 from warp_kernels.solver.newton.constants import SINGLE_STEPS
 from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.one_world import work_struct
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
@@ -32,6 +33,7 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
     parts, products = f.parts, f.products
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
+    Work = work_struct(scalar)
     zero, singular = scalar(0.0), descent.singular
     identity = wp.constant(mat33(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0))
 
@@ -64,41 +66,33 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
         )
 
     @wp.func
-    def solve(
-        world: int,
-        nv: int,
-        scale: scalar,
-        iterations: int,
-        tolerance: scalar,
-        epsilon: scalar,
-        paths: Paths,
-        constraints: Constraints,
-        problem: Problem,
-        iterate: Iterate,
-    ):
-        """Solve the island from the row values and impulses of ``iterate``, as :func:`warp_kernels.solver.newton.solve.solve` does.
+    def solve(work: Work, iterations: int):
+        """Solve the island from the row values and impulses of ``iterate``, as ``solve`` of one_world does.
 
         Returns the largest velocity of a row that a further step with the last slope would add [m/s or rad/s], and how many steps there
         were: none where they didn't lead to the solution. Then row values, impulses and the residual have to be found anew; z is as it was.
         """
-        i = parts.constraint_of(0, world, iterate)
-        kind, item = constraints.kind[i, world], constraints.item[i, world]
-        mobility = products.own_mobility(i, world, paths, constraints, problem.row, problem.inverse_mass)
+        world = work.world
+        i = parts.constraint_of(0, world, work.iterate)
+        kind, item = work.constraints.kind[i, world], work.constraints.item[i, world]
+        mobility = products.own_mobility(
+            i, world, work.paths, work.constraints, work.problem.row, work.problem.inverse_mass
+        )
         for step in range(wp.min(iterations, SINGLE_STEPS)):
-            slope, _follows = f.slopes(i, kind, item, world, COUPLED, problem, iterate)
+            slope, _follows = f.slopes(i, kind, item, world, COUPLED, work.problem, work.iterate)
             inverse, found = inverse_of(identity - slope * mobility)
             if not found:
                 return zero, int(0)
-            free = problem.rhs[i, world]
-            impulse = inverse * (iterate.impulse[i, world] + slope * (free - iterate.value[i, world]))
-            iterate.value[i, world] = free + mobility * impulse
-            answer = answer_of(i, world, constraints, problem, iterate)
-            iterate.impulse[i, world] = answer
+            free = work.problem.rhs[i, world]
+            impulse = inverse * (work.iterate.impulse[i, world] + slope * (free - work.iterate.value[i, world]))
+            work.iterate.value[i, world] = free + mobility * impulse
+            answer = answer_of(i, world, work.constraints, work.problem, work.iterate)
+            work.iterate.impulse[i, world] = answer
             miss = answer - impulse
-            at_hand = descent.square_at_hand(world, 1, epsilon, constraints, problem, iterate)
-            if wp.dot(miss, mobility * miss) <= descent.goal(at_hand, scale, epsilon, tolerance):
-                iterate.impulse[i, world] = impulse
-                find_motion(i, world, nv, paths, constraints, problem, iterate)
+            at_hand = descent.square_at_hand(world, 1, work.epsilon, work.constraints, work.problem, work.iterate)
+            if wp.dot(miss, mobility * miss) <= descent.goal(at_hand, work.scale, work.epsilon, work.tolerance):
+                work.iterate.impulse[i, world] = impulse
+                find_motion(i, world, work.nv, work.paths, work.constraints, work.problem, work.iterate)
                 return wp.max(wp.abs(mobility * (inverse * miss))), step + 1
         return zero, int(0)
 

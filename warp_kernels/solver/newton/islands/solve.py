@@ -17,8 +17,8 @@ from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.islands.division import division_functions
 from warp_kernels.solver.newton.islands.parts import FACTORED
 from warp_kernels.solver.newton.islands.single import single_functions
+from warp_kernels.solver.newton.one_world import one_world_functions
 from warp_kernels.solver.newton.residual import COUPLED
-from warp_kernels.solver.newton.solve import solution_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
@@ -31,7 +31,8 @@ VARIANTS = {"newton_island_kernels": [(model,) for model in FRICTION_MODELS]}
 @functools.cache
 def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     """The solver for one precision and friction model, one thread per world."""
-    solution = solution_functions(scalar, friction, divided=True)
+    solution = one_world_functions(scalar, friction, divided=True)
+    Work = solution.Work
     descent, residuals = solution.descent, solution.residual
     whole, single = descent_functions(scalar, friction), single_functions(scalar, friction)
     division = division_functions(scalar, friction)
@@ -45,62 +46,34 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
 
     # Inline: a call copies the descriptions of all arrays, which takes as long as to solve a small island.
     @wp.func(inline=True)
-    def solve_island(
-        world: int,
-        count: int,
-        nv: int,
-        scale: scalar,
-        first_square: scalar,
-        iterations: int,
-        tolerance: scalar,
-        epsilon: scalar,
-        paths: Paths,
-        trees: TreeDofs,
-        constraints: Constraints,
-        couplings: Couplings,
-        problem: Problem,
-        system: System,
-        iterate: Iterate,
-    ):
-        """As :func:`warp_kernels.solver.newton.solve.solve`."""
+    def solve_island(work: Work, first_square: scalar, iterations: int):
+        """As ``solve`` of :mod:`warp_kernels.solver.newton.one_world`."""
         square = scalar(first_square)
-        if count == 1 and square > zero and wp.isfinite(square):
-            left, steps = single.solve(
-                world, nv, scale, iterations, tolerance, epsilon, paths, constraints, problem, iterate
-            )
+        if work.count == 1 and square > zero and wp.isfinite(square):
+            left, steps = single.solve(work, iterations)
             if steps > 0:
                 return left, steps
-            square = residuals.find_residual(world, count, nv, COUPLED, paths, constraints, problem, iterate)
-        left, solved = solution.solve(
-            world, count, nv, scale, square, iterations, tolerance, epsilon, paths, trees, constraints, couplings,
-            problem, system, iterate,
-        )  # fmt: skip
+            square = residuals.find_residual(
+                work.world, work.count, work.nv, COUPLED, work.paths, work.constraints, work.problem, work.iterate
+            )
+        left, solved = solution.solve(work, square, iterations)
         return left, solved
 
     @wp.func
-    def keep_factors(
-        world: int,
-        count: int,
-        nv: int,
-        solved: int,
-        trees: TreeDofs,
-        paths: Paths,
-        constraints: Constraints,
-        couplings: Couplings,
-        problem: Problem,
-        iterate: Iterate,
-        system: System,
-    ):
+    def keep_factors(work: Work, solved: int):
         """Let ``system`` hold the factors of an island that was solved without, or say that it doesn't."""
-        if solved == 0 and descent.pushes(world, count, iterate):
-            iterate.part[FACTORED, world] = 0
+        world, nv = work.world, work.nv
+        if solved == 0 and descent.pushes(world, work.count, work.iterate):
+            work.iterate.part[FACTORED, world] = 0
         elif solved == 0:
-            residuals.linear.keep_masses(world, nv, problem.inverse_mass, iterate, system)
-        elif count == 1:
+            residuals.linear.keep_masses(world, nv, work.problem.inverse_mass, work.iterate, work.system)
+        elif work.count == 1:
             symmetric = residuals.assemble(
-                world, count, nv, COUPLED, trees, paths, constraints, couplings, problem, iterate, system
-            )
-            residuals.linear.factorise(world, residuals.parts.first_place(world, iterate), nv, symmetric, system)
+                world, work.count, nv, COUPLED, work.trees, work.paths, work.constraints, work.couplings, work.problem,
+                work.iterate, work.system,
+            )  # fmt: skip
+            first = residuals.parts.first_place(world, work.iterate)
+            residuals.linear.factorise(world, first, nv, symmetric, work.system)
 
     @wp.kernel(module=module, enable_backward=False)
     def newton_islands(
@@ -155,6 +128,9 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         at_hand = whole.square_at_hand(world, count, epsilon, constraints, problem, iterate)
         far = count > TANGLE and square > scalar(AFAR) * at_hand
         division.connect(world, count, constraints, iterate, islands, system)
+        work = solution.gather(
+            world, tolerance, epsilon, paths, trees, constraints, couplings, problem, system, iterate
+        )
         before = int(0)
         turn = int(0)
         unsolved = bool(True)
@@ -166,24 +142,21 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
             most = int(0)
             for island in range(number - before):
                 own_count, own_nv = division.go_to(island, world, iterate, islands)
-                scale = division.island_scale(world, iterate, islands)
+                work.count = own_count
+                work.nv = own_nv
+                work.scale = division.island_scale(world, iterate, islands)
                 # At first the residual is that of the whole world, to which nothing between islands adds.
                 if turn == 0:
-                    square = residuals.residual_square(world, own_nv, problem, iterate)
+                    square = residuals.residual_square(world, work.nv, problem, iterate)
                 else:
                     square = residuals.find_residual(
-                        world, own_count, own_nv, COUPLED, paths, constraints, problem, iterate
+                        world, work.count, work.nv, COUPLED, paths, constraints, problem, iterate
                     )
-                left, solved = solve_island(
-                    world, own_count, own_nv, scale, square, iterations, tolerance, epsilon, paths, trees, constraints,
-                    couplings, problem, system, iterate,
-                )  # fmt: skip
+                left, solved = solve_island(work, square, iterations)
                 most = wp.max(most, solved)
                 division.note(world, left, iterate, islands)
                 if keeps == 1:
-                    keep_factors(
-                        world, own_count, own_nv, solved, trees, paths, constraints, couplings, problem, iterate, system
-                    )
+                    keep_factors(work, solved)
             sweep_count[world] = sweep_count[world] + most
             unsolved = division.join_islands(
                 world, before, number, trees, paths, constraints, couplings, problem, iterate, islands

@@ -1,0 +1,290 @@
+"""The iteration of Newton's method: one loop for a world, an island and a lane group, and for every law.
+
+The mode of a world says what its next step is.
+
+| mode | step |
+|---|---|
+| COUPLED | on the coupled equations, whose friction follows the normal impulses: the whole step, half of it, or none |
+| SWEPT | sweeps of Gauss-Seidel first, then one on the coupled equations from there, the whole of it |
+| HELD | down the convex function that the bounds of friction held make, by an exact line search |
+| DONE | none: it is solved, or only rounding is left |
+| LEFT | none: a lane group leaves the world to the solver for one |
+
+A law without coupling (MuJoCo's) is convex as it is, so that its only steps are HELD. A step comes out as one of these:
+
+| outcome | of a step | meaning |
+|---|---|---|
+| SINGULAR | COUPLED, HELD | its system has no pivots |
+| STAYED | COUPLED | neither the whole nor half of it leaves less than ENOUGH of the square |
+| MOVED | COUPLED, SWEPT | it leads to another z |
+| MOVED | HELD | the round ends: its square is small enough, or it has had ROUND steps |
+| FAR | SWEPT | it leaves more than NEAR of the squares at hand, and there are passes left |
+| CLOSER | HELD | the round goes on |
+
+The first line that fits says which mode comes next. "Last but one" means that one system may still be solved.
+
+| law | outcome | condition | next |
+|---|---|---|---|
+| any | at the beginning | no impulses, not finite, or no more than the goal | DONE |
+| coupled | at the beginning | more than TANGLE constraints, and far from the solution | SWEPT |
+| coupled | at the beginning | | COUPLED |
+| convex | at the beginning | | HELD |
+| convex | SINGULAR | | DONE |
+| convex | CLOSER | no more than the goal, or the step is rounding | DONE |
+| convex | CLOSER | | HELD |
+| coupled | MOVED, STAYED | no more than the goal, or STAYED and the step is rounding; the problem is softer | SWEPT, the problem as it was |
+| coupled | any | last but one; the problem is softer | SWEPT, the problem as it was |
+| coupled | MOVED | no more than the goal | DONE |
+| coupled | MOVED | | COUPLED |
+| coupled | STAYED | the step is rounding | DONE |
+| coupled | CLOSER | | HELD |
+| coupled | SINGULAR, STAYED, FAR | passes left | SWEPT |
+| coupled | SINGULAR, STAYED | in a lane group | LEFT |
+| coupled | SINGULAR, STAYED | after ROUNDS rounds, never softer, not last but one | SWEPT, the problem softer |
+| coupled | SINGULAR, STAYED | | HELD, a new round |
+
+A problem that becomes softer, or as it was, has all its passes again. Where the last system leaves a world that isn't DONE, sweeps
+settle it. The names in capitals are in :mod:`warp_kernels.solver.newton.constants`.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.newton.constants import (
+    AFAR,
+    ENOUGH,
+    LEAST_SWEEPS,
+    MOST_PER_CONSTRAINT,
+    MOST_SWEEPS,
+    NEAR,
+    PASSES,
+    ROUND,
+    ROUND_SHARE,
+    ROUNDS,
+    SOFTER,
+    TANGLE,
+    rounding_square,
+)
+from warp_kernels.solver.newton.residual import COUPLED, HELD
+from warp_kernels.solver.newton.structs import newton_structs
+
+# Modes, beside COUPLED and HELD. From DONE on there is no step.
+SWEPT, DONE, LEFT = 2, 3, 4
+# Outcomes of a step.
+SINGULAR, STAYED, MOVED, FAR, CLOSER = range(5)
+# Whether the softer problem has been solved: not yet, it is now, or it was.
+NEVER, NOW, BEFORE = range(3)
+
+
+def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleNamespace:
+    """Warp functions that decide what a world does next.
+
+    Args:
+        scalar: precision.
+        coupled: whether friction follows normal impulses.
+        in_group: whether worlds that need convex rounds are left to the solver for one.
+    """
+    State = newton_structs(scalar).State
+    zero, one = scalar(0.0), scalar(1.0)
+
+    @wp.func
+    def first_state(count: int, square: scalar, at_hand: scalar, goal: scalar):
+        """Return the state in which a world of so many constraints begins; square: of its residual, not zero and finite."""
+        state = State()
+        state.square = square
+        state.harder = one
+        state.mode = wp.static(COUPLED if coupled else HELD)
+        if square <= goal:
+            state.mode = DONE
+        elif wp.static(coupled) and count > TANGLE and square > scalar(AFAR) * at_hand:
+            state = next_pass(state, count)
+        return state
+
+    @wp.func
+    def next_pass(state: State, count: int):
+        """Let sweeps come next: more of them than the last time."""
+        if state.passes == 0:
+            state.sweeps = wp.clamp(2 * count, LEAST_SWEEPS, MOST_SWEEPS)
+        else:
+            state.sweeps = wp.max(state.sweeps, wp.min(2 * state.sweeps, MOST_PER_CONSTRAINT * count))
+        state.passes += 1
+        state.mode = SWEPT
+        return state
+
+    @wp.func
+    def first_length(state: State, found: bool):
+        """Let a world go the whole step, if one was found."""
+        state.found = int(found)
+        state.before = state.square
+        state.bounds = wp.where(state.mode == HELD, HELD, COUPLED)
+        state.trials = 0
+        state.tries = 1
+        state.length = wp.where(found, one, zero)
+        return state
+
+    @wp.func
+    def next_length(state: State):
+        """Decide whether another length of the step is tried. ``length``: from where z is."""
+        state.trials += 1
+        state.tries = 0
+        state.length = zero
+        if state.mode == COUPLED:
+            # Half of the step, then back.
+            if state.found == 1 and state.trials < 3 and not state.square < scalar(ENOUGH) * state.before:
+                state.tries = 1
+                state.length = scalar(-0.5)
+        elif wp.static(coupled) and state.mode == HELD and state.bounds == HELD and state.found == 1:
+            state.in_round += 1
+            if state.in_round == ROUND or not state.square > state.enough:
+                # The same z, with the bounds that follow it.
+                state.tries = 1
+                state.bounds = COUPLED
+        return state
+
+    @wp.func
+    def outcome(state: State, at_hand: scalar):
+        """Return what came of a step."""
+        if state.mode == SWEPT:
+            if state.passes < PASSES and state.square > scalar(NEAR) * at_hand:
+                return int(FAR)
+            return int(MOVED)
+        if state.found == 0:
+            return int(SINGULAR)
+        if state.mode == COUPLED and not state.square < scalar(ENOUGH) * state.before:
+            return int(STAYED)
+        if state.mode == HELD and state.bounds == HELD:
+            return int(CLOSER)
+        return int(MOVED)
+
+    @wp.func
+    def asks_for_rounding(came: int):
+        """Return whether a step may be the last because it is rounding."""
+        return came == wp.static(STAYED if coupled else CLOSER)
+
+    @wp.func
+    def next_state(state: State, came: int, is_rounding: bool, goal: scalar, count: int, further: int):
+        """Return the state after a step; further: systems that may still be solved. See the table of this module."""
+        state.harder = one
+        if not wp.static(coupled):
+            if came == SINGULAR or state.square <= goal or is_rounding:
+                state.mode = DONE
+            return state
+        ends = is_rounding or (came == MOVED and state.square <= goal)
+        if state.soft == NOW and (ends or further == 1):
+            state.soft = BEFORE
+            state.harder = scalar(SOFTER)
+        elif ends:
+            state.mode = DONE
+        elif came == MOVED:
+            state.mode = COUPLED
+        elif came == CLOSER:
+            state.mode = HELD
+        elif state.passes < PASSES:
+            state = next_pass(state, count)
+        elif wp.static(in_group):
+            state.mode = LEFT
+        elif state.rounds == ROUNDS and state.soft == NEVER and further > 1:
+            state.soft = NOW
+            state.harder = one / scalar(SOFTER)
+        else:
+            state.mode = HELD
+            state.enough = wp.max(scalar(ROUND_SHARE) * state.square, goal)
+            state.in_round = 0
+            state.rounds += 1
+        if state.harder != one:
+            state.passes = 0
+            state = next_pass(state, count)
+        return state
+
+    return SimpleNamespace(
+        first_state=first_state,
+        next_pass=next_pass,
+        first_length=first_length,
+        next_length=next_length,
+        outcome=outcome,
+        asks_for_rounding=asks_for_rounding,
+        next_state=next_state,
+    )
+
+
+def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace:
+    """The loop over the worlds that a thread works on together: one, a part of one, or those of a lane group.
+
+    Args:
+        scalar: precision.
+        worlds: what a step of them is made of (:mod:`warp_kernels.solver.newton.one_world`,
+            :mod:`warp_kernels.solver.newton.group.worlds`):
+
+            - ``width``: how many they are, ``Work``: a struct of all that they need, ``States``: the type of their states;
+            - ``decisions``: of :func:`decision_functions`; ``goal``: the square that is asked for;
+            - ``state(n, work, states)``, ``with_state(n, work, states, state)``: get and set the state of world n;
+            - ``find_steps(work, states)``: sweep worlds that ask for it, solve the systems of all, and call ``first_length``;
+            - ``move(work, states)``: move z by each ``length``, and find the residual with its square;
+            - ``measure(work)``, ``count_at(n, work)``, ``square_at_hand(n, work)``, ``step_square(n, work)``;
+            - ``prepare(n, work, state)``: make the problem harder or softer, and set bounds of a new round aside;
+            - ``end(work, states, solved)``: keep what is known of the worlds that have ended.
+    """
+    w, decide, width = worlds, worlds.decisions, worlds.width
+    Work, States, State = worlds.Work, worlds.States, newton_structs(scalar).State
+    zero = scalar(0.0)
+    rounded = rounding_square(scalar)
+
+    @wp.func(inline=True)
+    def begin(n: int, square: scalar, work: Work):
+        """Return the first state of world n; square: of its residual."""
+        state = State()
+        state.mode = DONE
+        # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
+        if square != zero and wp.isfinite(square):
+            at_hand = w.square_at_hand(n, work)
+            state = decide.first_state(w.count_at(n, work), square, at_hand, w.goal(n, at_hand, work))
+        return state
+
+    @wp.func(inline=True)
+    def take_steps(work: Work, states: States):
+        """Take a step in each world that isn't done, as far as it is to go."""
+        states = w.find_steps(work, states)
+        trying = bool(True)
+        # One call in a loop: a GPU's compiler repeats a function's code wherever it is called.
+        while trying:
+            states = w.move(work, states)
+            trying = bool(False)
+            for n in range(width):
+                state = w.state(n, work, states)
+                if state.tries == 1:
+                    state = decide.next_length(state)
+                    trying = trying or state.tries == 1
+                    states = w.with_state(n, work, states, state)
+        return states
+
+    @wp.func(inline=True)
+    def iterate(work: Work, first: States, moving: int, iterations: int):
+        """Take steps until all worlds are done, or so many systems are solved. Returns the states, and how many systems there were."""
+        states = first
+        solved = int(0)
+        while moving > 0 and solved < iterations:
+            states = take_steps(work, states)
+            w.measure(work)
+            solved += 1
+            ended = int(0)
+            for n in range(width):
+                state = w.state(n, work, states)
+                if state.mode < DONE:
+                    at_hand = w.square_at_hand(n, work)
+                    came = decide.outcome(state, at_hand)
+                    is_rounding = bool(False)
+                    if decide.asks_for_rounding(came):
+                        is_rounding = w.step_square(n, work) <= rounded * at_hand
+                    goal = w.goal(n, at_hand, work)
+                    state = decide.next_state(state, came, is_rounding, goal, w.count_at(n, work), iterations - solved)
+                    w.prepare(n, work, state)
+                    ended += int(state.mode >= DONE)
+                    states = w.with_state(n, work, states, state)
+            if ended > 0:
+                w.end(work, states, solved)
+                moving -= ended
+        return states, solved
+
+    return SimpleNamespace(begin=begin, iterate=iterate)

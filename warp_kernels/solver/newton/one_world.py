@@ -1,0 +1,220 @@
+"""Newton's method on one world, or on a part of it: what :mod:`warp_kernels.solver.newton.iteration` makes a step of."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.solver.newton.constants import GUIDED
+from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.iteration import BEFORE, DONE, SWEPT, decision_functions, iteration_functions
+from warp_kernels.solver.newton.residual import HELD, residual_functions
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.newton.sweeps import sweep_functions
+from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
+
+
+@functools.cache
+def work_struct(scalar: Any) -> Any:
+    """The struct of one precision."""
+    structs = newton_structs(scalar)
+
+    @wp.struct
+    class Work:
+        """A world, or a part of one, and its arrays.
+
+        Attributes:
+            world: its number.
+            count, nv: how many constraints and degrees of freedom it has.
+            scale: what rounding scales with, see :func:`warp_kernels.solver.newton.descent.descent_functions`.
+            tolerance: of the residual, as a share of the momenta at hand.
+            epsilon: R as a share of the inverse mass.
+        """
+
+        world: int
+        count: int
+        nv: int
+        scale: scalar
+        tolerance: scalar
+        epsilon: scalar
+        paths: Paths
+        trees: TreeDofs
+        constraints: Constraints
+        couplings: Couplings
+        problem: structs.Problem
+        system: structs.System
+        iterate: structs.Iterate
+
+    return Work
+
+
+@functools.cache
+def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> SimpleNamespace:
+    """Warp functions for one precision and friction model or cone of MuJoCo's, of whole worlds or of parts."""
+    f = residual_functions(scalar, friction, divided=divided)
+    descent = descent_functions(scalar, friction, divided)
+    coupled = f.coupled
+    sweeps = sweep_functions(scalar, friction, divided) if coupled else SimpleNamespace()
+    decide = decision_functions(scalar, coupled, in_group=False)
+    structs = newton_structs(scalar)
+    Work, State = work_struct(scalar), structs.State
+    zero, one = scalar(0.0), scalar(1.0)
+
+    @wp.func(inline=True)
+    def gather(
+        world: int,
+        tolerance: scalar,
+        epsilon: scalar,
+        paths: Paths,
+        trees: TreeDofs,
+        constraints: Constraints,
+        couplings: Couplings,
+        problem: structs.Problem,
+        system: structs.System,
+        iterate: structs.Iterate,
+    ):
+        """Gather the arrays of a world. ``count``, ``nv`` and ``scale`` are still to be set."""
+        work = Work()
+        work.world = world
+        work.tolerance = tolerance
+        work.epsilon = epsilon
+        work.paths = paths
+        work.trees = trees
+        work.constraints = constraints
+        work.couplings = couplings
+        work.problem = problem
+        work.system = system
+        work.iterate = iterate
+        return work
+
+    @wp.func
+    def state(n: int, work: Work, states: State):
+        return states
+
+    @wp.func
+    def with_state(n: int, work: Work, states: State, state: State):
+        return state
+
+    @wp.func
+    def count_at(n: int, work: Work):
+        return work.count
+
+    @wp.func(inline=True)
+    def sweep(work: Work, state: State):
+        """Sweep as often as a state says; the first sweeps begin with no impulses, unless those of a softer problem are at hand."""
+        sweeps.resume(
+            work.world, work.count, work.nv, state.passes == 1, state.soft != BEFORE, state.sweeps, work.paths,
+            work.constraints, work.problem, work.iterate,
+        )  # fmt: skip
+
+    @wp.func(inline=True)
+    def find_steps(work: Work, state: State):
+        """Sweep if the state asks for it, and find the step."""
+        world, count, nv = work.world, work.count, work.nv
+        if wp.static(coupled):
+            if state.mode == SWEPT:
+                sweep(work, state)
+                sweeps.implied_values(world, count, work.paths, work.constraints, work.problem, work.iterate)
+        symmetric = f.assemble(
+            world, count, nv, state.mode, work.trees, work.paths, work.constraints, work.couplings, work.problem,
+            work.iterate, work.system,
+        )  # fmt: skip
+        if wp.static(coupled):
+            if state.mode == SWEPT:
+                f.linear_residual(world, count, nv, work.paths, work.constraints, work.problem, work.iterate)
+        found = descent.find_step(world, nv, symmetric, work.system, work.iterate)
+        if wp.static(coupled):
+            if state.mode == SWEPT and found and state.passes <= GUIDED:
+                f.keep_impulses(world, count, work.paths, work.constraints, work.problem, work.iterate)
+        state = decide.first_length(state, found)
+        if found and state.mode == HELD:
+            state.length = descent.exact_length(
+                world, count, nv, work.paths, work.constraints, work.problem, work.iterate
+            )
+        return state
+
+    @wp.func(inline=True)
+    def move(work: Work, state: State):
+        """Move z by a ``length``, and find the residual with its square."""
+        if state.length != zero:
+            descent.move(work.world, work.nv, state.length, work.iterate)
+        state.square = f.find_residual(
+            work.world, work.count, work.nv, state.bounds, work.paths, work.constraints, work.problem, work.iterate
+        )
+        return state
+
+    @wp.func
+    def measure(work: Work):
+        """Nothing: the squares of one world are found where they are asked for."""
+
+    @wp.func(inline=True)
+    def square_at_hand(n: int, work: Work):
+        return descent.square_at_hand(
+            work.world, work.count, work.epsilon, work.constraints, work.problem, work.iterate
+        )
+
+    @wp.func(inline=True)
+    def step_square(n: int, work: Work):
+        return descent.step_square(work.world, work.nv, work.problem, work.iterate)
+
+    @wp.func(inline=True)
+    def goal(n: int, at_hand: scalar, work: Work):
+        return descent.goal(at_hand, work.scale, work.epsilon, work.tolerance)
+
+    @wp.func(inline=True)
+    def prepare(n: int, work: Work, state: State):
+        """Make the problem harder or softer, and set the normal impulses of a new round aside."""
+        if wp.static(coupled):
+            if state.harder != one:
+                sweeps.harden(work.world, work.count, state.harder, work.problem, work.iterate)
+            elif state.mode == HELD and state.in_round == 0:
+                f.hold_normal_impulses(work.world, work.count, work.constraints, work.problem, work.iterate)
+
+    @wp.func
+    def end(work: Work, states: State, solved: int):
+        """Nothing: there is only one world, and what it has found is where others read it."""
+
+    loop = iteration_functions(
+        scalar,
+        SimpleNamespace(
+            width=1,
+            Work=Work,
+            States=State,
+            decisions=decide,
+            state=state,
+            with_state=with_state,
+            count_at=count_at,
+            find_steps=find_steps,
+            move=move,
+            measure=measure,
+            square_at_hand=square_at_hand,
+            step_square=step_square,
+            goal=goal,
+            prepare=prepare,
+            end=end,
+        ),
+    )
+
+    # Inline: a call copies the descriptions of all arrays, which for a small island takes as long as to solve it.
+    @wp.func(inline=True)
+    def solve(work: Work, square: scalar, iterations: int):
+        """Solve from z, whose values, impulses and residual are those of ``iterate``; square: of the residual.
+
+        Returns the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s], and how many systems were
+        solved.
+        """
+        first = loop.begin(0, square, work)
+        last, solved = loop.iterate(work, first, int(first.mode < DONE), iterations)
+        left = zero
+        if solved > 0:
+            left = descent.velocity_left(work.world, work.nv, work.system, work.iterate)
+        if wp.static(coupled):
+            if last.mode != DONE:
+                if last.mode != SWEPT:
+                    last = decide.next_pass(last, work.count)
+                sweep(work, last)
+                sweeps.settle(work.world, work.count, work.paths, work.constraints, work.problem, work.iterate)
+        return left, solved
+
+    return SimpleNamespace(Work=Work, gather=gather, descent=descent, residual=f, solve=solve)
