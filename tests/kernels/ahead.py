@@ -9,7 +9,7 @@ from pathlib import Path
 import warp as wp
 
 from tests.kernels.signatures import decorator, differentiable
-from warp_kernels.types import BUILD_OPTIONS
+from warp_kernels.types import INLINED
 
 ARCH = 90
 
@@ -60,7 +60,8 @@ def compile_ahead(module: wp.Module, folder: Path, level: int | None = 3) -> Pat
     changed = {"optimization_level": level, "mode": "release"}
     if level is None:
         # Functions that are copied into kernels are translated as often as they are called.
-        changed |= {"mode": "debug", "extra_build_options": BUILD_OPTIONS}
+        preamble = module.options["extra_build_options"].extra_cuda_preamble.replace(INLINED, "")
+        changed |= {"mode": "debug", "extra_build_options": wp.ModuleBuildOptions(extra_cuda_preamble=preamble)}
     before = {name: module.options[name] for name in ("strip_hash", *changed)}
     try:
         wp.set_module_options(changed, module)

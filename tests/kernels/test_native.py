@@ -27,6 +27,7 @@ PYTHON = {
     "newton/adjoint_system.h": [f"{SOLVER}.newton.group.adjoint_system", f"{SOLVER}.newton.group.sweeps"],
     "newton/group.h": [f"{SOLVER}.newton.group.structs"],
     "newton/order.h": [],  # only C++ needs them
+    "newton/world.h": ["warp_kernels.types"],
     "newton/sweeps.h": [f"{SOLVER}.newton.group.sweeps", f"{SOLVER}.newton.sweeps"],
 }
 CONSTANT = re.compile(r"^constexpr (?:int|double) (\w+) = ([^;]+);", re.MULTILINE)
@@ -62,7 +63,8 @@ def module(folder: Path) -> wp.Module:
 
 def folder_with(path: Path, number: int) -> Path:
     path.mkdir()
-    shutil.copy(FOLDER / "lanes.h", path)
+    for header in ("arrays.h", "lanes.h"):
+        shutil.copy(FOLDER / header, path)
     (path / "add.h").write_text(SOURCE.format(number))
     return path
 

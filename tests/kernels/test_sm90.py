@@ -8,7 +8,7 @@ import warp as wp
 from tests.kernels.ahead import ARCH, compile_ahead, differentiation_warnings, warp_messages
 from tests.kernels.registers import BOUNDS, Resources, find_ptxas, grown, parse_report, read_table, resources, table
 from warp_kernels.registry import all_kernels, all_modules
-from warp_kernels.types import INLINED_BUILD_OPTIONS
+from warp_kernels.types import INLINED
 
 ROOT = Path(__file__).parents[2]
 SCALARS = [wp.float32, wp.float64]
@@ -27,7 +27,7 @@ def test_adjoints_are_copied_into_kernels(scalar: type) -> None:
     with_adjoints = [module for module in all_modules(scalar) if has_adjoints_by_warp(module)]
     assert len(with_adjoints) > 30
     for module in with_adjoints:
-        inlined = module.options["extra_build_options"] is INLINED_BUILD_OPTIONS
+        inlined = INLINED in module.options["extra_build_options"].extra_cuda_preamble
         assert inlined, f"{module.name}: kernel_module needs inlined=True"
 
 

@@ -8,7 +8,6 @@ import warp as wp
 
 from warp_kernels.constraints.bounces import bounce_functions
 from warp_kernels.constraints.contacts import contact_row_functions
-from warp_kernels.constraints.factored_rows import factored_row_functions
 from warp_kernels.constraints.geometric import geometric_functions
 from warp_kernels.constraints.joints import joint_row_functions
 from warp_kernels.constraints.kinds import (
@@ -21,9 +20,11 @@ from warp_kernels.constraints.kinds import (
     POINT,
     TORSION,
     has_own_kernels,
+    is_angular,
     is_geometric,
 )
 from warp_kernels.constraints.limits import limit_functions
+from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.references import reference_row_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.dynamics.factor import factor_kernels
@@ -45,14 +46,14 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
     common = row_functions(scalar)
     contact_rows = contact_row_functions(scalar)
     bounce = bounce_functions(scalar)
-    geometric, factored = geometric_functions(scalar), factored_row_functions(scalar)
+    geometric, products = geometric_functions(scalar), product_functions(scalar)
     joint_rows = joint_row_functions(scalar)
     reference_rows = reference_row_functions(scalar)
     limit = limit_functions(scalar)
     factor = factor_kernels(scalar)
     vec2, vec3 = t.vec2, t.vec3
     name = "constraint_rows" if with_rows else "constraint_biases"
-    module = kernel_module(name, scalar)
+    module = kernel_module(name, scalar, headers=ROW_HEADERS)
     structs = solver_structs(scalar)
     Options, Limits, Contacts, Cones = structs.Options, structs.Limits, structs.Contacts, structs.Cones
     Equalities, Motions, Rows, Bounces = structs.Equalities, structs.Motions, structs.Rows, structs.Bounces
@@ -153,19 +154,18 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                             - motions.origin[trees.dof_tree[tail], world]
                         )
                         sums = geometric.write_rows(
+                            row,
                             at,
-                            kind,
+                            paths,
                             tail,
-                            world,
+                            is_angular(kind),
                             frame,
                             lever,
-                            options.dt,
-                            share,
-                            paths,
                             motions.subspace,
                             qd,
                             qdd,
-                            row,
+                            vec2(share, options.dt),
+                            world,
                         )
                         free_velocity += sums[0]
                         size += sums[1]
@@ -183,7 +183,7 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                             free_velocity += value * (share * velocity + change)
                             before += value[0] * velocity
                             size += (wp.abs(velocity) + wp.abs(change)) * wp.abs(value)
-                    factored.multiply_by_inverse(at, tail, world, paths, factor_l, row)
+                    products.solve_row(row, at, paths, tail, factor_l, world)
                 rows.rhs[constraint, world] = free_velocity
                 if rows.size.shape[0] > 0:
                     rows.size[constraint, world] = vec2(size[0], wp.max(size[1], size[2]))

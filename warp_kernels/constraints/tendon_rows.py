@@ -6,8 +6,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.factored_rows import factored_row_functions
 from warp_kernels.constraints.kinds import is_of_tendon
+from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.structs import Constrained, Constraints, Paths, solver_structs
 from warp_kernels.types import kernel_module, warp_types
@@ -18,10 +18,10 @@ def tendon_constraint_kernels(scalar: Any) -> SimpleNamespace:
     """The kernel of one precision, over (thread, world): threads share out the constraints of a world."""
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
-    factor, factored = factor_kernels(scalar), factored_row_functions(scalar)
+    factor, products = factor_kernels(scalar), product_functions(scalar)
     structs = solver_structs(scalar)
     Options, Rows = structs.Options, structs.Rows
-    module = kernel_module("tendon_constraint_rows", scalar)
+    module = kernel_module("tendon_constraint_rows", scalar, headers=ROW_HEADERS)
     zero = scalar(0.0)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -65,7 +65,7 @@ def tendon_constraint_kernels(scalar: Any) -> SimpleNamespace:
                     row[at + d, world] = vec3(value, zero, zero)
                     velocity += value * (reference[2] * qd[world, k] + options.dt * qdd[world, k])
                     size += wp.abs(value) * (wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k]))
-                factored.multiply_by_inverse(at, tail, world, paths, factor_l, row)
+                products.solve_row(row, at, paths, tail, factor_l, world)
             rows.rhs[constraint, world] = vec3(velocity + reference[0], zero, zero)
             rows.bound[constraint, world] = tendon_bound[item, world]
             rows.softness[constraint, world] = reference[1]

@@ -1,10 +1,7 @@
 // Vectors with a number for each world of a lane group, and the arrays that hold them.
 #pragma once
 
-#include <builtin.h> // Warp's
-
-// Part of every function that calls it, so that what structs hold is kept in registers.
-#define BACKSWING_INLINE static inline __attribute__((always_inline))
+#include "arrays.h"
 
 namespace backswing {
 
@@ -21,13 +18,6 @@ template <typename Number, int L>
 using Pack = typename Lanes<Number, L>::Pack;
 template <typename Number, int L>
 using Mask = typename Lanes<Number, L>::Mask;
-
-template <typename Number>
-using Vec2 = wp::vec_t<2, Number>;
-template <typename Number>
-using Vec3 = wp::vec_t<3, Number>;
-template <typename T>
-using Array = wp::array_t<T>;
 
 template <typename Number>
 constexpr Number ROUNDING = sizeof(Number) == 4 ? Number(__FLT_EPSILON__) : Number(__DBL_EPSILON__);
@@ -52,10 +42,10 @@ struct Items {
     wp::int64 step;
 
     template <typename T>
-    __attribute__((always_inline)) Items(const Array<T>& array, int group)
+    BACKSWING_MEMBER Items(const Array<T>& array, int group)
         : at(reinterpret_cast<char*>(array.data) + group * wp::int64(sizeof(Pack<Number, L>))), step(array.strides[0]) {
     }
-    __attribute__((always_inline)) Pack<Number, L>& operator[](int k) const {
+    BACKSWING_MEMBER Pack<Number, L>& operator[](int k) const {
         return *reinterpret_cast<Pack<Number, L>*>(at + k * step);
     }
 };

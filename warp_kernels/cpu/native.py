@@ -10,7 +10,8 @@ the scalar type and the number of lanes, in the namespace ``backswing`` or one w
         '''Squared norm of the residual.'''
 
 calls ``backswing::newton::find_square<wp::float32, 8>(group, nv, residual, shared)``. Structs of Warp arrive as C++ structs with the
-same fields: pass them instead of many arrays.
+same fields: pass them instead of many arrays. With one lane the template has the scalar type alone. Such functions run on GPUs too;
+those of several lanes run on CPUs alone.
 
 The module of a kernel that calls such a function names the headers (``kernel_module(..., headers=("newton/system.h",))``). Their text,
 with that of the headers that they include, each once, stands before the source of the module. Warp hashes it with everything else, so
@@ -74,9 +75,8 @@ def with_headers(
     """Return the options of a module whose source begins with headers as well."""
     if not headers:
         return options
-    return options.merged(
-        wp.ModuleBuildOptions(extra_cpu_preamble=header_source(headers, folder) + '#line 1 "kernels"\n')
-    )
+    source = header_source(headers, folder) + '#line 1 "kernels"\n'
+    return options.merged(wp.ModuleBuildOptions(extra_cpu_preamble=source, extra_cuda_preamble=source))
 
 
 class Native:
@@ -84,12 +84,12 @@ class Native:
 
     Args:
         scalar: precision, first argument of the templates.
-        lanes: worlds of a lane group, their second argument.
+        lanes: worlds of a lane group, their second argument. Templates for one world have none.
         namespace: within ``backswing``, where they are.
     """
 
     def __init__(self, scalar: Any, lanes: int, namespace: str = ""):
-        self._arguments = [f"wp::{scalar.__name__}", str(lanes)]
+        self._arguments = [f"wp::{scalar.__name__}", *([str(lanes)] if lanes > 1 else [])]
         self._scope = f"backswing::{namespace}::" if namespace else "backswing::"
 
     def func_native(self, *values: Any, template: str | None = None) -> Callable[[Callable[..., Any]], wp.Function]:

@@ -1,6 +1,8 @@
 // The degrees of freedom from the root of a tree to each one.
 #pragma once
 
+#include "arrays.h"
+
 namespace backswing {
 
 // What `Paths` of warp_kernels.solver.structs holds.
@@ -10,8 +12,19 @@ struct Ancestors {
     const int* ancestors;
 
     template <typename Paths>
-    __attribute__((always_inline)) Ancestors(const Paths& paths)
+    BACKSWING_MEMBER Ancestors(const Paths& paths)
         : depths(paths.dof_depth.data), starts(paths.dof_row_start.data), ancestors(paths.ancestor.data) {}
+};
+
+// The degrees of freedom from the root to `tail`, that one included, by depth.
+struct Path {
+    int tail, depth;
+    const int* above;
+
+    template <typename Paths>
+    BACKSWING_MEMBER Path(const Paths& paths, int tail)
+        : tail(tail), depth(paths.dof_depth.data[tail]), above(paths.ancestor.data + paths.dof_row_start.data[tail]) {}
+    BACKSWING_MEMBER int operator[](int d) const { return d < depth ? above[d] : tail; }
 };
 
 } // namespace backswing

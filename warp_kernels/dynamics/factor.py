@@ -16,34 +16,6 @@ from warp_kernels.algebra import algebra
 from warp_kernels.dynamics.composite import COMPOSITE_HEADERS, mass_matrix_adjoint
 from warp_kernels.types import kernel_module, lane_types
 
-# Warp's own access to an array looks at the sign of every index, which takes longer than the products.
-_SOLVE = """
-    using number = wp::{scalar};
-    const wp::int64 step = factor_l.strides[0], x_step = x.strides[0];
-    const char* factors = reinterpret_cast<const char*>(factor_l.data) + world * wp::int64(factor_l.strides[1]);
-    char* entries = reinterpret_cast<char*>(x.data) + world * wp::int64(x.strides[1]);
-    const int* starts = reinterpret_cast<const int*>(row_start.data);
-    const int* depths = reinterpret_cast<const int*>(depth.data);
-    const int* ancestors = reinterpret_cast<const int*>(ancestor.data);
-    const auto at = [&](int k) -> number& {{ return *reinterpret_cast<number*>(entries + k * x_step); }};
-    const auto factor = [&](int place) {{ return *reinterpret_cast<const number*>(factors + place * step); }};
-    {work}
-"""
-_TRANSPOSED = """
-    for (int k = nv - 1; k >= 0; --k) {
-        const number value = at(k);
-        if (value == number(0)) continue;
-        for (int place = starts[k]; place < starts[k] + depths[k]; ++place) at(ancestors[place]) -= factor(place) * value;
-    }
-"""
-_LOWER = """
-    for (int k = 0; k < nv; ++k) {
-        number value = at(k);
-        for (int place = starts[k]; place < starts[k] + depths[k]; ++place) value -= factor(place) * at(ancestors[place]);
-        at(k) = value;
-    }
-"""
-
 
 @functools.cache
 def factor_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
@@ -51,7 +23,6 @@ def factor_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     real, spatial = t.real, t.spatial
     module = kernel_module("factor", scalar, lanes, headers=COMPOSITE_HEADERS if lanes > 1 else ())
-    array2d = wp.array2d(dtype=scalar)
     ints = wp.array(dtype=int)
 
     @wp.func
@@ -60,16 +31,6 @@ def factor_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         if d < depth[tail]:
             return ancestor[row_start[tail] + d]
         return tail
-
-    @wp.func_native(_SOLVE.format(scalar=scalar.__name__, work=_TRANSPOSED))
-    def solve_transposed(
-        row_start: ints, depth: ints, ancestor: ints, factor_l: array2d, x: array2d, nv: int, world: int
-    ):
-        """x := L'^-1 x, for x stored [dof, world]."""
-
-    @wp.func_native(_SOLVE.format(scalar=scalar.__name__, work=_LOWER))
-    def solve_lower(row_start: ints, depth: ints, ancestor: ints, factor_l: array2d, x: array2d, nv: int, world: int):
-        """x := L^-1 x, for x stored [dof, world]."""
 
     @wp.kernel(module=module, enable_backward=False)
     def factor_mass_matrix(
@@ -96,8 +57,6 @@ def factor_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     return SimpleNamespace(
         module=module,
         path_dof=path_dof,
-        solve_transposed=solve_transposed,
-        solve_lower=solve_lower,
         factor_mass_matrix=factor_mass_matrix,
         mass_matrix_adjoint=mass_matrix_adjoint("mass_matrix_adjoint", module, scalar, lanes, packed=True),
     )

@@ -19,8 +19,7 @@ import warp as wp
 
 from warp_kernels.constraints.bounces import bounce_functions
 from warp_kernels.constraints.kinds import is_contact, is_of_contact_frame
-from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.products import product_functions
+from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 
@@ -29,10 +28,10 @@ from warp_kernels.types import kernel_module, warp_types
 def impact_time_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels for one precision, one thread per world; for models in which something may bounce."""
     vec3 = warp_types(scalar).vec3
-    factor, products, bounce = factor_kernels(scalar), product_functions(scalar), bounce_functions(scalar)
+    products, bounce = product_functions(scalar), bounce_functions(scalar)
     structs = solver_structs(scalar)
     Options, Contacts, Rows, Bounces = structs.Options, structs.Contacts, structs.Rows, structs.Bounces
-    module = kernel_module("impact_time", scalar)
+    module = kernel_module("impact_time", scalar, headers=ROW_HEADERS)
     zero = scalar(0.0)
 
     @wp.func
@@ -117,7 +116,7 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
                 moved = products.row_product(constraint, world, paths, constraints, row, lag_weight)
                 further_impulse_bar[constraint, world] += bounces.late[contact, world] * moved
                 bounces_bar.late[contact, world] += wp.dot(impulse[constraint, world], moved)
-        factor.solve_lower(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, lag_weight, nv, world)
+        products.solve_lower(paths, factor_l, lag_weight, world)
 
     @wp.kernel(module=module, enable_backward=False)
     def bounce_adjoint(

@@ -19,9 +19,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, warp_types
 
@@ -35,7 +35,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     products = product_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
     module, adjoint_module, push_module, response_module = (
-        kernel_module(name, scalar) for name in ("impulse", "impulse_adjoint", "impulse_pushes", "responses")
+        kernel_module(name, scalar, headers=ROW_HEADERS)
+        for name in ("impulse", "impulse_adjoint", "impulse_pushes", "responses")
     )
 
     @wp.kernel(module=module, enable_backward=False)
@@ -163,9 +164,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         for constraint in range(constraints.count[world]):
             push = rhs_bar[constraint, world]
             products.add_scaled_push(constraint, push, world, paths, constraints, row, factor_d, weight)
-        factor.solve_lower(
-            paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, weight, paths.dof_depth.shape[0], world
-        )
+        products.solve_lower(paths, factor_l, weight, world)
 
     @wp.kernel(module=response_module, enable_backward=False)
     def constraint_response(

@@ -15,7 +15,7 @@ struct Both {
     int own;
 
     template <typename Groups, typename Worlds>
-    __attribute__((always_inline)) Both(const Array<Groups>& groups, const Array<Worlds>& worlds, int item, int group)
+    BACKSWING_MEMBER Both(const Array<Groups>& groups, const Array<Worlds>& worlds, int item, int group)
         : one(entry<Number>(worlds, item, group * L)), several(entry<Number>(groups, item, group)),
           own(worlds.shape[1] - group * L) {}
 };

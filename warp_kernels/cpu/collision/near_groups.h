@@ -18,12 +18,11 @@ struct Bounds {
     const typename Lanes<Number, L>::Pack *centre, *ball, *axis;
 
     template <typename Vectors>
-    __attribute__((always_inline)) Bounds(
-        const Vectors& centres, const Vectors& balls, const Vectors& axes, int geometry, int group)
+    BACKSWING_MEMBER Bounds(const Vectors& centres, const Vectors& balls, const Vectors& axes, int geometry, int group)
         : centre(of(centres, geometry, group)), ball(of(balls, geometry, group)), axis(of(axes, geometry, group)) {}
 
     template <typename Vectors>
-    static __attribute__((always_inline)) const Pack<Number, L>* of(const Vectors& array, int geometry, int group) {
+    static BACKSWING_MEMBER const Pack<Number, L>* of(const Vectors& array, int geometry, int group) {
         return reinterpret_cast<const Pack<Number, L>*>(entry<const char>(array, geometry, group));
     }
 };

@@ -30,7 +30,7 @@ struct OnCone {
     typename Lanes<Number, L>::Pack slip_size, excess, ratio;
     typename Lanes<Number, L>::Mask slides, sticks;
 
-    __attribute__((always_inline)) OnCone(const Pack<Number, L>* law, const Pack<Number, L>* r) {
+    BACKSWING_MEMBER OnCone(const Pack<Number, L>* law, const Pack<Number, L>* r) {
         const Pack<Number, L> nothing = 0, mu = law[MU];
         slip_size = __builtin_elementwise_sqrt(r[1] * r[1] + r[2] * r[2]);
         excess = mu * slip_size - r[0];

@@ -19,7 +19,7 @@ struct Acting {
     const Pack<Number, L>* entries;
 
     template <typename Group>
-    __attribute__((always_inline)) Acting(const Group& shared, int constraint, int nv)
+    BACKSWING_MEMBER Acting(const Group& shared, int constraint, int nv)
         : size(shared.length.data[constraint]), list(shared.dofs.data + constraint * nv),
           entries(packs<Number, L>(shared.rows) + constraint * nv * 3) {}
 };

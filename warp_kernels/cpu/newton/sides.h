@@ -22,7 +22,7 @@ struct Side {
     bool any_linear = false, any_angular = false;
     Pack frame[9], lever[3], linear, angular;
 
-    __attribute__((always_inline)) Side(int side) : sign(side ? 1 : -1) {
+    BACKSWING_MEMBER Side(int side) : sign(side ? 1 : -1) {
         const Pack nothing = 0;
         linear = angular = nothing;
         for (int c = 0; c < 9; ++c) frame[c] = nothing;
@@ -33,8 +33,7 @@ struct Side {
     //   at: number of its contact or anchor.
     //   tree, reference: whose origins the lever is between.
     template <typename Geometry>
-    __attribute__((always_inline)) void place(
-        int n, int world, int kind, int at, int tree, int reference, const Geometry& geometry) {
+    BACKSWING_MEMBER void place(int n, int world, int kind, int at, int tree, int reference, const Geometry& geometry) {
         const auto& contacts = geometry.contacts;
         const auto& equalities = geometry.equalities;
         if (kind == ORIENTATION) {
@@ -70,7 +69,7 @@ struct Motion {
     Pack on, x, y, z, motion[3];
 
     template <typename T>
-    __attribute__((always_inline)) Motion(const Side<Number, L>& side, const Array<T>& subspace, int k, int group) {
+    BACKSWING_MEMBER Motion(const Side<Number, L>& side, const Array<T>& subspace, int k, int group) {
         on = __builtin_convertvector((side.paths >> wp::uint64(k)) & wp::uint64(1), Pack);
         const Pack* column = reinterpret_cast<const Pack*>(entry<const char>(subspace, k, group));
         const Pack* lever = side.lever;

@@ -15,8 +15,8 @@ import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.constraints.contacts import contact_row_functions
-from warp_kernels.constraints.factored_rows import factored_row_functions
 from warp_kernels.constraints.kinds import SPIN, is_of_pyramid
+from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
@@ -51,13 +51,13 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
-    f, factor, factored = resistance_functions(scalar), factor_kernels(scalar), factored_row_functions(scalar)
+    f, factor, products = resistance_functions(scalar), factor_kernels(scalar), product_functions(scalar)
     common, contact_rows = row_functions(scalar), contact_row_functions(scalar)
     structs = solver_structs(scalar)
     Options, Contacts, Motions, Rows = structs.Options, structs.Contacts, structs.Motions, structs.Rows
     # wp.grad takes plain names only.
     entries_power = f.entries_power
-    module = kernel_module("mujoco_resistance", scalar, inlined=True)
+    module = kernel_module("mujoco_resistance", scalar, headers=ROW_HEADERS, inlined=True)
     zero = scalar(0.0)
 
     @wp.kernel(module=module)
@@ -131,7 +131,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
                     velocity += value * (reference[2] * qd[world, k] + options.dt * qdd[world, k])
                     speed = wp.abs(qd[world, k]) + options.dt * wp.abs(qdd[world, k])
                     size += speed * vec3(wp.abs(value[0]), wp.abs(value[1]), wp.abs(value[2]))
-                factored.multiply_by_inverse(at, tail, world, paths, factor_l, row)
+                products.solve_row(row, at, paths, tail, factor_l, world)
             rows.rhs[constraint, world] = velocity
             rows.bound[constraint, world] = contact_resistance[item, world][kind - SPIN]
             rows.softness[constraint, world] = reference[1]

@@ -14,7 +14,7 @@ from warp_kernels.constraints.kinds import is_of_contact
 from warp_kernels.solver.mujoco.laws import ALL_CONES
 from warp_kernels.solver.newton.constants import STIFFEST
 from warp_kernels.solver.newton.one_world import one_world_functions
-from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.newton.structs import WORLD_HEADERS, newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, warp_types
 
@@ -30,7 +30,7 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     f = one_world_functions(scalar, cone)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
-    module = kernel_module(f"mujoco.{cone}", scalar)
+    module = kernel_module(f"mujoco.{cone}", scalar, headers=WORLD_HEADERS)
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
 
@@ -93,7 +93,7 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
             return
         nv = paths.dof_depth.shape[0]
         scale = f.descent.look_back(
-            0, nv, dt, qd, qdd, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, problem.inverse_mass,
+            0, nv, dt, qd, qdd, paths, factor_l, problem.inverse_mass,
             iterate.step, world,
         )  # fmt: skip
         square = f.descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)

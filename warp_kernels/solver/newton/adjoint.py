@@ -21,7 +21,7 @@ from warp_kernels.solver.mujoco.resisting_cone import resisting_cone_functions
 from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
 from warp_kernels.solver.newton.islands.parts import FACTORED
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
-from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.newton.structs import WORLD_HEADERS, newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, warp_types
@@ -44,7 +44,8 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     Equalities = solver_structs(scalar).Equalities
-    module = kernel_module(f"newton_adjoint.{friction}{'.smoothed' if smoothed else ''}", scalar)
+    name = f"newton_adjoint.{friction}{'.smoothed' if smoothed else ''}"
+    module = kernel_module(name, scalar, headers=WORLD_HEADERS)
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)

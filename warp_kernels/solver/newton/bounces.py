@@ -13,10 +13,10 @@ import warp as wp
 
 from warp_kernels.constraints.immovable import immovable_functions
 from warp_kernels.constraints.kinds import CONTACT, is_contact
+from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.structs import newton_structs
-from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 
@@ -29,7 +29,7 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
     common = row_functions(scalar)
     laws, immovable = law_functions(scalar, "cone"), immovable_functions(scalar)
     Problem, Bounces = newton_structs(scalar).Problem, solver_structs(scalar).Bounces
-    module = kernel_module("newton_bounces", scalar)
+    module = kernel_module("newton_bounces", scalar, headers=ROW_HEADERS)
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.kernel(module=module, enable_backward=False)

@@ -10,41 +10,11 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.kinds import follows_contact, is_contact
+from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.constants import PIVOT_ROUNDINGS, SEARCHES, SLIDES_FROM, SLOPE, SUMS, rounding
 from warp_kernels.solver.newton.residual import COUPLED, HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
-from warp_kernels.types import LEAST_INVERSE
-
-# Warp's own access to an array looks at the sign of every index, which takes longer than the products.
-_LOOK_BACK = """
-    using number = wp::{scalar};
-    using bytes = wp::int64;
-    const char* velocities = reinterpret_cast<const char*>(qd.data) + world * bytes(qd.strides[0]);
-    const char* accelerations = reinterpret_cast<const char*>(qdd.data) + world * bytes(qdd.strides[0]);
-    const char* entries = reinterpret_cast<const char*>(factor_l.data) + world * bytes(factor_l.strides[1]);
-    const char* inverses = reinterpret_cast<const char*>(inverse_mass.data) + world * bytes(inverse_mass.strides[1]);
-    char* steps = reinterpret_cast<char*>(step.data) + world * bytes(step.strides[1]);
-    const int* depths = reinterpret_cast<const int*>(dof_depth.data);
-    const int* starts = reinterpret_cast<const int*>(dof_row_start.data);
-    const auto at = [](const char* start, int k, bytes stride) {{ return *reinterpret_cast<const number*>(start + k * stride); }};
-    number total = 0;
-    for (int k = begin; k < end; ++k) {{
-        number change = at(accelerations, k, qdd.strides[1]);
-        number size = wp::abs(at(velocities, k, qd.strides[1])) + dt * wp::abs(change);
-        const int* above = reinterpret_cast<const int*>(ancestor.data) + starts[k];
-        for (int d = 0; d < depths[k]; ++d) {{
-            const number factor = at(entries, starts[k] + d, factor_l.strides[0]);
-            const number other = at(accelerations, above[d], qdd.strides[1]);
-            change += factor * other;
-            size += wp::abs(factor) * (wp::abs(at(velocities, above[d], qd.strides[1])) + dt * wp::abs(other));
-        }}
-        *reinterpret_cast<number*>(steps + k * bytes(step.strides[0])) = -dt * change;
-        const number inverse = at(inverses, k, inverse_mass.strides[0]);
-        if (inverse > number({least_inverse})) total += size * size / inverse;
-    }}
-    return total;
-"""
 
 
 @functools.cache
@@ -70,7 +40,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
             iterate.work[system.place[k, world], world] = -iterate.residual[k, world]
-        linear.solve(world, begin, nv, system, iterate.work)
+        linear.solve(begin, nv, system, iterate.work, world)
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
             iterate.step[k, world] = iterate.work[system.place[k, world], world]
@@ -204,16 +174,14 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
             grows += push * iterate.step[k, world]
         return convex_length(world, count, begins, grows, constraints, problem, iterate)
 
-    @wp.func_native(_LOOK_BACK.format(scalar=scalar.__name__, least_inverse=LEAST_INVERSE))
+    @Native(scalar, 1, "newton").func_native()
     def look_back(
         begin: int,
         end: int,
         dt: scalar,
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
-        dof_depth: wp.array(dtype=int),
-        dof_row_start: wp.array(dtype=int),
-        ancestor: wp.array(dtype=int),
+        paths: Paths,
         factor_l: wp.array2d(dtype=scalar),
         inverse_mass: wp.array2d(dtype=scalar),
         step: wp.array2d(dtype=scalar),

@@ -13,43 +13,11 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.products import product_functions
+from warp_kernels.cpu.native import Native
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, warp_types
-
-# Warp's own access to an array looks at the sign of every index, which takes longer than the product.
-_TAKE_ABOVE = """
-    using number = wp::{scalar};
-    using triple = wp::vec_t<3, number>;
-    const char* factor = reinterpret_cast<const char*>(factor_l.data) + first * wp::int64(factor_l.strides[0]) + world * wp::int64(factor_l.strides[1]);
-    char* bars = reinterpret_cast<char*>(bar.data) + first * wp::int64(bar.strides[0]) + world * wp::int64(bar.strides[1]);
-    const char* responses = reinterpret_cast<const char*>(response.data) + at * wp::int64(response.strides[0]) + world * wp::int64(response.strides[1]);
-    const int* above = reinterpret_cast<const int*>(ancestor.data) + first;
-    triple total;
-    for (int e = 0; e < depth; ++e) {{
-        const triple other = *reinterpret_cast<const triple*>(responses + above[e] * wp::int64(response.strides[0]));
-        total += *reinterpret_cast<const number*>(factor + e * wp::int64(factor_l.strides[0])) * other;
-        if (is_new)
-            *reinterpret_cast<number*>(bars + e * wp::int64(bar.strides[0])) -= wp::dot(z, other);
-    }}
-    return total;
-"""
-_TAKE_PAIRS = """
-    using number = wp::{scalar};
-    const wp::int64 bar_step = bar.strides[0], step = factor_l.strides[0];
-    const char* factor = reinterpret_cast<const char*>(factor_l.data) + first * step + world * wp::int64(factor_l.strides[1]);
-    char* bars = reinterpret_cast<char*>(bar.data) + world * wp::int64(bar.strides[1]);
-    const char* pairs = bars + pair * bar_step;
-    bars += first * bar_step;
-    number total = 0;
-    for (int e = 0; e < count; ++e) {{
-        const number entry = *reinterpret_cast<const number*>(pairs + e * bar_step);
-        total += entry * *reinterpret_cast<const number*>(factor + e * step);
-        *reinterpret_cast<number*>(bars + e * bar_step) -= weight * entry;
-    }}
-    return total;
-"""
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"own_adjoint_kernels": [(True,), (False,)]}
@@ -63,13 +31,15 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
     vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     factor = factor_kernels(scalar)
     products = product_functions(scalar)
-    module = kernel_module("newton.own_adjoint" if whole else "newton.own_adjoint_groups", scalar)
+    name = "newton.own_adjoint" if whole else "newton.own_adjoint_groups"
+    module = kernel_module(name, scalar, headers=("newton/own_adjoint.h",))
 
-    @wp.func_native(_TAKE_ABOVE.format(scalar=scalar.__name__))
+    native = Native(scalar, 1, "own_adjoint")
+
+    @native.func_native()
     def take_above(
-        ancestor: wp.array(dtype=int),
-        first: int,
-        depth: int,
+        paths: Paths,
+        k: int,
         at: int,
         z: vec3,
         is_new: bool,
@@ -80,7 +50,7 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
     ) -> vec3:
         """What a degree of freedom's row of L makes of the responses above it; where ``is_new``, that row's adjoint."""
 
-    @wp.func_native(_TAKE_PAIRS.format(scalar=scalar.__name__))
+    @native.func_native()
     def take_pairs(
         first: int,
         pair: int,
@@ -131,14 +101,11 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
         at -= trees.tree_dof_start[tree]
         for d in range(paths.dof_depth[tail] + 1):
             k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
-            first = paths.dof_row_start[k]
             z = products.whole_entry(constraint, side, d, world, paths, constraints, row)
             response = scalar(2.0) * factor_d[k, world] * (own_bar * z)
             if d >= new:
                 own_mass_bar_diagonal[k, world] -= scalar(0.5) * factor_d[k, world] * wp.dot(response, z)
-            response -= take_above(
-                paths.ancestor, first, d, at, z, d >= new, factor_l, coupled_response, own_mass_bar, world
-            )
+            response -= take_above(paths, k, at, z, d >= new, factor_l, coupled_response, own_mass_bar, world)
             coupled_response[at + k, world] = response
 
     @wp.func

@@ -7,6 +7,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.kinds import follows_contact, is_bounded_by_normal, is_contact
+from warp_kernels.constraints.products import product_functions
 from warp_kernels.solver.mujoco.laws import ALL_CONES, RESISTING
 from warp_kernels.solver.mujoco.resisting_cone import resisting_cone_functions
 from warp_kernels.solver.newton.islands.parts import part_functions
@@ -15,7 +16,6 @@ from warp_kernels.solver.newton.ordering import ordering_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.system import system_functions
-from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import warp_types
 

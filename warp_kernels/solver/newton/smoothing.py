@@ -22,10 +22,10 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.kinds import is_one_sided
+from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.structs import newton_structs
-from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import kernel_module, warp_types
 
@@ -113,7 +113,7 @@ def smoothing_kernels(scalar: Any) -> SimpleNamespace:
     softness_shares = law_functions(scalar, "cone").softness_shares
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
-    module = kernel_module("newton_smoothing", scalar)
+    module = kernel_module("newton_smoothing", scalar, headers=ROW_HEADERS)
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.kernel(module=module, enable_backward=False)

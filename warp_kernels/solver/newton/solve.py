@@ -24,12 +24,12 @@ import warp as wp
 
 from warp_kernels.constraints.immovable import immovable_functions
 from warp_kernels.constraints.kinds import has_own_softness, is_unbounded
+from warp_kernels.constraints.products import product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.one_world import one_world_functions
-from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.newton.structs import WORLD_HEADERS, newton_structs
 from warp_kernels.solver.newton.whitening import whitening_functions
-from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, most_registers, warp_types
@@ -49,7 +49,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     whitening = whitening_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
-    module = kernel_module(f"newton.{friction}", scalar)
+    module = kernel_module(f"newton.{friction}", scalar, headers=WORLD_HEADERS)
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
@@ -156,7 +156,7 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             return
         nv = paths.dof_depth.shape[0]
         scale = f.descent.look_back(
-            0, nv, dt, qd, qdd, paths.dof_depth, paths.dof_row_start, paths.ancestor, factor_l, problem.inverse_mass,
+            0, nv, dt, qd, qdd, paths, factor_l, problem.inverse_mass,
             iterate.step, world,
         )  # fmt: skip
         square = f.descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)

@@ -8,6 +8,9 @@ import warp as wp
 
 from warp_kernels.types import warp_types
 
+# C++ of the functions for one world.
+WORLD_HEADERS = ("newton/world.h",)
+
 
 @functools.cache
 def newton_structs(scalar: Any) -> SimpleNamespace:

@@ -14,6 +14,8 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.kinds import follows_contact, is_bounded_by_normal, is_in_interval, is_one_sided
+from warp_kernels.constraints.products import product_functions
+from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.constants import (
     EVERY,
     LEAST_SWEEPS,
@@ -23,36 +25,9 @@ from warp_kernels.solver.newton.constants import (
 )
 from warp_kernels.solver.newton.islands.parts import part_functions
 from warp_kernels.solver.newton.structs import newton_structs
-from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.projection import friction_projection_functions
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
-
-# Where a world is alone, its numbers follow each other, and a CPU's compiler takes many at a time. Warp's own access to an array looks at
-# the sign of every index.
-_GO_ON = """
-    using number = wp::{scalar};
-    const wp::int64 size = sizeof(number);
-    const int width = {width};
-    auto go = [&](char* x, char* direction, char* other, wp::int64 step_x, wp::int64 step_direction, wp::int64 step_other, int numbers) {{
-        for (int k = 0; k < numbers; ++k) {{
-            number& here = *reinterpret_cast<number*>(x + k * step_x);
-            number& way = *reinterpret_cast<number*>(direction + k * step_direction);
-            number& kept = *reinterpret_cast<number*>(other + k * step_other);
-            const number change = {change}, along = beta * way;
-            here += along;
-            way = along + share * change;
-            kept = {left};
-        }}
-    }};
-    char* at_x = reinterpret_cast<char*>(x.data) + world * wp::int64(x.strides[1]);
-    char* at_direction = reinterpret_cast<char*>(direction.data) + world * wp::int64(direction.strides[1]);
-    char* at_other = reinterpret_cast<char*>(other.data) + world * wp::int64(other.strides[1]);
-    if (x.strides[0] == width * size && direction.strides[0] == width * size && other.strides[0] == width * size)
-        return go(at_x, at_direction, at_other, size, size, size, count * width);
-    for (int i = 0; i < count; ++i, at_x += x.strides[0], at_direction += direction.strides[0], at_other += other.strides[0])
-        go(at_x, at_direction, at_other, size, size, size, width);
-"""
 
 
 @functools.cache
@@ -65,6 +40,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     parts = part_functions(scalar, divided)
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
+    native = Native(scalar, 1, "newton")
     zero, one = scalar(0.0), scalar(1.0)
 
     @wp.func
@@ -198,7 +174,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
                 )
         return square
 
-    @wp.func_native(_GO_ON.format(scalar=scalar.__name__, width=3, change="kept", left="0"))
+    @native.func_native()
     def impulses_go_on(
         count: int,
         beta: scalar,
@@ -210,7 +186,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     ):
         """Go ``beta`` along the direction. The next one is as much of it and a ``share`` of the changes, ``other``, which become zero."""
 
-    @wp.func_native(_GO_ON.format(scalar=scalar.__name__, width=1, change="here - kept", left="here"))
+    @native.func_native()
     def motion_goes_on(
         count: int,
         beta: scalar,

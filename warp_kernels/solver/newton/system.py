@@ -6,72 +6,12 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.newton.factors import factor_functions
+from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.group.structs import MOST_DOFS
 from warp_kernels.solver.newton.islands.parts import FACTORED, ROOM, ROOM_END, part_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
-
-# The entries that one side of a constraint, which begins at ``here``, shares with one of another, which begins at ``there``.
-_ADD_SIDES = """
-    using number = wp::{scalar};
-    using bytes = wp::int64;
-    using triple = wp::vec_t<3, number>;
-    const char* rows = reinterpret_cast<const char*>(row.data) + world * bytes(row.strides[1]);
-    const char* places = reinterpret_cast<const char*>(place.data) + world * bytes(place.strides[1]);
-    const char* starts = reinterpret_cast<const char*>(row_start.data) + world * bytes(row_start.strides[1]);
-    char* below = reinterpret_cast<char*>(lower.data) + world * bytes(lower.strides[1]);
-    char* above = reinterpret_cast<char*>(upper.data) + world * bytes(upper.strides[1]);
-    const bytes row_step = row.strides[0], step = lower.strides[0];
-    const int* path = reinterpret_cast<const int*>(ancestor.data);
-    const auto place_of = [&](int k) {{ return *reinterpret_cast<const int*>(places + k * bytes(place.strides[0])); }};
-    const auto row_of = [&](int p) {{ return step * *reinterpret_cast<const int*>(starts + p * bytes(row_start.strides[0])); }};
-    const char* mine = rows + here * row_step;
-    const int least = place_of(mate);
-    for (int e = 0; e <= depth; ++e, mine += row_step) {{
-        const int p = place_of(e < depth ? path[start + e] : tail);
-        // Places descend along a path: from here on all are above the diagonal.
-        if (p < least && symmetric) break;
-        const triple push = wp::mul(*reinterpret_cast<const triple*>(mine), slope);
-        char* row_p = below + row_of(p);
-        int d = symmetric && here == there ? e : 0;
-        const char* theirs = rows + (there + d) * row_step;
-        for (; d <= mate_depth; ++d, theirs += row_step) {{
-            const int q = place_of(d < mate_depth ? path[mate_start + d] : mate);
-            if (p < q && symmetric) continue;
-            number& entry = *reinterpret_cast<number*>(p < q ? above + row_of(q) + p * step : row_p + q * step);
-            entry -= wp::dot(push, *reinterpret_cast<const triple*>(theirs));
-        }}
-    }}
-"""
-
-# Of one side of a constraint: no row that its path reaches begins after ``least``.
-_REACH = """
-    const auto first_of = [&](int k) -> int& {{
-        const int p = *reinterpret_cast<const int*>(
-            reinterpret_cast<const char*>(place.data) + k * wp::int64(place.strides[0]) + world * wp::int64(place.strides[1]));
-        return *reinterpret_cast<int*>(
-            reinterpret_cast<char*>(first.data) + p * wp::int64(first.strides[0]) + world * wp::int64(first.strides[1]));
-    }};
-    const int* path = reinterpret_cast<const int*>(ancestor.data) + start;
-    for (int d = 0; d <= depth; ++d) {{
-        int& own = first_of(d < depth ? path[d] : tail);
-        own = own < least ? own : least;
-    }}
-"""
-
-# Zeros from the first to the last place of a row. Where a world is alone they follow each other.
-_CLEAR_ROW = """
-    using number = wp::{scalar};
-    const wp::int64 step = entries.strides[0];
-    char* at = reinterpret_cast<char*>(entries.data) + begin * step + world * wp::int64(entries.strides[1]);
-    if (step == sizeof(number)) {{
-        for (int k = 0; k < count; ++k) reinterpret_cast<number*>(at)[k] = 0;
-        return;
-    }}
-    for (int k = 0; k < count; ++k) *reinterpret_cast<number*>(at + k * step) = 0;
-"""
 
 
 @functools.cache
@@ -79,10 +19,10 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
     """Warp functions of the system for one precision, of whole worlds or of parts."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
-    factors = factor_functions(scalar)
     structs = newton_structs(scalar)
     Iterate, System = structs.Iterate, structs.System
     parts = part_functions(scalar, divided)
+    native = Native(scalar, 1, "newton")
     zero = scalar(0.0)
 
     @wp.func
@@ -124,20 +64,11 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         if system.is_packed[world] == 0 or entry(world, begin, begin, system) != room:
             iterate.part[FACTORED, world] = 0
 
-    @wp.func_native(_REACH.format())
-    def reach(
-        ancestor: wp.array(dtype=int),
-        tail: int,
-        depth: int,
-        start: int,
-        least: int,
-        place: wp.array2d(dtype=int),
-        first: wp.array2d(dtype=int),
-        world: int,
-    ):
+    @native.func_native()
+    def reach(paths: Paths, tail: int, least: int, system: System, world: int):
         """Let the rows that a side of a constraint reaches begin at the place ``least`` or before."""
 
-    @wp.func_native(_CLEAR_ROW.format(scalar=scalar.__name__))
+    @native.func_native()
     def clear_row(entries: wp.array2d(dtype=scalar), begin: int, count: int, world: int):
         """Set entries to zero."""
 
@@ -162,16 +93,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail >= 0:
-                    reach(
-                        paths.ancestor,
-                        tail,
-                        paths.dof_depth[tail],
-                        paths.dof_row_start[tail],
-                        least,
-                        system.place,
-                        system.first,
-                        world,
-                    )
+                    reach(paths, tail, least, system, world)
         if wp.static(divided):
             pack_part(world, begin, nv, iterate, system)
         elif nv > MOST_DOFS:
@@ -209,27 +131,20 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
             inverse = inverse_mass[parts.dof_of(n, world, iterate), world]
             system.lower[entry(world, begin + n, begin + n, system), world] = inverse
 
-    @wp.func_native(_ADD_SIDES.format(scalar=scalar.__name__))
+    @native.func_native()
     def add_sides(
         row: wp.array2d(dtype=vec3),
         here: int,
         there: int,
-        ancestor: wp.array(dtype=int),
+        paths: Paths,
         tail: int,
-        depth: int,
-        start: int,
         mate: int,
-        mate_depth: int,
-        mate_start: int,
         slope: mat33,
         symmetric: bool,
-        place: wp.array2d(dtype=int),
-        row_start: wp.array2d(dtype=int),
-        lower: wp.array2d(dtype=scalar),
-        upper: wp.array2d(dtype=scalar),
+        system: System,
         world: int,
     ):
-        """Take the entries of one pair of sides away."""
+        """Take the entries of one pair of sides away: of a constraint whose rows begin at ``here``, and of another."""
 
     @wp.func
     def add_product(
@@ -257,25 +172,12 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
                 tail = constraints.tail[2 * constraint + near, world]
                 if tail < 0:
                     continue
-                add_sides(
-                    row,
-                    (2 * constraint + near) * paths.max_depth,
-                    (2 * other + side) * paths.max_depth,
-                    paths.ancestor,
-                    tail,
-                    paths.dof_depth[tail],
-                    paths.dof_row_start[tail],
-                    mate,
-                    paths.dof_depth[mate],
-                    paths.dof_row_start[mate],
-                    slope,
-                    symmetric,
-                    system.place,
-                    system.row_start,
-                    system.lower,
-                    system.upper,
-                    world,
-                )
+                here = (2 * constraint + near) * paths.max_depth
+                there = (2 * other + side) * paths.max_depth
+                add_sides(row, here, there, paths, tail, mate, slope, symmetric, system, world)
+
+    @native.func_native(template="factorise")
+    def factors_of(begin: int, nv: int, symmetric: bool, system: System, world: int) -> scalar: ...
 
     @wp.func
     def factorise(world: int, begin: int, nv: int, symmetric: bool, system: System):
@@ -285,9 +187,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
 
         With ``symmetric`` the entries above the diagonal aren't read. Without room for the system it returns zero.
         """
-        least = factors.factorise(
-            begin, nv, symmetric, system.first, system.row_start, system.lower, system.upper, world
-        )
+        least = factors_of(begin, nv, symmetric, system, world)
         if system.is_packed[world] == 0:
             return zero
         return least
@@ -303,10 +203,9 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         """One over the pivot at place p, of the factors."""
         return system.lower[entry(world, p, p, system), world]
 
-    @wp.func
-    def solve(world: int, begin: int, nv: int, system: System, x: wp.array2d(dtype=scalar)):
+    @native.func_native()
+    def solve(begin: int, nv: int, system: System, x: wp.array2d(dtype=scalar), world: int):
         """x := (L U)^-1 x, x by places, of which nv from ``begin`` on count."""
-        factors.solve(begin, nv, system.first, system.row_start, system.lower, system.upper, x, world)
 
     @wp.func
     def solve_transposed(world: int, nv: int, system: System, x: wp.array2d(dtype=scalar)):

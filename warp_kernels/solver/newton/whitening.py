@@ -18,8 +18,8 @@ import warp as wp
 
 from warp_kernels.constraints.geometric import geometric_functions
 from warp_kernels.constraints.immovable import immovable_functions
+from warp_kernels.constraints.products import product_functions
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
 from warp_kernels.types import warp_types
 

@@ -16,9 +16,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, warp_types
 
@@ -30,7 +30,7 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
     sp, common = spatial_functions(scalar), row_functions(scalar)
     factor, products = factor_kernels(scalar), product_functions(scalar)
     vec3, spatial, array2d = t.vec3, t.spatial, wp.array2d(dtype=scalar)
-    module = kernel_module("tendon_armature", scalar)
+    module = kernel_module("tendon_armature", scalar, headers=ROW_HEADERS)
     curvature_module = kernel_module("tendon_curvatures", scalar, inlined=True)
     zero, one, two = scalar(0.0), scalar(1.0), scalar(2.0)
 

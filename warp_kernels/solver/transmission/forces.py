@@ -10,10 +10,10 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.actuators import actuator_functions
-from warp_kernels.solver.structs import solver_structs
+from warp_kernels.solver.structs import Paths, solver_structs
 from warp_kernels.solver.transmission.structs import transmission_structs
 from warp_kernels.types import kernel_module
 
@@ -21,10 +21,10 @@ from warp_kernels.types import kernel_module
 @functools.cache
 def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision."""
-    common, actuators, factor = row_functions(scalar), actuator_functions(scalar), factor_kernels(scalar)
+    common, actuators, products = row_functions(scalar), actuator_functions(scalar), product_functions(scalar)
     Gains, Lines = solver_structs(scalar).Gains, transmission_structs(scalar).Lines
     module = kernel_module("transmission_forces", scalar, inlined=True)
-    free_module = kernel_module("pushed_acceleration", scalar)
+    free_module = kernel_module("pushed_acceleration", scalar, headers=ROW_HEADERS)
     zero = scalar(0.0)
 
     @wp.kernel(module=module)
@@ -92,9 +92,7 @@ def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=free_module, enable_backward=False)
     def pushed_acceleration(
         # Model
-        dof_depth: wp.array(dtype=int),
-        dof_row_start: wp.array(dtype=int),
-        ancestor: wp.array(dtype=int),
+        paths: Paths,
         # Data in
         line_push: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
@@ -105,13 +103,13 @@ def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """Over worlds: adds M^-1 of the pushes to the accelerations without constraints; push_response [dof, world]."""
         world = wp.tid()
-        nv = dof_depth.shape[0]
+        nv = paths.dof_depth.shape[0]
         for k in range(nv):
             push_response[k, world] = line_push[k, world]
-        factor.solve_transposed(dof_row_start, dof_depth, ancestor, factor_l, push_response, nv, world)
+        products.solve_transposed(paths, factor_l, push_response, world)
         for k in range(nv):
             push_response[k, world] = push_response[k, world] * factor_d[k, world]
-        factor.solve_lower(dof_row_start, dof_depth, ancestor, factor_l, push_response, nv, world)
+        products.solve_lower(paths, factor_l, push_response, world)
         for k in range(nv):
             qdd[world, k] += push_response[k, world]
 

@@ -15,8 +15,8 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
+from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.solver.impulse_groups import IMPULSE_HEADERS, impulse_group_kernels
-from warp_kernels.solver.products import product_functions
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, lane_types
 
@@ -25,7 +25,7 @@ from warp_kernels.types import kernel_module, lane_types
 def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Kernels over groups for one precision and a number of worlds in a lane group."""
     a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
-    module = kernel_module("mujoco_damping", scalar, lanes, headers=IMPULSE_HEADERS if lanes > 1 else ())
+    module = kernel_module("mujoco_damping", scalar, lanes, headers=IMPULSE_HEADERS if lanes > 1 else ROW_HEADERS)
     array2d, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=real)
     one = scalar(1.0)
 

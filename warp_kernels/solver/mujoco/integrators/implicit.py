@@ -22,8 +22,8 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
+from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.kinematics.joints import joint_functions
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, warp_types
@@ -73,11 +73,11 @@ def implicit_functions(scalar: Any) -> SimpleNamespace:
 def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision over (tree, world), (world) and (dof, world)."""
     t = warp_types(scalar)
-    sp, common, factor, f = (
-        spatial_functions(scalar), row_functions(scalar), factor_kernels(scalar), implicit_functions(scalar)
+    sp, common, products, f = (
+        spatial_functions(scalar), row_functions(scalar), product_functions(scalar), implicit_functions(scalar)
     )  # fmt: skip
     spatial, inertia10, array2d = t.spatial, t.inertia, wp.array2d(dtype=scalar)
-    module = kernel_module("mujoco_implicit", scalar)
+    module = kernel_module("mujoco_implicit", scalar, headers=ROW_HEADERS)
     half = scalar(0.5)
 
     @wp.kernel(module=module, enable_backward=False)
@@ -227,9 +227,7 @@ def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
         for k in range(nv):
             damping_push[world, k] = qd_solved[world, k] - qd[world, k]
         momentum_of(damping_push, world, paths, factor_l, factor_d, implicit_scratch)
-        factor.solve_transposed(
-            paths.dof_row_start, paths.dof_depth, paths.ancestor, implicit_upper, implicit_scratch, nv, world
-        )
+        products.solve_transposed(paths, implicit_upper, implicit_scratch, world)
         for k in range(nv):
             total = implicit_scratch[k, world]
             for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
@@ -268,9 +266,7 @@ def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
             implicit_scratch[k, world] = value
             for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
                 implicit_scratch[paths.ancestor[at], world] -= implicit_lower[at, world] * value
-        factor.solve_lower(
-            paths.dof_row_start, paths.dof_depth, paths.ancestor, implicit_upper, implicit_scratch, nv, world
-        )
+        products.solve_lower(paths, implicit_upper, implicit_scratch, world)
         for k in range(nv):
             damping_weight[world, k] = implicit_scratch[k, world]
         momentum_of(damping_weight, world, paths, factor_l, factor_d, implicit_scratch)

@@ -1,6 +1,6 @@
 """Linear algebra for the worlds of a lane group: products with their rows, the system of a Newton step, its factors and solution.
 
-What :mod:`warp_kernels.solver.newton.system` and :mod:`warp_kernels.solver.products` do for one world. All worlds of a group have one
+What :mod:`warp_kernels.solver.newton.system` and :mod:`warp_kernels.constraints.products` do for one world. All worlds of a group have one
 outline: a constraint's rows are zero where another world's constraint of the same number acts alone. Zeros change no sum, so that a
 world's numbers don't depend on the others of its group.
 

@@ -19,7 +19,7 @@ from warp_kernels.solver.newton.islands.parts import FACTORED
 from warp_kernels.solver.newton.islands.single import single_functions
 from warp_kernels.solver.newton.one_world import one_world_functions
 from warp_kernels.solver.newton.residual import COUPLED
-from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.newton.structs import WORLD_HEADERS, newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module
@@ -39,7 +39,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
     common = row_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, Islands, System = structs.Problem, structs.Iterate, structs.Islands, structs.System
-    module = kernel_module(f"newton_islands.{friction}", scalar)
+    module = kernel_module(f"newton_islands.{friction}", scalar, headers=WORLD_HEADERS)
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
@@ -115,8 +115,8 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         scale = zero
         for tree in range(islands.scale.shape[0]):
             own_scale = descent.look_back(
-                trees.tree_dof_start[tree], trees.tree_dof_start[tree + 1], dt, qd, qdd, paths.dof_depth,
-                paths.dof_row_start, paths.ancestor, factor_l, problem.inverse_mass, iterate.step, world,
+                trees.tree_dof_start[tree], trees.tree_dof_start[tree + 1], dt, qd, qdd, paths, factor_l,
+                problem.inverse_mass, iterate.step, world,
             )  # fmt: skip
             islands.scale[tree, world] = own_scale
             scale += own_scale

@@ -1,4 +1,4 @@
-"""Products with a constraint's rows, which lie along the paths of its two sides."""
+"""Products with a constraint's rows, which lie along the paths of its two sides, and with the factors of the mass matrix."""
 
 import functools
 from types import SimpleNamespace
@@ -7,45 +7,13 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.immovable import immovable_functions
+from warp_kernels.cpu.native import Native
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
 
-# Warp's own access to an array looks at the sign of every index, which takes longer than the product. The six degrees of freedom of
-# a floating base, with which its paths begin, follow each other: a CPU's compiler writes their loop out. A GPU needs its registers.
-_PATH = """
-    using number = wp::{scalar};
-    using triple = wp::vec_t<3, number>;
-    const wp::int64 row_step = row.strides[0], step = x.strides[0];
-    const char* rows = reinterpret_cast<const char*>(row.data) + here * row_step + world * wp::int64(row.strides[1]);
-    char* entries = reinterpret_cast<char*>(x.data) + world * wp::int64(x.strides[1]);
-    const int* above = reinterpret_cast<const int*>(ancestor.data) + start;
-    {before}
-    int d = 0;
-#ifndef __CUDA_ARCH__
-    if (depth >= 5 && (depth > 5 ? above[5] : tail) - above[0] == 5) {{
-        const int first = above[0];
-        for (; d < 6; ++d) {{
-            const int k = first + d;
-            {each}
-        }}
-    }}
-#endif
-    for (; d <= depth; ++d) {{
-        const int k = d < depth ? above[d] : tail;
-        {each}
-    }}
-    {after}
-"""
-_AT = "*reinterpret_cast<const triple*>(rows + d * row_step)"
-_X = "*reinterpret_cast<number*>(entries + k * step)"
-_SCALE = "*reinterpret_cast<const number*>(scales + k * wp::int64(scale.strides[0]))"
-_SCALES = "const char* scales = reinterpret_cast<const char*>(scale.data) + world * wp::int64(scale.strides[1]);"
-
-
-def _along_path(scalar: Any, each: str, before: str = "", after: str = "") -> str:
-    """What a function does at ``each`` degree of freedom k of a path, which lies at depth d of it."""
-    return _PATH.format(scalar=scalar.__name__, before=before, each=each, after=after)
+# C++ of these functions, and of :mod:`warp_kernels.constraints.geometric`.
+ROW_HEADERS = ("constraints/rows.h",)
 
 
 @functools.cache
@@ -53,82 +21,41 @@ def product_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of products with rows, for one precision."""
     vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     factor, immovable = factor_kernels(scalar), immovable_functions(scalar)
+    vectors, numbers = wp.array2d(dtype=vec3), wp.array2d(dtype=scalar)
+    native = Native(scalar, 1, "rows")
 
-    @wp.func_native(_along_path(scalar, f"total += {_AT} * {_X};", "triple total;", "return total;"))
-    def path_product(
-        row: wp.array2d(dtype=vec3),
-        here: int,
-        ancestor: wp.array(dtype=int),
-        start: int,
-        depth: int,
-        tail: int,
-        x: wp.array2d(dtype=scalar),
-        world: int,
-    ) -> vec3:
+    @native.func_native()
+    def solve_transposed(paths: Paths, factor_l: numbers, x: numbers, world: int):
+        """x := L'^-1 x [dof, world]."""
+
+    @native.func_native()
+    def solve_lower(paths: Paths, factor_l: numbers, x: numbers, world: int):
+        """x := L^-1 x [dof, world]."""
+
+    @native.func_native()
+    def solve_row(row: vectors, here: int, paths: Paths, tail: int, factor_l: numbers, world: int):
+        """Multiply the entries of one side, which begin at ``here``, by L'^-1: deepest first."""
+
+    @native.func_native()
+    def path_product(row: vectors, here: int, paths: Paths, tail: int, x: numbers, world: int) -> vec3:
         """The rows of one side, which begin at ``here``, times x."""
 
-    @wp.func_native(_along_path(scalar, f"{_X} += wp::dot({_AT}, push);"))
-    def push_path(
-        row: wp.array2d(dtype=vec3),
-        here: int,
-        ancestor: wp.array(dtype=int),
-        start: int,
-        depth: int,
-        tail: int,
-        push: vec3,
-        x: wp.array2d(dtype=scalar),
-        world: int,
-    ):
+    @native.func_native()
+    def push_path(row: vectors, here: int, paths: Paths, tail: int, push: vec3, x: numbers, world: int):
         """Add the transposed rows of one side times ``push`` to x."""
 
-    @wp.func_native(_along_path(scalar, f"{_X} += wp::dot({_AT}, push) * {_SCALE};", _SCALES))
+    @native.func_native()
     def push_path_scaled(
-        row: wp.array2d(dtype=vec3),
-        here: int,
-        ancestor: wp.array(dtype=int),
-        start: int,
-        depth: int,
-        tail: int,
-        push: vec3,
-        scale: wp.array2d(dtype=scalar),
-        x: wp.array2d(dtype=scalar),
-        world: int,
+        row: vectors, here: int, paths: Paths, tail: int, push: vec3, scale: numbers, x: numbers, world: int
     ):
         """The same, each entry times ``scale``."""
 
-    @wp.func_native(
-        _along_path(
-            scalar,
-            f"total += wp::outer({_AT}, {_AT} * {_X});",
-            "wp::mat_t<3, 3, number> total;",
-            "return total;",
-        )
-    )
-    def path_mobility(
-        row: wp.array2d(dtype=vec3),
-        here: int,
-        ancestor: wp.array(dtype=int),
-        start: int,
-        depth: int,
-        tail: int,
-        x: wp.array2d(dtype=scalar),
-        world: int,
-    ) -> mat33:
+    @native.func_native()
+    def path_mobility(row: vectors, here: int, paths: Paths, tail: int, x: numbers, world: int) -> mat33:
         """The rows of one side times their transpose, with x between them."""
 
-    @wp.func_native(
-        _along_path(scalar, f"total += wp::dot({_AT}, {_AT}) * {_X};", "number total = 0;", "return total;")
-    )
-    def path_square(
-        row: wp.array2d(dtype=vec3),
-        here: int,
-        ancestor: wp.array(dtype=int),
-        start: int,
-        depth: int,
-        tail: int,
-        x: wp.array2d(dtype=scalar),
-        world: int,
-    ) -> scalar:
+    @native.func_native()
+    def path_square(row: vectors, here: int, paths: Paths, tail: int, x: numbers, world: int) -> scalar:
         """The trace of :func:`path_mobility`."""
 
     @wp.func
@@ -146,9 +73,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
             tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
                 here = (2 * constraint + side) * paths.max_depth
-                total += path_product(
-                    row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, x, world
-                )
+                total += path_product(row, here, paths, tail, x, world)
         return total
 
     @wp.func
@@ -166,9 +91,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
             tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
                 here = (2 * constraint + side) * paths.max_depth
-                push_path(
-                    row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, push, x, world
-                )
+                push_path(row, here, paths, tail, push, x, world)
 
     @wp.func
     def add_scaled_push(
@@ -186,18 +109,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
             tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
                 here = (2 * constraint + side) * paths.max_depth
-                push_path_scaled(
-                    row,
-                    here,
-                    paths.ancestor,
-                    paths.dof_row_start[tail],
-                    paths.dof_depth[tail],
-                    tail,
-                    push,
-                    scale,
-                    x,
-                    world,
-                )
+                push_path_scaled(row, here, paths, tail, push, scale, x, world)
 
     @wp.func
     def whole_entry(
@@ -257,9 +169,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
             tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
                 here = (2 * constraint + side) * paths.max_depth
-                total += path_mobility(
-                    row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, scale, world
-                )
+                total += path_mobility(row, here, paths, tail, scale, world)
         return total
 
     @wp.func
@@ -290,9 +200,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
             tail = constraints.tail[2 * constraint + side, world]
             if tail >= 0:
                 here = (2 * constraint + side) * paths.max_depth
-                apart += path_square(
-                    row, here, paths.ancestor, paths.dof_row_start[tail], paths.dof_depth[tail], tail, scale, world
-                )
+                apart += path_square(row, here, paths, tail, scale, world)
         total = apart + wp.trace(shared_mobility(constraint, world, paths, constraints, row, scale))
         if immovable.move_alike(total, apart):
             total = scalar(0.0)
@@ -307,9 +215,8 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         x: wp.array2d(dtype=scalar),
     ):
         """x := D^-1 L'^-1 x, half of M^-1 x [dof, world]."""
-        nv = paths.dof_depth.shape[0]
-        factor.solve_transposed(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
-        for k in range(nv):
+        solve_transposed(paths, factor_l, x, world)
+        for k in range(paths.dof_depth.shape[0]):
             x[k, world] = x[k, world] * factor_d[k, world]
 
     @wp.func
@@ -322,8 +229,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
     ):
         """x := M^-1 x [dof, world]."""
         begin_solve(world, paths, factor_l, factor_d, x)
-        nv = paths.dof_depth.shape[0]
-        factor.solve_lower(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
+        solve_lower(paths, factor_l, x, world)
 
     @wp.func
     def solve_pushes(
@@ -334,12 +240,14 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         x: wp.array2d(dtype=scalar),
     ):
         """x := L^-1 D^-1 x: what a sum of ``add_push`` does to velocities [dof, world]."""
-        nv = paths.dof_depth.shape[0]
-        for k in range(nv):
+        for k in range(paths.dof_depth.shape[0]):
             x[k, world] = x[k, world] * factor_d[k, world]
-        factor.solve_lower(paths.dof_row_start, paths.dof_depth, paths.ancestor, factor_l, x, nv, world)
+        solve_lower(paths, factor_l, x, world)
 
     return SimpleNamespace(
+        solve_transposed=solve_transposed,
+        solve_lower=solve_lower,
+        solve_row=solve_row,
         begin_solve=begin_solve,
         solve=solve,
         solve_pushes=solve_pushes,
