@@ -64,7 +64,7 @@ class Scene:
     qd: np.ndarray
     dt: float
     steps: int
-    contact: sim.ContactOptions
+    contact: sim.PgsContact
     parameters: dict[str, np.ndarray]
 
 
@@ -94,17 +94,17 @@ def scenes() -> Iterator[Scene]:
     }  # fmt: skip
     qd = np.zeros(robot.model.nv)
     qd[:6] = 1.2, 0.3, -0.2, 0.1, 0.2, 0.1
-    yield Scene("quadruped lands", robot.model, robot.q0, qd, 1 / 500, 30, sim.ContactOptions(solver="pgs"), springs)
+    yield Scene("quadruped lands", robot.model, robot.q0, qd, 1 / 500, 30, sim.PgsContact(), springs)
     heap = crowd.loose("ball", 9, "float64", spacing=0.0995, layers=2)
     qd = 0.2 * np.random.default_rng(1).normal(size=heap.model.nv)
-    yield Scene("balls in a heap", heap.model, heap.q0, qd, 1 / 240, 10, sim.ContactOptions(solver="pgs"), {})
+    yield Scene("balls in a heap", heap.model, heap.q0, qd, 1 / 240, 10, sim.PgsContact(), {})
     builder = sim.ModelBuilder()
     builder.add_ground()
     builder.add_box(half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.05), friction=0.6)
     box = builder.finalize("float64")
     qd = np.array([2.0, 0.7, 0.0, 0.0, 0.0, 4.0])
     for name, cfm in (("hard box turns", 0.0), ("soft box turns", 0.5)):
-        yield Scene(name, box, box.q0, qd, 1 / 240, 10, sim.ContactOptions(solver="pgs", cfm=cfm), {})
+        yield Scene(name, box, box.q0, qd, 1 / 240, 10, sim.PgsContact(cfm=cfm), {})
 
 
 def measure(scene: Scene, quick: bool) -> Iterator[Row]:
@@ -158,7 +158,7 @@ def backward_time(scene: Scene, adjoint: str, sweeps: int, quick: bool) -> float
     return time_call(run, seconds=0.05 if quick else 0.5).best * 1e6 / (STEPS * WORLDS)
 
 
-def working_memory(scene: Scene, contact: sim.ContactOptions) -> float:
+def working_memory(scene: Scene, contact: sim.ContactMethod) -> float:
     """Memory that the first backward pass adds to a simulator's arrays, per world, halved for float32 [kB]."""
     simulator = sim.Simulator(scene.model, scene.dt, 1, "cpu", contact, scene.parameters)
     trajectory = simulator.rollout(simulator.state(scene.q, scene.qd), steps=1)

@@ -72,7 +72,7 @@ def main() -> None:
 
 def measure(scene: PhysicsScene) -> list[Row]:
     """Run a scene with both solvers and in MuJoCo, and measure its quantities."""
-    newton, pgs = scene.run(), scene.run(contact=sim.ContactOptions(solver="pgs"))
+    newton, pgs = scene.run(), scene.run(contact=sim.PgsContact())
     peer = run_mujoco(scene) if importlib.util.find_spec("mujoco") else None
     return [
         Row(

@@ -34,9 +34,9 @@ TURN = 20  # steps of one engine before the next one's
 ROBOTS, WORLDS, ROBOT_STEPS, ROUNDS = 10, 16, 20, 9
 SOLVERS = ("newton", "pgs")  # of robots, which have no need of a warm start
 CONTACTS = {
-    "newton": sim.ContactOptions(),
-    "newton_warm": sim.ContactOptions(warm_start=True),
-    "pgs": sim.ContactOptions(solver="pgs"),
+    "newton": sim.HardContact(),
+    "newton_warm": sim.HardContact(warm_start=True),
+    "pgs": sim.PgsContact(),
 }
 
 

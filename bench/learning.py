@@ -41,10 +41,10 @@ ENVS = 64
 ARMS = 4096
 HORIZON = 8  # steps of the environment through which a gradient goes
 SOLVERS = {
-    "Newton's method": sim.ContactOptions(law="hard"),
-    "50 sweeps, unrolled": sim.ContactOptions(solver="pgs"),
-    "50 sweeps, adjoint of the solution": sim.ContactOptions(solver="pgs", adjoint="implicit"),
-    "at most 20 sweeps, to 1e-4 m/s": sim.ContactOptions(solver="pgs", sweeps=20, tolerance=1e-4),
+    "Newton's method": sim.HardContact(),
+    "50 sweeps, unrolled": sim.PgsContact(),
+    "50 sweeps, adjoint of the solution": sim.PgsContact(adjoint="implicit"),
+    "at most 20 sweeps, to 1e-4 m/s": sim.PgsContact(sweeps=20, tolerance=1e-4),
 }
 LAWS = {
     "MuJoCo's law, Euler": {"law": "mujoco"},
@@ -114,7 +114,7 @@ def one_link(seconds: float) -> dict[str, float]:
     return {name: 1e6 * value for name, value in found.items()}
 
 
-def with_contact(name: str, contact: sim.ContactOptions) -> Task:
+def with_contact(name: str, contact: sim.ContactMethod) -> Task:
     """A task with other options of contact."""
     task = make_task(name)
     task.contact = lambda: contact  # type: ignore[method-assign]

@@ -25,15 +25,15 @@ START, END = "<!-- table of the stack -->", "<!-- end of the stack -->"
 FALLEN = 0.1  # displacement beyond which a box counts as fallen [m]
 
 OPTIONS = (
-    sim.ContactOptions(),
-    sim.ContactOptions(solver="pgs"),
-    sim.ContactOptions(solver="pgs", sweeps=200),
-    sim.ContactOptions(solver="pgs", sweeps=1000),
-    sim.ContactOptions(solver="pgs", cfm=0.1),
-    sim.ContactOptions(solver="pgs", sweeps=200, cfm=0.1),
-    sim.ContactOptions(solver="pgs", warm_start=True),
-    sim.ContactOptions(solver="pgs", warm_start=True, cfm=0.05),
-    sim.ContactOptions(solver="pgs", warm_start=True, cfm=0.1),
+    sim.HardContact(),
+    sim.PgsContact(),
+    sim.PgsContact(sweeps=200),
+    sim.PgsContact(sweeps=1000),
+    sim.PgsContact(cfm=0.1),
+    sim.PgsContact(sweeps=200, cfm=0.1),
+    sim.PgsContact(warm_start=True),
+    sim.PgsContact(warm_start=True, cfm=0.05),
+    sim.PgsContact(warm_start=True, cfm=0.1),
 )
 # MuJoCo's solver, number of iterations, and whether it is warm-started.
 PEERS = (("PGS", 50, False), ("PGS", 50, True), ("Newton", 100, True))
@@ -77,15 +77,15 @@ def main() -> None:
         write_text(arguments.markdown, f"{before}{START}\n{table(rows)}\n{END}{after}")
 
 
-def own(contact: sim.ContactOptions, boxes: int, seconds: float) -> Row:
+def own(contact: sim.ContactMethod, boxes: int, seconds: float) -> Row:
     """Simulate the stack in Backswing."""
     scene = piles.stack(boxes, seconds)
     motion = scene.run(contact=contact)
     return _row("Backswing", _name(contact), motion.q.reshape(len(motion.q), boxes, 7)[..., :3], scene.dt)
 
 
-def _name(contact: sim.ContactOptions) -> str:
-    if contact.solver == "newton":
+def _name(contact: sim.ContactMethod) -> str:
+    if not isinstance(contact, sim.PgsContact):
         return "Newton"
     softness = f", cfm {contact.cfm:g}" if contact.cfm > 0.0 else ""
     return f"{contact.sweeps} sweeps, {'warm' if contact.warm_start else 'cold'}{softness}"

@@ -52,7 +52,7 @@ def standing(
     device: str,
     dtype: str,
     cores: int,
-    contact: sim.ContactOptions | None = None,
+    contact: sim.ContactMethod | None = None,
     robots: int = 1,
 ) -> Standing:
     """Settle one world with ``robots`` robots, then copy its state to all worlds."""

@@ -24,7 +24,8 @@ from scenes import quadruped
 from sim.arrays.device_model import DeviceModel
 
 STEPS = 100
-SWEEPS = sim.ContactOptions.sweeps
+SWEEPS = sim.PgsContact.sweeps
+CONTACTS = {"newton": sim.HardContact(), "pgs": sim.PgsContact()}
 SOLVERS = {"newton": "Newton's method", "pgs": f"{SWEEPS} sweeps from a cold start"}
 MEMORY_STEPS = (50, 100, 500, 1000, 5000)
 DYNAMICS_BATCH = 1024
@@ -67,7 +68,7 @@ def parse() -> argparse.Namespace:
 
 def time_step(worlds: int, solver: str, options: argparse.Namespace) -> Record:
     """Time the forward and the backward pass (with recompute) of a rollout of standing robots."""
-    contact = sim.ContactOptions(solver=solver)
+    contact = CONTACTS[solver]
     case = standing(worlds, device=options.device, dtype=options.dtype, cores=options.cores, contact=contact)
     tau = case.control(STEPS)
     seed = wp.ones_like(case.state.q)
@@ -99,7 +100,7 @@ def time_step(worlds: int, solver: str, options: argparse.Namespace) -> Record:
 
 def time_linearise(solver: str, options: argparse.Namespace) -> Record:
     """Time the whole Jacobian of a step, for which MuJoCo has finite differences."""
-    contact = sim.ContactOptions(solver=solver)
+    contact = CONTACTS[solver]
     case = standing(LINEARISED, device=options.device, dtype=options.dtype, cores=options.cores, contact=contact)
 
     def linearise() -> None:

@@ -23,7 +23,7 @@ DAMPING = 5.0  # their damping [N m s/rad]
 BOXES = 3
 
 
-def landing_quadruped(contact: sim.ContactOptions) -> tuple[sim.Simulator, sim.State]:
+def landing_quadruped(contact: sim.ContactMethod) -> tuple[sim.Simulator, sim.State]:
     """The quadruped, with joint springs, lands at 0.5 m/s while sliding at 0.3 m/s."""
     scene = quadruped.build("float64", friction=0.8)
     model = scene.model
@@ -36,7 +36,7 @@ def landing_quadruped(contact: sim.ContactOptions) -> tuple[sim.Simulator, sim.S
     return simulator, simulator.state(scene.q0, qd)
 
 
-def stack(contact: sim.ContactOptions) -> tuple[sim.Simulator, sim.State]:
+def stack(contact: sim.ContactMethod) -> tuple[sim.Simulator, sim.State]:
     """Boxes of 0.2 m and 1 kg fall on each other from gaps of 1 mm."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.8)
@@ -48,7 +48,7 @@ def stack(contact: sim.ContactOptions) -> tuple[sim.Simulator, sim.State]:
     return simulator, simulator.initial_state()
 
 
-Case = Callable[[sim.ContactOptions], tuple[sim.Simulator, sim.State]]
+Case = Callable[[sim.ContactMethod], tuple[sim.Simulator, sim.State]]
 CASES: dict[str, Case] = {"quadruped": landing_quadruped, "stack": stack}
 
 
@@ -61,7 +61,7 @@ def main() -> None:
     found: dict[str, dict] = {}
     for name in arguments.cases:
         for adjoint in ("unrolled", "implicit"):
-            study = sim.study_sweeps(*CASES[name](sim.ContactOptions(solver="pgs", adjoint=adjoint)), steps=STEPS)
+            study = sim.study_sweeps(*CASES[name](sim.PgsContact(adjoint=adjoint)), steps=STEPS)
             print(f"{name}, {adjoint} adjoint: {STEPS} steps of {DT:.5f} s\n{study}\n")
             found[f"{name}, {adjoint}"] = asdict(study)
     if arguments.json:

@@ -142,6 +142,7 @@ class TorchStep(torch.nn.Module):
         super().__init__()
         self.robot = robot_of(simulator)
         self.dt = simulator.dt
+        assert isinstance(simulator.contact, sim.PgsContact)
         self.contact = simulator.contact
 
     def forward(self, q: torch.Tensor, qd: torch.Tensor, tau: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -293,7 +294,7 @@ class TorchStep(torch.nn.Module):
         matrix = torch.einsum("wfxi,wigy->wfxgy", jacobian, response)
         feet = matrix.shape[1]
         softness = self.contact.cfm * torch.eye(3 * feet, dtype=matrix.dtype).view(feet, 3, feet, 3)
-        bias = torch.clamp(self.contact.erp * distance / self.dt, min=-self.contact.largest_correction)
+        bias = torch.clamp(self.contact.erp * distance / self.dt, min=-self.contact.max_correction)
         free = torch.einsum("wfxi,wi->wfx", jacobian, velocity)
         return matrix + softness, free + torch.nn.functional.pad(bias[..., None], (0, 2))
 

@@ -25,6 +25,7 @@ import sim.arrays.device_model
 import sim.simulation.stepping.workspace
 from bench.report import write_json
 from bench.standing import standing
+from bench.step import CONTACTS
 from bench.timing import machine
 
 WORLDS = 61  # in one shard; no other size of an array
@@ -66,7 +67,7 @@ def as_on_a_gpu() -> Iterator[None]:
 @as_on_a_gpu()
 def measure(solver: str) -> list[Traffic]:
     """Launches and bytes of the standing quadruped in float32."""
-    case = standing(WORLDS, device="cpu", dtype="float32", cores=1, contact=sim.ContactOptions(solver=solver))
+    case = standing(WORLDS, device="cpu", dtype="float32", cores=1, contact=CONTACTS[solver])
     case.simulator.rollout(case.state, steps=1).backward(case.state.q)  # compiles, and allocates
     (shard,) = case.simulator.shards
 

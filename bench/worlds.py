@@ -45,7 +45,7 @@ SETTLE, HOLD, SHARE = 1.0, 0.02, 0.2  # seconds of motion before, seconds of one
 LONG = 20.0  # seconds
 BRIEF = 0.02  # seconds for which shorter calls are repeated: the first one finds the caches full of another engine's
 BOXES, HEAP_DT = 10, 1.0 / 240.0
-LAW = sim.ContactOptions(law="mujoco", friction="pyramid")
+LAW = sim.MujocoContact(friction="pyramid")
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def measure(case: Case, counts: Sequence[int], rounds: int) -> list[dict[str, An
         works = {"forward_us": forward, "back_us": back}
         if worlds == PGS_WORLDS and case.settings.get("integrator") != "rk4":
             hard = {name: value for name, value in case.settings.items() if name not in ("contact", "integrator")}
-            hard["contact"] = sim.ContactOptions(solver="pgs", sweeps=SWEEPS)
+            hard["contact"] = sim.PgsContact(sweeps=SWEEPS)
             works["pgs_us"] = here(case, states, worlds, steps, hard)[0]
         own = in_turns({**works, **calls}, rounds)
         found = {name: own[name] / (steps * worlds) for name in works}

@@ -53,7 +53,7 @@ def optimise_push(
         exact: without smoothing.
         bar: whether to show a progress bar.
     """
-    contact = sim.ContactOptions() if exact else sim.ContactOptions(gradient_smoothing=SMOOTHING, margin=REACH)
+    contact = sim.HardContact() if exact else sim.HardContact(gradient_smoothing=SMOOTHING, margin=REACH)
     simulator = sim.Simulator(scene.model, scene.dt, device=device, contact=contact)
 
     def miss(q: torch.Tensor, qd: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:

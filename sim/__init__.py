@@ -50,16 +50,17 @@ from sim.model.tendons.specs import TendonWrap
 from sim.rays.cast import RayHits, cast_rays
 from sim.rays.targets import RayTargets
 from sim.simulation.contacts import Contacts
+from sim.simulation.deprecated import ContactOptions as ContactOptions
 from sim.simulation.gradients import GradientNorms, Gradients
 from sim.simulation.linearisation import Linearisation
 from sim.simulation.mujoco_settings import mujoco_settings
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import ContactMethod, HardContact, ModelContact, MujocoContact, PgsContact
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory
 
 __all__ = [
-    "ContactOptions",
+    "ContactMethod",
     "ContactOverflowWarning",
     "Contacts",
     "DeviceModel",
@@ -68,6 +69,7 @@ __all__ = [
     "GradientNorms",
     "GradientReport",
     "Gradients",
+    "HardContact",
     "ImportFileError",
     "Impulses",
     "Keyframe",
@@ -75,11 +77,14 @@ __all__ = [
     "MJCFWarning",
     "Model",
     "ModelBuilder",
+    "ModelContact",
     "ModelError",
+    "MujocoContact",
     "NotFiniteWarning",
     "OpenConstraintWarning",
     "OverlapWarning",
     "Part",
+    "PgsContact",
     "RayHits",
     "RayTargets",
     "SDFWarning",

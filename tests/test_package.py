@@ -75,7 +75,7 @@ def test_objects_print_as_one_line():
     trajectory = simulator.rollout(state, steps=4, checkpoint_interval=2)
     shapes = "q [3, 2, 7], qd [3, 2, 6], float32 on cpu"
     assert repr(trajectory) == f"Trajectory(4 steps of 0.01 s, checkpoint_interval 2, 2 worlds, {shapes})"
-    warm = sim.Simulator(model, 0.01, contact=sim.ContactOptions(solver="pgs", warm_start=True))
+    warm = sim.Simulator(model, 0.01, contact=sim.PgsContact(warm_start=True))
     assert repr(warm.step(warm.state(warm.model.q0))).startswith("State(q [1, 7], qd [1, 6], impulses, float32")
 
 

@@ -8,7 +8,7 @@ from bench.standing import standing
 from sim.simulation.stepping.pipeline import Step
 
 SWEEPS = 50
-SOLVER = sim.ContactOptions(solver="pgs", sweeps=SWEEPS)
+SOLVER = sim.PgsContact(sweeps=SWEEPS)
 
 
 class Checkpointed:

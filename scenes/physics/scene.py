@@ -7,7 +7,7 @@ import numpy as np
 
 import sim
 from sim.model.model import Model
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import ContactMethod
 
 G = 9.81
 
@@ -82,7 +82,7 @@ class PhysicsScene:
         """Times of all states [steps + 1], s."""
         return self.dt * np.arange(self.steps + 1)
 
-    def run(self, device: str = "cpu", contact: ContactOptions | None = None) -> Motion:
+    def run(self, device: str = "cpu", contact: ContactMethod | None = None) -> Motion:
         """Simulate the scene in Backswing, with default options unless others are given."""
         simulator = sim.Simulator(self.model, self.dt, device=device, contact=contact)
         trajectory = simulator.rollout(simulator.state(self.model.q0, self.qd0), steps=self.steps)

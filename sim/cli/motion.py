@@ -15,11 +15,12 @@ from sim.model.names import counted
 from sim.simulation.contacts import overlaps_of
 from sim.simulation.memory import host_memory, require_memory
 from sim.simulation.mujoco_settings import mujoco_settings
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import HardContact, ModelContact, MujocoContact
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 
 DEFAULT_STEP = 1.0 / 240.0
+LAWS = {None: ModelContact, "hard": HardContact, "mujoco": MujocoContact}
 STEPS_AT_ONCE = 120
 MOST_OVERLAPS = 10  # that are named one by one
 
@@ -110,7 +111,7 @@ def _check_memory(model: Model, worlds: int, steps: int) -> None:
 
 def simulator_of(model: Model, given: argparse.Namespace, dt: float) -> Simulator:
     """By the law that was chosen, or that of the model."""
-    settings: dict[str, Any] = {"contact": ContactOptions(law=given.law)}
+    settings: dict[str, Any] = {"contact": LAWS[given.law]()}
     if given.law == "mujoco" and any(part.mujoco is not None for part in model.parts):
         settings = mujoco_settings(model)
     return Simulator(model, **{**settings, "dt": dt}, num_worlds=given.worlds, device=given.device)

@@ -10,7 +10,7 @@ import warp as wp
 
 from sim.errors import ContactOverflowWarning
 from sim.model.model import Model
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import ContactMethod
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
 
@@ -58,7 +58,7 @@ class Problem:
 
     model: Model
     dt: float
-    contact: ContactOptions
+    contact: ContactMethod
     device: wp.DeviceLike
     values: dict[str, np.ndarray]
     q_weight: np.ndarray

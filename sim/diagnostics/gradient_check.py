@@ -17,6 +17,7 @@ from sim.model.checks import as_numbers, is_whole, require_type
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
 from sim.simulation.gradients import Gradients
+from sim.simulation.options import HardContact, PgsContact
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
@@ -133,7 +134,9 @@ def _doubled(
         name: value[worlds] if value.ndim > number_of_dims(name) else np.repeat(value[None], len(worlds), axis=0)
         for name, value in simulator.parameter_values().items()
     }
-    exact = replace(simulator.contact, gradient_smoothing=0.0)
+    exact = simulator.contact
+    if isinstance(exact, HardContact):
+        exact = replace(exact, gradient_smoothing=0.0)
     double = simulator.alike(
         len(worlds), model=replace(m, dtype="float64"), contact=exact, parameters=parameters, contact_sensors=()
     )
@@ -265,7 +268,7 @@ def _about(simulator: Simulator, steps: int, residual: float, projected: bool, s
         f"Gradients of {loss} over {steps} steps of {simulator.dt:g} s, compared with finite differences.",
         f"Both are computed in float64{note}.",
     ]
-    if simulator.contact.solver == "pgs" and simulator.contact.adjoint == "implicit":
+    if isinstance(simulator.contact, PgsContact) and simulator.contact.adjoint == "implicit":
         lines.append(
             f"The adjoint is implicit, which assumes converged sweeps; the residual was {residual:.1e} m/s. If that is "
             'large, compare with adjoint="unrolled".'

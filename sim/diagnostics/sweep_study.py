@@ -10,6 +10,7 @@ from sim.errors import ModelError
 from sim.model.checks import is_whole, require_type
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
+from sim.simulation.options import PgsContact
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
@@ -37,7 +38,7 @@ class SweepResult:
         >>> scene = sim.ModelBuilder()
         >>> ground = scene.add_ground()
         >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.0999))
-        >>> options = sim.ContactOptions(solver="pgs")
+        >>> options = sim.PgsContact()
         >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu", contact=options)
         >>> study = sim.study_sweeps(simulator, simulator.initial_state(), steps=5, sweeps=(5, 20))
         >>> all(result.penetration < 1e-3 for result in study.results)
@@ -66,7 +67,7 @@ class SweepStudy:
         >>> scene = sim.ModelBuilder()
         >>> ground = scene.add_ground()
         >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.0999))
-        >>> options = sim.ContactOptions(solver="pgs")
+        >>> options = sim.PgsContact()
         >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu", contact=options)
         >>> study = sim.study_sweeps(simulator, simulator.initial_state(), steps=5, sweeps=(5, 20))
         >>> study.reference.gradient, len(study.results)
@@ -124,17 +125,18 @@ def study_sweeps(
         >>> scene = sim.ModelBuilder()
         >>> ground = scene.add_ground()
         >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 0, 0.0999))
-        >>> simulator = sim.Simulator(scene.finalize(), 1 / 240, device="cpu", contact=sim.ContactOptions(solver="pgs"))
+        >>> simulator = sim.Simulator(scene.finalize(), 1 / 240, device="cpu", contact=sim.PgsContact())
         >>> study = sim.study_sweeps(simulator, simulator.initial_state(), steps=10)
         >>> [result.sweeps for result in study.results if not result.warm_start]
         [5, 10, 20, 50]
     """
     require_type("study_sweeps: simulator", simulator, Simulator, "a sim.Simulator")
     require_type("study_sweeps: state", state, State, "a sim.State: make one with simulator.state(q, qd)")
-    if simulator.contact.solver != "pgs":
+    contact = simulator.contact
+    if not isinstance(contact, PgsContact):
         raise ModelError(
-            f'study_sweeps: the solver is "{simulator.contact.solver}", which has no number of sweeps to choose; '
-            "simulator.residual says how far it is from its solution"
+            f"study_sweeps: the contact is a sim.{type(contact).__name__}, which has no number of sweeps to "
+            "choose; simulator.residual says how far it is from its solution"
         )
     if not is_whole(world, 0) or world >= simulator.num_worlds:
         raise ModelError(f"study_sweeps: there is no world {world!r}; there are {simulator.num_worlds}")
@@ -149,7 +151,7 @@ def study_sweeps(
     act = None if state.act is None else state.act.numpy()[[world]].astype(np.float64)
 
     def trial(number: int, warm_start: bool) -> Trajectory:
-        alone = _alone(simulator, world, number, warm_start)
+        alone = _alone(simulator, world, replace(contact, sweeps=number, warm_start=warm_start, tolerance=0.0))
         return alone.rollout(alone.state(q, qd, act), inputs[0], steps, control=inputs[1])
 
     best = trial(reference, False)
@@ -159,6 +161,7 @@ def study_sweeps(
 
     def result(trajectory: Trajectory) -> SweepResult:
         options = trajectory.simulator.contact
+        assert isinstance(options, PgsContact)
         residual = float(trajectory.simulator.residual[0])  # read before the contacts below take further steps
         q = trajectory.q.numpy()
         position = float(np.abs(q[-1] - best.q.numpy()[-1]).max())
@@ -171,14 +174,13 @@ def study_sweeps(
     return SweepStudy(tuple(results), result(best))
 
 
-def _alone(simulator: Simulator, world: int, sweeps: int, warm_start: bool) -> Simulator:
-    """One world of a simulator in float64, with another number of sweeps."""
+def _alone(simulator: Simulator, world: int, contact: PgsContact) -> Simulator:
+    """Return one world of a simulator in float64, with another number of sweeps."""
     m = simulator.model
     parameters = {
         name: value[world] if value.ndim > number_of_dims(name) else value
         for name, value in simulator.parameter_values().items()
     }
-    contact = replace(simulator.contact, sweeps=sweeps, warm_start=warm_start, tolerance=0.0)
     double = replace(m, dtype="float64")
     return simulator.alike(1, model=double, contact=contact, parameters=parameters, contact_sensors=())
 

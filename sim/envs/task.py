@@ -8,7 +8,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.model.model import Model
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import ContactMethod, ModelContact
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -118,9 +118,9 @@ class Task(ABC):
     def model(self) -> Model:
         """The model of one world, of this task's dtype. It is called once."""
 
-    def contact(self) -> ContactOptions:
+    def contact(self) -> ContactMethod:
         """Options of the contact solver."""
-        return ContactOptions()
+        return ModelContact()
 
     def num_actions(self, model: Model) -> int:
         """How many numbers an action has; by default one for each actuator."""

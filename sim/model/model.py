@@ -273,7 +273,7 @@ class Model:
         drag_boxes: what the medium drags, if there is one.
         transmissions: the actuators of frames and of contacts.
         mujoco: how MuJoCo steps it, if all of it comes from MJCF files that agree, and MuJoCo's law has all that is in
-            it; this is then the law of :class:`sim.ContactOptions` that name none. None otherwise.
+            it; this is then its law by default, see :class:`sim.ModelContact`. None otherwise.
 
     Example:
         >>> import sim

@@ -158,13 +158,13 @@ PARAMETERS: dict[str, ParameterSpec] = {
         (),
         "-",
         "softness of a row, as a share of the mean inverse mass of its constraint; half for friction of contacts; "
-        '"newton" alone',
+        "HardContact alone",
     ),
     "recovery_time": ParameterSpec(
-        "world", (), "s", 'time in which an overlap fades, beside the time step; "newton" alone'
+        "world", (), "s", "time in which an overlap fades, beside the time step; HardContact alone"
     ),
     "solref": ParameterSpec(
-        "world", (2,), "s, -", 'MuJoCo\'s solref: time constant and damping ratio; law "mujoco" alone'
+        "world", (2,), "s, -", "MuJoCo's solref: time constant and damping ratio; MujocoContact alone"
     ),
     "solimp": ParameterSpec(
         "world", (5,), "-, -, m or rad, -, -", "MuJoCo's solimp: dmin, dmax, width, midpoint, power; likewise"

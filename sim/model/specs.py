@@ -204,7 +204,7 @@ class WorldSpec:
         medium: what all links move through; None for nothing.
         drag_boxes: what it drags.
         from_mujoco: how many of the links and of the geometries MJCF files have added.
-        soft_notes: what of these files the law "hard" doesn't use.
+        soft_notes: what of these files hard contact doesn't use.
     """
 
     gravity: np.ndarray

@@ -4,7 +4,7 @@ from typing import Any
 
 from sim.errors import ModelError
 from sim.model.model import Model
-from sim.simulation.options import CONES_OF_FILES, ContactOptions
+from sim.simulation.options import contact_of_file
 
 
 def mujoco_settings(model: Model) -> dict[str, Any]:
@@ -26,8 +26,8 @@ def mujoco_settings(model: Model) -> dict[str, Any]:
         >>> import sim
         >>> model = sim.envs.make("Ant", device="cpu").simulator.model  # from an MJCF file
         >>> settings = sim.mujoco_settings(model)
-        >>> settings["dt"], settings["integrator"], settings["contact"].law
-        (0.01, 'rk4', 'mujoco')
+        >>> settings["dt"], settings["integrator"], settings["contact"].friction
+        (0.01, 'rk4', 'pyramid')
     """
     stated = {(part.timestep, part.mujoco): part.name for part in model.parts if part.mujoco is not None}
     if not stated:
@@ -35,15 +35,8 @@ def mujoco_settings(model: Model) -> dict[str, Any]:
     if len(stated) > 1:
         raise ModelError(
             f"mujoco_settings: the parts {', '.join(stated.values())} have different options in their files; give dt, "
-            "integrator and ContactOptions(law='mujoco') by hand"
+            "integrator and sim.MujocoContact by hand"
         )
     ((timestep, options),) = stated
     assert options is not None
-    contact = ContactOptions(
-        law="mujoco",
-        friction=CONES_OF_FILES[options.cone],
-        impratio=options.impratio,
-        noslip_iterations=options.noslip_iterations,
-        noslip_tolerance=options.noslip_tolerance,
-    )
-    return {"dt": timestep, "integrator": options.integrator, "contact": contact}
+    return {"dt": timestep, "integrator": options.integrator, "contact": contact_of_file(options)}

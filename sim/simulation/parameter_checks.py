@@ -32,12 +32,12 @@ UNUSED_BECAUSE = {
 }
 
 
-def require_useful(model: Model, law: str | None, name: str, value: np.ndarray) -> None:
+def require_useful(model: Model, by_mujoco: bool, name: str, value: np.ndarray) -> None:
     """Refuse numbers that the model or the law of contact has no use for.
 
     Args:
         model: the model.
-        law: of the contact options, "hard" or "mujoco".
+        by_mujoco: whether the law of contact is MuJoCo's.
         name: of the parameter.
         value: ``[n, ...]`` or ``[num_worlds, n, ...]``.
 
@@ -56,10 +56,10 @@ def require_useful(model: Model, law: str | None, name: str, value: np.ndarray) 
             "parameter 'stiffness' is not zero on a spherical or free joint; springs act on revolute and prismatic "
             "joints"
         )
-    if name == "limit_stiffness" and law == "mujoco" and np.isfinite(value).any():
+    if name == "limit_stiffness" and by_mujoco and np.isfinite(value).any():
         raise ModelError(
-            "parameter 'limit_stiffness' is finite, which ContactOptions(law='mujoco') doesn't have; leave it "
-            "infinite, or choose law='hard'"
+            "parameter 'limit_stiffness' is finite, which sim.MujocoContact doesn't have; leave it infinite, or choose "
+            "sim.HardContact"
         )
     if name.startswith("actuator_"):
         _require_of_actuators(model, name, value, unused)
@@ -85,17 +85,17 @@ class ConsistencyChecks:
 
     Args:
         model: the model. Links whose own inertia is indefinite, as some files have them, may have any.
-        law: of the contact options, "hard" or "mujoco".
+        by_mujoco: whether the law of contact is MuJoCo's.
         dt: time step [s].
 
     Raises:
         ModelError: for hard limits of the model that leave no room.
     """
 
-    def __init__(self, model: Model, law: str | None, dt: float):
-        self.model, self.law = model, law
+    def __init__(self, model: Model, by_mujoco: bool, dt: float):
+        self.model, self.by_mujoco = model, by_mujoco
         # Under MuJoCo's law nothing but the armature stands on the mass matrix.
-        self.dt = 0.0 if law == "mujoco" else dt
+        self.dt = 0.0 if by_mujoco else dt
         self._least_scales = least_scales(model.parameters["inertia"])
         self._regular: set[bytes] = set()
         self._require_room(model.parameters, slack=0.0)
@@ -137,7 +137,7 @@ class ConsistencyChecks:
 
     def _require_room(self, values: Mapping[str, np.ndarray], slack: float) -> None:
         """Refuse hard limits that both bear wherever the joint is; under MuJoCo's law they find a balance."""
-        if self.law != "hard":
+        if self.by_mujoco:
             return
         lower, upper, margin, stiffness = (values[name] for name in ROOM_NAMES)
         cramped = (lower + margin > upper - margin + slack) & np.isinf(stiffness)
@@ -146,7 +146,7 @@ class ConsistencyChecks:
             limits = (np.broadcast_to(x, cramped.shape)[index] for x in (margin, lower, upper))
             raise ModelError(
                 "joint '{}': limit_margin {} leaves no room between the limits {} and {}; make it smaller, give "
-                "limit_stiffness, or choose law='mujoco'".format(
+                "limit_stiffness, or choose sim.MujocoContact".format(
                     self.model.joint_names[self.model.dof_link[index[-1]]], *limits
                 )
             )

@@ -43,18 +43,19 @@ class Simulator(Worlds):
         dt: time step [s].
         num_worlds: number of worlds.
         device: Warp's or PyTorch's device or its name, such as "cpu" or "cuda:0"; None for Warp's current one.
-        contact: options of the contact solver.
+        contact: how contacts, joint limits and dry friction are solved, see :class:`sim.ContactMethod`. None for
+            :class:`sim.ModelContact`.
         parameters: parameters that differ from the model's, ``[n, ...]`` or per world ``[num_worlds, n, ...]``.
         check_finite: after each rollout and each backward pass, look for values that are not finite and raise
             :class:`FloatingPointError` naming the step and the world where the first one appeared.
         threads: CPU threads; None for as many as there are cores that the process may use.
         contact_sensors: names or numbers of geometries, the forces of whose contacts are part of a trajectory, and
             names of sensors that measure contacts, or forces of contacts or limits.
-        integrator: "euler"; for the contact law "mujoco" also "explicit", Euler's method with explicit joint damping,
-            "implicitfast", whose actuators' velocity gains are as implicit as joint damping, "implicit", in which
-            Coriolis and centrifugal forces are so too, and "rk4", MuJoCo's Runge-Kutta method of fourth order, whose
-            joint damping is explicit. A step of that costs four of Euler's. None for that of the model's file where
-            the law is the model's too, and "euler" otherwise.
+        integrator: "euler"; with :class:`sim.MujocoContact` also "explicit", Euler's method with explicit joint
+            damping, "implicitfast", whose actuators' velocity gains are as implicit as joint damping, "implicit", in
+            which Coriolis and centrifugal forces are so too, and "rk4", MuJoCo's Runge-Kutta method of fourth order,
+            whose joint damping is explicit. A step of that costs four of Euler's. None for that of the model's file
+            with :class:`sim.ModelContact`, and "euler" otherwise.
         state_limit: largest coordinate [m, rad] and largest velocity [m/s, rad/s], either way, of a world that isn't
             bad. A world that goes beyond diverges, and is treated as one whose state isn't finite: see
             :attr:`bad_worlds`. Infinite for no limit.

@@ -14,7 +14,7 @@ from sim.arrays.packed import PackedArray, pack, unpack
 
 @dataclass(frozen=True)
 class Impulses:
-    """The impulses of a step, with which the next one begins under ``ContactOptions(warm_start=True)``.
+    """The impulses of a step, with which the next one begins where the contact has ``warm_start=True``.
 
     Attributes:
         value: of the constraints of each world, zero where there is none [num_worlds, max_constraints, 3], N s or
@@ -26,7 +26,7 @@ class Impulses:
         >>> scene = sim.ModelBuilder()
         >>> ground = scene.add_ground()
         >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 0, 0.0999))
-        >>> options = sim.ContactOptions(solver="pgs", warm_start=True)
+        >>> options = sim.PgsContact(warm_start=True)
         >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu", contact=options)
         >>> impulses = simulator.step(simulator.initial_state()).impulses
         >>> impulses.value.shape[0], impulses.key.shape[2]

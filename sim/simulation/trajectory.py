@@ -324,7 +324,7 @@ class Trajectory:
 
     def _direct_impulses(self, value: Any) -> wp.array | None:
         states = None if self.impulses is None else self.impulses.value
-        return self._direct_further(value, states, "impulse_grad", "a simulator with ContactOptions(warm_start=True)")
+        return self._direct_further(value, states, "impulse_grad", "a simulator whose contact has warm_start=True")
 
     def _direct_further(self, value: Any, states: wp.array | None, name: str, needs: str) -> wp.array | None:
         """The derivative in a part of every state; that in the last one alone with zeros before."""

@@ -24,7 +24,14 @@ from sim.simulation.batches import ArrayLike, Batches
 from sim.simulation.contacts import Contacts
 from sim.simulation.fixed_arguments import FIXED, FixedArguments
 from sim.simulation.memory import made_in_memory
-from sim.simulation.options import STATE_LIMIT, ContactOptions, checked_state_limit
+from sim.simulation.options import (
+    STATE_LIMIT,
+    ContactMethod,
+    ModelContact,
+    MujocoContact,
+    checked_state_limit,
+    hard_options,
+)
 from sim.simulation.parameter_checks import ConsistencyChecks, require_useful
 from sim.simulation.shard_pool import ShardPool
 from sim.simulation.shard_set import ShardSet, Value
@@ -62,7 +69,7 @@ class Worlds(FixedArguments, Reports, ABC):
         dt: float,
         num_worlds: int = 1,
         device: wp.DeviceLike = None,
-        contact: ContactOptions | None = None,
+        contact: ContactMethod | None = None,
         parameters: Mapping[str, npt.ArrayLike] | None = None,
         check_finite: bool = False,
         threads: int | None = None,
@@ -70,9 +77,9 @@ class Worlds(FixedArguments, Reports, ABC):
         integrator: str | None = None,
         state_limit: Sequence[float] = STATE_LIMIT,
     ):
-        contact = ContactOptions() if contact is None else contact
+        contact = ModelContact() if contact is None else contact
         require_type("Simulator: model", model, Model, "a sim.Model")
-        require_type("Simulator: contact", contact, ContactOptions, "a sim.ContactOptions")
+        require_type("Simulator: contact", contact, ContactMethod, "a sim.ContactMethod, such as sim.HardContact()")
         require_type("Simulator: parameters", parameters or {}, Mapping, "a dictionary, from names to values")
         require_flags("Simulator", check_finite=check_finite)
         if not is_positive(dt):
@@ -83,15 +90,16 @@ class Worlds(FixedArguments, Reports, ABC):
         if model.nv == 0:
             raise ModelError("Simulator: the model has no joint that moves; there is nothing to simulate")
         if integrator is None:
-            integrator = model.mujoco.integrator if contact.law is None and model.mujoco is not None else "euler"
+            stated = model.mujoco if isinstance(contact, ModelContact) else None
+            integrator = "euler" if stated is None else stated.integrator
         contact = contact.resolved(model)
-        require_integrator(integrator, contact.law == "mujoco")
+        require_integrator(integrator, isinstance(contact, MujocoContact))
         self.state_limit = checked_state_limit("Simulator", state_limit)
         self.model = model
         self.dt = float(dt)
         self.num_worlds = int(num_worlds)
         self.device = find_device(device)
-        self.contact = contact
+        self.contact, self._by_mujoco = contact, isinstance(contact, MujocoContact)
         self.integrator = integrator
         self.kept_stages = INTEGRATORS[integrator].kept_stages
         self.check_finite = check_finite
@@ -101,7 +109,7 @@ class Worlds(FixedArguments, Reports, ABC):
         for name, value in (parameters or {}).items():
             values[name] = as_numbers(f"parameter '{name}'", value)
         self._first_values = {name: self._checked(name, value) for name, value in values.items()}
-        self._require_consistent = ConsistencyChecks(model, contact.law, self.dt)
+        self._require_consistent = ConsistencyChecks(model, self._by_mujoco, self.dt)
         self._require_consistent({*(parameters or {}), "mass"}, self._first_values)
         self._values: Mapping[str, Value] = self._first_values
         self._device_values = DeviceValues(model, self.num_worlds, self.device, self._first_values)
@@ -393,13 +401,13 @@ class Worlds(FixedArguments, Reports, ABC):
         groups = -(-self.num_worlds // lanes)
         bounds = [min(lanes * (groups * i // count), self.num_worlds) for i in range(count + 1)]
         room = self.contact.max_contacts
-        room = default_max_contacts(self.model, self.contact.margin) if room is None else room
+        room = default_max_contacts(self.model, hard_options(self.contact).margin) if room is None else room
         collision = collision_model(self.model, self.device, self.contact_sensors, self.contact, room)
         contacts = room if collision.num_pairs else 0
         values = {name: self._first_numbers(name) for name in self._values}
         layout = constraint_layout(self.model, values)
         law = None
-        if self.contact.law == "mujoco":
+        if self._by_mujoco:
             require_mujoco_law(layout)
             law = MujocoLaw(self.model, collision)
         if self.integrator in ("implicit", "implicitfast"):
@@ -452,7 +460,7 @@ class Worlds(FixedArguments, Reports, ABC):
         check_parameter(name, value, self.model.counts, self.num_worlds)
         if value.ndim == 0:
             value = np.full(self._shared_shapes[name], float(value))
-        require_useful(self.model, self.contact.law, name, value)
+        require_useful(self.model, self._by_mujoco, name, value)
         return value
 
     def _layout(self) -> tuple:

@@ -8,6 +8,7 @@ import torch
 from sim.errors import ModelError
 from sim.model.checks import require_type
 from sim.model.model import Model
+from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import require_tensor
 from sim.torch.modes import in_own_precision
@@ -108,7 +109,7 @@ def forces_of_actuators(
     kp, kd = kp + kp_per_input * control, kd + kd_per_input * control
     push = torch.where(kind == TORQUE, control, torch.where(kind == VELOCITY, kd * control, gain * control + offset))
     asked = torch.where(kind == POSITION, kp * (control - gear * position), push - kp * gear * position)
-    ahead = 0.0 if simulator.contact.law == "mujoco" else simulator.dt
+    ahead = 0.0 if isinstance(simulator.contact, MujocoContact) else simulator.dt
     damping = kd + ahead * kp
     # Damping acts on the velocity at the end of the step; of tendons, and always under MuJoCo's law, on that before it.
     on_joint = torch.as_tensor(model.actuator_tendon < 0, device=q.device)

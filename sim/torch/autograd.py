@@ -74,7 +74,7 @@ def rollout(
         RuntimeError: for a second derivative, forward mode and vmap over inputs, which are not supported, and for a
             batch of gradients by ``is_grads_batched``; ``torch.func.jacrev`` takes one backward pass after the other.
 
-    With ``ContactOptions(warm_start=True)`` the first step begins with zero impulses.
+    With ``warm_start=True`` of the contact the first step begins with zero impulses.
 
     Example:
         >>> import torch

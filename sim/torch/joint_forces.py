@@ -6,6 +6,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.model.checks import require_type
+from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, on_joints, require_joints_and_tendons
 from sim.torch.arrays import require_tensor
@@ -177,7 +178,7 @@ class JointForces(torch.nn.Module):
         )
         force = -damping * after
         dofs = [dof for dof in range(model.nv) if model.dof_q[dof] >= 0]
-        ahead = 0.0 if self._simulator.contact.law == "mujoco" else self._simulator.dt
+        ahead = 0.0 if isinstance(self._simulator.contact, MujocoContact) else self._simulator.dt
         position = q[:-1, :, model.dof_q[dofs]] + ahead * after[..., dofs]
         spring = torch.zeros_like(force)
         spring[..., dofs] = -stiffness[..., dofs] * (position - rest[..., dofs])

@@ -21,11 +21,7 @@ GAINS = tuple(f"actuator_{name}" for name in LAW)
 RANGE = ("actuator_force_centre", "actuator_force_limit")
 NO_LIMIT = (-np.inf, np.inf)
 RANGES = ((-3.0, 5.0), (0.4, 2.0), (-6.0, -1.5))
-SOLVERS: tuple[dict[str, object], ...] = (
-    {"solver": "pgs", "sweeps": 4, "adjoint": "unrolled"},
-    {"solver": "pgs", "sweeps": 300, "adjoint": "implicit"},
-    {"solver": "newton"},
-)
+CONTACTS = (sim.PgsContact(sweeps=4), sim.PgsContact(sweeps=300, adjoint="implicit"), sim.HardContact())
 
 # One joint for each law: gains and biases with constants, of length and of velocity, and ranges that lean.
 MJCF = """<mujoco><option gravity="0 0 -9.81" timestep="0.002"/><worldbody>{}</worldbody>
@@ -111,7 +107,7 @@ def test_forces_are_those_of_mujoco(tmp_path):
     written = mujoco.MjModel.from_xml_path(str(tmp_path / "written.xml"))
     data, copied = mujoco.MjData(peer), mujoco.MjData(written)
     # So small a step that its end is its start.
-    hard = sim.ContactOptions(law="hard")
+    hard = sim.HardContact()
     simulators = [sim.Simulator(m, 1e-30, device="cpu", contact=hard) for m in (model, again)]
     at_limit = set()
     for _ in range(50):
@@ -137,7 +133,7 @@ def test_motion_is_that_of_mujoco(tmp_path):
     control = 0.2 + 0.1 * np.random.default_rng(1).normal(size=(100, 6))
     peer = mujoco.MjModel.from_xml_string(to_mjcf(model, dt=0.002, sweeps=50))
     data = mujoco.MjData(peer)
-    simulator = sim.Simulator(model, 0.002, device="cpu", contact=sim.ContactOptions(law="hard"))
+    simulator = sim.Simulator(model, 0.002, device="cpu", contact=sim.HardContact())
     ours = simulator.rollout(simulator.initial_state(), control=control).qd.numpy()[1:, 0]
     theirs = []
     for u in control:
@@ -161,9 +157,15 @@ def affine_arm(servo: tuple[float, float], affine: tuple[float, float] = NO_LIMI
     return builder.finalize("float64")
 
 
-def moved(model: sim.Model, control: tuple[float, ...], q: list[float], qd: list[float], **options: object) -> Case:
+def moved(
+    model: sim.Model,
+    control: tuple[float, ...],
+    q: list[float],
+    qd: list[float],
+    contact: sim.ContactMethod | None = None,
+) -> Case:
     inputs = np.array(control) + 0.05 * np.random.default_rng(1).normal(size=(10, model.nu))
-    return replace(case(model, 10, np.array(q), np.array(qd), sim.ContactOptions(**options)), control=inputs)
+    return replace(case(model, 10, np.array(q), np.array(qd), contact), control=inputs)
 
 
 def test_gradients_within_the_range():
@@ -172,19 +174,19 @@ def test_gradients_within_the_range():
     check(c, [*GAINS, "actuator_gear", *RANGE], zero=RANGE)
 
 
-@pytest.mark.parametrize("options", SOLVERS)
+@pytest.mark.parametrize("contact", CONTACTS)
 @pytest.mark.parametrize("force_limit", RANGES)
-def test_gradients_beyond_the_range_of_a_servo(options, force_limit):
-    c = moved(affine_arm(force_limit), (0.9, 1.4), [0.2, -0.3], [0.5, -1.0], **options)
+def test_gradients_beyond_the_range_of_a_servo(contact, force_limit):
+    c = moved(affine_arm(force_limit), (0.9, 1.4), [0.2, -0.3], [0.5, -1.0], contact)
     assert "saturated" in regimes(c)
     check(c, [*GAINS, "actuator_gear", *RANGE, "mass", "gravity"])
 
 
-@pytest.mark.parametrize("options", SOLVERS)
+@pytest.mark.parametrize("contact", CONTACTS)
 @pytest.mark.parametrize("force_limit", RANGES)
-def test_gradients_in_and_beyond_the_range_of_an_affine_actuator(options, force_limit):
+def test_gradients_in_and_beyond_the_range_of_an_affine_actuator(contact, force_limit):
     """Its input grows, so that its force leaves or enters the range, or both."""
-    c = moved(affine_arm(NO_LIMIT, force_limit), (0.2, 0.0), [0.2, 0.0], [0.5, -1.0], **options)
+    c = moved(affine_arm(NO_LIMIT, force_limit), (0.2, 0.0), [0.2, 0.0], [0.5, -1.0], contact)
     c.control[:, 1] += np.linspace(-2.5, 2.5, 10)
     assert "saturated" in regimes(c)
     check(c, [*GAINS, "actuator_gear", *RANGE, "mass", "gravity"])

@@ -10,7 +10,7 @@ import torch
 
 import sim
 from tests.importers.mjcf_zoo import load_quietly
-from tests.simulation.differences import case, check
+from tests.simulation.differences import METHODS, case, check
 
 DT = 0.002
 XML = """
@@ -97,14 +97,14 @@ def test_steps(tmp_path, integrator, cone):
 @pytest.mark.parametrize(("law", "friction"), [("mujoco", "cone"), ("mujoco", "pyramid"), ("hard", "cone")])
 def test_gradients(tmp_path, law, friction):
     model = load_quietly(written(tmp_path))
-    contact = sim.ContactOptions(law=law, friction=friction)
+    contact = METHODS[law](friction=friction)
     c = case(model, 4, *start(model), contact=contact, dt=DT)
     check(replace(c, control=np.tile(CONTROL, (4, 1)), act=np.array([0.3])), NAMES)
 
 
 def test_gradients_with_rk4(tmp_path):
     model = load_quietly(written(tmp_path))
-    c = case(model, 2, *start(model), contact=sim.ContactOptions(law="mujoco"), dt=DT)
+    c = case(model, 2, *start(model), contact=sim.MujocoContact(), dt=DT)
     names = ("actuator_gear", "actuator_kp", "actuator_force_axis", "actuator_torque_axis", "geometry_placement")
     check(replace(c, integrator="rk4", control=np.tile(CONTROL, (2, 1)), act=np.array([0.3])), names)
 
@@ -220,11 +220,11 @@ def test_what_finalize_refuses(given, said):
 
 def test_what_has_no_place_for_them_says_so(tmp_path):
     model = load_quietly(written(tmp_path))
-    simulator = sim.Simulator(model, DT, contact=sim.ContactOptions(law="mujoco"))
+    simulator = sim.Simulator(model, DT, contact=sim.MujocoContact())
     with pytest.raises(sim.ModelError, match="parameter 'actuator_force_axis' is not zero for actuator 'stick', which"):
         simulator.set_parameter("actuator_force_axis", np.ones((model.nu, 3)))
     with pytest.raises(sim.ModelError, match="'implicitfast' has no velocity gains on frames, which actuator 'reach'"):
-        sim.Simulator(model, DT, integrator="implicitfast", contact=sim.ContactOptions(law="mujoco"))
+        sim.Simulator(model, DT, integrator="implicitfast", contact=sim.MujocoContact())
     builder = sim.ModelBuilder()
     builder.add_sphere(radius=0.1, mass=1.0, name="ball")
     builder.add_actuator(name="sticky", adhesion="ball")

@@ -17,10 +17,17 @@ Q = np.array([0.2, -0.3, 0.1, 0.4])
 QD = np.array([0.5, -1.0, 0.4, 2.0])
 
 
-def moved(model: sim.Model, steps: int, control: np.ndarray, q: np.ndarray, qd: np.ndarray, **options: object) -> Case:
+def moved(
+    model: sim.Model,
+    steps: int,
+    control: np.ndarray,
+    q: np.ndarray,
+    qd: np.ndarray,
+    contact: sim.ContactMethod | None = None,
+) -> Case:
     """The inputs change a little from step to step."""
     control = control + 0.05 * np.random.default_rng(1).normal(size=(steps, model.nu))
-    return replace(case(model, steps, q, qd, sim.ContactOptions(**options)), control=control)
+    return replace(case(model, steps, q, qd, contact), control=control)
 
 
 def test_within_the_limits():
@@ -33,8 +40,8 @@ def test_within_the_limits():
 @pytest.mark.parametrize(("sweeps", "adjoint"), [(1, "unrolled"), (5, "unrolled"), (50, "unrolled"), (300, "implicit")])
 def test_beyond_the_limits(sweeps, adjoint):
     """The torque is cut off in some steps, one servo is at its limit, the other and the drive cross theirs."""
-    solver = {"solver": "pgs", "sweeps": sweeps, "adjoint": adjoint}
-    c = moved(arm(limits=(0.33, 4.0, 9.0, 1.2)), 12, np.array([0.3, 0.9, 0.8, 0.5]), Q, QD, **solver)
+    contact = sim.PgsContact(sweeps=sweeps, adjoint=adjoint)
+    c = moved(arm(limits=(0.33, 4.0, 9.0, 1.2)), 12, np.array([0.3, 0.9, 0.8, 0.5]), Q, QD, contact)
     rows = [{block.item for block in step} for step in single_steps(c)]
     assert (rows[0], rows[1], rows[-1]) == ({1}, {1, 3}, {1, 2, 3})
     check(c, [*GAINS, *LINK, "actuator_force_limit"])
@@ -72,7 +79,7 @@ def test_landing_on_a_leg_of_servos(friction, limit, found):
     q = model.q0.copy()
     q[3:7] = (0.02, 0.01, 0.03, 1.0)
     qd = np.array([0.8, 0.1, -0.4, 0.1, 0.2, 0.1, 0.3, 0.4])
-    c = moved(model, 12, np.array([0.5, -0.3]), q, qd, solver="pgs", friction=friction, sweeps=20)
+    c = moved(model, 12, np.array([0.5, -0.3]), q, qd, sim.PgsContact(friction=friction, sweeps=20))
     assert {"slide", "upper", *found} <= regimes(c)
     parameters = [*GAINS, "mass", "friction", "geometry_size", "upper_limit"]
     check(c, [*parameters, "actuator_force_limit"] if found else parameters)
@@ -82,7 +89,7 @@ def test_landing_on_a_leg_of_servos(friction, limit, found):
 def test_through_torch(limit):
     """In the inputs of a rollout and of steps, with and without joint forces beside them, and in gains."""
     model = leg(limit).finalize("float64")
-    simulator = sim.Simulator(model, 1 / 240, 2, "cpu", sim.ContactOptions(solver="pgs", sweeps=20))
+    simulator = sim.Simulator(model, 1 / 240, 2, "cpu", sim.PgsContact(sweeps=20))
     rng = np.random.default_rng(0)
     q = torch.tensor(np.tile(model.q0, (2, 1)))
     qd = torch.tensor(0.2 * rng.normal(size=(2, model.nv)))

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 import sim
-from tests.simulation.differences import blocks
+from tests.simulation.differences import METHODS, blocks
 from warp_kernels.constraints.kinds import ACTUATOR, UPPER_LIMIT
 
 INERTIA = 0.7
@@ -125,7 +125,7 @@ def test_softness_of_contacts_does_not_weaken_an_actuator():
     model = hinge("position", kp=2000.0, kd=5.0, force_limit=3.0)
     results = []
     for cfm in (0.0, 2.0):
-        simulator = sim.Simulator(model, 0.01, device="cpu", contact=sim.ContactOptions(solver="pgs", cfm=cfm))
+        simulator = sim.Simulator(model, 0.01, device="cpu", contact=sim.PgsContact(cfm=cfm))
         results.append(simulator.rollout(simulator.initial_state(), control=np.full((60, 1), 0.3)).q.numpy())
     np.testing.assert_allclose(results[1], results[0], rtol=0, atol=1e-12)
 
@@ -151,9 +151,7 @@ def test_a_hit_is_limited_from_the_next_step_on():
     builder.add_link("body", mass=mass, inertia=(1.0, 1.0, 1.0))
     builder.add_joint("joint", "prismatic", child="body", axis=(0.0, 0.0, 1.0), upper=stop)
     builder.add_actuator("joint", "position", kp=kp, kd=kd, force_limit=limit)
-    simulator = sim.Simulator(
-        builder.finalize("float64"), dt, device="cpu", contact=sim.ContactOptions(solver="pgs", sweeps=200)
-    )
+    simulator = sim.Simulator(builder.finalize("float64"), dt, device="cpu", contact=sim.PgsContact(sweeps=200))
     q, v = 0.0995, 1.7
     state = simulator.state([q], [v])
     forces = []
@@ -216,7 +214,7 @@ def test_an_input_that_is_no_number_makes_its_world_bad(tmp_path, actuator, law,
     """A clamp would make the lower limit of it."""
     file = tmp_path / "robot.xml"
     file.write_text(NAN_BODY.format(actuator=actuator))
-    simulator = sim.Simulator(sim.load(file), 0.002, worlds, "cpu", sim.ContactOptions(law=law))
+    simulator = sim.Simulator(sim.load(file), 0.002, worlds, "cpu", METHODS[law]())
     control = np.zeros((3, worlds, 1))
     control[1, 1] = np.nan
     with pytest.warns(sim.NotFiniteWarning):

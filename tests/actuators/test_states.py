@@ -11,9 +11,9 @@ import sim
 import sim.exporters
 import sim.torch
 from sim.usd import write_usd
-from tests.simulation.differences import Case, check
+from tests.simulation.differences import METHODS, Case, check
 
-HARD = sim.ContactOptions(law="hard")
+HARD = sim.HardContact()
 STATES = ("actuator_time_constant", "actuator_act_lower", "actuator_act_upper")
 # All dynamics, on joints and a tendon, early ones and bounded ones, with some beyond their range.
 MJCF = """<mujoco><option timestep="0.005" integrator="{integrator}"/>
@@ -290,7 +290,7 @@ def test_forces_are_those_of_mujoco(tmp_path, integrator):
 def test_nothing_is_left_of_the_balance_of_forces(tmp_path, tendon, law):
     """Nothing but actuators and dampers acts, so that these give the whole motion."""
     model = load(tmp_path, tendon=tendon)
-    simulator = sim.Simulator(model, 0.005, device="cpu", contact=sim.ContactOptions(law=law))
+    simulator = sim.Simulator(model, 0.005, device="cpu", contact=METHODS[law]())
     rng = np.random.default_rng(0)
     q, qd, act = (torch.tensor(0.3 * rng.normal(size=(1, size))) for size in (3, 3, model.na))
     control = torch.tensor(rng.normal(size=(20, 1, model.nu)))

@@ -37,7 +37,7 @@ class Arm(Task):
     def model(self) -> sim.Model:
         return self.arm
 
-    def contact(self) -> sim.ContactOptions:
+    def contact(self) -> sim.ContactMethod:
         return sim.mujoco_settings(self.arm)["contact"]
 
     def sample_state(self, n: int, generator: torch.Generator) -> TaskState:

@@ -9,10 +9,10 @@ from scenes.physics import piles
 
 def test_rows_of_two_boxes():
     """They stand with the default options; MuJoCo's contacts, which are soft, sag."""
-    newton = stack.own(sim.ContactOptions(), boxes=2, seconds=0.2)
+    newton = stack.own(sim.HardContact(), boxes=2, seconds=0.2)
     assert newton.solver == "Newton"
     assert newton.at_end < 1e-5  # 4e-6: the sag of the regularisation
-    own = stack.own(sim.ContactOptions(solver="pgs"), boxes=2, seconds=0.2)
+    own = stack.own(sim.PgsContact(), boxes=2, seconds=0.2)
     assert own.solver == "50 sweeps, cold"
     assert own.at_end < 1e-5  # 1e-6: what the sweeps leave
     peer = stack.peer(piles.stack(2, 0.2), "PGS", 50, warm_start=False)

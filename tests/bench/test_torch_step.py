@@ -24,7 +24,7 @@ def worlds() -> tuple[sim.Simulator, np.ndarray, np.ndarray, np.ndarray]:
         "stiffness": STIFFNESS * joints, "damping": DAMPING * joints,
         "rest_position": np.where(joints, scene.q0[model.dof_q], 0.0), "armature": np.where(joints, 0.01, 0.0),
     }  # fmt: skip
-    simulator = sim.Simulator(model, DT, 4, "cpu", sim.ContactOptions(solver="pgs", cfm=0.01), springs)
+    simulator = sim.Simulator(model, DT, 4, "cpu", sim.PgsContact(cfm=0.01), springs)
     rng = np.random.default_rng(4)
     q = np.tile(scene.q0, (4, 1))
     q[:, 2] -= 1e-4

@@ -370,7 +370,7 @@ def test_a_picture_that_does_not_fit_into_memory(capsys, tmp_path):
 def test_the_law_of_mujoco_for_a_robot_of_another_format(tmp_path):
     out = tmp_path / "a.npz"
     assert main(["simulate", ARM, "--steps", "20", "--law", "mujoco", "--out", str(out)]) == 0
-    simulator = sim.Simulator(sim.load(ARM), 1 / 240, contact=sim.ContactOptions(law="mujoco"), device="cpu")
+    simulator = sim.Simulator(sim.load(ARM), 1 / 240, contact=sim.MujocoContact(), device="cpu")
     expected = simulator.rollout(simulator.initial_state(), steps=20).q.numpy()
     np.testing.assert_allclose(np.load(out)["q"], expected, atol=1e-6)
 

@@ -139,11 +139,11 @@ def test_what_finds_no_room_is_counted(monkeypatch):
         for other in range(number):
             builder.exclude_collision(f"small{number}", f"small{other}")
     model = builder.finalize("float64")
-    few = sim.Simulator(model, DT, 2, "cpu", sim.ContactOptions(max_contacts=80))
+    few = sim.Simulator(model, DT, 2, "cpu", sim.HardContact(max_contacts=80))
     with pytest.warns(sim.ContactOverflowWarning, match="48 contacts"):
         few.rollout(few.state(few.model.q0), steps=1)
     np.testing.assert_array_equal(few.contact_overflow, [48, 48])
-    enough = sim.Simulator(model, DT, 2, "cpu", sim.ContactOptions(max_contacts=2000))
+    enough = sim.Simulator(model, DT, 2, "cpu", sim.HardContact(max_contacts=2000))
     enough.rollout(enough.state(enough.model.q0), steps=1)
     np.testing.assert_array_equal(enough.contact_overflow, [0, 0])
 
@@ -153,7 +153,7 @@ def test_a_warm_start_knows_contacts_by_their_geometries(monkeypatch):
     model = crowd.loose("ball", 60, spacing=0.11, height=0.05).model
     speed = np.random.default_rng(0).normal(0.0, 1.0, (60, 6)) * (1.0, 1.0, 0.0, 0.0, 0.0, 0.0)
     monkeypatch.setattr(collision, "MOST_LISTED", 0)
-    simulator = sim.Simulator(model, DT, 1, "cpu", sim.ContactOptions(warm_start=True))
+    simulator = sim.Simulator(model, DT, 1, "cpu", sim.HardContact(warm_start=True))
     state = simulator.state(model.q0, speed.ravel())
     places: dict[tuple[int, int], set[int]] = {}
     for _ in range(20):
@@ -173,5 +173,5 @@ def test_other_solvers_list_all_pairs():
     """The other solver's Delassus matrix is dense, and MuJoCo's law has parameters for each pair."""
     model = crowd.loose("ball", 130, spacing=0.2).model
     assert sim.Simulator(model, DT, 1, "cpu").shards[0].step.collision.by_grid
-    for options in (sim.ContactOptions(solver="pgs"), sim.ContactOptions(law="mujoco")):
+    for options in (sim.PgsContact(), sim.MujocoContact()):
         assert not sim.Simulator(model, DT, 1, "cpu", options).shards[0].step.collision.by_grid

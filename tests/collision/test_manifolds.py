@@ -270,7 +270,7 @@ def test_slots_of_a_scene_follow_the_order_of_pairs():
         builder.add_sphere(radius=0.1, mass=1.0, position=position, friction=0.6, restitution=0.5)
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(-3.0, 0.0, 0.1))
     model = builder.finalize("float64")
-    simulator = sim.Simulator(model, 1 / 240, device="cpu", contact=sim.ContactOptions(margin=0.01))
+    simulator = sim.Simulator(model, 1 / 240, device="cpu", contact=sim.HardContact(margin=0.01))
     simulator.step(simulator.state(simulator.model.q0))
     step = simulator.shards[0].step
     found = step.contact_stage.slot_pair.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]

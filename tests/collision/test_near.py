@@ -91,7 +91,7 @@ def test_counts_neighbours_and_not_pairs():
         builder.add_sphere(radius=0.1, mass=1.0, position=(0.25 * number, 0.0, 0.0))
     model = builder.finalize("float64")
     for margin, expected in ((0.049, 0), (0.051, count - 1), (0.301, 2 * count - 3)):
-        simulator = sim.Simulator(model, DT, 1, "cpu", sim.ContactOptions(margin=margin))
+        simulator = sim.Simulator(model, DT, 1, "cpu", sim.HardContact(margin=margin))
         simulator.step(simulator.initial_state())
         np.testing.assert_array_equal(near_count(simulator.shards[0].step), [expected])
 
@@ -107,6 +107,6 @@ def test_rods_are_near_by_their_segments(worlds):
         builder.add_geometry(name, CAPSULE, size=(0.05, 0.5, 0.0))
     model = builder.finalize("float64")
     for margin, expected in ((0.0999, 0), (0.101, count - 1), (0.301, 2 * count - 3)):
-        simulator = sim.Simulator(model, DT, worlds, "cpu", sim.ContactOptions(margin=margin), threads=1)
+        simulator = sim.Simulator(model, DT, worlds, "cpu", sim.HardContact(margin=margin), threads=1)
         simulator.step(simulator.initial_state())
         np.testing.assert_array_equal(near_count(simulator.shards[0].step), [expected] * worlds)

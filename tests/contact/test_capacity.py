@@ -85,7 +85,7 @@ def test_contacts_between_distant_faces_do_not_crowd_out_those_that_carry(under,
     """
     counts = (3, 3, 2)
     model = packed(counts, 0.25, 0.01, shape, under)
-    few, many = (sim.Simulator(model, DT, contact=sim.ContactOptions(max_contacts=n)) for n in (80, 2000))
+    few, many = (sim.Simulator(model, DT, contact=sim.HardContact(max_contacts=n)) for n in (80, 2000))
     with pytest.warns(sim.ContactOverflowWarning):
         require_layers(heights(few, 150, counts), 0.25)
     assert many.contact_overflow.sum() == 0
@@ -140,7 +140,7 @@ def test_the_nearest_contacts_are_kept(num_worlds, moving):
     qd = np.concatenate([v, np.zeros_like(v)], axis=2).reshape(num_worlds, -1)
 
     def after_a_step(room: int) -> sim.Simulator:
-        options = sim.ContactOptions(max_contacts=room, margin=0.05)
+        options = sim.HardContact(max_contacts=room, margin=0.05)
         simulator = sim.Simulator(model, DT, num_worlds, "cpu", options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", sim.ContactOverflowWarning)

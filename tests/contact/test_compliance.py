@@ -178,7 +178,7 @@ class TestGradients:
             builder.finalize("float64"),
             10,
             qd=[0.8, 0.2, -0.1, 0.2, 0.1, 0.3],
-            contact=sim.ContactOptions(solver="pgs", sweeps=5),
+            contact=sim.PgsContact(sweeps=5),
         )
         check(c, [*MATERIAL, "com", "inertia"])
 
@@ -253,7 +253,7 @@ def test_hard_limits_need_room_between_their_margins():
     builder.add_link("a", mass=1.0, inertia=np.eye(3))
     limits = {"lower": -0.5, "upper": 0.5, "limit_margin": 0.6}
     builder.add_joint("j", "revolute", child="a", q0=(0.1,), **limits)
-    with pytest.raises(sim.ModelError, match=r"joint 'j': limit_margin 0.6 leaves no room .* or choose law='mujoco'"):
+    with pytest.raises(sim.ModelError, match=r"joint 'j': limit_margin 0.6 .*, or choose sim\.MujocoContact"):
         sim.Simulator(builder.finalize("float64"), DT, device="cpu")
     builder.joints["j"].limit_stiffness, builder.joints["j"].limit_damping = 100.0, 10.0
     q, _, _ = run(builder.finalize("float64"), 2.0, [0.0], q=np.array([0.1]))

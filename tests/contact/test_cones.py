@@ -149,14 +149,14 @@ class TestGradients:
     def test_swing(self, limits, sweeps):
         model = arm(swing_limit=0.5, **limits)
         q = np.concatenate([[0.2], turned(0.47, (0.6, 0.8, 0.0)), [0.1]])
-        c = case(model, 6, q, [0.5, 3.0, 2.0, 1.0, 0.3], sim.ContactOptions(solver="pgs", sweeps=sweeps))
+        c = case(model, 6, q, [0.5, 3.0, 2.0, 1.0, 0.3], sim.PgsContact(sweeps=sweeps))
         assert cones_that_bear(c) == {0}
         check(c, ["swing_limit", *limits, *LINK])
 
     def test_twist(self, limits, sweeps):
         model = arm(twist_limit=0.5, **limits)
         q = np.concatenate([[0.2], turned(-0.49, AXIS_OF_ARM), [0.1]])
-        c = case(model, 6, q, [0.5, 0.3, 2.0, -3.0, 0.3], sim.ContactOptions(solver="pgs", sweeps=sweeps))
+        c = case(model, 6, q, [0.5, 0.3, 2.0, -3.0, 0.3], sim.PgsContact(sweeps=sweeps))
         assert cones_that_bear(c) == {0}
         check(c, ["twist_limit", *limits, *LINK])
 
@@ -167,7 +167,7 @@ class TestGradients:
         turn = Rotation.from_rotvec(0.59 * across) * Rotation.from_rotvec(0.49 * AXIS_OF_ARM)
         q = np.concatenate([[0.2], -turn.as_quat(), [0.1]])
         outwards = 3.0 * turn.inv().apply(across) + 2.0 * AXIS_OF_ARM
-        c = case(model, 6, q, [0.5, *outwards, 0.3], sim.ContactOptions(solver="pgs", sweeps=sweeps))
+        c = case(model, 6, q, [0.5, *outwards, 0.3], sim.PgsContact(sweeps=sweeps))
         assert cones_that_bear(c) == {0, 1}
         check(c, ["swing_limit", "twist_limit", *limits, *LINK])
 

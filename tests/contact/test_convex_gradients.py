@@ -47,6 +47,6 @@ def test_sliding_off_a_slab(kind):
     model = on_table(kind, HEIGHT[kind])
     qd = np.zeros(model.nv)
     qd[6:] = (1.0, 0.3, -0.6, 0.2, 0.1, 0.3)
-    c = case(model, 8, qd=qd, contact=sim.ContactOptions(solver="pgs", sweeps=40))
+    c = case(model, 8, qd=qd, contact=sim.PgsContact(sweeps=40))
     assert "slide" in regimes(c)
     check(c, BODY)

@@ -252,7 +252,7 @@ def test_both_precisions_and_parameters_per_world(dtype):
     builder.add_weld_constraint("hook", "box_0", "world")
     model = builder.finalize(dtype)
     places = np.array([[[0.0, 0, 0, 0, 0, 0, 1]], [[0.01, 0, 0.02, 0, 0, 0, 1]], [[0, 0, 0, 0.02, 0, 0, 1]]])
-    simulator = sim.Simulator(model, DT, 3, "cpu", sim.ContactOptions(solver="pgs"), {"anchor_b": places})
+    simulator = sim.Simulator(model, DT, 3, "cpu", sim.PgsContact(), {"anchor_b": places})
     q = simulator.rollout(simulator.initial_state(), steps=100).final_state.q.numpy()
     expected = places[:, 0] / np.concatenate(
         [np.ones((3, 3)), np.linalg.norm(places[:, 0, 3:], axis=1)[:, None].repeat(4, 1)], 1
@@ -306,7 +306,7 @@ class TestGradients:
         builder.add_point_constraint("loop", "l3", "world", position_a=(0.02, 0.05, 0.3))
         model = builder.finalize("float64")
         model.parameters["anchor_b"][0, :3] += (0.002, -0.001, 0.0015)  # within the largest correction
-        c = case(model, 6, qd=[0.5, -0.3, 0.2, 0.1], contact=sim.ContactOptions(solver="pgs", sweeps=sweeps))
+        c = case(model, 6, qd=[0.5, -0.3, 0.2, 0.1], contact=sim.PgsContact(sweeps=sweeps))
         check(c, [*EQUALITY, *LINK])
 
     def test_point_between_links_of_one_tree(self, sweeps):
@@ -314,7 +314,7 @@ class TestGradients:
         builder.add_link("branch", mass=0.4, com=(0.1, 0, 0), inertia=(0.01, 0.01, 0.01))
         builder.add_joint("side", "spherical", parent="l0", child="branch", position=(0.05, 0, 0.1))
         builder.add_point_constraint("loop", "l3", "branch", position_a=(0.02, 0.05, 0.3))
-        few = sim.ContactOptions(solver="pgs", sweeps=sweeps, erp=0.3)
+        few = sim.PgsContact(sweeps=sweeps, erp=0.3)
         c = case(builder.finalize("float64"), 6, qd=[0.5, -0.3, 0.2, 0.1, 0.3, 0.2, 0.1], contact=few)
         check(c, [*EQUALITY, *LINK])
 
@@ -337,7 +337,7 @@ class TestGradients:
             model,
             5,
             qd=[0.3, -0.3, 0.2, 0.1, *np.full(6, 0.1)],
-            contact=sim.ContactOptions(solver="pgs", sweeps=sweeps),
+            contact=sim.PgsContact(sweeps=sweeps),
         )
         check(c, [*EQUALITY, *LINK])
 
@@ -353,7 +353,7 @@ class TestGradients:
         c = case(
             builder.finalize("float64"),
             5,
-            contact=sim.ContactOptions(solver="pgs", sweeps=min(sweeps, 10)),
+            contact=sim.PgsContact(sweeps=min(sweeps, 10)),
             qd=[0.1, 0.2, 0, 0.3, 0, 0.1],
         )
         check(c, [*EQUALITY, "mass", "com", "inertia", "gravity"])
@@ -363,7 +363,7 @@ class TestGradients:
         rod(builder, "driven", "world", (1.0, 0, 0), length=0.6)
         builder.add_joint_coupling("driven_hinge", "link1_hinge", ratio=-1.4, offset=0.002)
         model = builder.finalize("float64")
-        c = case(model, 6, qd=[0.5, -0.3, 0.2, 0.4], contact=sim.ContactOptions(solver="pgs", sweeps=sweeps))
+        c = case(model, 6, qd=[0.5, -0.3, 0.2, 0.4], contact=sim.PgsContact(sweeps=sweeps))
         check(c, ["coupling_ratio", "coupling_offset", *LINK])
 
 

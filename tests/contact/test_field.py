@@ -95,9 +95,7 @@ def test_balls_never_pass_through_the_surface():
     q, qd = np.tile(model.q0, (worlds, 1)), np.zeros((worlds, 6))
     q[:, :3] = rng.uniform((-0.8, -0.8, 0.25), (0.8, 0.8, 0.4), (worlds, 3))
     qd[:, :3] = rng.uniform((-1.5, -1.5, -2.0), (1.5, 1.5, 0.0), (worlds, 3))
-    simulator = sim.Simulator(
-        model, dt, num_worlds=worlds, device="cpu", contact=sim.ContactOptions(solver="pgs", sweeps=100)
-    )
+    simulator = sim.Simulator(model, dt, num_worlds=worlds, device="cpu", contact=sim.PgsContact(sweeps=100))
     motion = simulator.rollout(simulator.state(q, qd), steps=500).q.numpy()
     assert simulator.contact_overflow.sum() == 0
     centres = motion[::5, :, :3].reshape(-1, 3)
@@ -240,7 +238,7 @@ def test_bodies_dropped_on_rough_terrain_come_to_rest_on_it(body):
     q = np.tile(model.q0, (worlds, 1))
     q[:, :3] = rng.uniform((-0.7, -0.7, 0.2), (0.7, 0.7, 0.3), (worlds, 3))
     q[:, 3:] = Rotation.random(worlds, rng=rng).as_quat()
-    options = sim.ContactOptions(solver="pgs", sweeps=100, warm_start=True)
+    options = sim.PgsContact(sweeps=100, warm_start=True)
     simulator = sim.Simulator(model, 1 / 240, num_worlds=worlds, device="cpu", contact=options)
     trajectory = simulator.rollout(simulator.state(q), steps=720)
     end = trajectory.q.numpy()[-1]
@@ -277,6 +275,6 @@ def test_gradients_of_the_motion_in_everything_and_the_heights(body):
     height = {"sphere": 0.14, "capsule": 0.09, "box": 0.1, "ellipsoid": 0.12, "convex": 0.11, "cylinder": 0.1}[body]
     add_body(builder, body, mass=0.7, position=(0.03, 0.04, height), orientation=turn, friction=0.8, **size)
     model = builder.finalize("float64")
-    c = case(model, 30, model.q0, [2.0, 0.7, -0.6, 0.2, 0.1, 0.3], sim.ContactOptions(solver="pgs", sweeps=30))
+    c = case(model, 30, model.q0, [2.0, 0.7, -0.6, 0.2, 0.1, 0.3], sim.PgsContact(sweeps=30))
     assert regimes(c) & {"slide", "stick"}
     check(c, ["mass", "inertia", "gravity", "friction", "geometry_size", "geometry_placement", "height"], most=30)

@@ -101,7 +101,7 @@ def test_no_friction_where_nothing_presses():
 @pytest.mark.parametrize("friction", ["cone", "pyramid"])
 def test_friction_is_bounded_by_the_normal_impulse(friction):
     """Thrown on the ground at random, in every step."""
-    simulator = sim.Simulator(loose_box(0.7, height=0.25), 1e-3, contact=sim.ContactOptions(friction=friction))
+    simulator = sim.Simulator(loose_box(0.7, height=0.25), 1e-3, contact=sim.HardContact(friction=friction))
     q = simulator.model.q0.copy()
     q[3:7] = (0.2, 0.1, -0.3, 0.9)
     state = simulator.state(q, [1.0, 0.3, -2.0, 1.0, 2.0, -3.0])

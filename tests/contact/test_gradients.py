@@ -19,7 +19,7 @@ from warp_kernels.types import BOX, CAPSULE
 BODY = ("mass", "com", "inertia", "gravity", "friction", "geometry_size", "geometry_placement")
 JOINT = ("damping", "armature", "stiffness", "rest_position", "friction_loss", "lower_limit", "upper_limit")
 TILT = (0.01, 0.005, 0.1, 1.0)
-PYRAMID = sim.ContactOptions(friction="pyramid")
+PYRAMID = sim.HardContact(friction="pyramid")
 
 
 def ball(**options: float) -> sim.Model:
@@ -55,8 +55,8 @@ class TestLooseBodies:
     nothing.
     """
 
-    def options(self, friction: str, sweeps: int, **others: float) -> sim.ContactOptions:
-        return sim.ContactOptions(solver="pgs", friction=friction, sweeps=sweeps, **others)
+    def options(self, friction: str, sweeps: int, **others: float) -> sim.ContactMethod:
+        return sim.PgsContact(friction=friction, sweeps=sweeps, **others)
 
     def test_rolling_ball(self, friction, sweeps):
         c = case(ball(), 10, qd=spin(0.3, 0.1, 0.0), contact=self.options(friction, sweeps))
@@ -104,12 +104,12 @@ class TestLooseBodies:
         check(c, BODY)
 
 
-@pytest.mark.parametrize("options", [{}, {"solver": "pgs"}, {"solver": "pgs", "adjoint": "implicit"}], ids=str)
+@pytest.mark.parametrize("contact", [sim.HardContact(), sim.PgsContact(), sim.PgsContact(adjoint="implicit")])
 @pytest.mark.parametrize("friction", ["cone", "pyramid"])
-def test_friction_of_what_is_not_pressed_has_no_derivative(options, friction):
+def test_friction_of_what_is_not_pressed_has_no_derivative(contact, friction):
     """A ball just above the ground, exactly at rest: its contact is there, and nothing of it may hold the ball."""
     model = ball(torsional_friction=0.02, rolling_friction=0.01)
-    c = case(model, 2, at(model, 0.105), contact=sim.ContactOptions(friction=friction, **options), force=0.0)
+    c = case(model, 2, at(model, 0.105), contact=replace(contact, friction=friction), force=0.0)
     assert regimes(c) == {"open"}
     check(c, ["gravity"])
 
@@ -155,7 +155,7 @@ def arm_and_ball(friction: str = "cone", sweeps: int = 50) -> Case:
     hand = sim.forward_kinematics(model, [[*ARM_Q, *model.q0[7:]]], ["link3"]).numpy()[0, 0]
     q = np.concatenate([ARM_Q, hand[:3] + Rotation.from_quat(hand[3:]).apply([0.01, 0.02, 0.276]), [0, 0, 0, 1]])
     qd = np.concatenate([ARM_QD, [-2.0, 0.3, -2.0, 0.0, 1.0, 0.0]])
-    return case(model, 12, q, qd, sim.ContactOptions(solver="pgs", sweeps=sweeps, friction=friction), force=0.3)
+    return case(model, 12, q, qd, sim.PgsContact(sweeps=sweeps, friction=friction), force=0.3)
 
 
 @pytest.mark.parametrize("sweeps", [1, 5, 50])
@@ -212,16 +212,14 @@ def test_dry_friction_slips():
 
 
 def test_dry_friction_holds():
-    c = replace(pendulum(8, 0.3, 0.0, friction_loss=5.0), contact=sim.ContactOptions(solver="pgs"))
+    c = replace(pendulum(8, 0.3, 0.0, friction_loss=5.0), contact=sim.PgsContact())
     assert regimes(c) == {"held"}
     # Once it holds, the joint stays where it is: nothing depends on anything but that.
     check(c, [*LINK, "friction_loss"], zero=["tau", *LINK, "friction_loss"])
 
 
 def test_soft_limit():
-    c = replace(
-        pendulum(8, 0.45, 2.0, lower=-0.3, upper=0.46), contact=sim.ContactOptions(solver="pgs", cfm=0.5, erp=0.4)
-    )
+    c = replace(pendulum(8, 0.45, 2.0, lower=-0.3, upper=0.46), contact=sim.PgsContact(cfm=0.5, erp=0.4))
     assert regimes(c) == {"upper"}
     check(c, [*LINK, "lower_limit", "upper_limit"], zero=["lower_limit"])
 
@@ -271,9 +269,7 @@ def test_robot_on_robot(friction):
             orientation=(0.2 * side, 0.0, 0.0, 1.0),
         )  # fmt: skip
     model = builder.finalize("float64")
-    c = case(
-        model, 10, np.array([0.0, -0.03, 0.0, 0.03]), [1.0, 0.4, -0.5, -0.8], sim.ContactOptions(friction=friction)
-    )
+    c = case(model, 10, np.array([0.0, -0.03, 0.0, 0.03]), [1.0, 0.4, -0.5, -0.8], sim.HardContact(friction=friction))
     assert regimes(c) & {"slide", "stick"}
     check(c, [*BODY, "restitution", "joint_placement", "damping", "armature"])
 
@@ -288,7 +284,7 @@ def test_balls_of_three_sizes(sweeps):
     model = builder.finalize("float64")
     qd = np.zeros((3, 6))
     qd[2] = [0.2, 0.1, -1.5, 0.3, 0.2, 0.1]
-    c = case(model, 10, qd=qd.reshape(-1), contact=sim.ContactOptions(solver="pgs", sweeps=sweeps))
+    c = case(model, 10, qd=qd.reshape(-1), contact=sim.PgsContact(sweeps=sweeps))
     check(c, BODY)
 
 
@@ -303,7 +299,7 @@ def test_ellipsoid_between_ground_and_ball(sweeps):
     q[3:7] = (0.01, 0.02, 0.05, 1.0)
     qd = np.zeros(12)
     qd[6:] = [0.1, 0.2, -1.0, 0.3, 0.2, 0.1]
-    c = case(builder.finalize("float64"), 10, q, qd, sim.ContactOptions(solver="pgs", sweeps=sweeps))
+    c = case(builder.finalize("float64"), 10, q, qd, sim.PgsContact(sweeps=sweeps))
     assert regimes(c) & {"slide", "stick"}
     check(c, BODY)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import sim
+from tests.simulation.differences import METHODS
 from warp_kernels.constraints.immovable import LEAST_SHARE
 from warp_kernels.constraints.shared import LEAST_SHARE_OF_R
 
@@ -50,7 +51,7 @@ def test_contact_on_an_axis(yaw_file, solver, worlds, dtype):
     """
     builder = sim.ModelBuilder()
     builder.add_mjcf(yaw_file)
-    contact = sim.ContactOptions(solver=solver, law="hard")  # the file's own is MuJoCo's
+    contact = METHODS[solver]()  # the file's own is MuJoCo's
     simulator = sim.Simulator(builder.finalize(dtype=dtype), DT, num_worlds=worlds, contact=contact)
     angle = np.linspace(0.02, 0.3, worlds)[:, None]
     state = simulator.state(angle, np.full((worlds, 1), 0.3))
@@ -88,7 +89,7 @@ def test_beside_an_axis(lever, dtype):
     inertia = 1e-3 + 0.04**2 + lever**2
     mobility = lever**2 / inertia
     wanted = 0.02 / (DT + simulator.contact.recovery_time)
-    speed = min(wanted, simulator.contact.largest_correction)
+    speed = min(wanted, simulator.contact.corrections[0])
     beyond = max(mobility / 3.0 - LEAST_SHARE, 0.0)
     softness = simulator.contact.regularisation * (LEAST_SHARE + max(speed / wanted, LEAST_SHARE_OF_R) * beyond)
     is_rounding = mobility / 3.0 < (64.0 * np.finfo(dtype).eps) ** 2
@@ -101,7 +102,7 @@ def test_beside_an_axis(lever, dtype):
 @pytest.mark.parametrize("lever", [1e-9, 1e-6, 1e-4])
 def test_sweeps_beside_an_axis(lever):
     """A sweep takes steps as for the least mobility: fifty of them make no more than fifty times its impulse."""
-    options = sim.ContactOptions(solver="pgs", sweeps=50)
+    options = sim.PgsContact(sweeps=50)
     simulator = sim.Simulator(ball_on_hinge(lever, "float64"), DT, contact=options)
     mobility = lever**2 / (1e-3 + 0.04**2 + lever**2)
     left = (1.0 - mobility / LEAST_SHARE) ** 50
@@ -115,7 +116,7 @@ def test_sweeps_beside_an_axis(lever):
 @pytest.mark.parametrize("lever", [1e-4, 1e-2])
 def test_gradients_beside_an_axis(solver, lever):
     """On either side of the least mobility, in the state and all parameters."""
-    simulator = sim.Simulator(ball_on_hinge(lever, "float64"), DT, contact=sim.ContactOptions(solver=solver))
+    simulator = sim.Simulator(ball_on_hinge(lever, "float64"), DT, contact=METHODS[solver]())
     report = sim.check_gradients(simulator, simulator.state([0.0], [0.01]), steps=2)
     assert not report.wrong, str(report)
 
@@ -158,7 +159,7 @@ def test_sides_that_move_alike(solver, worlds, dtype):
     """A weld of links that can't turn against each other, which nothing can satisfy, holds their points alone."""
     final = []
     for hold in ("weld", "point"):
-        contact = sim.ContactOptions(solver=solver)
+        contact = METHODS[solver]()
         simulator = sim.Simulator(fingers(hold, dtype), 0.01, num_worlds=worlds, contact=contact)
         final.append(simulator.rollout(*pressed_fingers(simulator)).final_state.qd.numpy())
     np.testing.assert_allclose(*final, atol=1e-12 if dtype == "float64" else 1e-4)
@@ -168,7 +169,7 @@ def test_sides_that_move_alike(solver, worlds, dtype):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("hold", ["weld", "spin"])
 def test_gradients_of_sides_that_move_alike(solver, hold):
-    simulator = sim.Simulator(fingers(hold), 0.01, contact=sim.ContactOptions(solver=solver))
+    simulator = sim.Simulator(fingers(hold), 0.01, contact=METHODS[solver]())
     state, tau = pressed_fingers(simulator)
     report = sim.check_gradients(simulator, state, tau, ["q", "qd", "tau", "mass", "joint_placement"])
     assert all(entry.verdict == "right" for entry in report.entries), str(report)

@@ -9,12 +9,12 @@ from tests.simulation.differences import Case, case, check, regimes
 from warp_kernels.types import SPHERE
 
 OPTIONS = {
-    "unrolled": sim.ContactOptions(solver="pgs"),
-    "implicit": sim.ContactOptions(solver="pgs", adjoint="implicit", sweeps=400),
-    "newton": sim.ContactOptions(),
+    "unrolled": sim.PgsContact(),
+    "implicit": sim.PgsContact(adjoint="implicit", sweeps=400),
+    "newton": sim.HardContact(),
 }
 # With the softness of "newton" too a ball bounces as on hard ground.
-SOLVERS = {"pgs": sim.ContactOptions(solver="pgs"), "newton": sim.ContactOptions()}
+SOLVERS = {"pgs": sim.PgsContact(), "newton": sim.HardContact()}
 BODY = ["mass", "com", "inertia", "restitution", "gravity", "geometry_size", "geometry_placement"]
 
 
@@ -103,7 +103,7 @@ def test_an_elastic_ball_comes_back():
     np.testing.assert_allclose(energy, G * 0.5, rtol=1e-4)
 
 
-def landing(name: str, contact: sim.ContactOptions) -> Case:
+def landing(name: str, contact: sim.ContactMethod) -> Case:
     """Bodies that bounce, by name."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=1.0, restitution=1.0)

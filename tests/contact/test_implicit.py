@@ -17,9 +17,8 @@ SWEEPS = 250  # more than any scene here needs to converge to rounding
 FRICTION = pytest.mark.parametrize("friction", ["cone", "pyramid"])
 
 
-def options(friction: str = "cone", **others: object) -> sim.ContactOptions:
-    given = {"solver": "pgs", "friction": friction, "sweeps": SWEEPS, "adjoint": "implicit", **others}
-    return sim.ContactOptions(**given)
+def options(friction: str = "cone", **others: object) -> sim.ContactMethod:
+    return sim.PgsContact(**{"friction": friction, "sweeps": SWEEPS, "adjoint": "implicit", **others})
 
 
 @FRICTION
@@ -115,7 +114,7 @@ def test_agrees_with_the_unrolled_sweeps(friction, dtype):
     names = ["mass", "friction", "geometry_size", "damping"]
     found = []
     for adjoint in ("unrolled", "implicit"):
-        contact = sim.ContactOptions(solver="pgs", sweeps=SWEEPS, friction=friction, adjoint=adjoint)
+        contact = sim.PgsContact(sweeps=SWEEPS, friction=friction, adjoint=adjoint)
         simulator = sim.Simulator(model, 1 / 500, 4, "cpu", contact, crowd.springs(scene, 60.0, 2.0))
         trajectory = simulator.rollout(simulator.state(q, qd), steps=3)
         back = trajectory.backward(np.ones((4, model.nq)), np.ones((4, model.nv)), names)
@@ -168,7 +167,7 @@ def test_residual_tells_of_too_few_sweeps():
 
 
 def test_unrolled_has_no_residual():
-    simulator = sim.Simulator(ball(), 1 / 240, contact=sim.ContactOptions(solver="pgs"))
+    simulator = sim.Simulator(ball(), 1 / 240, contact=sim.PgsContact())
     simulator.rollout(simulator.initial_state(), steps=2).backward(np.ones((1, 7)))
     np.testing.assert_array_equal(simulator.adjoint_residual, [0.0])
 

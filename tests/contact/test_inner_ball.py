@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.model.model import Mesh
-from tests.simulation.differences import case, check
+from tests.simulation.differences import METHODS, case, check
 from warp_kernels.collision.touch.inner_ball import INNER_BALL
 
 H = 1 / 240
@@ -75,7 +75,7 @@ def test_nothing_passes_through_a_thin_plate(kind, speed, oblique):
 
 def normal_forces(model: sim.Model, q: np.ndarray, qd: np.ndarray, solver: str) -> tuple[np.ndarray, np.ndarray]:
     """Normal forces of a body's contacts in one step [N]: those of inner balls, and the others."""
-    simulator = sim.Simulator(model, H, device="cpu", contact=sim.ContactOptions(solver=solver))
+    simulator = sim.Simulator(model, H, device="cpu", contact=METHODS[solver]())
     contacts = simulator.contacts(simulator.state(q, qd))
     step = simulator.shards[0].step
     slot = step.constraint_stage.constraints.item.numpy()[: len(contacts), 0]
@@ -96,7 +96,7 @@ def test_gradients(kind, moment, solver):
     qd = [3.0, 2.0, -40.0, 2.0, -1.0, 0.5] if moment == "touch" else [3.0, 2.0, -8.0, 150.0, 100.0, 60.0]
     of_ball, others = normal_forces(model, q, np.array(qd), solver)
     assert of_ball.max() > 0.05 * others.max() > 0.0
-    c = case(model, 1, q=q, qd=qd, contact=sim.ContactOptions(solver=solver), dt=H)
+    c = case(model, 1, q=q, qd=qd, contact=METHODS[solver](), dt=H)
     check(c, ["mass", "com", "inertia", "friction", "geometry_size", "geometry_placement"])
 
 

@@ -119,7 +119,7 @@ def test_gradients_of_a_body_that_slides_along_edges(shape):
         5,
         q=q,
         qd=np.array([0.0, 0.6, -0.1, 0.02, 0.01, 0.03]),
-        contact=sim.ContactOptions(solver="pgs", sweeps=40),
+        contact=sim.PgsContact(sweeps=40),
     )
     assert "slide" in regimes(c)
     check(c, BODY)

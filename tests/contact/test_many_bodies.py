@@ -27,7 +27,7 @@ def loose_boxes(count: int, dtype: str = "float64") -> sim.Model:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_bodies_that_do_not_touch_are_separate_simulations(dtype, device):
     """Bit for bit, states and gradients: what stands elsewhere in a world plays no part in the sweeps."""
-    contact = sim.ContactOptions(solver="pgs")
+    contact = sim.PgsContact()
     count, steps = 4, 30
     model = loose_boxes(count, dtype)
     rng = np.random.default_rng(2)
@@ -88,13 +88,13 @@ def test_contacts_whose_couplings_find_no_room_are_counted(monkeypatch, torsion,
     monkeypatch.setattr(constraints, "COUPLINGS_PER_CONSTRAINT", 2)
     model = plank_with_balls(6, torsion, standing=6)
     # Told to look, a simulator on CUDA waits for what it has found, and warns as on a CPU.
-    crowded = sim.Simulator(model, DT, 2, device, sim.ContactOptions(solver="pgs"), check_finite=True)
+    crowded = sim.Simulator(model, DT, 2, device, sim.PgsContact(), check_finite=True)
     missing = 5 * (6 - kept)
     with pytest.warns(sim.ContactOverflowWarning, match=rf"{missing} contacts .* in world 0 .*max_contacts"):
         trajectory = crowded.rollout(crowded.initial_state(), steps=5)
     np.testing.assert_array_equal(crowded.contact_overflow, [missing, missing])
     monkeypatch.undo()
-    few = sim.Simulator(plank_with_balls(6, torsion, standing=kept), DT, 2, device, sim.ContactOptions(solver="pgs"))
+    few = sim.Simulator(plank_with_balls(6, torsion, standing=kept), DT, 2, device, sim.PgsContact())
     expected = few.rollout(few.initial_state(), steps=5)
     np.testing.assert_array_equal(trajectory.q.numpy(), expected.q.numpy())
     # The plank rests on its limit.
@@ -129,7 +129,7 @@ def test_gradients_of_quadrupeds_that_bump_into_each_other():
     for number in range(3):
         place = model.q_slice(f"robot{number}/trunk_free")
         q[place] += 0.01 * rng.normal(size=7)
-    c = Case(model, q, qd, rng.normal(size=(6, model.nv)), sim.ContactOptions(solver="pgs", sweeps=20), 1 / 500)
+    c = Case(model, q, qd, rng.normal(size=(6, model.nv)), sim.PgsContact(sweeps=20), 1 / 500)
     simulator = c.simulator()
     c.rollout(simulator)
     assert not simulator.contact_overflow.any()
@@ -173,31 +173,37 @@ def test_gradients_of_a_heap_of_balls(friction):
     q = scene.q0.reshape(-1, 7).copy()
     q[:, :3] += 0.003 * rng.normal(size=(5, 3))
     qd = 0.2 * rng.normal(size=model.nv)
-    contact = sim.ContactOptions(solver="pgs", sweeps=15, friction=friction)
-    c = Case(model, q.reshape(-1), qd, 0.1 * rng.normal(size=(5, model.nv)), contact, 1 / 240)
+    contact = sim.PgsContact(sweeps=15, friction=friction)
+    c = Case(model, q.reshape(-1), qd, 0.1 * rng.normal(size=(5, model.nv)), contact or sim.HardContact(), 1 / 240)
     check(c, ["mass", "inertia", "friction", "geometry_size", "gravity"], most=15)
 
 
 @pytest.mark.parametrize("friction", ["cone", "pyramid"])
 def test_gradients_of_a_heap_of_boxes(friction):
     """Four boxes, askew, three on one another: contacts of faces and edges between bodies."""
-    c = falling_boxes(4, 0.102, 4, solver="pgs", friction=friction, sweeps=15)
+    c = falling_boxes(4, 0.102, 4, contact=sim.PgsContact(friction=friction, sweeps=15))
     simulator = c.simulator()
     c.rollout(simulator)
     assert len(touching_trees(simulator)) >= 2
     check(c, ["mass", "friction", "geometry_size", "gravity"], most=15)
 
 
-def falling_boxes(count: int, spacing: float, layers: int, turn: float = 0.05, **options: object) -> Case:
+def falling_boxes(
+    count: int, spacing: float, layers: int, turn: float = 0.05, contact: sim.ContactMethod | None = None
+) -> Case:
     """Boxes in layers, each turned by random angles of about so much, about to fall on one another [m, rad]."""
     scene = crowd.loose("box", count, "float64", spacing=spacing, height=0.001, layers=layers)
     rng = np.random.default_rng(0)
     q = scene.q0.reshape(-1, 7).copy()
     q[:, 3:] = Rotation.from_rotvec(turn * rng.normal(size=(count, 3))).as_quat()
     nv = scene.model.nv
-    contact = sim.ContactOptions(**options)
     return Case(
-        scene.model, q.reshape(-1), 0.1 * rng.normal(size=nv), 0.05 * rng.normal(size=(6, nv)), contact, 1 / 240
+        scene.model,
+        q.reshape(-1),
+        0.1 * rng.normal(size=nv),
+        0.05 * rng.normal(size=(6, nv)),
+        contact or sim.HardContact(),
+        1 / 240,
     )
 
 
@@ -250,7 +256,7 @@ def test_a_heap_without_room_for_its_contacts(room, device):
     q[1, :, 2] += 0.001
     q[2, :, :3] = 3.0 * q[2, :, :3] + (0.0, 0.0, 5.0)
     start = q.reshape(3, -1), 0.1 * rng.normal(size=(3, scene.model.nv))
-    options = sim.ContactOptions(max_contacts=room)
+    options = sim.HardContact(max_contacts=room)
     together = sim.Simulator(scene.model, DT, 3, device, options, check_finite=True)
     if room:
         with pytest.warns(sim.ContactOverflowWarning, match="max_contacts"):

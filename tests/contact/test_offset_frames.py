@@ -5,12 +5,12 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
-from tests.simulation.differences import case, check, regimes
+from tests.simulation.differences import METHODS, case, check, regimes
 from tests.simulation.test_linearisation import differences
 
 H = 1 / 240
 PARAMETERS = ("mass", "com", "inertia", "gravity")
-NO_CONTACT = sim.ContactOptions(max_contacts=0)
+NO_CONTACT = sim.HardContact(max_contacts=0)
 OFFSET = np.array([0.1, 0.05, -0.07])
 INERTIA = 8.0 / 12 * np.array([0.2, 0.17, 0.05])
 
@@ -228,7 +228,7 @@ def test_tied_bodies_move_the_same_wherever_their_frames_are(tie, solver):
         else:
             builder.add_point_constraint("tie", "one", "world", position_a=halves["position_a"])
         model = builder.finalize("float64")
-        simulator = sim.Simulator(model, H, device="cpu", contact=sim.ContactOptions(solver=solver))
+        simulator = sim.Simulator(model, H, device="cpu", contact=METHODS[solver]())
         qd = [
             np.concatenate([np.cross(spin, [place, 0.0, 0.0]) - np.cross(spin, offset), spin]) for place in (0.5, -0.5)
         ]

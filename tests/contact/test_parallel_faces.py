@@ -6,6 +6,7 @@ import warp as wp
 
 import sim
 from tests.collision.harness import hull_mesh
+from tests.simulation.differences import METHODS
 from warp_kernels.types import CONVEX
 
 HALF, DEPTH, EPS = 0.02, 3e-4, 1e-6
@@ -48,7 +49,7 @@ def assert_gradient_of_a_side(model: sim.Model, rng: np.random.Generator, law: s
     q[2 + 2 * np.arange(nq), np.arange(nq)] += EPS
 
     def step(q: np.ndarray) -> sim.Trajectory:
-        simulator = sim.Simulator(model, 1 / 500, len(q), "cpu", sim.ContactOptions(law=law))
+        simulator = sim.Simulator(model, 1 / 500, len(q), "cpu", METHODS[law]())
         return simulator.rollout(simulator.state(q, np.zeros((len(q), nv))), np.tile(tau, (1, len(q), 1)), steps=1)
 
     speed = step(q).qd.numpy()[-1]

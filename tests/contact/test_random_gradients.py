@@ -2,8 +2,6 @@
 differences.
 """
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -65,24 +63,23 @@ def scene(links: list[Link], seed: int, law: str) -> Case:
     for start, _ in rotations(model):
         q[start : start + 4] = Rotation.random(rng=rng).as_quat()
     steps = int(rng.choice([1, 1, 3]))
-    contact = sim.ContactOptions(friction=str(rng.choice(["cone", "pyramid"])), **options(law, rng))
+    contact = contact_of(law, str(rng.choice(["cone", "pyramid"])), rng)
     integrator = str(rng.choice(INTEGRATORS)) if law == "mujoco" else "euler"
     return Case(
         model, q, rng.normal(size=model.nv), rng.normal(size=(steps, model.nv)), contact, 0.02, integrator=integrator
     )
 
 
-def options(law: str, rng: np.random.Generator) -> dict[str, Any]:
+def contact_of(law: str, friction: str, rng: np.random.Generator) -> sim.ContactMethod:
     """Random options of a law of Newton's method, or of "pgs"."""
     if law == "mujoco":
-        return {"law": law, "impratio": float(rng.choice([1.0, 5.0]))}
+        return sim.MujocoContact(friction=friction, impratio=float(rng.choice([1.0, 5.0])))
     if law == "hard":
-        return {"regularisation": float(rng.choice([1e-3, 1e-2])), "warm_start": bool(rng.random() < 0.3)}
+        regularisation, warm_start = float(rng.choice([1e-3, 1e-2])), bool(rng.random() < 0.3)
+        return sim.HardContact(friction=friction, regularisation=regularisation, warm_start=warm_start)
     # Contacts and limits matter at a distance that the speeds here reach.
-    return {
-        "solver": "pgs", "sweeps": int(rng.choice([3, 20])), "margin": 0.2, "erp": 0.3, "max_correction": 5.0,
-        "cfm": float(rng.choice([0.0, 0.1])),
-    }  # fmt: skip
+    sweeps, cfm = int(rng.choice([3, 20])), float(rng.choice([0.0, 0.1]))
+    return sim.PgsContact(friction=friction, sweeps=sweeps, cfm=cfm, margin=0.2, erp=0.3, max_correction=5.0)
 
 
 def solved(case: Case) -> bool:
@@ -90,7 +87,7 @@ def solved(case: Case) -> bool:
 
     Bodies that are wedged between each other may have several, or none that is found; rounding then chooses.
     """
-    if case.contact.solver == "pgs":
+    if isinstance(case.contact, sim.PgsContact):
         return True
     alone, among = case.simulator(), case.simulator(WORLDS_AT_ONCE)
     change = case.rollout(alone).qd.numpy() - case.rollout(among).qd.numpy()[:, :1]

@@ -10,7 +10,7 @@ import sim
 from sim.model.model import Mesh
 from tests.collision.mesh_harness import open_box, tray
 from tests.contact.test_touch_field import BODIES, add_body, lowest
-from tests.simulation.differences import case, check
+from tests.simulation.differences import METHODS, case, check
 
 G = 9.81
 
@@ -173,7 +173,7 @@ def test_gradients_of_a_hit_on_an_edge(kind, solver):
     model = builder.finalize("float64")
     turn = Rotation.from_rotvec([0.3, 0.5, 0.1])
     q, qd = np.array([-0.12, 0.013, 0.065, *turn.as_quat()]), [12.0, 0.7, -0.5, 0.5, -0.8, 0.3]
-    c = case(model, 2, q, qd, contact=sim.ContactOptions(solver=solver), dt=0.01)
+    c = case(model, 2, q, qd, contact=METHODS[solver](), dt=0.01)
     simulator = c.simulator()
     simulator.contacts(simulator.state(c.q, c.qd))
     step = simulator.shards[0].step
@@ -198,7 +198,7 @@ def test_many_worlds_and_mujocos_law():
             builder.add_ground(height=-0.15)
         builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0)
         model = builder.finalize("float64")
-        simulator = sim.Simulator(model, 1 / 500, 17, "cpu", contact=sim.ContactOptions(law="mujoco"))
+        simulator = sim.Simulator(model, 1 / 500, 17, "cpu", contact=sim.MujocoContact())
         q = np.tile(model.q0, (17, 1))
         q[:, :3] = np.linspace((-0.3, -0.2, -0.1), (0.3, 0.2, -0.1), 17)
         final = simulator.rollout(simulator.state(q), steps=500).final_state

@@ -21,8 +21,8 @@ def sliders(count: int = 2) -> sim.ModelBuilder:
     return builder
 
 
-def simulated(model: sim.Model, steps: int, q=None, qd=None, **options) -> sim.Trajectory:
-    simulator = sim.Simulator(model, DT, 1, "cpu", sim.ContactOptions(**options))
+def simulated(model: sim.Model, steps: int, q=None, qd=None, contact=None) -> sim.Trajectory:
+    simulator = sim.Simulator(model, DT, 1, "cpu", contact)
     state = simulator.state(model.q0 if q is None else q, np.zeros(model.nv) if qd is None else qd)
     return simulator.rollout(state, steps=steps)
 
@@ -31,7 +31,7 @@ def test_a_limit_stops_both_bodies_together():
     """Perfectly inelastic: the momentum stays, the rate of the length becomes zero."""
     builder = sliders()
     builder.add_spatial_tendon("rope", [("body0", (0, 0, 0)), ("body1", (0, 0, 0))], limits=(0.0, 1.1))
-    end = simulated(builder.finalize("float64"), 80, qd=(-1.0, 2.0), solver="pgs")
+    end = simulated(builder.finalize("float64"), 80, qd=(-1.0, 2.0), contact=sim.PgsContact())
     q, qd = end.q.numpy()[-1, 0], end.qd.numpy()[-1, 0]
     np.testing.assert_allclose(qd, (-1.0 + 2.0 * 2.0) / 3.0, rtol=1e-9)
     np.testing.assert_allclose(1.0 + q[1] - q[0], 1.1, atol=1e-9)
@@ -40,7 +40,7 @@ def test_a_limit_stops_both_bodies_together():
 def test_dry_friction_brakes_evenly():
     builder = sliders(1)
     builder.add_fixed_tendon("brake", {"x0": 2.0}, friction_loss=0.3)
-    qd = simulated(builder.finalize("float64"), 100, qd=(1.0,), solver="pgs").qd.numpy()[:, 0, 0]
+    qd = simulated(builder.finalize("float64"), 100, qd=(1.0,), contact=sim.PgsContact()).qd.numpy()[:, 0, 0]
     np.testing.assert_allclose(qd[-1], 1.0 - 100 * DT * 2.0 * 0.3, rtol=1e-9)
 
 
@@ -97,9 +97,9 @@ NAMES = (
     "tendon_polynomial", "actuator_gear", "actuator_kp", "actuator_kd",
 )  # fmt: skip
 OPTIONS = {
-    "newton": sim.ContactOptions(),
-    "unrolled": sim.ContactOptions(solver="pgs"),
-    "implicit": sim.ContactOptions(solver="pgs", adjoint="implicit", sweeps=400),
+    "newton": sim.HardContact(),
+    "unrolled": sim.PgsContact(),
+    "implicit": sim.PgsContact(adjoint="implicit", sweeps=400),
 }
 
 

@@ -28,8 +28,8 @@ def pinned(lever: float, radius: float, dtype: str = "float64", kind: str = "poi
     return builder.finalize(dtype)
 
 
-def spin(model: sim.Model, qd, seconds: float, worlds: int = 1, dt: float = H, **contact):
-    simulator = sim.Simulator(model, dt, num_worlds=worlds, device="cpu", contact=sim.ContactOptions(**contact))
+def spin(model: sim.Model, qd, seconds: float, worlds: int = 1, dt: float = H):
+    simulator = sim.Simulator(model, dt, num_worlds=worlds, device="cpu")
     trajectory = simulator.rollout(simulator.state(model.q0, qd), steps=round(seconds / dt))
     energy = sim.kinetic_energy(model, trajectory.q, trajectory.qd).numpy()[:, 0]
     return trajectory.q.numpy()[:, 0].astype(float), energy[-1] / energy[0]
@@ -104,7 +104,7 @@ class TestGradients:
         model = pinned(0.8, 0.1)
         q = model.q0.copy()
         q[:3] += (off, 0.3 * off, -0.2 * off)
-        contact = sim.ContactOptions(regularisation=regularisation)
+        contact = sim.HardContact(regularisation=regularisation)
         given = case(model, 4, q=q, qd=[0.3, 2.0, 0.2, 0.5, 1.0, 3.0], contact=contact)
         check(given, ["regularisation", "anchor_a", "inertia", *names])
 
@@ -116,7 +116,7 @@ class TestGradients:
 
     def test_lane_groups_give_the_gradients_of_single_worlds(self):
         model = pinned(0.8, 0.1)
-        given = case(model, 8, qd=[0.3, 9.0, 0.2, 0.5, 1.0, 11.0], contact=sim.ContactOptions(regularisation=0.02))
+        given = case(model, 8, qd=[0.3, 9.0, 0.2, 0.5, 1.0, 11.0], contact=sim.HardContact(regularisation=0.02))
         names = ["anchor_a", "mass", "inertia", "regularisation", "recovery_time"]
         weights = Weights.random(given)
         alone = analytic(given, weights, names)

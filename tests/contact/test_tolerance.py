@@ -24,7 +24,7 @@ def sweeps_of(c) -> list[int]:
 
 
 def test_zero_takes_all_sweeps():
-    simulator = sim.Simulator(box(), DT, 2, "cpu", sim.ContactOptions(solver="pgs", sweeps=7))
+    simulator = sim.Simulator(box(), DT, 2, "cpu", sim.PgsContact(sweeps=7))
     simulator.rollout(simulator.initial_state(), steps=3)
     assert simulator.sweeps.tolist() == [7, 7]
 
@@ -34,7 +34,7 @@ def test_each_world_ends_for_itself_as_if_it_had_been_told_so(warm_start):
     """A world that took n sweeps has the state that the option sweeps=n gives it; what they leave is small enough."""
     model = hopper()
     q, qd, tau = inputs(model, 30, 6)
-    early = sim.ContactOptions(solver="pgs", tolerance=1e-4, warm_start=warm_start)
+    early = sim.PgsContact(tolerance=1e-4, warm_start=warm_start)
     simulator = sim.Simulator(model, DT, 6, "cpu", early)
     state = simulator.rollout(simulator.state(q, qd), tau).final_state
     after = simulator.step(state)
@@ -43,7 +43,7 @@ def test_each_world_ends_for_itself_as_if_it_had_been_told_so(warm_start):
     assert len(set(counts.tolist())) > 1
     assert (simulator.residual < 1e-4).all()
     for world, count in enumerate(counts.tolist()):
-        options = sim.ContactOptions(solver="pgs", sweeps=count, warm_start=warm_start)
+        options = sim.PgsContact(sweeps=count, warm_start=warm_start)
         told = sim.Simulator(model, DT, 6, "cpu", options)
         expected = told.step(state)
         np.testing.assert_array_equal(after.qd.numpy()[world], expected.qd.numpy()[world])
@@ -59,7 +59,7 @@ class TestGradients:
     """Of the sweeps that ran, away from where their number changes."""
 
     def test_sliding_box(self, friction, warm_start):
-        options = sim.ContactOptions(solver="pgs", friction=friction, tolerance=1e-3, warm_start=warm_start)
+        options = sim.PgsContact(friction=friction, tolerance=1e-3, warm_start=warm_start)
         c = case(box(), 10, qd=[2.0, 0.7, 0.0, 0.0, 0.0, 0.4], contact=options)
         assert max(sweeps_of(c)) < 50
         check(c, BODY)
@@ -75,4 +75,4 @@ class TestGradients:
 
 def test_a_negative_tolerance_is_refused():
     with pytest.raises(sim.ModelError, match="tolerance is -1"):
-        sim.ContactOptions(tolerance=-1.0)
+        sim.HardContact(tolerance=-1.0)

@@ -112,7 +112,7 @@ def test_only_pairs_that_resist_have_rows():
 def test_per_world_and_set_later(dtype):
     model = ball(0.0, 0.0, dtype=dtype)
     rolling = np.array([[0.0, 0.0], [0.0, 0.01], [0.002, 0.003]])
-    simulator = sim.Simulator(model, DT, 3, "cpu", sim.ContactOptions(solver="pgs"))
+    simulator = sim.Simulator(model, DT, 3, "cpu", sim.PgsContact())
     start = simulator.state(model.q0, [0.4, 0, 0, 0, 4.0, 0])
     before = simulator.rollout(start, steps=50).qd.numpy()[-1]
     simulator.set_parameter("rolling_friction", rolling)
@@ -128,8 +128,8 @@ BODY = ("mass", "com", "inertia", "gravity", "friction", "geometry_size", "geome
 @pytest.mark.parametrize("sweeps", [1, 5, 50])
 @pytest.mark.parametrize("friction", ["cone", "pyramid"])
 class TestGradients:
-    def options(self, friction: str, sweeps: int) -> sim.ContactOptions:
-        return sim.ContactOptions(solver="pgs", friction=friction, sweeps=sweeps)
+    def options(self, friction: str, sweeps: int) -> sim.ContactMethod:
+        return sim.PgsContact(friction=friction, sweeps=sweeps)
 
     def test_rolling_and_spinning(self, friction, sweeps):
         c = case(ball(), 8, qd=[0.5, 0.2, 0.0, -2.0, 5.0, 3.0], contact=self.options(friction, sweeps))

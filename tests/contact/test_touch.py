@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
-from tests.simulation.differences import case, check
+from tests.simulation.differences import METHODS, case, check
 
 G = 9.81
 H = 1 / 240
@@ -23,7 +23,7 @@ def tiles(friction: float, dtype: str) -> sim.Model:
 
 
 def slide(model: sim.Model, speed: float, seconds: float, solver: str) -> tuple[np.ndarray, np.ndarray]:
-    simulator = sim.Simulator(model, H, device="cpu", contact=sim.ContactOptions(solver=solver))
+    simulator = sim.Simulator(model, H, device="cpu", contact=METHODS[solver]())
     state = simulator.state(model.q0, [speed, 0.0, 0.0, 0.0, 0.0, 0.0])
     trajectory = simulator.rollout(state, steps=round(seconds / H))
     return trajectory.q.numpy()[:, 0], trajectory.qd.numpy()[:, 0]
@@ -112,7 +112,7 @@ def hits(kind: str) -> tuple[sim.Model, list[float]]:
 @pytest.mark.parametrize("kind", ["ball on edge", "ball on ball", "box on edge"])
 def test_gradients_of_a_hit_within_a_step(kind, solver):
     model, qd = hits(kind)
-    c = case(model, 3, qd=qd, contact=sim.ContactOptions(solver=solver), dt=0.01)
+    c = case(model, 3, qd=qd, contact=METHODS[solver](), dt=0.01)
     simulator = c.simulator()
     simulator.contacts(simulator.state(c.q, c.qd))
     step = simulator.shards[0].step
@@ -135,6 +135,6 @@ def test_gradients_of_a_slight_overlap(solver):
         found = sim.geometry_distances(model, q[None], [("a/geometry", "b/geometry")])
         q[9] -= (found.distance.numpy()[0, 0] + 1e-5) / found.normal.numpy()[0, 0, 2]
     qd = [0.0, 0.0, 0.5, 3.0, -2.0, 4.0, 0.2, 0.1, -0.7, -5.0, 4.0, 2.0]
-    simulator = sim.Simulator(model, 0.005, contact=sim.ContactOptions(solver=solver))
+    simulator = sim.Simulator(model, 0.005, contact=METHODS[solver]())
     report = sim.check_gradients(simulator, simulator.state(q, qd), None, ["q", "qd", "geometry_size"], steps=1)
     assert max(entry.error for entry in report.entries) < 3e-7, str(report)

@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from tests.collision.harness import hull_mesh, pebble
-from tests.simulation.differences import case, check
+from tests.simulation.differences import METHODS, case, check
 
 G = 9.81
 TOP, SPACING = 0.3, 0.05
@@ -179,7 +179,7 @@ def test_gradients_of_hits_and_misses_within_a_step(kind, hit, solver):
     turn = Rotation.from_rotvec([0.3, 0.5, 0.1])
     height = 0.06 if hit else 0.107 + lowest(kind, turn)
     q, qd = np.array([-0.12 if hit else -0.11, 0.013, height, *turn.as_quat()]), [12.0, 0.7, -0.5, 0.5, -0.8, 0.3]
-    c = case(model, 2, q, qd, contact=sim.ContactOptions(solver=solver), dt=0.01)
+    c = case(model, 2, q, qd, contact=METHODS[solver](), dt=0.01)
     simulator = c.simulator()
     simulator.contacts(simulator.state(c.q, c.qd))
     step = simulator.shards[0].step

@@ -1,6 +1,5 @@
 """Steps that begin with the impulses of the one before: what is matched, what is stored, and its gradient."""
 
-import dataclasses
 from dataclasses import replace
 
 import numpy as np
@@ -20,9 +19,8 @@ from tests.simulation.test_tape import add_squares, gradient_array, seeds
 from tests.simulation.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
 
 
-def warm(c: Case, sweeps: int, **options: object) -> Case:
-    given = {"solver": "pgs", "sweeps": sweeps, "warm_start": True, **options}
-    return replace(c, contact=dataclasses.replace(c.contact, **given))
+def warm(c: Case, sweeps: int) -> Case:
+    return replace(c, contact=sim.PgsContact(friction=c.contact.friction, sweeps=sweeps, warm_start=True))
 
 
 @pytest.mark.parametrize("sweeps", [1, 3, 20])
@@ -31,11 +29,11 @@ class TestGradients:
     """Over ten steps: with few sweeps most of an impulse comes from the steps before."""
 
     def test_sliding_box(self, friction, sweeps):
-        c = case(box(), 10, qd=[2.0, 0.7, 0.0, 0.0, 0.0, 0.4], contact=sim.ContactOptions(friction=friction))
+        c = case(box(), 10, qd=[2.0, 0.7, 0.0, 0.0, 0.0, 0.4], contact=sim.HardContact(friction=friction))
         check(warm(c, sweeps), BODY)
 
     def test_rolling_ball(self, friction, sweeps):
-        c = case(ball(), 10, qd=spin(0.3, 0.1, 0.0), contact=sim.ContactOptions(friction=friction))
+        c = case(ball(), 10, qd=spin(0.3, 0.1, 0.0), contact=sim.HardContact(friction=friction))
         check(warm(c, sweeps), [name for name in BODY if name != "friction"])
 
     def test_landing_stack(self, friction, sweeps):
@@ -49,7 +47,7 @@ class TestGradients:
             builder.add_box(half_extents=size, mass=mass, position=position, orientation=tilt, friction=0.6)
         model = builder.finalize("float64")
         qd = [*spin(0.5, 0.25, -0.3), *spin(1.4, 0.6, -0.6)]
-        c = case(model, 8, qd=qd, contact=sim.ContactOptions(friction=friction))
+        c = case(model, 8, qd=qd, contact=sim.HardContact(friction=friction))
         check(warm(c, sweeps), ["mass", "com", "friction", "geometry_size"])
 
     def test_robot_ball_limits_and_dry_friction(self, friction, sweeps):
@@ -60,7 +58,7 @@ class TestGradients:
         q = model.q0.copy()
         q[3:7] = (0.02, 0.01, 0.03, 1.0)
         qd = [0.8, 0.1, -0.4, 0.1, 0.2, 0.1, 0.3, 0.4]
-        c = case(model, 12, q, qd, sim.ContactOptions(friction=friction))
+        c = case(model, 12, q, qd, sim.HardContact(friction=friction))
         # With one sweep a step the foot doesn't slide.
         parameters = ["mass", "actuator_kp", *(["friction"] if sweeps > 1 else [])]
         check(warm(replace(c, control=np.tile([0.5, -0.3], (12, 1))), sweeps), parameters)
@@ -68,9 +66,7 @@ class TestGradients:
 
 @pytest.fixture(params=["float32", "float64"])
 def simulator(request, device):
-    return sim.Simulator(
-        hopper(request.param), DT, WORLDS, device, sim.ContactOptions(solver="pgs", sweeps=4, warm_start=True)
-    )
+    return sim.Simulator(hopper(request.param), DT, WORLDS, device, sim.PgsContact(sweeps=4, warm_start=True))
 
 
 def test_each_stored_state_leads_to_the_next_one_bit_for_bit(simulator):
@@ -113,7 +109,7 @@ def test_backward_equals_the_chain_of_single_steps(simulator):
 def test_gradient_in_the_first_impulses():
     """Against central differences, from the middle of a slide."""
     model = box()
-    simulator = sim.Simulator(model, DT, 1, "cpu", sim.ContactOptions(solver="pgs", sweeps=2, warm_start=True))
+    simulator = sim.Simulator(model, DT, 1, "cpu", sim.PgsContact(sweeps=2, warm_start=True))
     start = simulator.rollout(simulator.state(model.q0, [2.0, 0.7, 0.0, 0.0, 0.0, 0.4]), steps=3).final_state
     weights = np.random.default_rng(0).normal(size=(1, model.nv))
     value = start.impulses.value.numpy().copy()
@@ -146,7 +142,7 @@ def wp_array(simulator: sim.Simulator, values: np.ndarray):
 def test_through_torch(device):
     """A rollout's gradient is that of the trajectory; single steps, which would lose the impulses, are refused."""
     model = hopper()
-    simulator = sim.Simulator(model, DT, WORLDS, device, sim.ContactOptions(solver="pgs", sweeps=4, warm_start=True))
+    simulator = sim.Simulator(model, DT, WORLDS, device, sim.PgsContact(sweeps=4, warm_start=True))
     q0, qd0, tau0 = inputs(model, 6)
     q, qd, tau = (torch.tensor(value, device=str(simulator.device), requires_grad=True) for value in (q0, qd0, tau0))
     q_all, qd_all = sim.torch.rollout(simulator, q, qd, tau)
@@ -169,7 +165,7 @@ def test_few_sweeps_do_where_many_are_needed_from_zero():
     )
     drift = {}
     for sweeps, begin in ((1000, False), (3, False), (3, True)):
-        options = sim.ContactOptions(solver="pgs", sweeps=sweeps, warm_start=begin)
+        options = sim.PgsContact(sweeps=sweeps, warm_start=begin)
         simulator = sim.Simulator(model, 1 / 240, device="cpu", contact=options)
         trajectory = simulator.rollout(simulator.state(scene.q0), steps=120)
         drift[sweeps, begin] = trajectory.q.numpy()[-1, 0]
@@ -184,7 +180,7 @@ def test_a_block_is_known_again_among_others():
     for x in (0.0, 1.0):
         builder.add_sphere(radius=0.1, mass=0.5 + x, position=(x, 0.0, 0.1))
     model = builder.finalize("float64")
-    options = sim.ContactOptions(solver="pgs", warm_start=True, sweeps=1, margin=1e-4)
+    options = sim.PgsContact(warm_start=True, sweeps=1, margin=1e-4)
     simulator = sim.Simulator(model, DT, device="cpu", contact=options)
     state = simulator.rollout(simulator.initial_state(), steps=5).final_state
     (shard,) = simulator.shards
@@ -207,17 +203,15 @@ def test_a_block_is_known_again_among_others():
 
 
 def test_impulses_of_another_layout_are_refused():
-    first = sim.Simulator(box(), DT, device="cpu", contact=sim.ContactOptions(solver="pgs", warm_start=True))
+    first = sim.Simulator(box(), DT, device="cpu", contact=sim.PgsContact(warm_start=True))
     state = first.step(first.initial_state())
-    other = sim.Simulator(
-        box(), DT, device="cpu", contact=sim.ContactOptions(solver="pgs", warm_start=True, max_contacts=2)
-    )
+    other = sim.Simulator(box(), DT, device="cpu", contact=sim.PgsContact(warm_start=True, max_contacts=2))
     with pytest.raises(sim.ModelError, match=r"state\.impulses\.value has shape"):
         other.step(state)
     cold = sim.Simulator(box(), DT, device="cpu")
     assert cold.step(state).impulses is None
     trajectory = cold.rollout(state, steps=2)
-    with pytest.raises(sim.ModelError, match="impulse_grad needs a simulator with"):
+    with pytest.raises(sim.ModelError, match="impulse_grad needs a simulator whose contact has warm_start=True"):
         trajectory.backward(impulse_grad=np.zeros(3))
 
 
@@ -252,7 +246,7 @@ def test_gradients_of_every_kind_of_row(make, parameters, sweeps):
 def test_steps_on_a_tape(device):
     """The gradient flows through the impulses of a state as through q and qd."""
     model, steps = hopper(), 6
-    options = sim.ContactOptions(solver="pgs", sweeps=4, warm_start=True)
+    options = sim.PgsContact(sweeps=4, warm_start=True)
     q, qd, tau = inputs(model, steps)
     arrays = [gradient_array(value, device) for value in (q, qd, *tau)]
     simulator = sim.Simulator(model, DT, WORLDS, device, options)
@@ -277,7 +271,7 @@ def test_steps_on_a_tape(device):
 def test_worlds_of_all_shards():
     """Each of forty worlds moves, and has the gradients, as if it were alone, up to rounding that 16 steps amplify."""
     model = hopper()
-    options = sim.ContactOptions(solver="pgs", sweeps=4, warm_start=True)
+    options = sim.PgsContact(sweeps=4, warm_start=True)
     simulator = sim.Simulator(model, DT, 40, "cpu", options, threads=4)
     assert len(simulator.shards) > 1
     q, qd, tau = inputs(model, 8, 40)
@@ -301,7 +295,7 @@ def test_worlds_of_all_shards():
 def test_contacts_of_convex_shapes_are_known_again(device):
     """Cubes flat on each other touch in many features at once; each of their corners goes on with its own impulse."""
     scene = piles.stack(3)
-    contact = sim.ContactOptions(solver="pgs", warm_start=True)
+    contact = sim.PgsContact(warm_start=True)
     simulator = sim.Simulator(scene.model, scene.dt, num_worlds=1, device=device, contact=contact)
     state = simulator.state(scene.model.q0, scene.qd0)
     step = simulator.shards[0].step
@@ -321,9 +315,7 @@ def test_a_model_without_constraints(device):
     link = builder.add_link("pendulum", mass=1.0, com=(0.0, 0.0, -0.5), inertia=(0.1, 0.1, 0.1))
     builder.add_joint("pivot", "continuous", child=link, axis=(0.0, 1.0, 0.0), q0=(0.3,))
     model = builder.finalize("float64")
-    warm, cold = (
-        sim.Simulator(model, DT, 1, device, sim.ContactOptions(solver="pgs", warm_start=each)) for each in (True, False)
-    )
+    warm, cold = (sim.Simulator(model, DT, 1, device, sim.PgsContact(warm_start=each)) for each in (True, False))
     trajectories = [each.rollout(each.initial_state(), steps=3) for each in (warm, cold)]
     np.testing.assert_array_equal(*(trajectory.q.numpy() for trajectory in trajectories))
     gradients = [trajectory.backward(np.ones((1, 1))).q.numpy() for trajectory in trajectories]

@@ -58,7 +58,7 @@ def run(
 
     By sweeps, enough of them that their error plays no part in the comparison: contacts are exactly hard then.
     """
-    contact = sim.ContactOptions(**{"solver": "pgs", "sweeps": 200, **options})
+    contact = sim.PgsContact(**{"sweeps": 200, **options})
     simulator = sim.Simulator(model, dt, device="cpu", contact=contact)
     state = simulator.state(model.q0 if q is None else q, qd)
     steps = round(seconds / dt)

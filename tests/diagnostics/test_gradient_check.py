@@ -24,7 +24,7 @@ def hopping(dtype: str = "float64", device: str = "cpu", **options: object):
 
 
 def sliding(
-    speed: float, height: float = 0.1, contact: sim.ContactOptions | None = None, **options: float
+    speed: float, height: float = 0.1, contact: sim.ContactMethod | None = None, **options: float
 ) -> tuple[sim.Simulator, sim.State]:
     """A ball in the air or on the ground."""
     builder = sim.ModelBuilder()
@@ -62,7 +62,7 @@ def test_spherical_joints_and_all_parameters():
 
 def test_loss_of_the_user():
     """Only what was asked for, in every state or in the last one."""
-    simulator, state = sliding(2.0, contact=sim.ContactOptions(solver="pgs"))  # exactly hard
+    simulator, state = sliding(2.0, contact=sim.PgsContact())  # exactly hard
     steps = 20
     last = np.zeros((1, 7))
     last[:, 0] = 1.0
@@ -220,7 +220,7 @@ def test_entries_without_a_derivative_on_both_sides_are_left_out():
 def test_warm_start_begins_with_the_impulses_of_the_state():
     """Too few sweeps to forget them: the gradients of the user's own rollout, world by world."""
     model = standing.robot(0.0).model
-    simulator = sim.Simulator(model, DT, WORLDS, "cpu", sim.ContactOptions(solver="pgs", sweeps=2, warm_start=True))
+    simulator = sim.Simulator(model, DT, WORLDS, "cpu", sim.PgsContact(sweeps=2, warm_start=True))
     state = simulator.state(model.q0, 0.05 * np.random.default_rng(3).normal(size=model.nv))
     tau = np.zeros((STEPS, model.nv))
     before = simulator.rollout(state, steps=30).final_state
@@ -238,7 +238,7 @@ def test_warm_start_begins_with_the_impulses_of_the_state():
 @pytest.mark.parametrize(("sweeps", "converged"), [(2, False), (100, True)])
 def test_implicit_adjoint_of_sweeps_that_have_converged_or_not(sweeps, converged):
     scene = standing.robot(0.0)
-    contact = sim.ContactOptions(solver="pgs", sweeps=sweeps, adjoint="implicit")
+    contact = sim.PgsContact(sweeps=sweeps, adjoint="implicit")
     simulator = sim.Simulator(scene.model, scene.dt, device="cpu", contact=contact)
     qd = 0.1 * np.random.default_rng(0).normal(size=scene.model.nv)
     qd[2] = -0.3
@@ -369,7 +369,7 @@ def test_jumps_are_reported():
     builder.add_ground(friction=0.0)
     builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.6), restitution=0.8)
     threshold = 0.8 * np.sqrt(2.0 * 9.81 * 0.5)
-    contact = sim.ContactOptions(restitution_threshold=threshold)
+    contact = sim.HardContact(restitution_threshold=threshold)
     simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu", contact=contact)
     height = np.eye(7)[2:3]
     report = sim.check_gradients(simulator, simulator.initial_state(), wrt=["q"], steps=500, q_grad=height)
@@ -388,7 +388,7 @@ def test_jumps_in_parameters_are_reported():
     builder.add_ground(friction=0.0)
     builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.6), restitution=0.8)
     threshold = 0.8 * np.sqrt(2.0 * 9.81 * 0.5)
-    contact = sim.ContactOptions(restitution_threshold=threshold)
+    contact = sim.HardContact(restitution_threshold=threshold)
     simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu", contact=contact)
     names = ["mass", "inertia", "restitution"]
     report = sim.check_gradients(

@@ -14,7 +14,7 @@ def test_figures_of_a_world():
     """World 1 of a float32 simulator with a friction of its own; what it says of 6 sweeps from zero and warm."""
     model = hopper("float32")
     friction = np.repeat(model.parameters["friction"][None], 3, axis=0) * np.array([[1.0], [0.5], [0.8]])
-    options = sim.ContactOptions(solver="pgs", friction="pyramid", tolerance=1e-2)
+    options = sim.PgsContact(friction="pyramid", tolerance=1e-2)
     simulator = sim.Simulator(model, DT, 3, "cpu", options, {"friction": friction})
     q, qd, tau = inputs(model, 12)
     study = sim.study_sweeps(simulator, simulator.state(q, qd), tau, sweeps=[6], reference=300, world=1)
@@ -53,7 +53,7 @@ def test_begins_with_the_states_of_actuators():
     builder.add_link("cart", mass=1.0, inertia=np.eye(3))
     builder.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0))
     builder.add_actuator("rail", "torque", dynamics="filter", time_constant=10.0)
-    simulator = sim.Simulator(builder.finalize("float64"), DT, contact=sim.ContactOptions(solver="pgs"), device="cpu")
+    simulator = sim.Simulator(builder.finalize("float64"), DT, contact=sim.PgsContact(), device="cpu")
     state = simulator.state([0.0], [0.0], act=[50.0])
     study = sim.study_sweeps(simulator, state, steps=2, sweeps=[1])
     alone = simulator.rollout(state, steps=2).q.numpy()[:, 0, 0]
@@ -64,7 +64,7 @@ def test_begins_with_the_states_of_actuators():
 def test_more_sweeps_leave_less_and_a_warm_start_too():
     """A leg of servos comes to stand."""
     model = leg().finalize("float64")
-    simulator = sim.Simulator(model, DT, device="cpu", contact=sim.ContactOptions(solver="pgs"))
+    simulator = sim.Simulator(model, DT, device="cpu", contact=sim.PgsContact())
     control = np.tile([0.36, -0.36], (60, 1))
     study = sim.study_sweeps(simulator, simulator.initial_state(), control=control, sweeps=[2, 50])
     few, few_warm, many, _ = study.results
@@ -77,7 +77,7 @@ def test_more_sweeps_leave_less_and_a_warm_start_too():
 
 
 def test_a_world_that_is_not_there():
-    simulator = sim.Simulator(hopper(), DT, 2, "cpu", sim.ContactOptions(solver="pgs"))
+    simulator = sim.Simulator(hopper(), DT, 2, "cpu", sim.PgsContact())
     for world in (2, -1, 0.5):
         with pytest.raises(sim.ModelError, match="study_sweeps: there is no world"):
             sim.study_sweeps(simulator, simulator.initial_state(), steps=2, world=world)

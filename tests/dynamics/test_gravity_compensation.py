@@ -82,7 +82,7 @@ def test_a_step_from_rest(model):
     model.parameters["stiffness"][:] = model.parameters["damping"][:] = 0.0
     q, _ = random_state(model, 4)
     still = np.zeros(model.nv)
-    simulator = sim.Simulator(model, 1e-3, device="cpu", contact=sim.ContactOptions(law="hard"))
+    simulator = sim.Simulator(model, 1e-3, device="cpu", contact=sim.HardContact())
     expected = 1e-3 * sim.forward_dynamics(model, q[None], still[None], still[None]).numpy()[0]
     for _ in range(2):
         found = simulator.step(simulator.state(q, still)).qd.numpy()[0]
@@ -132,7 +132,7 @@ def test_gradient_of_the_potential_energy(model, device):
 
 def test_gradients_of_a_rollout(model):
     q, qd = random_state(model, 6)
-    check(case(model, 8, q, qd, sim.ContactOptions(law="hard")), PARAMETERS)
+    check(case(model, 8, q, qd, sim.HardContact()), PARAMETERS)
 
 
 def test_worlds_of_a_lane_group_are_as_alone(model):

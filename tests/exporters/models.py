@@ -120,7 +120,7 @@ def surfaces(model: sim.Model) -> dict[frozenset[str], tuple[float, float, float
 
 def motion(model: sim.Model, q: np.ndarray, qd: np.ndarray, steps: int, dt: float, tau=None) -> np.ndarray:
     """Coordinates after each step [steps, nq]."""
-    simulator = sim.Simulator(model, dt, num_worlds=1, device="cpu", contact=sim.ContactOptions(law="hard"))
+    simulator = sim.Simulator(model, dt, num_worlds=1, device="cpu", contact=sim.HardContact())
     forces = None if tau is None else np.tile(tau, (steps, 1, 1))
     return simulator.rollout(simulator.state(q, qd), steps=steps, tau=forces).q.numpy()[1:, 0]
 

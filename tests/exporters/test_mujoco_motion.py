@@ -112,7 +112,7 @@ def test_prescribed_joints_keep_their_velocity(tmp_path, joint):
     again = quietly(sim.load, path, dtype="float64")
     found = {}
     for name, each in (("written", model), ("read", again)):
-        simulator = sim.Simulator(each, 0.002, device="cpu", contact=sim.ContactOptions(law="mujoco"))
+        simulator = sim.Simulator(each, 0.002, device="cpu", contact=sim.MujocoContact())
         trajectory = simulator.rollout(simulator.state(each.q0, rate), steps=300)
         found[name] = trajectory.qd.numpy()[-1, 0], trajectory.q.numpy()[-1, 0]
     peer = mujoco.MjModel.from_xml_path(str(path))

@@ -40,7 +40,7 @@ class Case:
 
     model: sim.Model
     dt: float = 1 / 240
-    contact: sim.ContactOptions | None = None
+    contact: sim.ContactMethod | None = None
     worlds: int = 1
     steps: int = 40
     q: np.ndarray | None = None

@@ -15,7 +15,7 @@ TENDONS = (
     "tendon_coefficient", "tendon_point", "tendon_stiffness", "tendon_damping", "tendon_friction_loss",
     "tendon_upper_limit", "actuator_gear", "actuator_kp",
 )  # fmt: skip
-PGS = sim.ContactOptions(solver="pgs")
+PGS = sim.PgsContact()
 
 
 def loops(**others: Any) -> Case:
@@ -40,7 +40,7 @@ def loops(**others: Any) -> Case:
     return Case(builder.finalize("float64"), names=names, spread=0.3, **others)
 
 
-def led(contact: sim.ContactOptions | None = None, **others: Any) -> Case:
+def led(contact: sim.ContactMethod | None = None, **others: Any) -> Case:
     """A led wall pushes a box over the ground, and a turntable carries a ball."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.5)
@@ -59,7 +59,7 @@ def led(contact: sim.ContactOptions | None = None, **others: Any) -> Case:
     return Case(model, contact=contact, qd=qd, names=("friction", "geometry_size"), spread=0.01, **others)
 
 
-def tendons(contact: sim.ContactOptions | None = None, **others: Any) -> Case:
+def tendons(contact: sim.ContactMethod | None = None, **others: Any) -> Case:
     """Fixed and spatial tendons with limits, dry friction, a tie and actuators."""
     model = test_tendons.arm()
     q = model.q0.copy()
@@ -102,7 +102,7 @@ def stepping_leg(**others: Any) -> Case:
     return Case(leg(60.0).finalize("float64"), control=(0.35, -0.2), spread=0.1, names=names, **others)
 
 
-def sensors(contact: sim.ContactOptions | None = None, integrator: str = "euler", **others: Any) -> Case:
+def sensors(contact: sim.ContactMethod | None = None, integrator: str = "euler", **others: Any) -> Case:
     """Sensors of contacts, touch, forces in joints and of limits, forces on geometries, and an accelerometer."""
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.4)

@@ -19,7 +19,7 @@ from tests.importers.mjcf_zoo import load_quietly
 
 SOFT = ("solref", "solimp")
 ACTUATORS = ("actuator_gear", "actuator_kp", "actuator_kd", "actuator_force_limit")
-CONE, PYRAMID = (sim.ContactOptions(law="mujoco", friction=friction) for friction in ("cone", "pyramid"))
+CONE, PYRAMID = (sim.MujocoContact(friction=friction) for friction in ("cone", "pyramid"))
 SOLIMP = (0.7, 0.95, 0.02, 0.4, 3.0)
 
 
@@ -46,7 +46,7 @@ def noslip(cone: str, **others: Any) -> Case:
     with tempfile.TemporaryDirectory() as folder:
         _, model, qd = test_noslip.scene(Path(folder), cone, test_noslip.RESISTING, sweeps=4, impratio=2.0)
     friction = {"elliptic": "cone", "pyramidal": "pyramid"}[cone]
-    contact = sim.ContactOptions(law="mujoco", friction=friction, impratio=2.0, noslip_iterations=4)
+    contact = sim.MujocoContact(friction=friction, impratio=2.0, noslip_iterations=4)
     names = ("friction", "torsional_friction", "rolling_friction", "friction_loss", "tendon_friction_loss")
     return Case(model, test_noslip.DT, contact, qd=qd, names=names, steps=30, **others)
 
@@ -61,7 +61,7 @@ def tendons(integrator: str = "euler", **others: Any) -> Case:
     )  # fmt: skip
 
 
-def from_text(text: str, dt: float, contact: sim.ContactOptions, integrator: str = "euler", **others: Any) -> Case:
+def from_text(text: str, dt: float, contact: sim.ContactMethod, integrator: str = "euler", **others: Any) -> Case:
     """A file without a motion of its own."""
 
     def load(folder: Path) -> sim.Model:
@@ -73,7 +73,7 @@ def from_text(text: str, dt: float, contact: sim.ContactOptions, integrator: str
     return Case(model, dt, contact, qd=0.3 * np.cos(1.7 * np.arange(model.nv)), options=options, steps=30, **others)
 
 
-def acting_frames(integrator: str = "euler", contact: sim.ContactOptions = CONE, **others: Any) -> Case:
+def acting_frames(integrator: str = "euler", contact: sim.ContactMethod = CONE, **others: Any) -> Case:
     """Actuators on frames, with references, on joints, and adhesion."""
     model = in_folder(lambda folder: load_quietly(transmissions.written(folder)))
     q, qd = transmissions.start(model)
@@ -84,7 +84,7 @@ def acting_frames(integrator: str = "euler", contact: sim.ContactOptions = CONE,
     )  # fmt: skip
 
 
-def states(integrator: str, contact: sim.ContactOptions = CONE, **others: Any) -> Case:
+def states(integrator: str, contact: sim.ContactMethod = CONE, **others: Any) -> Case:
     """Actuators with states of all dynamics, on joints and on a tendon."""
     model = in_folder(lambda folder: _quietly(activations.load, folder))
     act = 0.15 * np.sin(1.0 + np.arange(model.na))
@@ -134,7 +134,7 @@ register(
 )  # fmt: skip
 register("mujoco_frames", acting_frames)
 register("mujoco_frames_rk4", acting_frames, "rk4")
-register("frames_16", acting_frames, contact=sim.ContactOptions(), worlds=16)
+register("frames_16", acting_frames, contact=sim.ModelContact(), worlds=16)
 register("mujoco_states", states, "euler")
 register("states_16", states, "euler", activations.HARD, worlds=16)
 register("mujoco_sensors", mechanisms.sensors, CONE, keeps_solved=True)

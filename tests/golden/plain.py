@@ -16,10 +16,10 @@ from tests.golden.case import Case, register
 ARM = Path(scenes.__file__).parent / "robots" / "arm.urdf"
 CONTACTS = ("friction", "geometry_size", "geometry_placement")
 HARD = ("regularisation", "recovery_time")
-PGS = sim.ContactOptions(solver="pgs")
+PGS = sim.PgsContact()
 
 
-def standing(dtype: str = "float64", contact: sim.ContactOptions | None = None, **others: Any) -> Case:
+def standing(dtype: str = "float64", contact: sim.ContactMethod | None = None, **others: Any) -> Case:
     """A quadruped that lands on its feet, held by servos."""
     scene = quadruped.build(dtype, height=0.002, servo=True)
     options = {"names": ("joint_placement", "actuator_kp", "actuator_kd", *CONTACTS), **others}
@@ -131,7 +131,7 @@ register("quadruped_1", standing)
 register("quadruped_32", standing, worlds=32, per_world=("mass", "damping"))
 register("quadruped_32_float32", standing, "float32", worlds=32, steps=20)
 register("quadruped_two_shards", standing, worlds=70, steps=10)
-register("quadruped_few_slots", standing, contact=sim.ContactOptions(max_contacts=2))
+register("quadruped_few_slots", standing, contact=sim.HardContact(max_contacts=2))
 register("quadruped_bad_worlds", standing, worlds=16, options={"state_limit": (1e8, 4.0)})
 register("quadruped_all_parameters", standing, names=None, steps=20)
 register("quadruped_checkpoints", standing, interval=7, worlds=17)
@@ -152,21 +152,17 @@ register("shapes_plane_16", shapes, worlds=16)
 register("smooth_shapes", shapes, rough=False)
 for _room in (60, 100, 150):  # for contacts: solved and differentiated by lane groups, half of that, none
     register(
-        f"smooth_shapes_{_room}_slots", shapes, rough=False, worlds=16, contact=sim.ContactOptions(max_contacts=_room)
+        f"smooth_shapes_{_room}_slots", shapes, rough=False, worlds=16, contact=sim.HardContact(max_contacts=_room)
     )
 register("shapes_heightfield", shapes, "heightfield")
 register("shapes_mesh", shapes, "mesh")
-register("warm_start", stack, 4, contact=sim.ContactOptions(warm_start=True))
-register("smoothing", standing, contact=sim.ContactOptions(gradient_smoothing=0.01))
-register("smoothing_16", stack, 2, worlds=16, contact=sim.ContactOptions(gradient_smoothing=0.01))
-register("pyramid", standing, contact=sim.ContactOptions(friction="pyramid"))
-register("pyramid_16", standing, contact=sim.ContactOptions(friction="pyramid"), worlds=16)
+register("warm_start", stack, 4, contact=sim.HardContact(warm_start=True))
+register("smoothing", standing, contact=sim.HardContact(gradient_smoothing=0.01))
+register("smoothing_16", stack, 2, worlds=16, contact=sim.HardContact(gradient_smoothing=0.01))
+register("pyramid", standing, contact=sim.HardContact(friction="pyramid"))
+register("pyramid_16", standing, contact=sim.HardContact(friction="pyramid"), worlds=16)
 register("pgs_unrolled", standing, contact=PGS)
 register("pgs_unrolled_16", standing, contact=PGS, worlds=16)
-register(
-    "pgs_implicit", standing, contact=sim.ContactOptions(solver="pgs", sweeps=300, adjoint="implicit", tolerance=1e-9)
-)
-register(
-    "pgs_warm_start", stack, 4, contact=sim.ContactOptions(solver="pgs", warm_start=True, cfm=0.05), names=CONTACTS
-)
-register("pgs_pyramid", shapes, contact=sim.ContactOptions(solver="pgs", friction="pyramid", sweeps=30))
+register("pgs_implicit", standing, contact=sim.PgsContact(sweeps=300, adjoint="implicit", tolerance=1e-9))
+register("pgs_warm_start", stack, 4, contact=sim.PgsContact(warm_start=True, cfm=0.05), names=CONTACTS)
+register("pgs_pyramid", shapes, contact=sim.PgsContact(friction="pyramid", sweeps=30))

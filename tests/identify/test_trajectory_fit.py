@@ -330,7 +330,7 @@ def test_a_number_at_its_bound_stays_there():
 
 def test_the_integrator_that_is_given(pendulum):
     """A log that Runge and Kutta's method made is met by it alone."""
-    law = sim.ContactOptions(law="mujoco")
+    law = sim.MujocoContact()
     dt = 0.02
     simulator = sim.Simulator(pendulum, dt, 1, "cpu", law, integrator="rk4")
     q = simulator.rollout(simulator.state([2.0, 1.0]), steps=20).q.numpy()[:, 0]
@@ -368,7 +368,7 @@ def of(function):
         (dict(segment=np.nan), "segment is nan s; it must be a positive number"),
         (dict(segment=0.1, known_start=True), "known_start is for whole logs"),
         (dict(known_start=True), "seed 0: known_start=True needs qd"),
-        (dict(contact=sim.ContactOptions(solver="pgs", warm_start=True)), "set warm_start=False"),
+        (dict(contact=sim.PgsContact(warm_start=True)), "set warm_start=False"),
         (dict(unknowns=["torque_offset of joint0"]), "torque_offset is found by fit_torques alone"),
         (dict(noise={"q": "small"}), "noise of q: 'small' is not an array of numbers"),
         (dict(guesses="any"), "guesses: 'any' is not an array of numbers"),

@@ -197,7 +197,7 @@ def moved(model: sim.Model, peer: mujoco.MjModel, clip: bool) -> list[tuple[np.n
     data.ctrl = control = np.where(
         peer.actuator_ctrllimited, (2.0 if clip else 0.5) * peer.actuator_ctrlrange[:, 1], 0.3
     )
-    simulator = sim.Simulator(model, dt, device="cpu", contact=sim.ContactOptions(law="hard"))
+    simulator = sim.Simulator(model, dt, device="cpu", contact=sim.HardContact())
     state = simulator.state(q, qd)
     for _ in range(steps):
         state = simulator.step(state, control=control if model.nu else None)

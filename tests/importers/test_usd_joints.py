@@ -25,9 +25,7 @@ def pendulum(tmp_path, name, *hinges):
 
 def end_of(model, q):
     """Pose of the body after a quarter of a second, from a start at rest."""
-    simulator = sim.Simulator(
-        model, dt=1e-3, num_worlds=1, device="cpu", contact=sim.ContactOptions(solver="pgs", sweeps=100)
-    )
+    simulator = sim.Simulator(model, dt=1e-3, num_worlds=1, device="cpu", contact=sim.PgsContact(sweeps=100))
     state = simulator.state(np.asarray(q), np.zeros(model.nv))
     for _ in range(250):
         state = simulator.step(state)

@@ -326,7 +326,7 @@ def test_what_is_no_name_is_refused(add, message):
             "decompose is 'true'; it must be True, False, or CoACD's threshold",
         ),
         (lambda b, p: sim.exporters.write_urdf("a.urdf", sim.load(p), lossy="n"), "a.urdf: lossy is 'n'"),
-        (lambda b, p: sim.ContactOptions(solver="pgs", warm_start="off"), "ContactOptions: warm_start is 'off'"),
+        (lambda b, p: sim.PgsContact(warm_start="off"), "PgsContact: warm_start is 'off'"),
         (lambda b, p: sim.Simulator(sim.load(p), 0.01, check_finite="0"), "Simulator: check_finite is '0'"),
     ],
 )

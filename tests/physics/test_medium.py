@@ -12,7 +12,7 @@ import sim.torch
 from sim.usd import write_usd
 from tests.exporters.models import quietly
 from tests.importers.mjcf_zoo import load_quietly
-from tests.simulation.differences import Case, check
+from tests.simulation.differences import METHODS, Case, check
 
 MEDIUM = ("medium_density", "medium_viscosity", "wind")
 # A free body with an arm, and a body welded to it, whose box is its own.
@@ -60,7 +60,7 @@ def test_steps_are_those_of_mujoco(tmp_path, integrator):
 def test_gradients(tmp_path, law):
     model = load(tmp_path)
     q, qd = swim(model)
-    contact = sim.ContactOptions(law=law)
+    contact = METHODS[law]()
     check(Case(model, q, qd, 0.1 * np.ones((4, model.nv)), contact, 0.005), (*MEDIUM, "com", "joint_placement"))
 
 
@@ -93,7 +93,7 @@ def test_files_keep_it(tmp_path, suffix):
     q, qd = swim(model)
     ends = []
     for each in (model, again):
-        simulator = sim.Simulator(each, 0.005, device="cpu", contact=sim.ContactOptions(law="hard"))
+        simulator = sim.Simulator(each, 0.005, device="cpu", contact=sim.HardContact())
         ends.append(simulator.rollout(simulator.state(q, qd), steps=5).qd.numpy()[-1])
     np.testing.assert_allclose(ends[1], ends[0], atol=1e-10)
 

@@ -8,15 +8,16 @@ from bench.fidelity import measure, run_mujoco, table
 from scenes.physics import spinning
 from scenes.physics.scene import PhysicsScene
 from scenes.physics.suite import hard_scenes, scenes
+from tests.simulation.differences import METHODS
 
 # The sweeps hold no stack of ten with their defaults: they creep towards one of many solutions. Softness makes it
 # unique, and a warm start lets the sweeps reach it.
-SWEEPS = {"stack of 10 boxes": sim.ContactOptions(solver="pgs", warm_start=True, cfm=0.1)}
+SWEEPS = {"stack of 10 boxes": sim.PgsContact(warm_start=True, cfm=0.1)}
 
 
 def check(scene: PhysicsScene, device: str, solver: str) -> None:
     contact = SWEEPS.get(scene.name) if solver == "pgs" else None
-    motion = scene.run(device, contact or sim.ContactOptions(solver=solver))
+    motion = scene.run(device, contact or METHODS[solver]())
     for quantity in scene.quantities:
         off = quantity.measure(motion) - quantity.expected
         bound = quantity.bound + (quantity.softness if solver == "newton" else 0.0)

@@ -18,7 +18,7 @@ def test_static_threshold_of_a_block():
     builder = sim.ModelBuilder()
     builder.add_ground(friction=FRICTION)
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=2.0, position=(0.0, 0.0, 0.05))
-    contact = sim.ContactOptions(solver="pgs", sweeps=600)
+    contact = sim.PgsContact(sweeps=600)
     simulator = sim.Simulator(builder.finalize("float64"), DT, 40, "cpu", contact, {"gravity": gravity})
     steps = 300
     speed = simulator.rollout(simulator.initial_state(), steps=steps).final_state.qd.numpy()[:, 0]
@@ -39,7 +39,7 @@ def test_impact_on_a_row_of_touching_balls(restitution):
         builder.add_sphere(
             radius=0.1, mass=0.3, position=(0.2 * k, 0.0, 0.0), friction=0.0, restitution=np.sqrt(restitution)
         )
-    contact = sim.ContactOptions(solver="pgs", sweeps=2000, restitution_threshold=0.0)
+    contact = sim.PgsContact(sweeps=2000, restitution_threshold=0.0)
     simulator = sim.Simulator(builder.finalize("float64"), DT, device="cpu", contact=contact)
     qd = np.zeros((count, 6))
     qd[0, 0] = speed

@@ -16,6 +16,10 @@ from warp_kernels.constraints.kinds import ACTUATOR, CONTACT, FRICTION_LOSS, LOW
 DT = 1 / 240
 BOUND = 1e-6
 STATE = ("q", "qd", "tau")
+# Contact methods by the names of laws and solvers.
+METHODS = {
+    "hard": sim.HardContact, "newton": sim.HardContact, "mujoco": sim.MujocoContact, "pgs": sim.PgsContact,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Case:
     q: np.ndarray
     qd: np.ndarray
     tau: np.ndarray
-    contact: sim.ContactOptions
+    contact: sim.ContactMethod
     dt: float
     control: np.ndarray | None = None
     integrator: str = "euler"
@@ -60,7 +64,7 @@ def case(
     steps: int,
     q: np.ndarray | None = None,
     qd: Sequence[float] | None = None,
-    contact: sim.ContactOptions | None = None,
+    contact: sim.ContactMethod | None = None,
     force: float = 0.1,
     dt: float = DT,
 ) -> Case:
@@ -68,7 +72,7 @@ def case(
     tau = force * np.random.default_rng(steps).normal(size=(steps, model.nv))
     q = model.q0 if q is None else q
     qd = np.zeros(model.nv) if qd is None else np.asarray(qd, dtype=float)
-    return Case(model, q, qd, tau, contact or sim.ContactOptions(), dt)
+    return Case(model, q, qd, tau, contact or sim.ModelContact().resolved(model), dt)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def spoiled(simulator: sim.Simulator, world: int, step: int) -> np.ndarray:
 @pytest.mark.parametrize("warm_start", [False, True])
 @pytest.mark.parametrize("interval", [1, 5])
 def test_first_bad_state_of_each_world(device, interval, warm_start):
-    simulator = simulators(device, contact=sim.ContactOptions(solver="pgs", warm_start=warm_start))
+    simulator = simulators(device, contact=sim.PgsContact(warm_start=warm_start))
     tau = spoiled(simulator, 2, 7)
     tau[3, 1] = np.inf
     state = simulator.initial_state()
@@ -120,7 +120,7 @@ def test_numpy_states_are_refused():
 @pytest.mark.parametrize("interval", [1, 5])
 def test_bad_worlds_left_out(device, interval, warm_start):
     """Of the others the gradients are those of a simulator without the bad world, up to the order of sums."""
-    contact = sim.ContactOptions(solver="pgs", warm_start=warm_start)
+    contact = sim.PgsContact(warm_start=warm_start)
     simulator = simulators(device, contact=contact)
     others = sim.Simulator(simulator.model, DT, WORLDS - 1, device, contact)
     tau, kept = spoiled(simulator, 2, 7), [0, 1, 3]
@@ -157,7 +157,7 @@ def test_worlds_whose_gradient_alone_is_bad_are_left_out(device):
 @pytest.mark.parametrize("warm_start", [False, True])
 def test_worlds_are_left_out_on_the_device_where_they_share_nothing(warm_start, monkeypatch):
     """As on CUDA: nobody waits to know which they are, and their gradients are as if they had been left out before."""
-    simulator = simulators("cpu", contact=sim.ContactOptions(solver="pgs", warm_start=warm_start))
+    simulator = simulators("cpu", contact=sim.PgsContact(warm_start=warm_start))
     tau = spoiled(simulator, 2, 7)
     trajectory = simulator.rollout(simulator.initial_state(), tau)
     weights = np.random.default_rng(1).normal(size=(WORLDS, simulator.model.nq))

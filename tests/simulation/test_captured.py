@@ -20,11 +20,11 @@ from tests.listed import require_all_listed
 from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 
 CONTACTS = {
-    "newton": sim.ContactOptions(warm_start=True),
-    "smoothed": sim.ContactOptions(gradient_smoothing=0.1),
-    "unrolled": sim.ContactOptions(solver="pgs", sweeps=5, adjoint="unrolled"),
-    "implicit": sim.ContactOptions(solver="pgs", sweeps=5, adjoint="implicit", warm_start=True),
-    "mujoco": sim.ContactOptions(law="mujoco", noslip_iterations=2),
+    "newton": sim.HardContact(warm_start=True),
+    "smoothed": sim.HardContact(gradient_smoothing=0.1),
+    "unrolled": sim.PgsContact(sweeps=5, adjoint="unrolled"),
+    "implicit": sim.PgsContact(sweeps=5, adjoint="implicit", warm_start=True),
+    "mujoco": sim.MujocoContact(noslip_iterations=2),
 }
 ALLOCATORS = (context.CpuDefaultAllocator, context.CudaDefaultAllocator, context.CudaMempoolAllocator)
 

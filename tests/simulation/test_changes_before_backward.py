@@ -16,7 +16,7 @@ DT, WORLDS, STEPS = 1.0 / 240.0, 2, 8
 
 @pytest.fixture(params=["float32", "float64"])
 def simulator(request, device) -> sim.Simulator:
-    return sim.Simulator(hopper(request.param), DT, WORLDS, device, sim.ContactOptions(solver="pgs", warm_start=True))
+    return sim.Simulator(hopper(request.param), DT, WORLDS, device, sim.PgsContact(warm_start=True))
 
 
 def forces(simulator: sim.Simulator) -> np.ndarray:

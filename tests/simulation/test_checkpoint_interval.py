@@ -17,7 +17,7 @@ INTERVALS = (2, 5, 7, 25, 40)  # the last stretch is whole, or shorter, or the o
 @pytest.fixture(params=[("float64", False), ("float32", True)], ids=["cold", "warm start"])
 def simulator(request, device):
     dtype, warm_start = request.param
-    contact = sim.ContactOptions(solver="pgs", sweeps=4, warm_start=warm_start)
+    contact = sim.PgsContact(sweeps=4, warm_start=warm_start)
     return sim.Simulator(hopper(dtype), DT, WORLDS, device, contact)
 
 

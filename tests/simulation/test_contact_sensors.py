@@ -11,9 +11,9 @@ import sim
 from tests.simulation.differences import DT
 
 SOLVERS = {
-    "newton": sim.ContactOptions(),
-    "unrolled": sim.ContactOptions(solver="pgs"),
-    "implicit": sim.ContactOptions(solver="pgs", sweeps=400, adjoint="implicit"),
+    "newton": sim.HardContact(),
+    "unrolled": sim.PgsContact(),
+    "implicit": sim.PgsContact(sweeps=400, adjoint="implicit"),
 }
 STEPS = 12
 
@@ -36,7 +36,7 @@ def two_balls(restitution: float = 0.0) -> sim.Model:
     return builder.finalize("float64")
 
 
-def simulator(model: sim.Model, contact: sim.ContactOptions, worlds: int = 1, **others: object) -> sim.Simulator:
+def simulator(model: sim.Model, contact: sim.ContactMethod, worlds: int = 1, **others: object) -> sim.Simulator:
     return sim.Simulator(model, DT, worlds, "cpu", contact, contact_sensors=names(model), **others)
 
 
@@ -86,7 +86,7 @@ class TestValues:
 
 
 def loss(
-    model: sim.Model, contact: sim.ContactOptions, inputs: dict[str, torch.Tensor], **settings: int
+    model: sim.Model, contact: sim.ContactMethod, inputs: dict[str, torch.Tensor], **settings: int
 ) -> torch.Tensor:
     """Of forces in all steps, and of the last state."""
     weights = torch.as_tensor(np.random.default_rng(3).normal(size=(STEPS, 1, model.num_geometries, 3)))
@@ -99,7 +99,7 @@ def loss(
 @pytest.mark.parametrize("contact", SOLVERS.values(), ids=SOLVERS)
 def test_gradients_are_those_of_differences(contact, restitution):
     """Where things slide, roll and, with restitution, bounce: in velocities, forces, friction and masses."""
-    model = (two_balls if contact.adjoint == "implicit" else stack)(restitution)
+    model = (two_balls if contact == SOLVERS["implicit"] else stack)(restitution)
     q0 = model.q0.copy()
     q0[-5] += 0.01 if restitution else 0.0  # the ball falls on the box
     qd = moving(model)
@@ -120,7 +120,7 @@ def test_gradients_are_those_of_differences(contact, restitution):
 
 
 def difference(
-    model: sim.Model, contact: sim.ContactOptions, values: dict[str, np.ndarray], name: str, entry: int
+    model: sim.Model, contact: sim.ContactMethod, values: dict[str, np.ndarray], name: str, entry: int
 ) -> float:
     """Central difference of the loss, of fourth order."""
     found = []
@@ -133,7 +133,7 @@ def difference(
 
 
 def test_gradients_are_the_same_with_a_checkpoint_interval_and_on_a_tape():
-    model, contact = stack(0.6), sim.ContactOptions()
+    model, contact = stack(0.6), sim.HardContact()
     q, qd = tensors(model, moving(model))
     found = []
     for interval in (1, 5):
@@ -155,7 +155,7 @@ def test_gradients_are_the_same_with_a_checkpoint_interval_and_on_a_tape():
 
 
 def test_hold_averages_over_the_steps_of_an_input():
-    model, contact = stack(), sim.ContactOptions()
+    model, contact = stack(), sim.HardContact()
     inputs = {"q": torch.tensor(model.q0)[None], "qd": torch.tensor(moving(model))[None]}
     single, held = (
         sim.torch.rollout(
@@ -168,7 +168,7 @@ def test_hold_averages_over_the_steps_of_an_input():
 
 
 def test_a_world_that_went_bad_passes_nothing_on():
-    model, contact = stack(), sim.ContactOptions()
+    model, contact = stack(), sim.HardContact()
     q, qd = (x.clone() for x in tensors(model, moving(model), 2))
     qd[1] = torch.nan
     qd.requires_grad_(True)
@@ -195,14 +195,14 @@ def test_what_is_asked_for_wrongly_is_refused():
     trajectory = without.rollout(without.initial_state(), steps=1)
     with pytest.raises(sim.ModelError, match="contact_force_grad needs"):
         trajectory.backward(contact_force_grad=np.zeros((1, 1, 3, 3)))
-    trajectory = simulator(model, sim.ContactOptions()).rollout(without.initial_state(), steps=1)
+    trajectory = simulator(model, sim.HardContact()).rollout(without.initial_state(), steps=1)
     with pytest.raises(sim.ModelError, match="contact_force_grad has shape"):
         trajectory.backward(contact_force_grad=np.zeros((1, 1, 2, 3)))
 
 
 def test_pickling_keeps_them():
     model = stack()
-    one = simulator(model, sim.ContactOptions())
+    one = simulator(model, sim.HardContact())
     trajectory = one.rollout(one.initial_state(), steps=2)
     again = pickle.loads(pickle.dumps(trajectory))
     np.testing.assert_array_equal(again.contact_force.numpy(), trajectory.contact_force.numpy())

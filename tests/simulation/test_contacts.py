@@ -58,9 +58,7 @@ def test_forces_and_torques_change_the_momentum(device, dtype, bound, friction):
 def test_where_and_which(device):
     """World frame, normals from a to b, worlds in order; far from the origin too."""
     model = balls("float64", far=1000.0)
-    simulator = sim.Simulator(
-        model, DT, 2, device, sim.ContactOptions(solver="pgs")
-    )  # forces are exact in its first step
+    simulator = sim.Simulator(model, DT, 2, device, sim.PgsContact())  # forces are exact in its first step
     contacts = simulator.contacts(simulator.initial_state())
     assert len(contacts) == 6
     np.testing.assert_array_equal(contacts.world, [0, 0, 0, 1, 1, 1])
@@ -92,7 +90,7 @@ def test_no_contacts():
     q[[2, 9]] += 1.0
     q[7] += 1.0
     high = sim.Simulator(model, DT, 2, "cpu")
-    off = sim.Simulator(model, DT, 2, "cpu", sim.ContactOptions(max_contacts=0))
+    off = sim.Simulator(model, DT, 2, "cpu", sim.HardContact(max_contacts=0))
     builder = sim.ModelBuilder()
     builder.add_link("rod", mass=1.0, inertia=(1.0, 1.0, 1.0))
     builder.add_joint("hinge", "revolute", child="rod", upper=0.0)

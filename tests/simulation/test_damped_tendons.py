@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sim
+from tests.simulation.differences import METHODS
 
 DT, INERTIA, COEFFICIENT = 0.01, 0.02, 0.5
 
@@ -32,7 +33,7 @@ def test_the_bound_is_where_it_becomes_unstable(law, share):
     model = wheel(kd=0.75 * damping / 2.0**2, damping=0.25 * damping)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        simulator = sim.Simulator(model, DT, contact=sim.ContactOptions(law=law))
+        simulator = sim.Simulator(model, DT, contact=METHODS[law]())
     assert speed_after(simulator, 10) == pytest.approx((1.0 - share) ** 10, rel=1e-9)
     texts = [str(each.message) for each in said if each.category is sim.StabilityWarning]
     assert len(texts) == (share > 2.0)
@@ -41,5 +42,5 @@ def test_the_bound_is_where_it_becomes_unstable(law, share):
         assert "2.02 times its velocity" in text
         assert "a time step below 0.005 s" in text
     if share > 2.0:
-        halved = sim.Simulator(model, 0.0049, contact=sim.ContactOptions(law=law))
+        halved = sim.Simulator(model, 0.0049, contact=METHODS[law]())
         assert 0.0 < speed_after(halved, 10) < 1.0

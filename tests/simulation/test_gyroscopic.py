@@ -6,9 +6,9 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import sim
-from tests.simulation.differences import case, check
+from tests.simulation.differences import METHODS, case, check
 
-NO_CONTACT = sim.ContactOptions(max_contacts=0)
+NO_CONTACT = sim.HardContact(max_contacts=0)
 EDGES = np.array([0.1, 0.2, 0.4])
 BOX = {"mass": 8.0, "inertia": 8.0 / 12 * (EDGES @ EDGES - EDGES**2)}
 OFFSET = (0.1, 0.05, -0.07)
@@ -97,7 +97,7 @@ def test_dropped_pebbles_stay_finite(solver):
     builder.add_ground()
     builder.add_ellipsoid(semi_axes=(0.01, 0.02, 0.03), density=1000.0, position=(0.0, 0.0, 5.0))
     model = builder.finalize("float32")
-    simulator = sim.Simulator(model, 1 / 240, worlds, contact=sim.ContactOptions(solver=solver))
+    simulator = sim.Simulator(model, 1 / 240, worlds, contact=METHODS[solver]())
     q = np.tile(model.q0, (worlds, 1))
     q[:, 3:] = Rotation.random(worlds, random_state=0).as_quat()
     trajectory = simulator.rollout(simulator.state(q), steps=480)

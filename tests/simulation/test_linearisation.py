@@ -12,6 +12,7 @@ from tests.actuators.worlds import arm as servo_arm
 from tests.actuators.worlds import leg
 from tests.contact.test_equalities import bent_loop
 from tests.contact.test_gradients import TILT, at, ball, box
+from tests.simulation.differences import METHODS
 from warp_kernels.types import LANES
 
 H = 1 / 240
@@ -64,7 +65,7 @@ def differences(
 @pytest.mark.parametrize("solver", ["pgs", "newton"])
 def test_a_box_that_lands_and_slides(solver):
     model = box(orientation=TILT)
-    simulator = sim.Simulator(model, H, device="cpu", contact=sim.ContactOptions(solver=solver))
+    simulator = sim.Simulator(model, H, device="cpu", contact=METHODS[solver]())
     state = simulator.state(at(model, 0.0517), [1.0, 0.2, -0.5, 0.2, 0.1, 0.3])
     tau = 0.1 * np.arange(6.0)
     found = simulator.linearise(state, tau)
@@ -142,7 +143,7 @@ def test_worlds_with_parameters_of_their_own():
     scene = quadruped.build("float64", friction=0.4, height=0.001)
     model, rng = scene.model, np.random.default_rng(1)
     masses = np.stack([model.parameters["mass"], 1.5 * model.parameters["mass"]])
-    contact = sim.ContactOptions()
+    contact = sim.HardContact()
     both = sim.Simulator(model, H, 2, "cpu", contact, {"mass": masses})
     qd = 0.3 * rng.normal(size=(2, model.nv))
     both.linearise(both.state(scene.q0, qd))
@@ -155,15 +156,15 @@ def test_worlds_with_parameters_of_their_own():
 
 @pytest.mark.cpu_shapes  # a GPU's threads add to a world's matrices in any order
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("options", [{"solver": "pgs"}, {"solver": "pgs", "adjoint": "implicit"}, {"solver": "newton"}])
-def test_many_worlds_on_several_threads(dtype, options):
+@pytest.mark.parametrize("contact", [sim.PgsContact(), sim.PgsContact(adjoint="implicit"), sim.HardContact()])
+def test_many_worlds_on_several_threads(dtype, contact):
     """Each world's matrices are those that it has among its copies, at the same place, and those of a second call.
 
     One world alone is worked on in another way, whose other roundings the sweeps make more of in single precision.
     """
     scene = quadruped.build(dtype, friction=0.4, height=0.001)
     model, rng = scene.model, np.random.default_rng(1)
-    contact, worlds = sim.ContactOptions(**options), 70
+    worlds = 70
     restitution = np.full(model.num_geometries, 0.5)
     many = sim.Simulator(model, H, worlds, "cpu", contact, {"restitution": restitution}, threads=2)
     qd, tau = (0.3 * rng.normal(size=(worlds, model.nv)) for _ in range(2))
@@ -204,7 +205,7 @@ def test_rows_shared_out_among_copies(restitution, monkeypatch):
 @pytest.mark.parametrize("integrator", ["implicit", "implicitfast"])
 def test_copies_step_by_the_same_integrator(integrator, monkeypatch):
     model = tumbling_arm()
-    options = {"contact": sim.ContactOptions(law="mujoco"), "integrator": integrator}
+    options = {"contact": sim.MujocoContact(), "integrator": integrator}
     one, several = (sim.Simulator(model, H, 1, "cpu", **options) for _ in range(2))
     qd = np.linspace(-3.0, 4.0, model.nv)
     expected = one.linearise(one.state(model.q0, qd))
@@ -234,6 +235,6 @@ def test_beside_rollouts_and_sensors():
 
 
 def test_a_warm_start_is_refused():
-    simulator = sim.Simulator(box(), H, contact=sim.ContactOptions(solver="pgs", warm_start=True))
+    simulator = sim.Simulator(box(), H, contact=sim.PgsContact(warm_start=True))
     with pytest.raises(sim.ModelError, match="with warm_start the impulses are part of the state"):
         simulator.linearise(simulator.initial_state())

@@ -7,6 +7,7 @@ import pytest
 
 import sim
 from sim.simulation import memory
+from tests.simulation.differences import METHODS
 
 
 def balls(count: int) -> sim.Model:
@@ -36,7 +37,7 @@ def test_worlds_are_refused_before_they_are_made(count, worlds, monkeypatch):
 @pytest.mark.parametrize("contacts", [30_000_000, 10**8, 2**31, 10**12])
 def test_room_for_too_many_contacts_is_refused(contacts, solver, monkeypatch):
     monkeypatch.setattr(memory, "host_memory", lambda: 8_000_000_000)
-    options = sim.ContactOptions(solver=solver, max_contacts=contacts)
+    options = METHODS[solver](max_contacts=contacts)
     with pytest.raises(sim.ModelError, match="1 world would take .* lower max_contacts"):
         sim.Simulator(balls(2), 0.005, device="cpu", contact=options)
 
@@ -47,12 +48,12 @@ def test_the_estimate_is_what_the_arrays_take(seed):
     rng = np.random.default_rng(seed)
     count, contacts = int(rng.integers(2, 30)), int(rng.integers(20, 1500))
     solver = "newton" if seed % 2 else "pgs"
-    model, options = balls(count), sim.ContactOptions(solver=solver, max_contacts=contacts)
+    model, options = balls(count), METHODS[solver](max_contacts=contacts)
     simulator = sim.Simulator(model, 0.005, 64, "cpu", options, threads=1)
     (shard,) = simulator.shards
 
     def make(worlds: int, room: int) -> object:
-        few = sim.ContactOptions(solver=solver, max_contacts=room)
+        few = METHODS[solver](max_contacts=room)
         return sim.Simulator(model, 0.005, worlds, "cpu", few, threads=1).shards[0].step
 
     estimate = 64 * memory._bytes_per_world(contacts, make)

@@ -45,7 +45,7 @@ def unfinished(model, call, **options):
 
 @pytest.fixture
 def simulator():
-    contact = sim.ContactOptions(solver="pgs", warm_start=True)
+    contact = sim.PgsContact(warm_start=True)
     simulator = sim.Simulator(boxes(), 2e-3, num_worlds=3, device="cpu", contact=contact, threads=1)
     simulator.set_parameter("friction", np.tile([0.3, 0.7], (3, 1)))
     return simulator
@@ -279,11 +279,11 @@ def test_the_bytes_of_a_world_are_those_it_takes():
         ),
         (lambda m: sim.to_mujoco(m.q0, m, np.zeros(6)), "model is a ndarray; it must be a sim.Model"),
         (
-            lambda m: sim.ContactOptions(recovery_time="a"),
-            "ContactOptions: recovery_time is 'a'; it must be one number",
+            lambda m: sim.HardContact(recovery_time="a"),
+            "HardContact: recovery_time is 'a'; it must be one number",
         ),
-        (lambda m: sim.ContactOptions(erp=None), "ContactOptions: erp is None; it must be one number"),
-        (lambda m: sim.ContactOptions(margin=None), "ContactOptions: margin is None; it must be one number"),
+        (lambda m: sim.HardContact(erp=None), "HardContact: erp is None; it must be one number"),
+        (lambda m: sim.HardContact(margin=None), "HardContact: margin is None; it must be one number"),
         (lambda m: sim.forward_dynamics(m, m.q0[None], *np.zeros((2, 1, 6)), passive="false"), "passive is 'false'"),
         (lambda m: sim.inverse_dynamics(m, m.q0[None], *np.zeros((2, 1, 6)), passive=None), "passive is None"),
         (

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sim
+from tests.simulation.differences import METHODS
 
 DT, STEPS, WORLDS = 0.01, 60, 5
 
@@ -32,9 +33,7 @@ def test_the_first_state_beyond_a_limit(seed, integrator, interval, device):
     dtype = "float32" if seed % 2 else "float64"
     law = "mujoco" if integrator == "rk4" else "hard"
     model, limits = flyer(dtype), (rng.uniform(1.5, 3.0), rng.uniform(20.0, 40.0))
-    simulator = sim.Simulator(
-        model, DT, WORLDS, device, sim.ContactOptions(law=law), integrator=integrator, state_limit=limits
-    )
+    simulator = sim.Simulator(model, DT, WORLDS, device, METHODS[law](), integrator=integrator, state_limit=limits)
     axis, sign = rng.integers(3, size=WORLDS), rng.choice([-1.0, 1.0], WORLDS)
     speed, torque = rng.uniform(0.0, 10.0, WORLDS), rng.uniform(-100.0, 100.0, WORLDS)
     qd, tau = np.zeros((WORLDS, model.nv)), np.zeros((STEPS, WORLDS, model.nv))

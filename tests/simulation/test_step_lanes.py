@@ -7,6 +7,7 @@ import sim
 from scenes import quadruped
 from tests.actuators.worlds import leg
 from tests.contact.test_equalities import bent_loop
+from tests.simulation.differences import METHODS
 from tests.simulation.test_linearisation import tumbling_arm
 from tests.simulation.worlds import DT, hopper
 from warp_kernels.types import LANES, SPHERE
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.cpu_shapes  # a GPU has no lane groups
 
 WORLDS = 2 * LANES + 3  # the last lane group isn't full
 STEPS = 3
-MUJOCO = sim.ContactOptions(law="mujoco")
+MUJOCO = sim.MujocoContact()
 BETWEEN = "sim.simulation.stepping.workspace.lanes_worth"
 
 
@@ -75,23 +76,23 @@ def joined() -> sim.Model:
 
 
 CASES = {
-    "contacts": (hopper(), sim.ContactOptions()),
-    "four feet": (walker(), sim.ContactOptions()),
-    "pyramids": (walker(), sim.ContactOptions(friction="pyramid")),
-    "unfinished": (walker(), sim.ContactOptions(iterations=1)),
-    "points that coincide": (closed_loop(), sim.ContactOptions()),
-    "sweeps": (hopper(), sim.ContactOptions(solver="pgs")),
-    "all joints": (tumbling_arm(), sim.ContactOptions()),
-    "bodies that touch": (thrown(), sim.ContactOptions()),
-    "joined": (joined(), sim.ContactOptions()),
-    "joined, with pyramids": (joined(), sim.ContactOptions(friction="pyramid")),
-    "smoothed": (walker(), sim.ContactOptions(gradient_smoothing=0.02)),
-    "actuators": (leg().finalize("float64"), sim.ContactOptions()),
-    "compensated weight": (lifted(), sim.ContactOptions()),
+    "contacts": (hopper(), sim.HardContact()),
+    "four feet": (walker(), sim.HardContact()),
+    "pyramids": (walker(), sim.HardContact(friction="pyramid")),
+    "unfinished": (walker(), sim.HardContact(iterations=1)),
+    "points that coincide": (closed_loop(), sim.HardContact()),
+    "sweeps": (hopper(), sim.PgsContact()),
+    "all joints": (tumbling_arm(), sim.HardContact()),
+    "bodies that touch": (thrown(), sim.HardContact()),
+    "joined": (joined(), sim.HardContact()),
+    "joined, with pyramids": (joined(), sim.HardContact(friction="pyramid")),
+    "smoothed": (walker(), sim.HardContact(gradient_smoothing=0.02)),
+    "actuators": (leg().finalize("float64"), sim.HardContact()),
+    "compensated weight": (lifted(), sim.HardContact()),
     "MuJoCo's law": (lifted(), MUJOCO),
     "MuJoCo's law, four feet": (walker(), MUJOCO),
     "MuJoCo's law, joined": (joined(), MUJOCO),
-    "MuJoCo's law, joined, with pyramids": (joined(), sim.ContactOptions(law="mujoco", friction="pyramid")),
+    "MuJoCo's law, joined, with pyramids": (joined(), sim.MujocoContact(friction="pyramid")),
 }
 
 # Coordinates by which bodies are lifted off what they touch.
@@ -104,7 +105,7 @@ RAISED = {
 }
 
 
-def run(model: sim.Model, contact: sim.ContactOptions, lanes: int, seed: int = 3) -> dict[str, np.ndarray]:
+def run(model: sim.Model, contact: sim.ContactMethod, lanes: int, seed: int = 3) -> dict[str, np.ndarray]:
     """Last state and all gradients of a short rollout whose worlds have states, inputs and masses of their own."""
     rng = np.random.default_rng(seed)
     mass = model.parameters["mass"] * rng.uniform(0.9, 1.1, (WORLDS, model.num_links))
@@ -115,7 +116,7 @@ def run(model: sim.Model, contact: sim.ContactOptions, lanes: int, seed: int = 3
     control = rng.normal(size=(STEPS, WORLDS, model.nu)) if model.nu else None
     trajectory = simulator.rollout(state, tau, control=control)
     last = trajectory.final_state
-    by_mujoco = contact.law == "mujoco"
+    by_mujoco = isinstance(contact, sim.MujocoContact)
     names = [name for name in model.parameters if by_mujoco or name not in ("solref", "solimp")]
     gradients = trajectory.backward(rng.normal(size=last.q.shape), rng.normal(size=last.qd.shape), names)
     found = {"q": last.q, "qd": last.qd, "q_bar": gradients.q, "qd_bar": gradients.qd, "tau_bar": gradients.tau}
@@ -176,7 +177,7 @@ def test_as_near_to_double_precision(build, monkeypatch):
 
     Which way is nearer is a matter of chance in one motion, so that the medians of several are compared.
     """
-    seeds, contact = range(3, 18), sim.ContactOptions()
+    seeds, contact = range(3, 18), sim.HardContact()
     exact, several = ([run(build(dtype), contact, LANES, seed) for seed in seeds] for dtype in ("float64", "float32"))
     monkeypatch.setattr(BETWEEN, lambda lanes, worlds: 1)
     single = [run(build("float32"), contact, 1, seed) for seed in seeds]
@@ -200,7 +201,7 @@ def test_what_stands_beside_a_world_changes_nothing(dtype, law):
     # World n of a group goes n groups further.
     moved = np.arange(worlds).reshape(4, LANES)
     moved = np.stack([np.roll(moved[:, n], n) for n in range(LANES)], axis=1).ravel()
-    simulator = sim.Simulator(model, DT, worlds, "cpu", sim.ContactOptions(law=law))
+    simulator = sim.Simulator(model, DT, worlds, "cpu", METHODS[law]())
     found = []
     for order in (np.arange(worlds), moved):
         state = simulator.state(np.tile(model.q0, (worlds, 1)), qd[order])
@@ -221,7 +222,7 @@ def test_a_bad_world_spoils_no_other(law):
     found = []
     for bad in (False, True):
         qd[2, 7] = 1e200 if bad else 0.0
-        simulator = sim.Simulator(model, DT, worlds, "cpu", sim.ContactOptions(law=law))
+        simulator = sim.Simulator(model, DT, worlds, "cpu", METHODS[law]())
         trajectory = simulator.rollout(simulator.state(np.tile(model.q0, (worlds, 1)), qd), steps=10)
         assert np.isfinite(trajectory.qd.numpy()[-1, 2]).all() != bad
         gradients = trajectory.backward(np.ones((worlds, model.nq)))

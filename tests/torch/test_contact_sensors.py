@@ -100,7 +100,7 @@ def test_readings_beside_mujoco(pile):
 def test_gradients_of_readings(pile, law):
     """Through the step and all sensors, against differences, while contacts stick, slide and roll."""
     _, model, _ = pile
-    hard = {"contact": sim.ContactOptions(law="hard", solver="newton", tolerance=1e-12)}
+    hard = {"contact": sim.HardContact(tolerance=1e-12)}
     options = {"mujoco": {}, "mujoco, rk4": {"integrator": "rk4"}, "hard": hard}[law]
     simulator = simulator_of(model, worlds=2, **options)
     sensors = sim.torch.Sensors(simulator)

@@ -11,6 +11,7 @@ import sim
 from sim.exporters import write_mjcf
 from sim.usd import write_usd
 from tests.importers.mjcf_zoo import load_quietly
+from tests.simulation.differences import METHODS
 
 XML = """
 <mujoco>
@@ -98,7 +99,7 @@ def test_hard_contact(tmp_path):
 def test_gradients(tmp_path, law, integrator):
     """Of the forces of limits and contacts, and of those on a geometry, in three steps."""
     _, model, q, qd = scene(tmp_path, "pyramidal")
-    contact = sim.ContactOptions(law=law, friction="pyramid")
+    contact = METHODS[law](friction="pyramid")
     measured = (*NAMES, "trunk")
     simulator = sim.Simulator(model, 0.002, contact=contact, contact_sensors=measured, integrator=integrator)
     random = np.random.default_rng(0)

@@ -9,6 +9,7 @@ import sim
 import sim.torch
 from tests.contact.mujoco.test_tendons import CONTROL, start, written
 from tests.importers.mjcf_zoo import load_quietly
+from tests.simulation.differences import METHODS
 from tests.torch.test_sensors import DT, driven, rolled
 
 STEPS = 20
@@ -66,7 +67,7 @@ def test_beside_mujoco(pulled):
 def test_without_constraints_nothing_is_left(law):
     """Actuators at and within limits, springs, dampers and forces of one's own, in worlds that differ."""
     model, worlds = driven(), 3
-    simulator = sim.Simulator(model, DT, worlds, "cpu", sim.ContactOptions(law=law))
+    simulator = sim.Simulator(model, DT, worlds, "cpu", METHODS[law]())
     rng = np.random.default_rng(3)
     for name, low, high in (("damping", 0.1, 0.6), ("stiffness", 1.0, 9.0), ("rest_position", -0.3, 0.3)):
         simulator.set_parameter(name, rng.uniform(low, high, (worlds, model.nv)))
@@ -105,7 +106,7 @@ def test_what_bears_a_weight():
 def test_gradients_are_those_of_differences(pulled, law):
     """Through the simulator: of all parts, and of the forces of actuators on tendons, in states, forces and inputs."""
     _, model = pulled
-    simulator = sim.Simulator(model, DT, 1, "cpu", sim.ContactOptions(law=law))
+    simulator = sim.Simulator(model, DT, 1, "cpu", METHODS[law]())
     forces = sim.torch.JointForces(simulator)
     q0, qd0 = (torch.tensor(each)[None] for each in start(model))
     tau = 0.1 * torch.ones(3, 1, model.nv, dtype=torch.float64)
@@ -160,7 +161,7 @@ def test_actuators_on_tendons_are_those_of_mujoco(pulled, tmp_path):
 
 def test_what_is_refused(pulled):
     _, model = pulled
-    simulator = sim.Simulator(model, DT, 1, "cpu", sim.ContactOptions(law="mujoco"), integrator="rk4")
+    simulator = sim.Simulator(model, DT, 1, "cpu", sim.MujocoContact(), integrator="rk4")
     with pytest.raises(sim.ModelError, match="integrator='rk4'"):
         sim.torch.JointForces(simulator)
     simulator = sim.Simulator(driven(), DT, 1, "cpu")

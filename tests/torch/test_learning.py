@@ -13,7 +13,7 @@ def sliding_box(device: str, worlds: int) -> sim.Simulator:
     builder = sim.ModelBuilder()
     builder.add_ground(friction=0.3)
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, position=(0, 0, 0.05))
-    return sim.Simulator(builder.finalize("float32"), DT, worlds, device, sim.ContactOptions(solver="pgs", sweeps=20))
+    return sim.Simulator(builder.finalize("float32"), DT, worlds, device, sim.PgsContact(sweeps=20))
 
 
 def test_policy_stops_a_sliding_box_at_a_target(device):

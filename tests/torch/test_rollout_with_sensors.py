@@ -240,7 +240,7 @@ def test_parameters_are_checked(tmp_path):
 
 def test_hard_contact_reads_as_from_the_states(tmp_path):
     _, model, q, qd = scene(tmp_path, "Euler")
-    hard = sim.ContactOptions(law="hard")
+    hard = sim.HardContact()
     simulator = sim.Simulator(model, 0.004, device="cpu", contact=hard, contact_sensors=MEASURED)
     sensors = sim.torch.Sensors(simulator)
     given = torch.tensor(q[None]), torch.tensor(qd[None])
@@ -252,9 +252,9 @@ def test_hard_contact_reads_as_from_the_states(tmp_path):
 
 def test_what_is_refused(tmp_path):
     _, model, q, qd = scene(tmp_path, "Euler")
-    simulator = sim.Simulator(model, 0.004, device="cpu", contact=sim.ContactOptions(law="hard"))
+    simulator = sim.Simulator(model, 0.004, device="cpu", contact=sim.HardContact())
     state = simulator.state(q, qd)
-    with pytest.raises(sim.ModelError, match="keeps_solved needs ContactOptions.* and a model with sensors of acceler"):
+    with pytest.raises(sim.ModelError, match="keeps_solved needs sim.MujocoContact and a model"):
         simulator.run_steps(StateArrays(state.q, state.qd), None, None, 2, 1, keeps_solved=True)
     measured = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu", contact_sensors=MEASURED)
     trajectory = measured.rollout(measured.state(q, qd), steps=2)

@@ -276,6 +276,6 @@ def test_sensors_come_back_from_files(robot, tmp_path, suffix):
     control = torch.tensor(rng.normal(size=(1, 1, model.nu)))
     readings = []
     for each in (model, again):
-        simulator = sim.Simulator(each, dt=0.002, num_worlds=1, device="cpu", contact=sim.ContactOptions(law="mujoco"))
+        simulator = sim.Simulator(each, dt=0.002, num_worlds=1, device="cpu", contact=sim.MujocoContact())
         readings.append(sim.torch.Sensors(simulator)(*state, control))
     torch.testing.assert_close(readings[0], readings[1], rtol=1e-6, atol=1e-6)

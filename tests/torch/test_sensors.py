@@ -6,6 +6,7 @@ import torch
 
 import sim
 import sim.torch
+from tests.simulation.differences import METHODS
 
 DT = 1 / 240
 
@@ -29,7 +30,7 @@ def rolled(
     law: str = "hard",
     **inputs: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, sim.Simulator]:
-    simulator = sim.Simulator(model, dt, 1, "cpu", sim.ContactOptions(law=law))
+    simulator = sim.Simulator(model, dt, 1, "cpu", METHODS[law]())
     first = torch.tensor(model.q0 if q is None else q)[None]
     q_all, qd_all = sim.torch.rollout(simulator, first, torch.tensor([qd], dtype=torch.float64), steps=steps, **inputs)
     return q_all, qd_all, simulator

@@ -7,6 +7,7 @@ import torch
 
 import sim
 from tests.importers.mjcf_zoo import load_quietly
+from tests.simulation.differences import METHODS
 
 XML = """
 <mujoco>
@@ -93,7 +94,7 @@ def test_readings_beside_mujoco(tmp_path, cone):
 @pytest.mark.parametrize(("law", "friction"), [("hard", "cone"), ("mujoco", "cone"), ("mujoco", "pyramid")])
 def test_gradients(tmp_path, law, friction):
     _, model, q, qd = scene(tmp_path)
-    contact = sim.ContactOptions(law=law, friction=friction)
+    contact = METHODS[law](friction=friction)
     simulator = sim.Simulator(model, 0.002, contact=contact, contact_sensors=NAMES)
     weights = torch.tensor(np.random.default_rng(0).normal(size=(3, 1, 24)))
 
@@ -189,8 +190,6 @@ def test_they_come_back_from_mjcf(tmp_path):
 def test_runge_kutta_needs_its_accelerations(tmp_path):
     """Its states don't tell that of one state."""
     _, model, q, qd = scene(tmp_path)
-    simulator = sim.Simulator(
-        model, 0.002, contact=sim.ContactOptions(law="mujoco"), contact_sensors=NAMES, integrator="rk4"
-    )
+    simulator = sim.Simulator(model, 0.002, contact=sim.MujocoContact(), contact_sensors=NAMES, integrator="rk4")
     with pytest.raises(sim.ModelError, match="'hip force' goes by an acceleration"):
         readings(simulator, torch.tensor(q), torch.tensor(qd), 2)

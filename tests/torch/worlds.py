@@ -12,7 +12,7 @@ STEPS = 6
 
 
 def simulator(device: str, dtype: str = "float64", worlds: int = WORLDS, sweeps: int = 20) -> sim.Simulator:
-    return sim.Simulator(hopper(dtype), DT, worlds, device, sim.ContactOptions(solver="pgs", sweeps=sweeps))
+    return sim.Simulator(hopper(dtype), DT, worlds, device, sim.PgsContact(sweeps=sweeps))
 
 
 def tensors(simulator: sim.Simulator, steps: int = STEPS, requires_grad: bool = True) -> SimpleNamespace:

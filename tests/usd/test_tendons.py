@@ -45,7 +45,7 @@ def test_they_come_back(tmp_path):
                 np.testing.assert_allclose(again.parameters[name], value, atol=1e-12, err_msg=name)
         ends = []
         for each in (model, again):
-            simulator = sim.Simulator(each, 0.002, contact=sim.ContactOptions(law="mujoco"))
+            simulator = sim.Simulator(each, 0.002, contact=sim.MujocoContact())
             control = 0.3 * np.cos(np.arange(5 * model.nu)).reshape(5, 1, model.nu)
             ends.append(simulator.rollout(simulator.state(q, qd), control=control).final_state.qd.numpy())
         np.testing.assert_allclose(ends[1], ends[0], atol=1e-6 * np.abs(ends[0]).max())

@@ -165,7 +165,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Options:
-        """Numbers of :class:`sim.ContactOptions`.
+        """Numbers of the contact options.
 
         Attributes:
             dt: time step [s].

@@ -18,8 +18,10 @@ from sim.errors import MJCFWarning, ModelError
 from sim.importers.load import load
 from sim.model.conventions import from_mujoco, to_mujoco
 from sim.model.model import Model
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import ContactMethod, HardContact, MujocoContact
 from sim.torch.robot.robot import Robot
+
+LAWS: dict[str, ContactMethod] = {"hard": HardContact(), "mujoco": MujocoContact(friction="pyramid")}
 
 
 def gymnasium_file(name: str) -> Path:
@@ -35,7 +37,7 @@ class GymnasiumRobot(Task):
 
     Args:
         dtype: "float32" or "float64".
-        law: "hard", or "mujoco" for MuJoCo's contacts (:class:`sim.ContactOptions`).
+        law: "hard", or "mujoco" for MuJoCo's contacts (:class:`sim.HardContact`, :class:`sim.MujocoContact`).
         integrator: with MuJoCo's law, "euler" or "rk4" (:class:`sim.Simulator`); the files of Ant, Hopper and
             Humanoid ask for the latter, which takes four times as long.
 
@@ -60,7 +62,9 @@ class GymnasiumRobot(Task):
     def __init__(self, dtype: str = "float32", law: str = "hard", integrator: str = "euler"):
         super().__init__(dtype)
         self.integrator = integrator
-        self._contact = ContactOptions(law=law, friction="pyramid" if law == "mujoco" else "cone")
+        if law not in LAWS:
+            raise ModelError(f"{type(self).__name__}: law is {law!r}; it must be {' or '.join(map(repr, LAWS))}")
+        self._contact = LAWS[law]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MJCFWarning)  # docs/learning.md says what differs
             self._model = load(gymnasium_file(self.file), dtype=dtype)
@@ -69,7 +73,7 @@ class GymnasiumRobot(Task):
         """As the file has it."""
         return self._model
 
-    def contact(self) -> ContactOptions:
+    def contact(self) -> ContactMethod:
         """Of the law that was chosen."""
         return self._contact
 

@@ -21,7 +21,7 @@ from sim.identify.unknown.priors import Prior
 from sim.identify.unknown.unknowns import TORQUE_OFFSET, Unknowns, UnknownSet
 from sim.model.checks import as_numbers, is_whole, require_type
 from sim.model.model import Model
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import ContactMethod
 from sim.torch.modes import with_gradients
 from sim.torch.robot.robot import Robot
 
@@ -155,7 +155,7 @@ def fit_trajectories(
     segment: float | None = None,
     known_start: bool = False,
     guesses: np.ndarray | None = None,
-    contact: ContactOptions | None = None,
+    contact: ContactMethod | None = None,
     integrator: str | None = None,
     device: str | None = None,
     max_evaluations: int = 100,
@@ -183,7 +183,7 @@ def fit_trajectories(
         known_start: whether the first row of each log, q and qd, is the exact state at its start. Otherwise it is
             measured as all rows are, and the initial state is unknown.
         guesses: free numbers to start from [n, p], the best of which is used; None for the model's own.
-        contact: options of the contact solver, without a warm start.
+        contact: how contacts are solved, without a warm start.
         integrator: of the simulation, see :class:`sim.Simulator`.
         device: Warp device.
         max_evaluations: most evaluations of the search.
@@ -211,7 +211,7 @@ def fit_trajectories(
         0.3
     """
     require_type("model", model, Model, "a sim.Model; of a robot give robot.model")
-    require_type("contact", contact, (ContactOptions, NoneType), "a sim.ContactOptions")
+    require_type("contact", contact, (ContactMethod, NoneType), "a sim.ContactMethod, such as sim.HardContact()")
     if not isinstance(unknowns, Mapping | Sequence) and not hasattr(unknowns, "touched"):
         raise ModelError(f"unknowns is {unknowns!r}; it must be a list or a dictionary of names, or FunctionUnknowns")
     model = replace(model, dtype="float64")

@@ -17,7 +17,7 @@ import warp as wp
 from sim.errors import ModelError
 from sim.model.checks import require_type
 from sim.model.model import Model
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import ContactMethod
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.autograd import rollout, step
@@ -80,13 +80,13 @@ class Simulators:
         dt: float,
         hold: int,
         parameters: Parameters,
-        contact: ContactOptions | None = None,
+        contact: ContactMethod | None = None,
         device: str | None = None,
         threads: int | None = None,
         integrator: str | None = None,
     ):
         self.model, self.dt, self.hold, self.parameters = model, dt, hold, parameters
-        self.contact, self.device, self.threads = contact or ContactOptions(), device, threads
+        self.contact, self.device, self.threads = contact, device, threads
         self.integrator = integrator
         self._simulators: dict[int, Simulator] = {}
 

@@ -67,9 +67,8 @@ def add_mjcf(
       above are drawn only where a body has no others.
     - Pairs of the file have MuJoCo's friction: the larger one of the two geoms, that of the one with priority, or that
       of ``<pair>``. With what else is in the scene it is the product.
-    - A model that is wholly from MJCF files is stepped by the law "mujoco" where :class:`sim.ContactOptions` name no
-      law. ``solref``, ``solimp`` and ``margin`` of geoms, limits and dry friction are those of that law; the law "hard"
-      doesn't use them.
+    - A model that is wholly from MJCF files has MuJoCo's contact (:class:`sim.MujocoContact`) by default. ``solref``,
+      ``solimp`` and ``margin`` of geoms, limits and dry friction are for that contact; hard contact doesn't use them.
     - Mocap bodies become links on kinematic fixed joints: their poses are entries of the parameter ``joint_placement``.
     - ``ctrlrange`` becomes the ``control_range`` of an actuator, between which its input is clamped.
     - Gravity of the file, unless it is the default, becomes that of the world. Time step, integrator, cone,

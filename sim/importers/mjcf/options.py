@@ -52,7 +52,7 @@ OF_THE_SOFT_LAW = "used with MuJoCo's law alone, Simulator(model, **sim.mujoco_s
 
 
 def mujoco_options(file: MJCFFile) -> MujocoOptions:
-    """What the law "mujoco" takes from the file's options.
+    """What MuJoCo's contact takes from the file's options.
 
     Raises:
         ImportFileError: for an integrator that isn't supported.
@@ -112,7 +112,7 @@ def _damps(file: MJCFFile) -> bool:
 
 
 def of_the_soft_law(file: MJCFFile) -> list[str]:
-    """A note of what the law "hard" doesn't use; empty where there is nothing."""
+    """A note of what hard contact doesn't use; empty where there is nothing."""
     option, integrators = file.model.opt, file.mujoco.mjtIntegrator
     softness = [
         what

@@ -65,7 +65,7 @@ class Bodies(LinksAndJoints, Shapes):
             contact_damping: damping in contact [N s/m] of a compliant body.
             friction_rule: "product" or "maximum".
             contact_priority: of two geometries the one with the higher decides the friction.
-            softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow.
+            softness: of contacts under :class:`sim.MujocoContact`, as are the two that follow.
             softness_mix: the weight of its softness beside that of another geometry.
             contact_margin: distance at which contacts begin to act [m].
             contact_gap: how far beyond that they count for actuators that pull at contacts [m].

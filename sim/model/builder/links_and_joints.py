@@ -135,7 +135,7 @@ class LinksAndJoints(WorldSpec):
             swing_limit: largest angle between the axis and the axis that the child carries [rad]; spherical only.
             twist_limit: largest angle by which the child turns about the axis, either way [rad]; spherical only.
             rotation_limit: largest angle by which the child turns about whichever axis [rad]; spherical only.
-            limit_softness: of the limits, under ``ContactOptions(law="mujoco")``.
+            limit_softness: of the limits, under :class:`sim.MujocoContact`.
             friction_softness: of the dry friction, likewise.
             kinematic: the motion of the joint is prescribed. Its entries of qd keep the values that the state has at
                 the beginning of a step, whatever forces act; q is integrated from them, as for other joints. So the

@@ -89,7 +89,7 @@ class Shapes(WorldSpec):
                 larger friction, torsional and rolling friction.
             contact_priority: of two geometries with different ones, that with the higher alone decides the friction,
                 torsional and rolling friction of the pair.
-            softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow. Of two geometries
+            softness: of contacts under :class:`sim.MujocoContact`, as are the two that follow. Of two geometries
                 that with the higher priority decides, or both by their mix.
             softness_mix: the weight of its softness beside that of another geometry; MuJoCo's ``solmix``.
             contact_margin: distance at which contacts begin to act [m]; a pair uses the sum of the two.
@@ -192,7 +192,7 @@ class Shapes(WorldSpec):
             contact_damping: damping in contact [N s/m] of a compliant ground.
             friction_rule: "product" or "maximum".
             contact_priority: of two geometries the one with the higher decides the friction.
-            softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow.
+            softness: of contacts under :class:`sim.MujocoContact`, as are the two that follow.
             softness_mix: the weight of its softness beside that of another geometry.
             contact_margin: distance at which contacts begin to act [m].
             contact_gap: how far beyond that they count for actuators that pull at contacts [m].
@@ -281,7 +281,7 @@ class Shapes(WorldSpec):
             contact_damping: damping in contact [N s/m] of compliant terrain.
             friction_rule: "product" or "maximum".
             contact_priority: of two geometries the one with the higher decides the friction.
-            softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow.
+            softness: of contacts under :class:`sim.MujocoContact`, as are the two that follow.
             softness_mix: the weight of its softness beside that of another geometry.
             contact_margin: distance at which contacts begin to act [m].
             contact_gap: how far beyond that they count for actuators that pull at contacts [m].
@@ -382,7 +382,7 @@ class Shapes(WorldSpec):
             contact_damping: damping in contact [N s/m] of a compliant mesh.
             friction_rule: "product" or "maximum".
             contact_priority: of two geometries the one with the higher decides the friction.
-            softness: of contacts under ``ContactOptions(law="mujoco")``, as are the two that follow.
+            softness: of contacts under :class:`sim.MujocoContact`, as are the two that follow.
             softness_mix: the weight of its softness beside that of another geometry.
             contact_margin: distance at which contacts begin to act [m].
             contact_gap: how far beyond that they count for actuators that pull at contacts [m].
@@ -479,7 +479,7 @@ class Shapes(WorldSpec):
     ) -> None:
         """Give the contacts of two geometries a softness and a margin that don't follow from theirs.
 
-        They are those of ``ContactOptions(law="mujoco")``, and have no gradient.
+        They are those of :class:`sim.MujocoContact`, and have no gradient.
 
         Args:
             geometry_a: name of one geometry.

@@ -12,7 +12,7 @@ from sim.model.specs import WORLD, WorldSpec
 def own_law(world: WorldSpec) -> MujocoOptions | None:
     """How MuJoCo steps a world that is wholly from MJCF files which agree; None for any other.
 
-    What of such files the law "hard" doesn't use is then said in a warning.
+    What of such files hard contact doesn't use is then said in a warning.
     """
     stated = {part.mujoco for part in world.parts} - {None}
     if world.from_mujoco == world.elements() and len(stated) == 1 and not _is_hard(world):
@@ -23,7 +23,7 @@ def own_law(world: WorldSpec) -> MujocoOptions | None:
 
 
 def _is_hard(world: WorldSpec) -> bool:
-    """Whether something is only in the law "hard"."""
+    """Whether something is only in hard contact."""
     shapes = [spec for spec in world.geometries.values() if spec.geometry.collides]
     # The restitution of what doesn't move leaves that of a pair to the other body.
     given = any(

@@ -60,9 +60,7 @@ def run_rollout(
         records.stages = rows_like(records.qd, steps * stages)
     if keeps_solved:
         if not simulator.shards[0].step.accelerating:
-            raise ModelError(
-                "rollout: keeps_solved needs ContactOptions(law='mujoco') and a model with sensors of accelerations"
-            )
+            raise ModelError("rollout: keeps_solved needs sim.MujocoContact and a model with sensors of accelerations")
         records.solved = rows_like(records.qd, steps)
     recording = Recording(simulator, records, steps, interval, simulator.present_values())
     with_room = recording.with_room()

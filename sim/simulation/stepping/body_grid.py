@@ -10,7 +10,7 @@ import warp as wp
 
 from sim.arrays.structs import fill
 from sim.model.model import Model
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import ContactMethod, HardContact, MujocoContact
 from sim.simulation.stepping.collision import (
     CollisionModel,
     by_type,
@@ -37,15 +37,15 @@ TYPES = 16
 
 
 def collision_model(
-    model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], contact: ContactOptions, max_contacts: int
+    model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], contact: ContactMethod, max_contacts: int
 ) -> CollisionModel:
     """How pairs are found: those of a crowd by a grid, unless MuJoCo's law or Gauss-Seidel needs them listed.
 
     ``max_contacts`` is the room for contacts of a world.
     """
-    if is_crowd(model) and contact.law == "hard" and contact.solver == "newton":
+    if is_crowd(model) and isinstance(contact, HardContact):
         return GridCollision(model, device, sensed, contact.margin, max_contacts)
-    return CollisionModel(model, device, sensed, contact.law, max_contacts)
+    return CollisionModel(model, device, sensed, isinstance(contact, MujocoContact), max_contacts)
 
 
 class GridCollision(CollisionModel):
@@ -63,7 +63,7 @@ class GridCollision(CollisionModel):
     def __init__(
         self, model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], margin: float, max_contacts: int
     ):
-        self._share(model, device, sensed, "hard", lambda sides: max_contacts)
+        self._share(model, device, sensed, False, lambda sides: max_contacts)
         self._scalar = model.scalar
         self._structs = grid_structs(model.scalar)
         members = [index for index, geometry in enumerate(model.geometries) if geometry.collides]

@@ -140,7 +140,8 @@ class CollisionModel:
         by_grid: whether the pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
         cells, near_pairs: the working arrays of a shard where they are.
 
-    ``law`` is that of contact, which decides whether capsules count as parallel; ``max_contacts`` is the room for them.
+    ``by_mujoco``, whether the law is MuJoCo's, decides whether capsules count as parallel; ``max_contacts`` is the
+    capacity for contacts.
 
     Raises:
         ModelError: see :func:`candidate_pairs`; for a convex mesh on a heightfield that both are so fine that their
@@ -156,7 +157,7 @@ class CollisionModel:
         model: Model,
         device: wp.DeviceLike = None,
         sensed: Sequence[int | str] = (),
-        law: str | None = "hard",
+        by_mujoco: bool = False,
         max_contacts: int = 0,
     ):
         pair_a, pair_b = candidate_pairs(model)
@@ -166,7 +167,7 @@ class CollisionModel:
             matching = np.flatnonzero((a & 1 & (b >> 1)) | (b & 1 & (a >> 1)))
             return min(sum(most_contacts(model, pair_a[pair], pair_b[pair]) for pair in matching), max_contacts)
 
-        self._share(model, device, sensed, law, room_for)
+        self._share(model, device, sensed, by_mujoco, room_for)
         self.num_pairs = len(pair_a)
         self.pair_a, self.pair_b = self._integers(pair_a), self._integers(pair_b)
         rules, stated = friction_rules(model, zip(pair_a.tolist(), pair_b.tolist(), strict=True))
@@ -196,7 +197,7 @@ class CollisionModel:
         model: Model,
         device: wp.DeviceLike,
         sensed: Sequence[int | str],
-        law: str | None,
+        by_mujoco: bool,
         room_for: Callable[[np.ndarray], int],
     ) -> None:
         """What doesn't depend on the pairs."""
@@ -208,10 +209,10 @@ class CollisionModel:
             if not isinstance(each, str):
                 sensor[each] = place
         self.force_sensors = force_sensors(model, sensed, device)
-        self.contact_sensors = contact_sensors(model, sensed, self.contact_places, law, device)
+        self.contact_sensors = contact_sensors(model, sensed, self.contact_places, by_mujoco, device)
         self.sensor = self._integers(sensor)
         self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
-        self.geometries = self._geometries(model, law)
+        self.geometries = self._geometries(model, by_mujoco)
 
     def _set_types(self, types: Iterable[tuple[int, int]]) -> None:
         """Note what depends on the types of all pairs."""
@@ -231,8 +232,8 @@ class CollisionModel:
         self.packed = packed_struct(model, shapes, self._device)
         self.triangles = self._triangles(model, elements)
 
-    def _geometries(self, model: Model, law: str | None) -> Any:
-        parallel = MUJOCO_PARALLEL_SINE_SQUARED if law == "mujoco" else PARALLEL_SINE_SQUARED
+    def _geometries(self, model: Model, by_mujoco: bool) -> Any:
+        parallel = MUJOCO_PARALLEL_SINE_SQUARED if by_mujoco else PARALLEL_SINE_SQUARED
         return geometry_struct(model, [_hull(geometry) for geometry in model.geometries], parallel, self._device)
 
     def _triangles(self, model: Model, elements: MeshElements) -> Any:

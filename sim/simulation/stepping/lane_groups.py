@@ -14,7 +14,7 @@ from sim.arrays.rows import integer_array, zeros
 from sim.arrays.structs import fill
 from sim.dynamics.differentiable_op import WORTH_LANES
 from sim.model.model import Model
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import ContactMethod, PgsContact
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from warp_kernels.algebra.lane_copies import lane_copy_kernels
@@ -141,7 +141,7 @@ class SolverChoice:
     """The law and the method of a step; a part of the workspace."""
 
     model: Model
-    contact_options: ContactOptions
+    contact_options: ContactMethod
     law: MujocoLaw | None
     layout: ConstraintLayout
     groups: LaneGroups
@@ -151,7 +151,7 @@ class SolverChoice:
     @property
     def newton(self) -> bool:
         """Whether the problem of a step is solved by Newton's method."""
-        return self.contact_options.solver == "newton"
+        return not isinstance(self.contact_options, PgsContact)
 
     @property
     def by_mujoco(self) -> bool:

@@ -10,6 +10,7 @@ from sim.arrays.host_memory import Rows
 from sim.arrays.warp_lock import serialized
 from sim.errors import ContactOverflowWarning, NotFiniteWarning, OpenConstraintWarning
 from sim.model.names import counted
+from sim.simulation.options import HardContact, hard_options
 from sim.simulation.stepping.shard import Shard
 
 # Kinds of warnings and their texts.
@@ -32,7 +33,7 @@ class Reports:
     def residual(self) -> np.ndarray:
         """The largest distance from its solution at which a step of the last rollout ended [num_worlds], m/s or rad/s.
 
-        With the solver "pgs" the largest change of a row's velocity in the last sweep; with "newton" the largest
+        With :class:`sim.PgsContact` the largest change of a row's velocity in the last sweep; else the largest
         velocity that is still missing, which is rounding unless ``iterations`` ended the search.
         """
         return np.concatenate([shard.step.largest_residual.numpy() for shard in self._forward])
@@ -42,7 +43,7 @@ class Reports:
     def sweeps(self) -> np.ndarray:
         """Sweeps that the last step took [num_worlds]; fewer than the option says where ``tolerance`` ended them.
 
-        With the solver "newton" the linear systems that it solved.
+        With Newton's method the linear systems that it solved.
         """
         return np.concatenate([shard.step.sweep_count.numpy() for shard in self._forward])
 
@@ -61,9 +62,9 @@ class Reports:
     def adjoint_residual(self) -> np.ndarray:
         """What the linear solves of the adjoint have left over the last backward pass [num_worlds].
 
-        With the adjoint "implicit" of "pgs" the largest change of a row's adjoint in the last sweep of a step, relative
-        to the largest of that step; zero for "unrolled", which solves nothing. With "newton" the norm of what
-        a solution leaves of its right-hand side, relative to that.
+        With the adjoint "implicit" of :class:`sim.PgsContact` the largest change of a row's adjoint in the last sweep
+        of a step, relative to the largest of that step; zero for "unrolled", which solves nothing. With Newton's method
+        the norm of what a solution leaves of its right-hand side, relative to that.
         """
         return np.concatenate([shard.step.adjoint_residual.numpy() for shard in self._backward])
 
@@ -97,7 +98,7 @@ class Reports:
             if not self._most_dropped.any():
                 world = int(np.argmax(overflow))
                 dropped = f"{int(overflow[world])} contacts exceeded max_contacts in world {world} and were dropped"
-                advice = "raise ContactOptions(max_contacts=...); this is the only warning, see contact_overflow"
+                advice = "raise max_contacts of the simulator's contact; this is the only warning, see contact_overflow"
                 found.append((ContactOverflowWarning, f"{which}: {dropped}; {advice}"))
             np.maximum(self._most_dropped, overflow, out=self._most_dropped)
         return found
@@ -115,8 +116,10 @@ class Reports:
         if self._rollouts & (self._rollouts - 1):
             return []
         distances = np.concatenate([anchor_distances(shard.step) for shard in self._forward])
-        bound = step.contact_options.largest_correction
-        tolerance = bound * (self.dt + step.contact_options.recovery_time)
+        options = step.contact_options
+        bound = hard_options(options).corrections[0]
+        recovery = options.recovery_time if isinstance(options, HardContact) else HardContact.recovery_time
+        tolerance = bound * (self.dt + recovery)
         if not np.nanmax(distances) > tolerance:
             return []
         self._open_is_known = True

@@ -12,7 +12,7 @@ from sim.arrays.rows import integer_array, zeros
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.model.sensors.kinds import SENSOR_KINDS
-from sim.simulation.options import ContactOptions
+from sim.simulation.options import ContactMethod, PgsContact, hard_options
 from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
@@ -57,7 +57,7 @@ class Workspace(SolverChoice):
         device_model: DeviceModel,
         collision: CollisionModel,
         layout: ConstraintLayout,
-        options: ContactOptions,
+        options: ContactMethod,
         dt: float,
         world_range: tuple[int, int],
         max_contacts: int,
@@ -84,7 +84,6 @@ class Workspace(SolverChoice):
         self.link_threads = threads_of_world(self.device, self.model.num_links)
         self.dof_threads = threads_of_world(self.device, self.model.nv)
         self.structs = solver_structs(self.scalar)
-        self.sweeps, self.iterations = options.sweeps, options.iterations
         self.tolerance = self.scalar(options.tolerance)
         self.tendons: TendonStage | None = None
         if self.model.tendons.names:
@@ -177,16 +176,17 @@ class Workspace(SolverChoice):
 
     @property
     def options(self) -> Any:
-        """Numbers of the contact options, and the parameter among them."""
-        options = self.contact_options
+        """Numbers of the contact options, and the parameter among them; the rows of MuJoCo's law read none of these."""
+        options = hard_options(self.contact_options)
+        max_correction, own_correction = options.corrections
         return fill(
             self.structs.Options,
             dt=self.dt,
             erp=self.scalar(options.erp),
             recovery_time=self.device_model.parameter_arrays("recovery_time")["recovery_time"],
-            cfm=self.scalar(0.0 if self.newton else options.cfm),
-            max_correction=self.scalar(options.largest_correction),
-            own_correction=self.scalar(options.largest_own_correction),
+            cfm=self.scalar(options.cfm if isinstance(options, PgsContact) else 0.0),
+            max_correction=self.scalar(max_correction),
+            own_correction=self.scalar(own_correction),
             restitution_threshold=self.scalar(options.restitution_threshold),
             limit_margin=self.scalar(-1.0 if self.by_mujoco else options.margin),
         )

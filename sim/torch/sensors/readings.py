@@ -11,6 +11,7 @@ from sim.model.sensors.carried import links_carried
 from sim.model.sensors.kinds import FRAME, GEOMETRIES, LINK, SENSOR_KINDS
 from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
+from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints, require_joints_and_tendons
 from sim.torch.modes import in_own_precision
@@ -93,7 +94,7 @@ class Sensors(torch.nn.Module):
     def needs_acceleration(self) -> bool:
         """Whether a rollout has to keep accelerations for them, since its states don't tell those."""
         by_acceleration = any(SENSOR_KINDS[sensor.kind].by_acceleration for sensor in self._sensors)
-        return by_acceleration and self.simulator.contact.law == "mujoco"
+        return by_acceleration and isinstance(self.simulator.contact, MujocoContact)
 
     @not_compiled(PARAMETERS)
     @in_own_precision
@@ -363,7 +364,8 @@ class _Motion:
             change = torch.diff(self.rates, dim=0)
             gain = change / self.simulator.dt
             damping = present_parameter(self.simulator, "damping", self.q)
-            if self.simulator.contact.law != "mujoco" or self.simulator.integrator != "euler" or not damping.any():
+            implicit = self.simulator.integrator == "euler" and isinstance(self.simulator.contact, MujocoContact)
+            if not (implicit and damping.any()):
                 return gain
             # A step solves (M + dt D) gain = forces, and its sensors M (gain + more) = forces.
             mass = self.robot.mass_matrix(self.q)

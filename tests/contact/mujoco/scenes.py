@@ -57,7 +57,7 @@ class Pair:
             warnings.simplefilter("ignore", sim.MJCFWarning)
             self.model = sim.load(path, dtype=dtype)
         friction = {"elliptic": "cone", "pyramidal": "pyramid"}[cone]
-        self.contact = sim.ContactOptions(law="mujoco", friction=friction, impratio=impratio)
+        self.contact = sim.MujocoContact(friction=friction, impratio=impratio)
         self.q = np.concatenate([self.model.q0[:-2], Q_ARM])
         self.qd = np.array(QD)
 

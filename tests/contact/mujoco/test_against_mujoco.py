@@ -94,7 +94,7 @@ def test_a_ball_on_the_ground_sinks_in_as_the_impedance_says():
     builder.add_sphere(radius=0.1, mass=2.0, position=(0, 0, 0.1))
     model = builder.finalize("float64")
     flat = (0.8, 0.8, 0.001, 0.5, 2.0)
-    simulator = sim.Simulator(model, DT, 1, "cpu", sim.ContactOptions(law="mujoco", solimp=flat))
+    simulator = sim.Simulator(model, DT, 1, "cpu", sim.MujocoContact(solimp=flat))
     end = simulator.rollout(simulator.initial_state(), steps=2000).final_state.q.numpy()[0, 2]
     stiffness = 1.0 / (0.8 * 0.02) ** 2
     np.testing.assert_allclose(0.1 - end, (1.0 - 0.8) * 9.81 / 0.8 / (stiffness * 0.8), rtol=1e-9)

@@ -67,7 +67,7 @@ def test_gradients(path):
     settings = sim.mujoco_settings(model)
     case = Case(model, Q, QD, 0.1 * np.ones((3, 6)), settings["contact"], settings["dt"])
     check(case, NAMES)
-    soft = sim.ContactOptions(law="mujoco", solref=(0.02, 1.0), solimp=(0.8, 0.95, 0.5, 0.5, 2.0))
+    soft = sim.MujocoContact(solref=(0.02, 1.0), solimp=(0.8, 0.95, 0.5, 0.5, 2.0))
     check(Case(model, Q, QD, 0.1 * np.ones((3, 6)), soft, settings["dt"]), ("solref", "solimp"))
 
 
@@ -75,7 +75,7 @@ def test_swing_and_twist_have_gradients_under_this_law_too():
     builder = sim.ModelBuilder()
     builder.add_link("ball", mass=1.0, com=(0.1, 0.2, 0.0), inertia=(0.01, 0.02, 0.03))
     builder.add_joint("j", "spherical", child="ball", axis=(0, 0.6, 0.8), swing_limit=0.4, twist_limit=0.5)
-    contact = sim.ContactOptions(law="mujoco")
+    contact = sim.MujocoContact()
     q = turn(1.3, (1.0, 0.4, 0.6))
     check(
         Case(builder.finalize("float64"), q, QD[:3], np.zeros((2, 3)), contact, 0.002), ("swing_limit", "twist_limit")

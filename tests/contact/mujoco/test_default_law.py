@@ -1,5 +1,6 @@
 """The law of a model where its user names none."""
 
+import dataclasses
 import pickle
 import warnings
 
@@ -46,27 +47,25 @@ def test_a_file_moves_by_its_own_law_and_options(path):
     assert simulator.contact == stated.contact == settings["contact"]
     assert simulator.integrator == stated.integrator == "implicitfast"
     np.testing.assert_array_equal(moved(simulator), moved(stated))
-    assert (
-        np.abs(moved(simulator) - moved(sim.Simulator(model, DT, contact=sim.ContactOptions(law="hard")))).max() > 1e-4
-    )
+    assert np.abs(moved(simulator) - moved(sim.Simulator(model, DT, contact=sim.HardContact()))).max() > 1e-4
 
 
 def test_what_is_stated_wins(path):
     model = loaded(path)
-    for options, expected in (
-        ({"law": "hard"}, ("hard", "cone", 1.0, 0, "euler")),
-        ({"law": "mujoco"}, ("mujoco", "cone", 1.0, 0, "euler")),
-        ({"solver": "pgs"}, ("hard", "cone", 1.0, 0, "euler")),
-        ({"friction": "pyramid", "noslip_iterations": 0}, ("mujoco", "pyramid", 3.0, 0, "implicitfast")),
-        ({"impratio": 2.0, "solref": (0.02, 1.0)}, ("mujoco", "cone", 2.0, 2, "implicitfast")),
+    for contact in (sim.HardContact(margin=0.01), sim.MujocoContact(), sim.PgsContact()):
+        simulator = sim.Simulator(model, DT, contact=contact)
+        assert (simulator.contact, simulator.integrator) == (contact, "euler")
+    own = sim.mujoco_settings(model)["contact"]
+    assert (own.friction, own.impratio, own.noslip_iterations) == ("cone", 3.0, 2)
+    for stated in (
+        {"friction": "pyramid", "noslip_iterations": 0},
+        {"impratio": 2.0, "solref": (0.02, 1.0)},
+        {"iterations": 7, "tolerance": 1e-9, "max_contacts": 5, "noslip_tolerance": 0.0},
     ):
-        simulator = sim.Simulator(model, DT, contact=sim.ContactOptions(**options))
-        chosen = simulator.contact
-        found = (chosen.law, chosen.friction, chosen.impratio, chosen.noslip_iterations, simulator.integrator)
-        assert found == expected, options
+        simulator = sim.Simulator(model, DT, contact=sim.ModelContact(**stated))
+        assert simulator.contact == dataclasses.replace(own, **stated)
+        assert simulator.integrator == "implicitfast"
     assert sim.Simulator(model, DT, integrator="euler").integrator == "euler"
-    with pytest.raises(sim.ModelError, match='margin is for law="hard"; the law is "mujoco"'):
-        sim.Simulator(model, DT, contact=sim.ContactOptions(margin=0.01))
 
 
 def test_other_models_are_hard():
@@ -75,9 +74,11 @@ def test_other_models_are_hard():
     model = builder.finalize()
     simulator = sim.Simulator(model, DT)
     assert model.mujoco is None
-    assert (simulator.contact, simulator.integrator) == (sim.ContactOptions(law="hard"), "euler")
-    with pytest.raises(sim.ModelError, match='impratio is for law="mujoco"; the law is "hard"'):
-        sim.Simulator(model, DT, contact=sim.ContactOptions(impratio=2.0))
+    assert (simulator.contact, simulator.integrator) == (sim.HardContact(), "euler")
+    stated = {"friction": "pyramid", "iterations": 7, "tolerance": 1e-9, "max_contacts": 5}
+    assert sim.Simulator(model, DT, contact=sim.ModelContact(**stated)).contact == sim.HardContact(**stated)
+    with pytest.raises(sim.ModelError, match=r"impratio is for MuJoCo's contact; .*sim\.MujocoContact"):
+        sim.Simulator(model, DT, contact=sim.ModelContact(impratio=2.0))
 
 
 @pytest.mark.parametrize("more", ["ground", "ball", "link", "restitution", "another file"])
@@ -98,7 +99,7 @@ def test_what_is_not_wholly_from_agreeing_files_is_hard(path, tmp_path, more):
     with pytest.warns(sim.MJCFWarning, match=UNUSED):
         model = builder.finalize()
     assert model.mujoco is None
-    assert sim.Simulator(model, DT).contact.law == "hard"
+    assert sim.Simulator(model, DT).contact == sim.HardContact()
 
 
 def test_files_that_agree_keep_their_law(path):
@@ -107,7 +108,7 @@ def test_files_that_agree_keep_their_law(path):
         builder.add_mjcf(path, name=name, position=(0, 0, 0 if name == "a" else 3))
     model = builder.finalize()
     assert model.mujoco == loaded(path).mujoco
-    assert sim.Simulator(model, DT).contact.law == "mujoco"
+    assert isinstance(sim.Simulator(model, DT).contact, sim.MujocoContact)
 
 
 def test_it_goes_where_the_model_goes(path, tmp_path):
@@ -147,7 +148,8 @@ def test_in_torch_and_in_a_task(path):
             return after.qd.sum(dim=-1)
 
     simulator = sim.envs.VectorEnv(Stay(dtype="float64"), 2, device="cpu").simulator
-    assert (simulator.contact.law, simulator.integrator) == ("mujoco", "implicitfast")
+    assert isinstance(simulator.contact, sim.MujocoContact)
+    assert simulator.integrator == "implicitfast"
     _, qd = sim.torch.rollout(
         simulator, torch.as_tensor(np.tile(model.q0, (2, 1))), torch.ones(2, model.nv, dtype=torch.float64), steps=3
     )

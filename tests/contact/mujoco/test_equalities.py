@@ -79,7 +79,7 @@ def test_one_step(tmp_path, softness, scale, integrator):
 @pytest.mark.parametrize("steps", [1, 6])
 def test_gradients(tmp_path, steps):
     model = load_quietly(written(tmp_path, SOFTNESS["wide"], 0.3))
-    contact = sim.ContactOptions(law="mujoco", solref=(0.05, 0.7), solimp=(0.5, 0.95, 0.3, 0.4, 3.0))
+    contact = sim.MujocoContact(solref=(0.05, 0.7), solimp=(0.5, 0.95, 0.3, 0.4, 3.0))
     c = case(model, steps, *start(model), contact=contact, dt=DT)
     names = ("mass", "com", "inertia", "anchor_a", "anchor_b", "coupling_ratio", "coupling_offset", "solref", "solimp")
     check(c, names)

@@ -57,7 +57,7 @@ def test_stack(friction, dtype, left, num_worlds):
         place = (0, 0, 0.1 + 0.2 * number)
         builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0 + number, position=place, **material)
     model = builder.finalize(dtype)
-    contact = sim.ContactOptions(law="mujoco", friction="pyramid")
+    contact = sim.MujocoContact(friction="pyramid")
     simulator = sim.Simulator(model, 2e-3, num_worlds=num_worlds, device="cpu", contact=contact)
     pushes = 0.3 * np.random.default_rng(0).normal(size=(num_worlds, model.nv))
     trajectory = simulator.rollout(simulator.state(model.q0, pushes), steps=150)

@@ -27,7 +27,7 @@ def test_one_step(name, integrator):
     peer.opt.integrator, peer.opt.tolerance, peer.opt.iterations = theirs[integrator], 0.0, 200
     assert peer.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL
     model = load_quietly(path)
-    contact = sim.ContactOptions(law="mujoco", friction="pyramid", impratio=float(peer.opt.impratio))
+    contact = sim.MujocoContact(friction="pyramid", impratio=float(peer.opt.impratio))
     simulator = sim.Simulator(model, peer.opt.timestep, STATES, "cpu", contact, integrator=integrator)
     chance, data = np.random.default_rng(0), mujoco.MjData(peer)
     q, qd, before, after, touching = [], [], [], [], 0

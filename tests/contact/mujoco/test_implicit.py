@@ -102,7 +102,7 @@ def test_all_joints_turn_as_in_mujoco(tmp_path, worlds, armature):
 @pytest.mark.parametrize("armature", [False, True], ids=["", "armature of tendons"])
 def test_gradients_of_all_joints(tmp_path, armature):
     _, model, q, qd = moving(tmp_path, armature)
-    c = case(model, 3, q, qd, contact=sim.ContactOptions(law="mujoco"), dt=0.01)
+    c = case(model, 3, q, qd, contact=sim.MujocoContact(), dt=0.01)
     names = ["mass", "com", "inertia", "joint_placement", "armature", "damping", "gravity", "tendon_armature"]
     check(replace(c, integrator="implicit"), names if armature else names[:-1])
 
@@ -111,7 +111,7 @@ def test_gradients_are_those_of_one_world(tmp_path):
     _, model, q, qd = moving(tmp_path, True)
     found = []
     for worlds in (1, 16):
-        ours = sim.Simulator(model, 0.01, worlds, "cpu", sim.ContactOptions(law="mujoco"), integrator="implicit")
+        ours = sim.Simulator(model, 0.01, worlds, "cpu", sim.MujocoContact(), integrator="implicit")
         trajectory = ours.rollout(ours.state(q, qd), steps=3)
         gradients = trajectory.backward(qd_grad=np.ones((worlds, model.nv)), parameters=["inertia"])
         found.append((gradients.q.numpy()[-1], gradients.qd.numpy()[-1], gradients.parameters["inertia"] / worlds))

@@ -57,7 +57,7 @@ def test_a_stiff_servo_stays_stable():
     model = builder.finalize("float64")
     speeds = []
     for integrator in ("euler", "implicitfast"):
-        law, no_limit = sim.ContactOptions(law="mujoco"), (np.inf, np.inf)
+        law, no_limit = sim.MujocoContact(), (np.inf, np.inf)
         ours = sim.Simulator(model, 0.004, 1, "cpu", law, integrator=integrator, state_limit=no_limit)
         end = ours.rollout(ours.state([0.0], [1.0]), control=np.zeros((100, 1, 1))).final_state
         speeds.append(abs(float(end.qd.numpy()[0, 0])))
@@ -92,7 +92,7 @@ def test_free_bodies_spin_as_in_mujoco(tmp_path, damping, armature):
     # Along world axes here and along the body's there: damping that is equal for all is the same, armature isn't once
     # the body has turned.
     steps = 30 if armature == 0.0 else 1
-    ours = sim.Simulator(model, 0.01, 1, "cpu", sim.ContactOptions(law="mujoco"), integrator="implicitfast")
+    ours = sim.Simulator(model, 0.01, 1, "cpu", sim.MujocoContact(), integrator="implicitfast")
     data = mujoco.MjData(peer)
     data.qpos, data.qvel = sim.to_mujoco(model, model.q0, np.array(QD))
     end = ours.rollout(ours.state(model.q0, QD), steps=steps).final_state
@@ -107,5 +107,5 @@ def test_gradients_of_free_bodies(tmp_path, damping):
     path = tmp_path / "free.xml"
     path.write_text(FREE.format(damping=damping, armature=0.1))
     model = load_quietly(path)
-    c = case(model, 4, model.q0, QD, contact=sim.ContactOptions(law="mujoco"), dt=0.01)
+    c = case(model, 4, model.q0, QD, contact=sim.MujocoContact(), dt=0.01)
     check(replace(c, integrator="implicitfast"), ["mass", "com", "inertia", "armature", "damping", "gravity"])

@@ -66,7 +66,7 @@ def test_one_step(file):
 def test_gradients(file):
     model = load_quietly(file)
     model.parameters["joint_placement"][:] = moved(model)
-    c = case(model, 3, model.q0, np.cos(np.arange(model.nv)), contact=sim.ContactOptions(law="mujoco"), dt=0.003)
+    c = case(model, 3, model.q0, np.cos(np.arange(model.nv)), contact=sim.MujocoContact(), dt=0.003)
     check(c, ["joint_placement"])
     check(case(model, 3, model.q0, np.cos(np.arange(model.nv)), dt=0.003), ["joint_placement"])
 

@@ -74,7 +74,7 @@ def test_one_step(tmp_path, cone, condim, sweeps, tolerance, speed):
     end = simulator.step(simulator.state(model.q0, qd))
     _, qvel = sim.to_mujoco(model, end.q.numpy()[0], end.qd.numpy()[0])
     np.testing.assert_allclose(qvel, data.qvel, atol=1e-12)
-    without = sim.ContactOptions(law="mujoco", friction=simulator.contact.friction, impratio=3.0)
+    without = sim.MujocoContact(friction=simulator.contact.friction, impratio=3.0)
     plain = sim.Simulator(model, DT, contact=without)
     slipped = plain.step(plain.state(model.q0, qd)).qd.numpy()
     assert np.abs(slipped - end.qd.numpy()).max() > 1e-3
@@ -119,7 +119,7 @@ def test_nothing_creeps():
     model = builder.finalize("float64")
     way = {}
     for sweeps in (0, 20):
-        contact = sim.ContactOptions(law="mujoco", noslip_iterations=sweeps, noslip_tolerance=0.0)
+        contact = sim.MujocoContact(noslip_iterations=sweeps, noslip_tolerance=0.0)
         simulator = sim.Simulator(model, DT, contact=contact)
         trajectory = simulator.rollout(simulator.initial_state(), steps=300)
         q = trajectory.q.numpy()[:, 0, 0]
@@ -134,10 +134,14 @@ def test_nothing_creeps():
 def test_gradients(tmp_path, cone, condim, speed, sweeps):
     """Of sweeps that haven't come to an end too."""
     _, model, qd = scene(tmp_path, cone, condim, speed=speed)
-    contact = sim.ContactOptions(
-        law="mujoco", friction={"elliptic": "cone", "pyramidal": "pyramid"}[cone], impratio=2.0, solref=(0.03, 0.9),
-        solimp=(0.7, 0.95, 0.02, 0.4, 3.0), noslip_iterations=sweeps, noslip_tolerance=0.0,
-    )  # fmt: skip
+    contact = sim.MujocoContact(
+        friction={"elliptic": "cone", "pyramidal": "pyramid"}[cone],
+        impratio=2.0,
+        solref=(0.03, 0.9),
+        solimp=(0.7, 0.95, 0.02, 0.4, 3.0),
+        noslip_iterations=sweeps,
+        noslip_tolerance=0.0,
+    )
     names = ["mass", "inertia", "geometry_size", "solref", "solimp"]
     if speed == 1.0:  # what holds doesn't depend on its bound
         names += ["friction", "friction_loss", "tendon_friction_loss"]
@@ -155,7 +159,7 @@ def test_gradients_where_newton_ends_early(speed):
         radius=0.2, mass=300.0, position=(0.0, 0.0, 0.1983), friction=0.6, torsional_friction=0.001,
         rolling_friction=0.001,
     )  # fmt: skip
-    contact = sim.ContactOptions(law="mujoco", noslip_iterations=2, noslip_tolerance=0.0)
+    contact = sim.MujocoContact(noslip_iterations=2, noslip_tolerance=0.0)
     qd = [speed, speed, -0.1, 2.0 * speed, speed, 5.0 * speed]
     names = ["mass", "friction", "torsional_friction", "rolling_friction"]
     check(case(builder.finalize("float64"), 2, qd=qd, contact=contact, dt=DT), names)

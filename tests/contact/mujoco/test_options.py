@@ -1,10 +1,11 @@
-"""What the law "mujoco" takes, and what it refuses."""
+"""What MuJoCo's contact takes, and what it refuses."""
 
 import mujoco
 import numpy as np
 import pytest
 
 import sim
+from tests.simulation.differences import METHODS
 
 
 def model(**ball: float) -> sim.Model:
@@ -17,27 +18,19 @@ def model(**ball: float) -> sim.Model:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"law": "soft"}, "law is 'soft'; it must be 'hard' or 'mujoco'"),
-        ({"law": "mujoco", "solver": "pgs"}, "law='mujoco' is for solver='newton'"),
-        ({"law": "hard", "solref": (0.02, 1.0)}, 'solref is for law="mujoco"; the law is "hard"'),
-        ({"law": "mujoco", "regularisation": 0.01}, 'regularisation is for law="hard"; the law is "mujoco"'),
-        ({"law": "mujoco", "solref": (0.01, -1.0)}, r"solref is \[0.01, -1.0\]; it must be a time constant"),
-        (
-            {"law": "mujoco", "solimp": (0.9, 1.0, 0.1, 0.5, 2.0)},
-            r"solimp is \[0.9, 1.0, .*two impedances between 0 and 1",
-        ),
-        ({"law": "mujoco", "solimp": (0.9, 0.95)}, r"solimp is \[0.9, 0.95\]"),
-        ({"law": "mujoco", "impratio": 0.0}, "impratio is 0.0; it must be positive"),
-        ({"law": "mujoco", "impratio": float("inf")}, "impratio is inf; it must be positive and finite"),
-        ({"law": "mujoco", "solref": (float("inf"), 1.0)}, r"solref is \[inf, 1.0\].*infinite"),
-        ({"law": "mujoco", "noslip_iterations": -1}, "noslip_iterations is -1; it must be a whole number"),
-        ({"law": "mujoco", "noslip_tolerance": -1.0}, "noslip_tolerance is -1.0; it must not be negative"),
-        ({"law": "hard", "noslip_iterations": 3}, 'noslip_iterations is for law="mujoco"; the law is "hard"'),
+        ({"solref": (0.01, -1.0)}, r"solref is \[0.01, -1.0\]; it must be a time constant"),
+        ({"solimp": (0.9, 1.0, 0.1, 0.5, 2.0)}, r"solimp is \[0.9, 1.0, .*two impedances between 0 and 1"),
+        ({"solimp": (0.9, 0.95)}, r"solimp is \[0.9, 0.95\]"),
+        ({"impratio": 0.0}, "impratio is 0.0; it must be positive"),
+        ({"impratio": float("inf")}, "impratio is inf; it must be positive and finite"),
+        ({"solref": (float("inf"), 1.0)}, r"solref is \[inf, 1.0\].*infinite"),
+        ({"noslip_iterations": -1}, "noslip_iterations is -1; it must be a whole number"),
+        ({"noslip_tolerance": -1.0}, "noslip_tolerance is -1.0; it must not be negative"),
     ],
 )
 def test_refused_options(options, said):
     with pytest.raises(sim.ModelError, match=said):
-        sim.ContactOptions(**options)
+        sim.MujocoContact(**options)
 
 
 @pytest.mark.parametrize(
@@ -48,15 +41,15 @@ def test_refused_options(options, said):
     ],
 )
 def test_refused_models(ball, what):
-    with pytest.raises(sim.ModelError, match=f"law='mujoco' has no {what}"):
-        sim.Simulator(model(**ball), 0.004, contact=sim.ContactOptions(law="mujoco"))
+    with pytest.raises(sim.ModelError, match=f"MujocoContact: .* no {what}; .*sim.HardContact"):
+        sim.Simulator(model(**ball), 0.004, contact=sim.MujocoContact())
 
 
 def test_refused_parameters():
-    simulator = sim.Simulator(model(), 0.004, contact=sim.ContactOptions(law="mujoco"))
+    simulator = sim.Simulator(model(), 0.004, contact=sim.MujocoContact())
     with pytest.raises(sim.ModelError, match="solref"):
         simulator.set_parameter("solref", [0.02, -1.0])
-    with pytest.raises(sim.ModelError, match="'limit_stiffness' is finite, which .*law='mujoco'.* doesn't have"):
+    with pytest.raises(sim.ModelError, match="'limit_stiffness' is finite, which sim.MujocoContact doesn't have"):
         simulator.set_parameter("limit_stiffness", 100.0)
     with pytest.raises(sim.ModelError, match="unknown parameter 'regularisation'"):
         simulator.set_parameter("regularisation", 0.01)
@@ -94,4 +87,4 @@ def test_a_singular_mass_matrix_is_named():
         builder.add_joint(f"hinge{number}", "revolute", parent=parent, child=name, axis=(0, 0, 1))
     for law in ("hard", "mujoco"):
         with pytest.raises(sim.ModelError, match="joint 'hinge0' has a direction without inertia"):
-            sim.Simulator(builder.finalize(), 0.004, device="cpu", contact=sim.ContactOptions(law=law))
+            sim.Simulator(builder.finalize(), 0.004, device="cpu", contact=METHODS[law]())

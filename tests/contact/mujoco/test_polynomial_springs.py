@@ -11,7 +11,7 @@ import sim
 from sim.exporters import write_mjcf
 from sim.usd import write_usd
 from tests.importers.mjcf_zoo import load_quietly
-from tests.simulation.differences import Case, check
+from tests.simulation.differences import METHODS, Case, check
 
 DT = 0.004
 XML = """
@@ -88,7 +88,7 @@ def test_gradients(tmp_path, law, integrator):
     # Zero can't be lowered.
     raised = {name: model.parameters[name] + 0.5 for name in ("tendon_stiffness", "tendon_damping")}
     model = replace(model, parameters={**model.parameters, **raised})
-    contact = sim.ContactOptions(law=law)
+    contact = METHODS[law]()
     q, qd = start()
     check(Case(model, q, qd, np.zeros((3, 2)), contact, DT, integrator=integrator), NAMES)
 

@@ -61,7 +61,7 @@ def test_order_on_rotations():
     model = top()
     ends = []
     for steps in (16, 32, 64, 2048):
-        ours = sim.Simulator(model, 0.5 / steps, 1, "cpu", sim.ContactOptions(law="mujoco"), integrator="rk4")
+        ours = sim.Simulator(model, 0.5 / steps, 1, "cpu", sim.MujocoContact(), integrator="rk4")
         end = ours.rollout(ours.state(model.q0, [3.0, -2.0, 4.0]), steps=steps).final_state
         ends.append(np.concatenate([end.q.numpy()[0], end.qd.numpy()[0]]))
     errors = np.abs(np.subtract(ends[:-1], ends[-1])).max(axis=1)
@@ -72,7 +72,7 @@ def test_order_on_rotations():
 def test_gradients_of_large_rotations():
     """Of a step in which the top turns by more than half a radian, where another formula serves."""
     model = top()
-    contact = sim.ContactOptions(law="mujoco")
+    contact = sim.MujocoContact()
     c = case(model, 2, model.q0, [6.0, -9.0, 4.0], contact=contact, dt=0.05)
     check(replace(c, integrator="rk4"), ["mass", "com", "inertia", "gravity"])
 
@@ -163,7 +163,7 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(sim.ModelError, match="integrator is 'leapfrog'; it must be 'euler' or 'explicit' or"):
         sim.Simulator(pair.model, DT, integrator="leapfrog")
     with pytest.raises(sim.ModelError, match="integrator='rk4' is for MuJoCo's law of contact"):
-        sim.Simulator(pair.model, DT, contact=sim.ContactOptions(law="hard"), integrator="rk4")
+        sim.Simulator(pair.model, DT, contact=sim.HardContact(), integrator="rk4")
     ours = simulator(pair)
     with pytest.raises(sim.ModelError, match="linearise isn't available with integrator='rk4'"):
         ours.linearise(ours.state(pair.q, pair.qd))
@@ -183,7 +183,7 @@ def test_loading_the_way_back_reads_no_trajectory(monkeypatch):
     monkeypatch.setattr(RungeKuttaStep, "run_adjoint", watched)
     builder = sim.ModelBuilder()
     builder.add_sphere(radius=0.1, mass=1.0)
-    contact = sim.ContactOptions(law="mujoco")
+    contact = sim.MujocoContact()
     simulator = sim.Simulator(builder.finalize(), 0.01, device="cpu", contact=contact, integrator="rk4")
     trajectory = simulator.rollout(simulator.initial_state(), steps=2)
     trajectory.backward(np.ones((1, 7)))

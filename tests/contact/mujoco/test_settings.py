@@ -75,7 +75,7 @@ def test_the_ant_of_gymnasium():
     settings = sim.mujoco_settings(load_quietly(GYMNASIUM / "ant.xml"))
     assert settings["dt"] == 0.01
     assert settings["integrator"] == "rk4"
-    assert settings["contact"] == sim.ContactOptions(law="mujoco", friction="pyramid")
+    assert settings["contact"] == sim.MujocoContact(friction="pyramid")
 
 
 def test_what_is_refused(tmp_path):

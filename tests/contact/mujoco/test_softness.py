@@ -52,7 +52,7 @@ class TestOfPairs:
         peer = mujoco.MjModel.from_xml_path(str(path))
         data = mujoco.MjData(peer)
         model = load_quietly(path)
-        simulator = sim.Simulator(model, 0.002, 1, "cpu", sim.ContactOptions(law="mujoco", friction="pyramid"))
+        simulator = sim.Simulator(model, 0.002, 1, "cpu", sim.MujocoContact(friction="pyramid"))
         height = simulator.rollout(simulator.initial_state(), steps=400).q.numpy()[1:, 0, 2]
         theirs = []
         for _ in height:

@@ -10,7 +10,7 @@ import torch
 
 import sim
 from tests.importers.mjcf_zoo import load_quietly
-from tests.simulation.differences import case, check
+from tests.simulation.differences import METHODS, case, check
 
 DT = 0.003
 XML = """
@@ -43,7 +43,7 @@ XML = """
 </mujoco>
 """
 CONTROL = (0.4,)
-CONTACT = sim.ContactOptions(law="mujoco", solref=(0.05, 0.7), solimp=(0.5, 0.95, 0.3, 0.4, 3.0))
+CONTACT = sim.MujocoContact(solref=(0.05, 0.7), solimp=(0.5, 0.95, 0.3, 0.4, 3.0))
 
 
 def written(folder: Path, integrator: str = "Euler") -> Path:
@@ -96,7 +96,7 @@ NAMES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("contact", [CONTACT, sim.ContactOptions(law="hard"), sim.ContactOptions(solver="pgs")],
+@pytest.mark.parametrize("contact", [CONTACT, sim.HardContact(), sim.PgsContact()],
                          ids=["mujoco", "hard", "pgs"])  # fmt: skip
 def test_gradients(tmp_path, contact):
     model = load_quietly(written(tmp_path))
@@ -117,7 +117,7 @@ def test_many_worlds_are_as_one(tmp_path, law):
     q, qd = start(model)
     ends = []
     for worlds in (1, 16):
-        simulator = sim.Simulator(model, DT, worlds, "cpu", sim.ContactOptions(law=law))
+        simulator = sim.Simulator(model, DT, worlds, "cpu", METHODS[law]())
         trajectory = simulator.rollout(simulator.state(q, qd), steps=4)
         gradients = trajectory.backward(qd_grad=np.ones((worlds, model.nv)), parameters=["tendon_armature"])
         gradient = gradients.parameters["tendon_armature"] / worlds

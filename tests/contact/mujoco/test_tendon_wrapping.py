@@ -15,7 +15,7 @@ from sim.model.tendons.wrapping import touching_places
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_paths import TendonPaths
 from tests.importers.mjcf_zoo import load_quietly
-from tests.simulation.differences import case, check
+from tests.simulation.differences import METHODS, case, check
 from warp_kernels.solver.tendons.wrapping import CLOCKWISE, COUNTER_CLOCKWISE, INSIDE, STRAIGHT
 
 XML = """
@@ -57,7 +57,7 @@ XML = """
 </mujoco>
 """
 INWARD = ("ring", "sheath")  # held from within
-CONTACT = sim.ContactOptions(law="mujoco")
+CONTACT = sim.MujocoContact()
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +281,7 @@ def test_a_taut_cord_leaves_alone_what_it_passes(law):
     pin = sim.TendonWrap(link="pin", radius=0.05, position=(0.1, 0.2, 0.3), axis=(0, 1, 0))
     builder.add_spatial_tendon("cord", [("world", (0.1, 0.7, 1)), pin, ("world", (0.8, 0.3, -1))], limits=(0, 1))
     model = builder.finalize("float64")
-    simulator = sim.Simulator(model, 1e-3, num_worlds=32, device="cpu", contact=sim.ContactOptions(law=law))
+    simulator = sim.Simulator(model, 1e-3, num_worlds=32, device="cpu", contact=METHODS[law]())
     q = np.linspace(-2.0, -1.0, 32)[:, None]
     assert np.ptp([tendon_lengths(model, each) for each in q]) < 1e-12
     end = simulator.step(simulator.state(q, 0.1 * q))

@@ -9,7 +9,7 @@ import pytest
 
 import sim
 from tests.importers.mjcf_zoo import load_quietly
-from tests.simulation.differences import case, check
+from tests.simulation.differences import METHODS, case, check
 
 DT = 0.003
 XML = """
@@ -120,7 +120,7 @@ NAMES = (
     "actuator_gain", "actuator_offset", "actuator_kp_per_input", "actuator_kd_per_input", "actuator_force_limit",
     "solref", "solimp",
 )  # fmt: skip
-CONTACT = sim.ContactOptions(law="mujoco", solref=(0.05, 0.7), solimp=(0.5, 0.95, 0.3, 0.4, 3.0))
+CONTACT = sim.MujocoContact(solref=(0.05, 0.7), solimp=(0.5, 0.95, 0.3, 0.4, 3.0))
 
 
 @pytest.mark.parametrize("steps", [1, 5])
@@ -211,7 +211,7 @@ def test_a_tendon_that_nothing_moves_does_nothing(tmp_path, law, path, theirs_mo
     model = sim.load(file, dtype="float64")
     peer = mujoco.MjModel.from_xml_string(text)
     data = mujoco.MjData(peer)
-    contact = sim.ContactOptions(law=law)
+    contact = METHODS[law]()
     simulator = sim.Simulator(model, peer.opt.timestep, device="cpu", contact=contact)
     trajectory = simulator.rollout(simulator.initial_state(), steps=20)
     fall = -9.81 * 20 * peer.opt.timestep

@@ -21,8 +21,8 @@ FRICTION = pytest.mark.parametrize("friction", ["cone", "pyramid"])
 INSIDE = 1e-4  # [m]
 
 
-def options(friction: str = "cone", **others: object) -> sim.ContactOptions:
-    return sim.ContactOptions(**{"friction": friction, **others})
+def options(friction: str = "cone", **others: object) -> sim.ContactMethod:
+    return sim.HardContact(friction=friction, **others)
 
 
 @FRICTION

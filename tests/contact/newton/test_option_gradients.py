@@ -22,8 +22,8 @@ INSIDE = 1e-4  # [m]
 BOTH = ["regularisation", "recovery_time"]
 
 
-def options(friction: str = "cone") -> sim.ContactOptions:
-    return sim.ContactOptions(friction=friction)
+def options(friction: str = "cone") -> sim.ContactMethod:
+    return sim.HardContact(friction=friction)
 
 
 def on_ground(model: sim.Model, qd: list[float], friction: str = "cone", inside: float = INSIDE) -> Case:
@@ -79,7 +79,7 @@ def test_limits():
 
 def test_equalities():
     """Soft enough that their answers stand out of the rounding of differences."""
-    contact = sim.ContactOptions(regularisation=0.02)
+    contact = sim.HardContact(regularisation=0.02)
     builder = bent_loop()
     builder.add_point_constraint("loop", "l3", "world", position_a=(0.02, 0.05, 0.3))
     model = builder.finalize("float64")
@@ -127,7 +127,7 @@ def test_wrong_values_are_refused():
     with pytest.raises(sim.ModelError, match="must not be negative"):
         simulator.set_parameter("recovery_time", -1.0)
     with pytest.raises(sim.ModelError, match="unknown parameter 'regularisation'"):
-        sim.Simulator(ball(), 1 / 240, contact=sim.ContactOptions(solver="pgs")).set_parameter("regularisation", 1e-2)
+        sim.Simulator(ball(), 1 / 240, contact=sim.PgsContact()).set_parameter("regularisation", 1e-2)
 
 
 def test_bouncing_box():

@@ -24,7 +24,7 @@ def falling(path: Path, dtype: str = "float64") -> sim.Model:
 
 def speeds(model: sim.Model) -> np.ndarray:
     """The largest velocity after each step of a second [m/s or rad/s]."""
-    simulator = sim.Simulator(model, H, contact=sim.ContactOptions(max_contacts=300))
+    simulator = sim.Simulator(model, H, contact=sim.HardContact(max_contacts=300))
     contacts = simulator.contacts(simulator.state(simulator.model.q0))
     assert contacts.distance.min() < -0.003
     found = np.abs(simulator.rollout(simulator.state(simulator.model.q0), steps=240).qd.numpy()[1:, 0]).max(axis=1)
@@ -92,7 +92,7 @@ def folded(depth: float) -> sim.Model:
 def test_links_of_a_robot_part_slowly(limit, speed):
     """At a twentieth of the speed of bodies that nothing holds together, unless a speed is stated."""
     model = folded(0.005)
-    simulator = sim.Simulator(model, H, contact=sim.ContactOptions(max_correction=limit))
+    simulator = sim.Simulator(model, H, contact=sim.HardContact(max_correction=limit))
     after = simulator.step(simulator.state(simulator.model.q0)).qd.numpy()[0]
     np.testing.assert_allclose(after[6] + after[7], speed, rtol=5e-3)
 
@@ -100,6 +100,6 @@ def test_links_of_a_robot_part_slowly(limit, speed):
 @pytest.mark.parametrize("depth", [1e-4, 5e-3])
 def test_gradients_of_links_that_overlap(depth):
     """Where they part at a speed that follows the depth, and at the largest, whatever their size."""
-    c = case(folded(depth), 4, qd=[0.1, 0.2, -0.1, 0.2, 0.1, 0.3, 0.001, -0.002], contact=sim.ContactOptions())
+    c = case(folded(depth), 4, qd=[0.1, 0.2, -0.1, 0.2, 0.1, 0.3, 0.001, -0.002], contact=sim.HardContact())
     zero = ["geometry_size"] if depth > 1e-3 else []
     check(c, ["mass", "com", "geometry_size"], zero=zero)

@@ -12,8 +12,8 @@ STEPS = 60
 START, GAP = -0.6, 0.3  # of the pusher, and between it and the box [m]
 
 
-def options(smoothing: float = 0.0, margin: float = 0.5) -> sim.ContactOptions:
-    return sim.ContactOptions(margin=margin, gradient_smoothing=smoothing)
+def options(smoothing: float = 0.0, margin: float = 0.5) -> sim.ContactMethod:
+    return sim.HardContact(margin=margin, gradient_smoothing=smoothing)
 
 
 def pushing() -> sim.Model:
@@ -27,7 +27,7 @@ def pushing() -> sim.Model:
     return builder.finalize("float64")
 
 
-def pushed(contact: sim.ContactOptions, force: float) -> tuple[float, float]:
+def pushed(contact: sim.ContactMethod, force: float) -> tuple[float, float]:
     """Where the box ends, and the derivative of that in a constant force on the pusher."""
     model = pushing()
     simulator = sim.Simulator(model, DT, contact=contact)
@@ -93,7 +93,7 @@ def test_contacts_that_act_are_left_as_they_are():
             np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max() + 1e-12, err_msg=name)
 
 
-def slope_in_friction(contact: sim.ContactOptions, pull: float) -> float:
+def slope_in_friction(contact: sim.ContactMethod, pull: float) -> float:
     """Of the last place of a box that is pulled along the ground, in its friction."""
     model = box(0.5)
     c: Case = case(model, 20, contact=contact, force=0.0)
@@ -125,7 +125,6 @@ def test_the_motion_is_the_same():
     np.testing.assert_array_equal(first.q.numpy(), second.q.numpy())
 
 
-@pytest.mark.parametrize("others", [{"solver": "pgs"}, {"friction": "pyramid"}])
-def test_what_has_no_smoothing_says_so(others):
+def test_pyramids_have_no_smoothing():
     with pytest.raises(sim.ModelError, match="gradient_smoothing is for"):
-        sim.ContactOptions(gradient_smoothing=0.01, **others)
+        sim.HardContact(gradient_smoothing=0.01, friction="pyramid")

@@ -13,11 +13,11 @@ from tests.simulation.differences import Case, blocks, check
 from warp_kernels.constraints.kinds import CONTACT
 
 H = 1 / 240
-NEWTON = sim.ContactOptions()
+NEWTON = sim.HardContact()
 
 
 def roll(
-    model: sim.Model, steps: int, contact: sim.ContactOptions = NEWTON, dt: float = H, qd: np.ndarray | None = None
+    model: sim.Model, steps: int, contact: sim.ContactMethod = NEWTON, dt: float = H, qd: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, sim.Simulator]:
     simulator = sim.Simulator(model, dt, device="cpu", contact=contact, threads=1)
     trajectory = simulator.rollout(simulator.state(model.q0, qd), steps=steps)
@@ -54,8 +54,8 @@ def test_is_what_the_sweeps_converge_to(friction, qd):
     # The mean over three directions of 1/m + (r x n)' I^-1 (r x n), for r a corner.
     lever = [np.cross(size, axis) for axis in np.eye(3)]
     w = 1 / mass + np.mean([np.sum(arm**2 / inertia) for arm in lever])
-    newton = sim.ContactOptions(friction=friction, regularisation=eps, recovery_time=0.0)
-    sweeps = sim.ContactOptions(solver="pgs", friction=friction, cfm=eps * w, sweeps=4000)
+    newton = sim.HardContact(friction=friction, regularisation=eps, recovery_time=0.0)
+    sweeps = sim.PgsContact(friction=friction, cfm=eps * w, sweeps=4000)
     found, expected = (roll(model, 3, contact, qd=np.array(qd)) for contact in (newton, sweeps))
     assert expected[2].residual[0] < 1e-13
     # W is that of the box as it lies; turned by a few degrees its corners' differ in the fourth digit, times eps.
@@ -115,7 +115,7 @@ def test_a_point_on_a_slope_creeps_as_friction_is_soft(friction):
         builder.add_joint(name, "prismatic", parent=parent, child=name, axis=axis, position=(0, 0, 0.1 * (name == "z")))
         parent = name
     builder.add_geometry("z", "sphere", size=(0.1, 0.0, 0.0), friction=1.0)
-    contact = sim.ContactOptions(friction=friction, regularisation=eps, recovery_time=recovery)
+    contact = sim.HardContact(friction=friction, regularisation=eps, recovery_time=recovery)
     q, qd, _ = roll(builder.finalize("float64"), 480, contact)
     np.testing.assert_allclose(qd[-1], [0.5 * eps * H * G * np.sin(angle), 0.0, 0.0], atol=1e-12)
     np.testing.assert_allclose(q[-1, 2], -eps * H * G * np.cos(angle) * (H + recovery), rtol=1e-9)
@@ -251,7 +251,7 @@ def test_worlds_do_not_depend_on_each_other():
 def test_iterations_are_bounded_and_the_residual_says_so():
     """With too few of them what the sweeps found is taken: nothing flies off."""
     model = heap()
-    few = sim.ContactOptions(iterations=2)
+    few = sim.HardContact(iterations=2)
     _, qd, simulator = roll(model, 400, few)
     assert simulator.residual[0] > 1e-6
     assert np.abs(qd).max() < 50.0
@@ -260,31 +260,24 @@ def test_iterations_are_bounded_and_the_residual_says_so():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"solver": "lemke"}, "solver is 'lemke'; it must be 'newton' or 'pgs'"),
         ({"regularisation": 0.0}, "regularisation is 0.0; it must lie above 0"),
         ({"iterations": 0}, "iterations is 0; it must be a whole number of at least 1"),
         ({"recovery_time": -1.0}, "recovery_time is -1.0; it must not be negative"),
-        ({"solver": "pgs", "sweeps": 0}, "sweeps is 0; it must be a whole number of at least 1"),
-        ({"law": "mujoco", "warm_start": True}, 'warm_start is for law="hard"; the law is "mujoco", which has none'),
-        ({"sweeps": 20}, 'sweeps is for solver="pgs"'),
-        ({"adjoint": "implicit"}, 'adjoint is for solver="pgs"'),
-        ({"cfm": 0.1}, 'cfm is for solver="pgs"'),
-        ({"solver": "pgs", "regularisation": 0.1}, 'regularisation is for solver="newton"'),
     ],
 )
 def test_bad_options(options, message):
     with pytest.raises(sim.ModelError, match=message):
-        sim.ContactOptions(**options)
+        sim.HardContact(**options)
 
 
 def test_regularisation_below_rounding_is_refused():
     with pytest.raises(sim.ModelError, match=r"1e-06; with float32 it must be at least 6e-05"):
-        sim.Simulator(boxes([1.0], "float32"), H, contact=sim.ContactOptions(regularisation=1e-6))
+        sim.Simulator(boxes([1.0], "float32"), H, contact=sim.HardContact(regularisation=1e-6))
 
 
 def test_there_are_no_sweeps_to_study():
     simulator = sim.Simulator(boxes([1.0]), H, contact=NEWTON)
-    with pytest.raises(sim.ModelError, match='the solver is "newton", which has no number of sweeps to choose'):
+    with pytest.raises(sim.ModelError, match="sim.HardContact, which has no number of sweeps"):
         sim.study_sweeps(simulator, simulator.state(simulator.model.q0), steps=2)
 
 
@@ -317,7 +310,7 @@ PRESSED = {
 
 def pressed_legs(dt: float, **options) -> Case:
     q, qd, tau, control = (np.array(part) for part in PRESSED[dt])
-    contact = sim.ContactOptions(law="hard", **options)
+    contact = sim.HardContact(**options)
     model = load_quietly(GYMNASIUM / "half_cheetah.xml")
     return Case(model, q, qd, tau[None], contact, dt, control[None])
 

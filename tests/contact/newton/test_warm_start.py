@@ -11,7 +11,7 @@ import sim
 from tests.contact.test_gradients import box
 
 H, BOXES, STEPS = 1.0 / 240.0, 24, 160  # until the heap presses on itself in many places
-WARM, COLD = sim.ContactOptions(warm_start=True), sim.ContactOptions()
+WARM, COLD = sim.HardContact(warm_start=True), sim.HardContact()
 
 
 @functools.cache

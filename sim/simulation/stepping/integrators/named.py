@@ -42,5 +42,5 @@ def require_integrator(integrator: str, by_mujoco: bool) -> None:
     if integrator != "euler" and not by_mujoco:
         raise ModelError(
             f"Simulator: integrator='{integrator}' is for MuJoCo's law of contact: choose "
-            "ContactOptions(law='mujoco'), or integrator='euler', which has springs, dampers and actuators implicit"
+            "sim.MujocoContact(), or integrator='euler', which has springs, dampers and actuators implicit"
         )

@@ -128,7 +128,7 @@ def mixed_softness(
 
 
 def require_mujoco_law(layout: ConstraintLayout) -> None:
-    """Refuse what the law "mujoco" doesn't have; raises ModelError naming it."""
+    """Refuse what MuJoCo's law doesn't have; raises ModelError naming it."""
     left = {
         "restitution of geometries": layout.bouncing,
         "contact_stiffness of geometries": layout.compliant,
@@ -136,8 +136,8 @@ def require_mujoco_law(layout: ConstraintLayout) -> None:
     for what, present in left.items():
         if present:
             raise ModelError(
-                f"ContactOptions: law='mujoco' has no {what}; leave that out of model and parameters, or choose "
-                "law='hard'"
+                f"MujocoContact: MuJoCo's law has no {what}; leave that out of model and parameters, or choose "
+                "sim.HardContact"
             )
 
 

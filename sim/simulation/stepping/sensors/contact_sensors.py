@@ -52,7 +52,7 @@ def contact_sensors(
     model: Model,
     chosen: Sequence[int | str],
     places: dict[str, tuple[int, int]],
-    law: str | None,
+    by_mujoco: bool,
     device: wp.DeviceLike,
 ) -> Any:
     """The sensors among those that are chosen, by name, and their places."""
@@ -69,7 +69,7 @@ def contact_sensors(
         room=whole([places[sensor.name][1] for sensor in sensors]),
         sides=whole(np.reshape(sides, (len(sensors), model.num_geometries))),
         rank=whole(ranks(model)),
-        idle=int(law == "mujoco"),
+        idle=int(by_mujoco),
         zone=whole([-1 if sensor.zone is None else ZONES.index(sensor.zone) for sensor in sensors]),
         size=wp.array(sizes, dtype=t.vec3, device=device),
         link=whole([-1 if frame is None else frame.link for frame in frames]),

@@ -1,5 +1,6 @@
 """The choice of a step's solver, with its reasons."""
 
+from sim.simulation.options import PgsContact
 from sim.simulation.stepping.solvers.impulses import Impulses, ImpulsesOfGroups
 from sim.simulation.stepping.solvers.mujoco import Mujoco, MujocoLanes, MujocoLanesBothWays
 from sim.simulation.stepping.solvers.newton import Newton, NewtonIslands
@@ -14,7 +15,7 @@ from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_DOFS
 def choose_impulses(step: Workspace) -> type[Impulses]:
     """Return how impulses are applied: by lane groups, unless something else takes worlds one by one."""
     options = step.contact_options
-    singly = step.bouncing or options.noslip_iterations > 0 or options.solver != "newton"
+    singly = step.bouncing or options.noslip_iterations > 0 or not step.newton
     return Impulses if singly or step.groups.lanes == 1 else ImpulsesOfGroups
 
 
@@ -22,7 +23,7 @@ def choose_solver(step: Workspace) -> type[ConstraintSolver]:
     """Return the solver of a step's constraints.
 
     - Without constraints nothing is solved.
-    - "pgs" has one solver, with the adjoint that the options name.
+    - Projected Gauss-Seidel has one solver, with the adjoint that the options name.
     - Newton's method takes all worlds of a lane group at once where there are groups (on a CPU, of many worlds) and
       worlds are small enough for the group's memory. Contacts that resist spinning or rolling have two constraints
       that answer together, which groups don't have but for MuJoCo's pyramids.
@@ -33,7 +34,7 @@ def choose_solver(step: Workspace) -> type[ConstraintSolver]:
     options = step.contact_options
     if not step.max_constraints:
         return ConstraintSolver
-    if options.solver != "newton":
+    if isinstance(options, PgsContact):
         return PgsOfSweeps if options.adjoint == "unrolled" else PgsOfSolutions
     resists_alone = step.layout.resisting and not (step.by_mujoco and step.cone != RESISTING)
     small = step.model.nv <= MOST_DOFS

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sim.simulation.options import MujocoContact
 from sim.simulation.stepping.mujoco.noslip import NoSlipStage
 from sim.simulation.stepping.solvers.newton import Newton
 from sim.simulation.stepping.workspace import Workspace
@@ -44,7 +45,9 @@ class Mujoco(Newton):
             step.launch_over_constraints(kernel, matrix_bar=matrix_bar)
 
     def _soften(self) -> None:
-        impedance_ratio = self._step.scalar(self._step.contact_options.impratio)
+        options = self._step.contact_options
+        assert isinstance(options, MujocoContact)
+        impedance_ratio = self._step.scalar(options.impratio)
         self._step.launch_over_constraints(self._convex_kernels.soften, impedance_ratio=impedance_ratio)
 
     def _minimise(self) -> None:

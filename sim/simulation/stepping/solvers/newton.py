@@ -6,6 +6,7 @@ import warp as wp
 
 from sim.arrays.rows import zeros
 from sim.arrays.structs import fill
+from sim.simulation.options import HardContact, MujocoContact
 from sim.simulation.stepping.lane_groups import shared_memory
 from sim.simulation.stepping.newton.arrays import NewtonArrays, system_room
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
@@ -24,6 +25,7 @@ class Newton(ConstraintSolver):
     """Newton's method world by world, and what its other forms share.
 
     Attributes:
+        iterations: the most linear systems of a step.
         grip, iterate, islands, system: see :mod:`warp_kernels.solver.newton.structs`.
         problem: rows, right-hand sides, bounds and compliance.
         stage: how far the search by lane groups has come with each world; empty without.
@@ -41,6 +43,8 @@ class Newton(ConstraintSolver):
 
     def __init__(self, step: Workspace):
         super().__init__(step)
+        assert isinstance(step.contact_options, HardContact | MujocoContact)
+        self.iterations = step.contact_options.iterations
         self.held_share, self.row_inverse_mass = (step.worlds_last(0) for _ in range(2))
         constraints, room = step.max_constraints, system_room(step.model, step.max_constraints, self.has_islands)
         arrays = NewtonArrays(step.model, step.groups, constraints, room, self.has_islands)

@@ -4,6 +4,7 @@ from typing import Any
 
 import warp as wp
 
+from sim.simulation.options import PgsContact
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.delassus import delassus_kernels
@@ -17,12 +18,15 @@ class Pgs(ConstraintSolver):
     """Sweeps over the constraints of a world, see :mod:`warp_kernels.solver.pgs`.
 
     Attributes:
+        sweeps: the most sweeps of a step.
         scale: steps that sweeps take [constraint, world].
         impulse_history, value_history: of the sweeps that are walked back; else empty.
     """
 
     def __init__(self, step: Workspace):
         super().__init__(step)
+        assert isinstance(step.contact_options, PgsContact)
+        self.sweeps = step.contact_options.sweeps
         vec3 = step.device_model.types.vec3
         self.scale = step.worlds_last(step.max_constraints, vec3)
         self.impulse_history, self.value_history = (step.worlds_last(0, vec3) for _ in range(2))
@@ -82,7 +86,7 @@ class PgsOfSweeps(Pgs):
         """Allocate what sweeps keep."""
         super().prepare_adjoint()
         step, t = self._step, self._step.device_model.types
-        histories = step.sweeps * step.max_constraints
+        histories = self.sweeps * step.max_constraints
         self.impulse_history, self.value_history, self.value_bar_history = (
             step.worlds_last(histories, t.vec3) for _ in range(3)
         )

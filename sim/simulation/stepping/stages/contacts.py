@@ -7,6 +7,7 @@ import warp as wp
 
 from sim.arrays.launch import active_tape
 from sim.arrays.structs import fill, gradients_of
+from sim.simulation.options import hard_options
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels
@@ -161,7 +162,10 @@ class ContactStage:
         Under MuJoCo's law what is within its margin is in contact, and nothing else however fast it approaches.
         """
         step = self._step
-        margin, dt = (step.contact_options.margin, step.dt) if step.law is None else (step.law.largest_margin, 0.0)
+        if step.law is None:
+            margin, dt = hard_options(step.contact_options).margin, step.dt
+        else:
+            margin, dt = step.law.largest_margin, 0.0
         return {"margin": step.scalar(margin), "dt": step.scalar(dt)}
 
     def _detect(self) -> None:
@@ -177,7 +181,7 @@ class ContactStage:
     def _evaluate(self) -> None:
         step = self._step
         mujoco_pyramids = int(step.by_mujoco and step.contact_options.friction == "pyramid")
-        arrival = step.scalar(0.0 if step.by_mujoco else ARRIVAL * step.contact_options.margin)
+        arrival = step.scalar(0.0 if step.by_mujoco else ARRIVAL * hard_options(step.contact_options).margin)
         for family in FAMILIES:
             if step.collision.has_pairs(family):
                 kernel = evaluate_kernels(step.scalar, step.collision.kernels_of(family), step.looping).evaluate

@@ -8,7 +8,7 @@ from warp_kernels.solver.warm_start import warm_start_kernels
 
 
 class WarmStart:
-    """Impulses with which a solver begins; all its arrays have no rows without ``ContactOptions(warm_start=True)``.
+    """Impulses with which a solver begins; all its arrays have no rows without ``warm_start=True``.
 
     Args:
         step: the step's workspace.
