@@ -162,7 +162,7 @@ def working_memory(scene: Scene, contact: sim.ContactMethod) -> float:
     """Memory that the first backward pass adds to a simulator's arrays, per world, halved for float32 [kB]."""
     simulator = sim.Simulator(scene.model, scene.dt, 1, "cpu", contact, scene.parameters)
     trajectory = simulator.rollout(simulator.state(scene.q, scene.qd), steps=1)
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     before = held(step)
     trajectory.backward(np.ones((1, scene.model.nq)))
     return (held(step) - before) / 2000.0

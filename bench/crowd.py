@@ -93,7 +93,7 @@ def measure(case: str, bodies: int, scene: Crowd, parameters: dict[str, np.ndarr
     settled = simulator.rollout(simulator.state(scene.q0), steps=SETTLE_STEPS).final_state
     state = simulator.state(settled.q.numpy(), settled.qd.numpy())
     trajectory = simulator.rollout(state, steps=STEPS)
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     rows = step.constraint_stage.couplings.row.numpy()[: int(step.constraint_stage.constraints.count.numpy()[0]), 0]
     length = np.diff(step.constraint_stage.couplings.run.numpy()[:, 0], axis=1)
     couplings = sum(int(length[row[2] : row[3]].sum()) for row in rows)

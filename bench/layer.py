@@ -22,7 +22,7 @@ from bench.report import write_json
 from bench.timing import machine, pinned
 from scenes import crowd
 from scenes.crowd import MASS, SIZE
-from sim.simulation.memory import bytes_of
+from sim.simulation.engine.memory import bytes_of
 
 DT = 1.0 / 240.0
 COUNTS = (200, 1000, 2000, 5000)
@@ -64,7 +64,7 @@ def measure(case: str, count: int) -> Iterator[dict[str, Any]]:
     start = time.process_time()
     simulator = sim.Simulator(scene.model, DT, 1, "cpu", threads=1)
     construction = time.process_time() - start
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     state = simulator.initial_state()
     for phase, (before, turn) in PHASES.items():
         state = simulator.rollout(state, steps=before).final_state

@@ -34,7 +34,9 @@ class Standing:
         Raises:
             RuntimeError: if not, since the robots then do not stand.
         """
-        counts = np.concatenate([shard.step.contact_stage.contact_count.numpy() for shard in self.simulator.shards])
+        counts = np.concatenate(
+            [shard.step.contact_stage.contact_count.numpy() for shard in self.simulator.engine.shards]
+        )
         expected = len(LEGS) * self.simulator.model.num_trees
         if (counts != expected).any():
             raise RuntimeError(f"standing robots have {expected} contacts, but there are {np.unique(counts)}")

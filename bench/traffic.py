@@ -69,7 +69,7 @@ def measure(solver: str) -> list[Traffic]:
     """Launches and bytes of the standing quadruped in float32."""
     case = standing(WORLDS, device="cpu", dtype="float32", cores=1, contact=CONTACTS[solver])
     case.simulator.rollout(case.state, steps=1).backward(case.state.q)  # compiles, and allocates
-    (shard,) = case.simulator.shards
+    (shard,) = case.simulator.engine.shards
 
     def forward() -> None:
         shard.step.load()

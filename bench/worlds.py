@@ -172,7 +172,7 @@ def here(case: Case, states: np.ndarray, worlds: int, steps: int, settings: dict
     trajectory = simulator.rollout(state, control=control, steps=steps)
     trajectory.backward(seed)
     contacts = float(
-        np.concatenate([each.step.contact_stage.contact_count.numpy() for each in simulator.shards]).mean()
+        np.concatenate([each.step.contact_stage.contact_count.numpy() for each in simulator.engine.shards]).mean()
     )
     return (
         lambda: simulator.rollout(state, control=control, steps=steps),

@@ -8,7 +8,7 @@ from warp._src import context  # Warp has no public name for what it records
 
 from sim.arrays.graphs.graph import Graph
 from sim.arrays.graphs.replay import Replay
-from sim.simulation.stepping import shard
+from sim.simulation.engine import shard
 
 
 def require_all_listed(patch: pytest.MonkeyPatch) -> None:

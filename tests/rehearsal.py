@@ -22,11 +22,11 @@ import pytest
 import warp as wp
 from warp._src import codegen  # Warp has no public name for its templates
 
-import sim.simulation.worlds
+import sim.simulation.engine.make_shards
 from bench.traffic import as_on_a_gpu
 from sim.arrays import host_memory
-from sim.simulation.recording import recording, rollout, rows
-from sim.simulation.stepping.shard import Shard
+from sim.simulation.engine import recording, rollout, rows
+from sim.simulation.engine.shard import Shard
 from tests.listed import require_all_listed
 from warp_kernels.solver.newton.group.structs import MOST_DOFS
 
@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(patches.close)
         patches.enter_context(as_on_a_gpu())
         patch = patches.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(sim.simulation.worlds, "MAX_SHARDS", 1)
+        patch.setattr(sim.simulation.engine.make_shards, "MAX_SHARDS", 1)
         reorder_threads(patch, order)
         poison_working_memory(patch)
         require_all_listed(patch)

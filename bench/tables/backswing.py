@@ -92,7 +92,7 @@ class Taped:
         self.steps = []
 
     def _new_step(self) -> Step:
-        own = self.case.simulator.shards[0].step
+        own = self.case.simulator.engine.shards[0].step
         step = Step(
             own.device_model,
             own.collision,

@@ -13,7 +13,7 @@ from sim.errors import ModelError, NotFiniteWarning
 from sim.model.model import Keyframe, Model, Part
 from sim.model.names import counted
 from sim.simulation.contacts import overlaps_of
-from sim.simulation.memory import host_memory, require_memory
+from sim.simulation.engine.memory import host_memory, require_memory
 from sim.simulation.mujoco_settings import mujoco_settings
 from sim.simulation.options import HardContact, ModelContact, MujocoContact
 from sim.simulation.simulator import Simulator
@@ -78,7 +78,7 @@ def begin(model: Model, given: argparse.Namespace, dt: float) -> tuple[Simulator
 
 def overlap_notes(simulator: Simulator, state: State) -> list[str]:
     """Say which geometries overlap in the first world, and by how much, the deepest first."""
-    if not simulator.shards[0].step.max_contacts:
+    if not simulator.engine.shards[0].step.max_contacts:
         return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a step that is left aside

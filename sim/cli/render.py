@@ -23,7 +23,7 @@ from sim.cli.stored import READABLE_USD, draw_motion, frame_rate, frame_times, o
 from sim.model.model import Model
 from sim.model.names import counted
 from sim.render import AmbientOcclusion, fit_camera, iterate_frames, write_gif, write_mp4, write_png
-from sim.simulation.memory import host_memory, require_memory
+from sim.simulation.engine.memory import host_memory, require_memory
 
 FPS = 25.0
 MOST_FRAMES = {".gif": 50.0, ".mp4": 60.0}  # per second; few players show more

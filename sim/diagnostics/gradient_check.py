@@ -16,6 +16,7 @@ from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_whole, require_type
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
+from sim.simulation.engine.first_state import first_impulses
 from sim.simulation.gradients import Gradients
 from sim.simulation.options import HardContact, PgsContact
 from sim.simulation.simulator import Simulator
@@ -125,10 +126,13 @@ def _doubled(
     """The rollout of some worlds in float64, with all parameters per world."""
     m = simulator.model
     q, qd = (
-        simulator.batches.of_worlds(value, size, name).numpy()[worlds]
+        simulator.engine.batches.of_worlds(value, size, name).numpy()[worlds]
         for value, size, name in ((state.q, m.nq, "state.q"), (state.qd, m.nv, "state.qd"))
     )
-    inputs = [simulator.batches.of_steps(tau, m.nv, "tau"), simulator.batches.of_steps(control, m.nu, "control")]
+    inputs = [
+        simulator.engine.batches.of_steps(tau, m.nv, "tau"),
+        simulator.engine.batches.of_steps(control, m.nu, "control"),
+    ]
     tau, control = (None if given is None else given.numpy()[:, worlds].astype(np.float64) for given in inputs)
     parameters = {
         name: value[worlds] if value.ndim > number_of_dims(name) else np.repeat(value[None], len(worlds), axis=0)
@@ -140,7 +144,7 @@ def _doubled(
     double = simulator.alike(
         len(worlds), model=replace(m, dtype="float64"), contact=exact, parameters=parameters, contact_sensors=()
     )
-    started = simulator.first_impulses(state.impulses)
+    started = first_impulses(simulator.engine, state.impulses)
     impulses = None if started is None else [array.numpy()[worlds] for array in (started.value, started.key)]
     act = None if state.act is None else state.act.numpy()[worlds]
     trajectory = double.rollout(start_state(double, q, qd, impulses, act), tau, steps, control=control)

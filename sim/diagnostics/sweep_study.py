@@ -143,8 +143,8 @@ def study_sweeps(
     inputs = [
         None if given is None else given.numpy()[:, [world]].astype(np.float64)
         for given in (
-            simulator.batches.of_steps(tau, simulator.model.nv, "tau"),
-            simulator.batches.of_steps(control, simulator.model.nu, "control"),
+            simulator.engine.batches.of_steps(tau, simulator.model.nv, "tau"),
+            simulator.engine.batches.of_steps(control, simulator.model.nu, "control"),
         )
     ]
     q, qd = (array.numpy()[[world]].astype(np.float64) for array in (state.q, state.qd))

@@ -395,7 +395,7 @@ class VectorEnv:
                 self.simulator, before.q, before.qd, inputs.get("tau"), inputs.get("control"),
                 hold=self.task.frame_skip, leave_out_bad_worlds=True, act=before.act,
             )  # fmt: skip
-        diverged = self.simulator.bad_state
+        diverged = self.simulator.engine.reports.bad_state
         assert diverged is not None
         bad = lost | (wp.to_torch(as_warp(diverged)) >= 0)
         kept = before.detach()

@@ -12,7 +12,7 @@ from sim.errors import ModelError
 from sim.model.checks import as_numbers, names_in
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model, Part
-from sim.simulation.worlds import Worlds
+from sim.simulation.simulator import Simulator
 
 Joints = Part | str | Sequence[str] | None
 
@@ -72,7 +72,7 @@ class ControlSpace:
 
 
 def control_space(
-    worlds: Worlds, stages: int, joints: Joints, limits: Any, scale: npt.ArrayLike | None
+    worlds: Simulator, stages: int, joints: Joints, limits: Any, scale: npt.ArrayLike | None
 ) -> ControlSpace:
     """The controls of a problem; see :class:`sim.optimise.Problem` for the arguments. Raises ModelError."""
     model = worlds.model

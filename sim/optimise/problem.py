@@ -227,7 +227,7 @@ class Problem:
         """A motion of one world that stays where it begins, without simulation, to see what costs return."""
         state = [self._tensor(x).expand(self.stages + 1, 1, -1) for x in (self.q0, self.qd0, self.act0)]
         controls = torch.zeros(self.stages, 1, self.space.size, dtype=self.dtype, device=self.device)
-        sensors = self.simulator.shards[0].step.num_sensors
+        sensors = self.simulator.engine.shards[0].step.num_sensors
         force = controls.new_zeros(self.stages, 1, sensors, 3) if sensors else None
         return self._seen(state, controls, force)
 

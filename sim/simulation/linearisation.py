@@ -1,6 +1,6 @@
 """The derivatives of a step as matrices, in tangent coordinates: what iterative LQR and Kalman filters need."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import overload
 
 import numpy as np
@@ -9,8 +9,8 @@ import warp as wp
 from sim.arrays.host_memory import Rows
 from sim.model.parameters import number_of_dims
 from sim.simulation.batches import ArrayLike
+from sim.simulation.engine.engine import Engine
 from sim.simulation.state import State
-from sim.simulation.worlds import Worlds
 from warp_kernels.records import Records
 
 # About as many threads as a GPU with 132 multiprocessors runs at a time when each takes 255 registers.
@@ -53,15 +53,15 @@ class Lineariser:
     at a time, in copies of each world.
 
     Args:
-        simulator: whose steps these are; its parameters are looked at before each of them.
+        engine: whose steps these are; its parameters are looked at before each of them.
     """
 
-    def __init__(self, simulator: Worlds):
-        self.simulator = simulator
-        self.bouncing = simulator.bouncing
-        self.rows = (2 if self.bouncing else 1) * simulator.model.nv + simulator.model.na
-        self.copies = copies_of_a_world(simulator.device, simulator.num_worlds, self.rows)
-        self._worlds = simulator if self.copies == 1 else self._make_copies()
+    def __init__(self, engine: Engine):
+        self.engine, settings = engine, engine.settings
+        self.bouncing = engine.bouncing
+        self.rows = (2 if self.bouncing else 1) * settings.model.nv + settings.model.na
+        self.copies = copies_of_a_world(settings.device, settings.num_worlds, self.rows)
+        self._copies = engine if self.copies == 1 else self._make_copies()
 
     def __call__(
         self, state: State, tau: ArrayLike | None, control: ArrayLike | None, next_state: State
@@ -69,7 +69,7 @@ class Lineariser:
         """The derivatives of one step, whose result is known; see :meth:`sim.Simulator.linearise`."""
         if self.copies > 1:
             self._take_parameters()
-        batches, model = self.simulator.batches, self.simulator.model
+        batches, model = self.engine.batches, self.engine.settings.model
         act = None if state.act is None else batches.of_worlds(state.act, model.na, "state.act")
         size = 2 * model.nv + model.na
         A, B_tau, B_control = (self._matrices(size, columns) for columns in (size, model.nv, model.nu))
@@ -81,29 +81,28 @@ class Lineariser:
         records.tau = self._repeated(batches.of_one_step(tau, model.nv, "tau"))
         records.control = self._repeated(batches.of_one_step(control, model.nu, "control"))
         records.state_rows, records.tau_rows, records.control_rows = A, B_tau, B_control
-        for shard in self._worlds.shards:
+        for shard in self._copies.shards:
             shard.record_rows(self.copies)
         passes = -(-self.rows // self.copies)
-        self._worlds.run_back(lambda shard: shard.run_rows(records, passes))
+        self._copies.run_back(lambda shard: shard.run_rows(records, passes))
         return Linearisation(A.numpy(), B_tau.numpy(), B_control.numpy(), next_state)
 
     def _matrices(self, rows: int, columns: int) -> wp.array:
         """A matrix for each world, still to be written."""
-        one = self.simulator
+        one = self.engine.settings
         return wp.empty((one.num_worlds, rows, columns), dtype=one.model.scalar, device=one.device)
 
-    def _make_copies(self) -> Worlds:
-        """Worlds of their own: each of the simulator's as often as it is copied, one copy beside the other."""
-        one = self.simulator
-        self._given = one.parameter_values()
+    def _make_copies(self) -> Engine:
+        """Return an engine with each world as often as it is copied, one copy beside the other."""
+        one = self.engine.settings
+        self._given = self.engine.parameters.all_numbers()
         values = {name: self._copied(name, value) for name, value in self._given.items()}
-        return one.alike(one.num_worlds * self.copies, parameters=values, contact_sensors=())
+        return Engine(replace(one, num_worlds=one.num_worlds * self.copies, contact_sensors=()), values)
 
     def _take_parameters(self) -> None:
-        present = self.simulator.parameter_values()
-        for name, value in present.items():
-            if value is not self._given[name]:
-                self._worlds.set_parameter(name, self._copied(name, value))
+        present, given = self.engine.parameters.all_numbers(), self._given
+        new = {name: self._copied(name, value) for name, value in present.items() if value is not given[name]}
+        self._copies.use(self._copies.parameters.changed(new))
         self._given = present
 
     def _copied(self, name: str, value: np.ndarray) -> np.ndarray:

@@ -2,36 +2,55 @@
 
 import contextlib
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import warp as wp
 
-from sim.arrays.host_memory import Rows, as_warp, row_of
+from sim.arrays.host_memory import as_warp, row_of
 from sim.arrays.launch import active_tape
 from sim.arrays.warp_lock import serialized
 from sim.dynamics.coordinate_checks import require_coordinates
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError, OverlapWarning
-from sim.model.checks import as_numbers, is_whole, require_type
+from sim.model.checks import as_numbers, require_flags, require_type
+from sim.model.model import Model
 from sim.model.names import counted
 from sim.model.parameters import require_finite
 from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts, Overlap, overlaps_of, read_contacts
+from sim.simulation.engine.engine import Engine
+from sim.simulation.engine.first_state import first_act, first_state, require_state
+from sim.simulation.engine.recording import Recording
+from sim.simulation.engine.rollout import run_rollout, warn_caller
+from sim.simulation.engine.settings import FIXED, checked_settings
 from sim.simulation.linearisation import Linearisation, Lineariser
-from sim.simulation.recording.recording import Recording
-from sim.simulation.recording.rollout import run_rollout, warn_caller
-from sim.simulation.recording.tape import record_on_tape
+from sim.simulation.options import STATE_LIMIT, ContactMethod
+from sim.simulation.rollout import unguarded_rollout
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory
-from sim.simulation.worlds import Worlds
-from warp_kernels.constraints.kinds import NO_KEY
-from warp_kernels.records import StateArrays
 
 MOST_NAMED = 3  # pairs that a warning names
+# Earlier attributes that belong to the engine, and where they are; they go with the next release.
+MOVED = {
+    "bad_state": attrgetter("engine.reports.bad_state"),
+    "keeps_on_device": attrgetter("engine.settings.keeps_on_device"),
+    "open_constraint": attrgetter("engine.reports.open_constraint"),
+    "parameter_gradient": attrgetter("engine.parameter_gradient"),
+    "problems_of": attrgetter("engine.reports.problems_of"),
+    "run_back": attrgetter("engine.run_back"),
+    "run_forward": attrgetter("engine.run_forward"),
+    "shards": attrgetter("engine.shards"),
+    "unguarded_rollout": lambda simulator: partial(unguarded_rollout, simulator),
+}
 
 
-class Simulator(Worlds):
+class Simulator:
     """Steps ``num_worlds`` worlds of a model with frictional contact, by semi-implicit Euler or by Runge-Kutta.
 
     Python threads that use simulators take turns (see :mod:`sim.arrays.warp_lock`).
@@ -65,6 +84,7 @@ class Simulator(Worlds):
             positive, unknown or ill-shaped parameters, more worlds than there is memory for.
 
     A simulator can be pickled, with its parameters; the one that is made again has arrays and threads of its own.
+    What runs the worlds is its ``engine``, for the other modules of this package: it may change with any release.
 
     Example:
         >>> import sim
@@ -75,11 +95,73 @@ class Simulator(Worlds):
         ((11, 2, 7), (11, 2, 7))
     """
 
-    _lineariser: Lineariser | None = None
-    _looked_at_the_start = False
+    @serialized
+    def __init__(
+        self,
+        model: Model,
+        dt: float,
+        num_worlds: int = 1,
+        device: wp.DeviceLike = None,
+        contact: ContactMethod | None = None,
+        parameters: Mapping[str, npt.ArrayLike] | None = None,
+        check_finite: bool = False,
+        threads: int | None = None,
+        contact_sensors: Sequence[str | int] = (),
+        integrator: str | None = None,
+        state_limit: Sequence[float] = STATE_LIMIT,
+    ):
+        require_type("Simulator: parameters", parameters or {}, Mapping, "a dictionary, from names to values")
+        require_flags("Simulator", check_finite=check_finite)
+        settings = checked_settings(
+            model, dt, num_worlds, device, contact, integrator, threads, contact_sensors, state_limit
+        )
+        self.model = settings.model
+        self.dt = settings.dt
+        self.num_worlds = settings.num_worlds
+        self.device = settings.device
+        self.contact = settings.contact
+        self.integrator = settings.integrator
+        self.threads = settings.threads
+        self.contact_sensors = settings.contact_sensors
+        self.state_limit = settings.state_limit
+        self.engine = Engine(settings, parameters or {}, check_finite)
+        self._lineariser: Lineariser | None = None
+        self._looked_at_the_start = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = (self.model, self.dt, self.num_worlds, str(self.device), self.contact, self.parameter_values())
+        return type(self), (
+            *arguments,
+            self.check_finite,
+            self.threads,
+            self.contact_sensors,
+            self.integrator,
+            self.state_limit,
+        )
 
     def __repr__(self) -> str:
         return f"Simulator({counted(self.num_worlds, 'world')} on {self.device}, dt {self.dt:g} s, {self.model!r})"
+
+    @property
+    def check_finite(self) -> bool:
+        """Whether rollouts and backward passes look for values that are not finite; it can be set."""
+        return self.engine.check_finite
+
+    @check_finite.setter
+    def check_finite(self, value: bool) -> None:
+        self.engine.check_finite = value
+
+    def alike(self, num_worlds: int, parameters: Mapping[str, npt.ArrayLike] | None = None, **changes: Any) -> Self:
+        """Worlds of their own that step as these do.
+
+        Args:
+            num_worlds: how many.
+            parameters: of the new ones, of which those per world are for as many worlds; None for the present values.
+            changes: other arguments of the constructor that differ.
+        """
+        same = {name: getattr(self, name) for name in FIXED - {"num_worlds"}}
+        parameters = self.parameter_values() if parameters is None else parameters
+        return type(self)(num_worlds=num_worlds, parameters=parameters, **{**same, **changes})
 
     @serialized
     def initial_state(self) -> State:
@@ -88,28 +170,23 @@ class Simulator(Worlds):
         The first call, unless steps have been taken before, takes a step aside, and warns of bodies that overlap deeply
         there (:class:`sim.OverlapWarning`).
         """
-        q = self.batches.rows_of_worlds(self.model.q0, self.model.nq, "q")
-        qd = self.batches.rows_of_worlds(np.zeros(self.model.nv), self.model.nv, "qd")
-        state = State.of_rows(q, qd, None, self._first_act(None))
-        if not self._looked_at_the_start and self.bad_state is None:
+        rows_of = self.engine.batches.rows_of_worlds
+        q = rows_of(self.model.q0, self.model.nq, "q")
+        qd = rows_of(np.zeros(self.model.nv), self.model.nv, "qd")
+        state = State.of_rows(q, qd, None, first_act(self.engine, None))
+        if not self._looked_at_the_start and self.engine.reports.bad_state is None:
             self._looked_at_the_start = True
             self._warn_of_overlaps(state)
         return state
 
     def _warn_of_overlaps(self, state: State) -> None:
         """Warn of deep overlaps in the first world, by a step whose result and reports are left aside."""
-        if not self.shards[0].step.max_contacts:
+        if not self.engine.shards[0].step.max_contacts:
             return
         deep: list[Overlap] = []
-        late, self.late_report = self.late_report, None
-        try:
-            with warnings.catch_warnings(), contextlib.suppress(FloatingPointError):
-                warnings.simplefilter("ignore")
-                deep = [o for o in overlaps_of(self.contacts(state).of_world(0)) if o.is_deep(self.model)]
-        finally:
-            self.late_report, self.bad_state = late, None
-            self._most_dropped[:] = 0
-            self._rollouts, self._open_is_known = 0, False
+        with self.engine.reports.of_a_trial(), warnings.catch_warnings(), contextlib.suppress(FloatingPointError):
+            warnings.simplefilter("ignore")
+            deep = [o for o in overlaps_of(self.contacts(state).of_world(0)) if o.is_deep(self.model)]
         if deep:
             more = f", and {counted(len(deep) - MOST_NAMED, 'more pair')}" if len(deep) > MOST_NAMED else ""
             named = "; ".join(overlap.text(self.model) for overlap in deep[:MOST_NAMED])
@@ -130,10 +207,10 @@ class Simulator(Worlds):
         """
         qd = np.zeros(self.model.nv) if qd is None else qd
         state = State.of_rows(
-            self.batches.rows_of_worlds(q, self.model.nq, "q"),
-            self.batches.rows_of_worlds(qd, self.model.nv, "qd"),
+            self.engine.batches.rows_of_worlds(q, self.model.nq, "q"),
+            self.engine.batches.rows_of_worlds(qd, self.model.nv, "qd"),
             None,
-            self._first_act(act, "act"),
+            first_act(self.engine, act, "act"),
         )
         if not isinstance(q, wp.array):
             require_coordinates(self.model, "state", as_numbers("q", q).reshape(1, -1, self.model.nq))
@@ -158,8 +235,10 @@ class Simulator(Worlds):
             the state after, in new arrays. On an active :class:`wp.Tape` the step is recorded.
         """
         if active_tape() is not None:
-            return self._single(state, tau, control).final_state
-        records = self._one_step(self._first(state), tau, control).records
+            of_step = self.engine.batches.of_one_step
+            tau, control = of_step(tau, self.model.nv, "tau"), of_step(control, self.model.nu, "control")
+            return unguarded_rollout(self, state, tau, 1, control).final_state
+        records = self._one_step(state, tau, control).records
         warm = None
         if records.impulse is not None and records.key is not None:
             warm = Impulses(as_warp(row_of(records.impulse, 1)), as_warp(row_of(records.key, 1)))
@@ -195,11 +274,11 @@ class Simulator(Worlds):
             (4, 19.62)
         """
         with paused_tape():
-            recording = self._one_step(self._first(state), tau, control)
-            for shard in self.shards:
+            recording = self._one_step(state, tau, control)
+            for shard in self.engine.shards:
                 shard.step.show_contacts()
             del recording  # until here its arrays are read
-        return read_contacts([shard.step for shard in self.shards])
+        return read_contacts([shard.step for shard in self.engine.shards])
 
     @serialized
     def linearise(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Linearisation:
@@ -235,10 +314,10 @@ class Simulator(Worlds):
             raise ModelError("linearise: with warm_start the impulses are part of the state; leave warm_start out")
         require_state(state)
         with paused_tape():
-            state = replace(state, act=self._first_act(state.act))
+            state = replace(state, act=first_act(self.engine, state.act))
             next_state = self.step(state, tau, control)
-            if self._lineariser is None or self._lineariser.bouncing != self.bouncing:
-                self._lineariser = Lineariser(self)
+            if self._lineariser is None or self._lineariser.bouncing != self.engine.bouncing:
+                self._lineariser = Lineariser(self.engine)
             return self._lineariser(state, tau, control, next_state)
 
     @serialized
@@ -272,126 +351,169 @@ class Simulator(Worlds):
             ModelError: for wrong shapes, a state of another type, and numbers of steps that are not whole.
             FloatingPointError: with ``check_finite``, naming the first step and world whose state isn't finite.
         """
-        trajectory = self.unguarded_rollout(state, tau, steps, control, checkpoint_interval)
+        trajectory = unguarded_rollout(self, state, tau, steps, control, checkpoint_interval)
         trajectory.remember()
         return trajectory
 
     @serialized
-    def unguarded_rollout(
-        self,
-        state: State,
-        tau: ArrayLike | None,
-        steps: int | None,
-        control: ArrayLike | None,
-        checkpoint_interval: int = 1,
-    ) -> Trajectory:
-        """As :meth:`rollout`, for callers that see to it that the trajectory stays as it is."""
-        first = self._first(state)
-        tau = self.batches.of_steps(tau, self.model.nv, "tau", steps)
-        control = self.batches.of_steps(control, self.model.nu, "control", steps)
-        for name, given in (("tau", tau), ("control", control)):
-            if given is not None:
-                if steps not in (None, given.shape[0]):
-                    raise ModelError(f"rollout: steps is {steps}, but {name} has {given.shape[0]} steps")
-                steps = given.shape[0]
-        trajectory = Trajectory.of(self.run_steps(first, tau, control, steps, checkpoint_interval))
-        record_on_tape(trajectory, first, tau, control)
-        return trajectory
-
-    @serialized
-    def run_steps(
-        self,
-        first: StateArrays[Rows],
-        tau: Rows | None,
-        control: Rows | None,
-        steps: int | None,
-        checkpoint_interval: int,
-        gradients: frozenset[str] | None = None,
-        keeps_solved: bool = False,
-    ) -> Recording:
-        """Take steps with arrays of the right shapes, which see to it themselves that they stay as they are.
+    def set_parameter(self, name: str, value: npt.ArrayLike, worlds: npt.ArrayLike | None = None) -> None:
+        """Give a parameter a new value, ``[n, ...]`` shared or ``[num_worlds, n, ...]`` per world (see
+        :mod:`sim.model.parameters`).
 
         Args:
-            first: the first state.
-            tau: joint forces [steps, num_worlds, nv], of a single step [num_worlds, nv] too; None for none.
-            control: inputs of the actuators [steps, num_worlds, nu], likewise.
-            steps: number of steps, that of tau and control.
-            checkpoint_interval: as for :meth:`rollout`.
-            gradients: the parameters whose gradient will be asked for; None where there will be no way back. Its
-                kernels are compiled together with those of the rollout.
-            keeps_solved: whether to keep what the trajectory calls ``solved``, of models with sensors of accelerations
-                under MuJoCo's law.
+            name: of the parameter.
+            value: the new value. A Warp array or PyTorch tensor on the simulator's CUDA device, of the model's dtype,
+                stays there: see below.
+            worlds: which worlds get it, as a mask [num_worlds] or as their numbers [k]; then ``[n, ...]`` is one for
+                them all, ``[k, n, ...]`` one for each. The others keep theirs. None for all worlds.
 
         Raises:
-            ModelError: for numbers of steps that are not whole.
-            FloatingPointError: as :meth:`rollout`.
+            ModelError: for an unknown name, a wrong shape, a value that is not finite or out of its range, an
+                indefinite inertia, limits that cross, and masses that leave the mass matrix singular.
+
+        What stays on a CUDA device is copied and checked there, and nothing waits for it. A number out of its range
+        makes the worlds that have it bad from the first state on (:attr:`bad_worlds`), and the simulator's first value
+        takes its place; :attr:`parameters_out_of_range` counts such numbers. Parameters that decide which constraints
+        there are, such as limits, dry friction and restitution, are read on the host all the same.
         """
-        if steps is None:
-            raise ModelError("rollout: give tau, control, or the number of steps")
-        if not is_whole(steps, 0):
-            raise ModelError(f"rollout: steps is {steps!r}; it must be a whole number of at least 0")
-        if not is_whole(checkpoint_interval, 1):
-            raise ModelError(
-                f"rollout: checkpoint_interval is {checkpoint_interval!r}; it must be a whole number of at least 1"
+        self.engine.use(self.engine.parameters.changed({name: value}, worlds))
+
+    @serialized
+    def set_parameters(self, values: Mapping[str, npt.ArrayLike]) -> None:
+        """Give several parameters new values at once, which need to fit together only then, such as both limits.
+
+        Args:
+            values: by name, each as for :meth:`set_parameter`.
+
+        Raises:
+            ModelError: see :meth:`set_parameter`; then none of them has changed.
+        """
+        require_type("set_parameters: values", values, Mapping, "a dictionary, from names to values")
+        self.engine.use(self.engine.parameters.changed(values))
+
+    def parameter(self, name: str) -> np.ndarray:
+        """Return the present value of a parameter, in the shape in which it was given.
+
+        Raises:
+            ModelError: for an unknown name.
+        """
+        return self.engine.parameters.numbers(name).copy()
+
+    def parameter_values(self) -> dict[str, np.ndarray]:
+        """Return the present values of all parameters, not to be written to."""
+        return self.engine.parameters.all_numbers()
+
+    def with_parameters(self, values: Mapping[str, npt.ArrayLike]) -> contextlib.AbstractContextManager[None]:
+        """Use other parameters inside a ``with`` block; those of before come back at its end, also after an error.
+
+        Raises:
+            ModelError: see :meth:`set_parameter`.
+        """
+        return self.engine.with_parameters(values)
+
+    @property
+    @serialized
+    def residual(self) -> np.ndarray:
+        """The largest distance from its solution at which a step of the last rollout ended [num_worlds], m/s or rad/s.
+
+        With :class:`sim.PgsContact` the largest change of a row's velocity in the last sweep; else the largest
+        velocity that is still missing, which is rounding unless ``iterations`` ended the search.
+        """
+        return self.engine.reports.residual()
+
+    @property
+    @serialized
+    def sweeps(self) -> np.ndarray:
+        """Sweeps that the last step took [num_worlds]; fewer than the option says where ``tolerance`` ended them.
+
+        With Newton's method the linear systems that it solved.
+        """
+        return self.engine.reports.sweeps()
+
+    @property
+    @serialized
+    def constraint_error(self) -> np.ndarray:
+        """The largest distance between points that point and weld constraints hold together [num_worlds], m.
+
+        That at the beginning of the last step; zero in a model without such constraints. ``residual`` doesn't see it:
+        a step that closes an error by no more than ``max_correction`` is solved to the end.
+        """
+        return self.engine.reports.constraint_error()
+
+    @property
+    @serialized
+    def adjoint_residual(self) -> np.ndarray:
+        """What the linear solves of the adjoint have left over the last backward pass [num_worlds].
+
+        With the adjoint "implicit" of :class:`sim.PgsContact` the largest change of a row's adjoint in the last sweep
+        of a step, relative to the largest of that step; zero for "unrolled", which solves nothing. With Newton's method
+        the norm of what a solution leaves of its right-hand side, relative to that.
+        """
+        return self.engine.reports.adjoint_residual()
+
+    @property
+    @serialized
+    def contact_overflow(self) -> np.ndarray:
+        """Contacts that found no room, summed over the steps of the last rollout [num_worlds]; see max_contacts."""
+        return self.engine.reports.contact_overflow()
+
+    @property
+    def largest_contact_overflow(self) -> np.ndarray:
+        """The largest ``contact_overflow`` of the rollouts so far [num_worlds]; on CUDA of those that were reported.
+
+        The first rollout that drops contacts warns, later ones only raise this number.
+        """
+        return self.engine.reports.most_dropped.copy()
+
+    @property
+    def bad_worlds(self) -> dict[int, int]:
+        """The worlds that went bad in the last rollout, each with the number of its first bad state: not finite, or
+        beyond the simulator's ``state_limit``.
+
+        State 0 is the one that the rollout began with, state n that after n steps. On CUDA this waits for the device.
+        """
+        return self.engine.reports.bad_worlds()
+
+    @property
+    def parameters_out_of_range(self) -> dict[str, int]:
+        """How many numbers out of their range parameters have been given on a CUDA device since the simulator was made.
+
+        To look at it waits for the device. What is given on the host raises an error at once.
+        """
+        return self.engine.parameters.out_of_range()
+
+    def _one_step(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Recording:
+        """Take a step that is on no tape, with inputs that have no dimension of steps."""
+        first, rows_of = first_state(self.engine, state), self.engine.batches.rows_of_worlds
+        forces = None if tau is None else rows_of(tau, self.model.nv, "tau")
+        inputs = None if control is None else rows_of(control, self.model.nu, "control")
+        return run_rollout(self.engine, first, forces, inputs, steps=1, interval=1)
+
+    # Type checkers would let pass every name.
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name in FIXED and name in self.__dict__:
+                raise ModelError(f"Simulator: {name} can't be changed; make another simulator: {_another(name)}")
+            if "engine" in self.__dict__ and name in self.engine.parameters.values:
+                raise ModelError(f"Simulator: {name} is a parameter; call simulator.set_parameter({name!r}, value)")
+            super().__setattr__(name, value)
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in MOVED:
+                raise AttributeError(f"'Simulator' object has no attribute {name!r}")
+            warnings.warn(
+                f"Simulator.{name} is deprecated: it belongs to the engine behind a simulator, which may change",
+                DeprecationWarning,
+                stacklevel=2,
             )
-        return run_rollout(self, first, tau, control, int(steps), int(checkpoint_interval), gradients, keeps_solved)
-
-    def _one_step(self, first: StateArrays[Rows], tau: ArrayLike | None, control: ArrayLike | None) -> Recording:
-        """A step that is on no tape, with inputs that have no dimension of steps."""
-        nv, nu, rows_of = self.model.nv, self.model.nu, self.batches.rows_of_worlds
-        forces = None if tau is None else rows_of(tau, nv, "tau")
-        inputs = None if control is None else rows_of(control, nu, "control")
-        return run_rollout(self, first, forces, inputs, steps=1, interval=1)
-
-    def _first(self, state: State) -> StateArrays[Rows]:
-        """What a state consists of, checked.
-
-        Raises:
-            ModelError: for another type, and for arrays of wrong shapes, dtypes and devices.
-        """
-        require_state(state)
-        q, qd = state.rows()
-        q = self.batches.rows_of_worlds(q, self.model.nq, "state.q")
-        qd = self.batches.rows_of_worlds(qd, self.model.nv, "state.qd")
-        first: StateArrays[Rows] = StateArrays(q, qd, act=self._first_act(state.act))
-        impulses = self.first_impulses(state.impulses)
-        if impulses is not None:
-            first.impulse, first.key = impulses.value, impulses.key
-        return first
-
-    def _single(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Trajectory:
-        """The rollout of one step whose inputs have no dimension of steps."""
-        tau = self.batches.of_one_step(tau, self.model.nv, "tau")
-        control = self.batches.of_one_step(control, self.model.nu, "control")
-        return self.unguarded_rollout(state, tau, 1, control)
-
-    def _first_act(self, given: ArrayLike | None, name: str = "state.act") -> wp.array | None:
-        """The states that actuators begin with; zeros where none were given, None where there are none."""
-        if not self.model.na and given is None:
-            return None
-        if given is None:
-            return wp.zeros((self.num_worlds, self.model.na), dtype=self.model.scalar, device=self.device)
-        if not self.model.na:
-            raise ModelError(f"{name} is given, but no actuator of the model has a state; leave it out")
-        return self.batches.of_worlds(given, self.model.na, name)
-
-    def first_impulses(self, given: Impulses | None) -> Impulses | None:
-        """What a warm start begins with; zeros where nothing was given. None if there can be no constraint."""
-        if not self.shards[0].step.warm:
-            return None
-        shape = (self.num_worlds, self.shards[0].step.max_constraints)
-        if given is None:
-            value = wp.zeros((*shape, 3), dtype=self.model.scalar, device=self.device)
-            return Impulses(value, wp.full((*shape, 4), NO_KEY, dtype=wp.int32, device=self.device))
-        for name, array, size in (("value", given.value, 3), ("key", given.key, 4)):
-            if tuple(array.shape) != (*shape, size):
-                raise ModelError(
-                    f"state.impulses.{name} has shape {tuple(array.shape)}; expected {(*shape, size)}: with other "
-                    "limits or options there are other constraints; leave the impulses out to start from zero"
-                )
-        return given
+            return MOVED[name](self)
 
 
-def require_state(state: object) -> None:
-    """Raise ModelError for what isn't a state."""
-    require_type("state", state, State, "a sim.State: make one with simulator.state(q, qd)")
+def _another(name: str) -> str:
+    """Return a call that makes a simulator with another value of an argument."""
+    if name == "model":
+        return "sim.Simulator(model, dt, num_worlds)"
+    if name == "num_worlds":
+        return "simulator.alike(num_worlds)"
+    return f"simulator.alike(simulator.num_worlds, {name}=...)"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import warp as wp
@@ -14,17 +14,56 @@ from sim.arrays.packed import PackedArray, pack, unpack
 from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_whole, require_flags
+from sim.model.model import Model
 from sim.model.names import counted
 from sim.simulation.batches import ArrayLike
+from sim.simulation.contacts import Contacts
+from sim.simulation.engine.engine import Engine
+from sim.simulation.engine.recording import LossGradient, Recording
 from sim.simulation.gradients import GradientNorms, Gradients
-from sim.simulation.recording.recording import LossGradient, Recording
+from sim.simulation.options import ContactMethod
 from sim.simulation.state import Impulses, State
-from sim.simulation.worlds import Worlds
 from warp_kernels.records import Records
 from warp_kernels.trajectory import trajectory_kernels
 
 # Arrays of a trajectory that are records of the same name.
 RECORDED = ("q", "qd", "tau", "control", "bad_state", "contact_force", "act", "stages", "solved")
+
+
+class SimulatorLike(Protocol):
+    """What a trajectory knows of the :class:`sim.Simulator` that has taken its steps."""
+
+    model: Model
+    dt: float
+    num_worlds: int
+    device: wp.Device
+    contact: ContactMethod
+    integrator: str
+    engine: Engine
+
+    @property
+    def residual(self) -> np.ndarray:
+        """See :attr:`sim.Simulator.residual`."""
+
+    def parameter_values(self) -> dict[str, np.ndarray]:
+        """See :meth:`sim.Simulator.parameter_values`."""
+
+    def state(self, q: ArrayLike, qd: ArrayLike | None = None, act: ArrayLike | None = None) -> State:
+        """See :meth:`sim.Simulator.state`."""
+
+    def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
+        """See :meth:`sim.Simulator.contacts`."""
+
+    def rollout(
+        self,
+        state: State,
+        tau: ArrayLike | None = None,
+        steps: int | None = None,
+        *,
+        control: ArrayLike | None = None,
+        checkpoint_interval: int = 1,
+    ) -> "Trajectory":
+        """See :meth:`sim.Simulator.rollout`."""
 
 
 class Trajectory:
@@ -65,7 +104,7 @@ class Trajectory:
 
     def __init__(
         self,
-        simulator: Worlds,
+        simulator: SimulatorLike,
         q: wp.array,
         qd: wp.array,
         tau: wp.array | None = None,
@@ -92,7 +131,7 @@ class Trajectory:
         self.act = act
         self.stages = stages
         self.solved = solved
-        self.parameters = simulator.present_values()
+        self.parameters = simulator.engine.parameters.values
         self._fingerprint: wp.array | None = None
 
     def __repr__(self) -> str:
@@ -141,7 +180,7 @@ class Trajectory:
         return State(self.q[row], self.qd[row], impulses, None if self.act is None else self.act[row])
 
     @classmethod
-    def of(cls, recording: Recording) -> "Trajectory":
+    def of(cls, recording: Recording, simulator: SimulatorLike) -> "Trajectory":
         """Return what has been recorded, as arrays of Warp's."""
         records, warm = recording.records, None
         if records.impulse is not None and records.key is not None:
@@ -149,7 +188,7 @@ class Trajectory:
         recorded = ((name, getattr(records, name)) for name in RECORDED)
         arrays: dict[str, Any] = {name: None if rows is None else as_warp(rows) for name, rows in recorded}
         length: dict[str, Any] = {"steps": recording.steps, "checkpoint_interval": recording.interval}
-        trajectory = cls(recording.simulator, **arrays, impulses=warm, **length)
+        trajectory = cls(simulator, **arrays, impulses=warm, **length)
         trajectory.parameters = recording.parameters
         return trajectory
 
@@ -160,7 +199,7 @@ class Trajectory:
             setattr(records, name, getattr(self, name))
         if self.impulses is not None:
             records.impulse, records.key = self.impulses.value, self.impulses.key
-        return Recording(self.simulator, records, self.steps, self.checkpoint_interval, self.parameters)
+        return Recording(self.simulator.engine, records, self.steps, self.checkpoint_interval, self.parameters)
 
     @serialized
     def backward(
@@ -238,7 +277,7 @@ class Trajectory:
         ``solved_grad`` is the derivative of the loss in ``solved``, in its shape.
         """
         require_flags("backward", leave_out_bad_worlds=leave_out_bad_worlds)
-        names = self.simulator.watch(parameters)
+        names = self.simulator.engine.parameters.names(parameters)
         self._require_unchanged()
         loss = self._loss_gradient(q_grad, qd_grad, impulse_grad, contact_force_grad, act_grad, solved_grad)
         found = self.recording().gradients(loss, names, leave_out_bad_worlds)
@@ -348,7 +387,7 @@ class Trajectory:
         if readings is None:
             raise ModelError(f"{name} needs {needs}")
         value = value if isinstance(value, wp.array) else as_numbers(name, value)
-        array = self.simulator.batches.array(value, len(readings.shape), name)
+        array = self.simulator.engine.batches.array(value, len(readings.shape), name)
         if array.shape != readings.shape:
             raise ModelError(f"{name} has shape {tuple(array.shape)}; expected {tuple(readings.shape)}")
         return array
@@ -358,7 +397,7 @@ class Trajectory:
         if value is None:
             return None, None
         value = value if isinstance(value, wp.array) else as_numbers(name, value)
-        array = self.simulator.batches.array(value, len(value.shape), name)
+        array = self.simulator.engine.batches.array(value, len(value.shape), name)
         if array.shape == like.shape:
             return None, array
         if array.shape == like.shape[1:]:
@@ -367,7 +406,7 @@ class Trajectory:
         raise ModelError(f"{name} has shape {tuple(array.shape)}; expected {expected}")
 
 
-def _trajectory(simulator: Worlds, steps: int, interval: int, *packed: PackedArray | None) -> Trajectory:
+def _trajectory(simulator: SimulatorLike, steps: int, interval: int, *packed: PackedArray | None) -> Trajectory:
     """A trajectory again, with arrays of its own."""
     fingerprint, q, qd, tau, control, value, key, *further = map(unpack, packed)
     impulses = None if value is None else Impulses(value, key)

@@ -21,7 +21,7 @@ def given_parameter(simulator: Simulator, name: str, value: Any) -> torch.Tensor
     Raises:
         ModelError: for an unknown name, what holds no numbers, and another shape.
     """
-    own, counts = simulator.present_values(), simulator.model.counts
+    own, counts = simulator.engine.parameters.values, simulator.model.counts
     if name not in own:
         raise ModelError(f"unknown parameter '{name}'; the parameters are {', '.join(own)}")
     numbers = TORCH_DTYPES[simulator.model.dtype]
@@ -93,7 +93,7 @@ class PresentRobot:
 
         Where worlds differ, rows of a flat batch are steps times worlds.
         """
-        held = self._simulator.present_values(), q.device, q.shape
+        held = self._simulator.engine.parameters.values, q.device, q.shape
         # Parameters that are set anew would have what the robot has captured recorded again.
         if self._held is None or self._held[0] is not held[0] or self._held[1:] != held[1:]:
             self._take(self._simulator, q)

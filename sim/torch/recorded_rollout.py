@@ -1,7 +1,7 @@
 """A rollout as an operation of PyTorch's autograd.
 
 It keeps its inputs and its states and nothing else; the backward pass runs each step again, see
-:mod:`sim.simulation.recording.recording`. The gradient is an operation of its own, so that ``torch.func.jacrev`` can
+:mod:`sim.simulation.engine.recording`. The gradient is an operation of its own, so that ``torch.func.jacrev`` can
 ask for several, and a second derivative finds a node that raises.
 """
 
@@ -16,7 +16,9 @@ import warp as wp
 
 from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.warp_lock import serialized
-from sim.simulation.recording.recording import LossGradient, Recording
+from sim.simulation.engine.first_state import first_impulses
+from sim.simulation.engine.recording import LossGradient, Recording
+from sim.simulation.engine.rollout import run_steps
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import TORCH_DTYPES, as_rows, as_tensor, keeps_graph, on_torch_stream, torch_device
 from sim.torch.modes import require_no_recording
@@ -47,7 +49,7 @@ class Settings:
         checkpoint_interval: of the states that are stored.
         leave_out_bad_worlds: whether worlds that went bad get no gradient.
         returned: which of the stored states are returned; None for the last one, without the dimension of steps.
-        keeps_solved: whether to keep what a trajectory calls ``solved``, see :meth:`sim.Simulator.run_steps`.
+        keeps_solved: whether to keep what a trajectory calls ``solved``, see :func:`run_steps`.
         recording: the rollout, with all its states and with the values of all parameters; until the way back has been
             gone, unless the graph is records.
     """
@@ -85,10 +87,11 @@ class RecordedRollout(torch.autograd.Function):
         with _stream(simulator), _parameters(settings, values):
             # PyTorch itself notices if a tensor that the way back needs has been changed.
             first: StateArrays[Rows] = StateArrays(as_rows(q), as_rows(qd), act=_rows_or_none(act))
-            impulses = simulator.first_impulses(None)
+            impulses = first_impulses(simulator.engine, None)
             if impulses is not None:
                 first.impulse, first.key = impulses.value, impulses.key
-            recording = simulator.run_steps(
+            recording = run_steps(
+                simulator.engine,
                 first,
                 _rows_or_none(tau),
                 _rows_or_none(control),
@@ -317,7 +320,7 @@ def _parameters(settings: Settings, values: tuple[torch.Tensor, ...]) -> context
 def _given(simulator: Simulator, value: torch.Tensor) -> "np.ndarray | wp.array":
     """A parameter's value for the simulator, on the host where it looks at it there."""
     value = value.detach().resolve_neg()
-    if simulator.keeps_on_device and value.device == torch_device(simulator.device):
+    if simulator.engine.settings.keeps_on_device and value.device == torch_device(simulator.device):
         return as_warp(as_rows(value.to(TORCH_DTYPES[simulator.model.dtype])))
     return value.cpu().numpy()
 

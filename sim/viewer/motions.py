@@ -10,8 +10,7 @@ from sim.errors import ModelError
 from sim.simulation.contacts import Contacts
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
-from sim.simulation.trajectory import Trajectory
-from sim.simulation.worlds import Worlds
+from sim.simulation.trajectory import SimulatorLike, Trajectory
 
 MEMORY = 2**28  # memory of the states at which a live simulation ends [bytes]
 
@@ -22,7 +21,7 @@ class Motion(Protocol):
     dt: float
 
     @property
-    def simulator(self) -> Worlds | None:
+    def simulator(self) -> SimulatorLike | None:
         """What made it; without a simulator only coordinates are known."""
 
     def __len__(self) -> int:
@@ -50,14 +49,14 @@ class Motion(Protocol):
 class Coordinates:
     """A motion given by coordinates [states, num_worlds, nq] only."""
 
-    def __init__(self, q: np.ndarray, dt: float, simulator: Worlds | None = None):
+    def __init__(self, q: np.ndarray, dt: float, simulator: SimulatorLike | None = None):
         self.dt, self._made_by, self._q = dt, simulator, q
 
     def __len__(self) -> int:
         return len(self._q)
 
     @property
-    def simulator(self) -> Worlds | None:
+    def simulator(self) -> SimulatorLike | None:
         """See :class:`Motion`."""
         return self._made_by
 
@@ -131,7 +130,7 @@ class Live:
         return len(self._states)
 
     @property
-    def simulator(self) -> Worlds | None:
+    def simulator(self) -> SimulatorLike | None:
         """See :class:`Motion`."""
         return self._simulator
 

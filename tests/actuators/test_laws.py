@@ -137,7 +137,7 @@ def test_rows_only_beyond_the_limit():
     counts = []
     for u in (0.05, 0.5):
         simulator.step(simulator.initial_state(), control=[u])
-        (shard,) = simulator.shards
+        (shard,) = simulator.engine.shards
         count = int(shard.step.constraint_stage.constraints.count.numpy()[0])
         counts.append(count)
         assert (shard.step.constraint_stage.constraints.kind.numpy()[:count, 0] == ACTUATOR).all()

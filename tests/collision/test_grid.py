@@ -19,13 +19,13 @@ def both_ways(monkeypatch, make) -> list[sim.Simulator]:
     for listed in (10**6, 0):
         monkeypatch.setattr(collision, "MOST_LISTED", listed)
         found.append(make())
-    assert [each.shards[0].step.collision.by_grid for each in found] == [False, True]
+    assert [each.engine.shards[0].step.collision.by_grid for each in found] == [False, True]
     return found
 
 
 def contacts(simulator: sim.Simulator, world: int) -> set[tuple[int, int, int]]:
     """Geometries and feature of the contacts that a step found."""
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     slots = slice(0, int(step.contact_stage.contact_count.numpy()[world]))
     pairs = step.contact_stage.slot_pair.numpy()[slots, world]
     features = step.contact_stage.slot_feature.numpy()[slots, world]
@@ -83,7 +83,7 @@ def test_every_family_of_pairs_at_once(monkeypatch):
     for simulator in (listed, grid):
         simulator.step(simulator.state(simulator.model.q0))
         assert not simulator.contact_overflow.any()
-    assert {family for family in FAMILIES if grid.shards[0].step.collision.has_pairs(family)} == {*FAMILIES}
+    assert {family for family in FAMILIES if grid.engine.shards[0].step.collision.has_pairs(family)} == {*FAMILIES}
     assert contacts(grid, 0) == contacts(listed, 0)
     assert len(contacts(grid, 0)) > 40
 
@@ -116,7 +116,7 @@ def test_keeps_exclusions_and_rules(monkeypatch):
     found = []
     for simulator in (listed, grid):
         simulator.step(simulator.state(simulator.model.q0))
-        step = simulator.shards[0].step
+        step = simulator.engine.shards[0].step
         count = int(step.contact_stage.contact_count.numpy()[0])
         pairs = step.contact_stage.slot_pair.numpy()[:count, 0]
         a, b = step.collision.pair_a.numpy()[pairs].tolist(), step.collision.pair_b.numpy()[pairs].tolist()
@@ -158,7 +158,7 @@ def test_a_warm_start_knows_contacts_by_their_geometries(monkeypatch):
     places: dict[tuple[int, int], set[int]] = {}
     for _ in range(20):
         state = simulator.step(state)
-        step = simulator.shards[0].step
+        step = simulator.engine.shards[0].step
         slots = slice(0, int(step.contact_stage.contact_count.numpy()[0]))
         pairs = step.contact_stage.slot_pair.numpy()[slots, 0]
         between = list(zip(step.collision.pair_a.numpy()[pairs], step.collision.pair_b.numpy()[pairs], strict=True))
@@ -172,6 +172,6 @@ def test_a_warm_start_knows_contacts_by_their_geometries(monkeypatch):
 def test_other_solvers_list_all_pairs():
     """The other solver's Delassus matrix is dense, and MuJoCo's law has parameters for each pair."""
     model = crowd.loose("ball", 130, spacing=0.2).model
-    assert sim.Simulator(model, DT, 1, "cpu").shards[0].step.collision.by_grid
+    assert sim.Simulator(model, DT, 1, "cpu").engine.shards[0].step.collision.by_grid
     for options in (sim.PgsContact(), sim.MujocoContact()):
-        assert not sim.Simulator(model, DT, 1, "cpu", options).shards[0].step.collision.by_grid
+        assert not sim.Simulator(model, DT, 1, "cpu", options).engine.shards[0].step.collision.by_grid

@@ -272,7 +272,7 @@ def test_slots_of_a_scene_follow_the_order_of_pairs():
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, 1 / 240, device="cpu", contact=sim.HardContact(margin=0.01))
     simulator.step(simulator.state(simulator.model.q0))
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     found = step.contact_stage.slot_pair.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
     pair_a, pair_b = candidate_pairs(model)
     assert list(zip(pair_a[found], pair_b[found], strict=True)) == [(0, 1), (0, 2), *[(0, 4)] * 4, (1, 2)]

@@ -54,7 +54,7 @@ def test_leaves_out_no_contact(dtype, offset, several, device, monkeypatch):
     found = []
     for first_test in (True, False):
         simulator = sim.Simulator(model, DT, worlds, device, threads=1)
-        (shard,) = simulator.shards
+        (shard,) = simulator.engine.shards
         assert shard.step.contact_stage.many_pairs
         shard.step.contact_stage.many_pairs = first_test
         trajectory = simulator.rollout(simulator.state(q.reshape(worlds, -1), qd.reshape(worlds, -1)), steps=3)
@@ -71,7 +71,7 @@ def test_leaves_out_no_contact(dtype, offset, several, device, monkeypatch):
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_array_equal(found[0][1], found[1][1])
     np.testing.assert_array_equal(found[0][2], found[1][2])
-    pairs = simulator.shards[0].step.collision.num_pairs
+    pairs = simulator.engine.shards[0].step.collision.num_pairs
     assert found[0][1].min() > 0
     assert found[0][3].min() < 0.2 * pairs
     assert (found[1][3] >= pairs).all()
@@ -93,7 +93,7 @@ def test_counts_neighbours_and_not_pairs():
     for margin, expected in ((0.049, 0), (0.051, count - 1), (0.301, 2 * count - 3)):
         simulator = sim.Simulator(model, DT, 1, "cpu", sim.HardContact(margin=margin))
         simulator.step(simulator.initial_state())
-        np.testing.assert_array_equal(near_count(simulator.shards[0].step), [expected])
+        np.testing.assert_array_equal(near_count(simulator.engine.shards[0].step), [expected])
 
 
 @pytest.mark.parametrize("worlds", [1, 16])  # 16 are taken several at a time
@@ -109,4 +109,4 @@ def test_rods_are_near_by_their_segments(worlds):
     for margin, expected in ((0.0999, 0), (0.101, count - 1), (0.301, 2 * count - 3)):
         simulator = sim.Simulator(model, DT, worlds, "cpu", sim.HardContact(margin=margin), threads=1)
         simulator.step(simulator.initial_state())
-        np.testing.assert_array_equal(near_count(simulator.shards[0].step), [expected] * worlds)
+        np.testing.assert_array_equal(near_count(simulator.engine.shards[0].step), [expected] * worlds)

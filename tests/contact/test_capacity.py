@@ -114,7 +114,7 @@ def balls(count: int, dtype: str = "float64") -> sim.Model:
 def kept_pairs(simulator: sim.Simulator) -> list[set[tuple[int, int]]]:
     """The pairs of balls in the slots of each world after its last step."""
     found = []
-    for shard in simulator.shards:
+    for shard in simulator.engine.shards:
         step = shard.step
         a, b = step.collision.pair_a.numpy(), step.collision.pair_b.numpy()
         for count, slots in zip(

@@ -103,7 +103,7 @@ def test_swing_past_a_quarter_turn_and_twist_together():
 
 def test_no_limit_no_row():
     _, _, simulator = run(pendulum(), DT)
-    (shard,) = simulator.shards
+    (shard,) = simulator.engine.shards
     assert shard.step.max_constraints == 0
 
 

@@ -177,6 +177,6 @@ def test_keeps_no_history():
     for sweeps in (5, 500):
         simulator = sim.Simulator(ball(), 1 / 240, 1, "cpu", options(sweeps=sweeps))
         simulator.rollout(simulator.initial_state(), steps=2).backward(np.ones((1, 7)))
-        solver = simulator.shards[0].step.solver
+        solver = simulator.engine.shards[0].step.solver
         assert solver.impulse_history.size == solver.value_history.size == 0
         assert not hasattr(solver, "value_bar_history")

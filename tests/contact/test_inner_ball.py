@@ -77,7 +77,7 @@ def normal_forces(model: sim.Model, q: np.ndarray, qd: np.ndarray, solver: str) 
     """Normal forces of a body's contacts in one step [N]: those of inner balls, and the others."""
     simulator = sim.Simulator(model, H, device="cpu", contact=METHODS[solver]())
     contacts = simulator.contacts(simulator.state(q, qd))
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     slot = step.constraint_stage.constraints.item.numpy()[: len(contacts), 0]
     of_ball = step.contact_stage.slot_feature.numpy()[slot, 0] >= INNER_BALL
     force = (contacts.normal * contacts.force).sum(axis=1)

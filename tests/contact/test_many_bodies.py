@@ -108,7 +108,7 @@ def test_contacts_whose_couplings_find_no_room_are_counted(monkeypatch, torsion,
 
 def touching_trees(simulator: sim.Simulator) -> set[frozenset[int]]:
     """The pairs of trees between which there is a contact in world 0."""
-    (shard,) = simulator.shards
+    (shard,) = simulator.engine.shards
     step = shard.step
     model = simulator.model
     pairs = step.contact_stage.slot_pair.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
@@ -154,7 +154,7 @@ def test_ten_quadrupeds_push_each_other(device):
     qd = trajectory.qd.numpy()
     assert np.isfinite(qd).all()
     assert np.abs(qd[-1]).max() < 1e-3
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     pairs = step.contact_stage.slot_pair.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
     on_ground = [model.geometries[step.collision.pair_a.numpy()[pair]].link < 0 for pair in pairs]
     forces = step.constraint_stage.impulse.numpy()[: len(pairs), 0, 0][on_ground] / simulator.dt
@@ -213,7 +213,7 @@ def test_fifty_boxes_begin_to_fall(device):
     simulator = c.simulator(1, device)
     trajectory = simulator.rollout(simulator.state(c.q, c.qd), steps=12)
     assert not simulator.contact_overflow.any()
-    assert simulator.shards[0].step.contact_stage.contact_count.numpy()[0] > 50
+    assert simulator.engine.shards[0].step.contact_stage.contact_count.numpy()[0] > 50
     gradients = trajectory.backward(np.ones((1, c.model.nq)), parameters=["friction"])
     assert np.isfinite(gradients.q.numpy()).all()
     assert np.isfinite(gradients.parameters["friction"]).all()

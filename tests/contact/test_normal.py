@@ -47,7 +47,7 @@ def test_weight_follows_the_centre_of_mass():
     builder.add_joint("free", "free", child="box", position=(0, 0, 0.05))
     builder.add_geometry("box", 3, size=(0.2, 0.1, 0.05))
     q, _, simulator = run(builder.finalize("float64"), 0.1)
-    (shard,) = simulator.shards
+    (shard,) = simulator.engine.shards
     x = shard.step.contact_stage.contact_point.numpy()[:4, 0, 0]
     normal = np.array([block.impulse[0] for block in blocks(simulator)]) / DT
     np.testing.assert_allclose(normal[x > 0].sum(), 0.75 * 2.0 * G, rtol=1e-6)

@@ -176,7 +176,7 @@ def test_gradients_of_a_hit_on_an_edge(kind, solver):
     c = case(model, 2, q, qd, contact=METHODS[solver](), dt=0.01)
     simulator = c.simulator()
     simulator.contacts(simulator.state(c.q, c.qd))
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     times = step.contact_stage.slot_time.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
     assert len(times)
     assert ((times > 0.0) & (times < 1.0)).all(), times

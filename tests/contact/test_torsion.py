@@ -93,7 +93,7 @@ def test_without_them_there_is_no_row():
     model = ball(torsional=0.0, rolling=0.0)
     _, _, simulator = run(model, DT)
     assert [block.kind for block in blocks(simulator)] == [CONTACT]
-    (shard,) = simulator.shards
+    (shard,) = simulator.engine.shards
     assert shard.step.max_constraints == 1
     assert shard.step.contact_stage.contact_resistance.size == 0
 

@@ -115,7 +115,7 @@ def test_gradients_of_a_hit_within_a_step(kind, solver):
     c = case(model, 3, qd=qd, contact=METHODS[solver](), dt=0.01)
     simulator = c.simulator()
     simulator.contacts(simulator.state(c.q, c.qd))
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     times = step.contact_stage.slot_time.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
     assert ((times > 0.0) & (times < 1.0)).any()
     check(c, ["mass", "com", "inertia", "friction", "geometry_size", "geometry_placement", "gravity"])

@@ -182,7 +182,7 @@ def test_gradients_of_hits_and_misses_within_a_step(kind, hit, solver):
     c = case(model, 2, q, qd, contact=METHODS[solver](), dt=0.01)
     simulator = c.simulator()
     simulator.contacts(simulator.state(c.q, c.qd))
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     times = step.contact_stage.slot_time.numpy()[: step.contact_stage.contact_count.numpy()[0], 0]
     assert len(times)
     assert ((times > 0.0) & (times < 1.0)).all() if hit else (times == 1.0).all(), times

@@ -183,7 +183,7 @@ def test_a_block_is_known_again_among_others():
     options = sim.PgsContact(warm_start=True, sweeps=1, margin=1e-4)
     simulator = sim.Simulator(model, DT, device="cpu", contact=options)
     state = simulator.rollout(simulator.initial_state(), steps=5).final_state
-    (shard,) = simulator.shards
+    (shard,) = simulator.engine.shards
 
     def source() -> list[int]:
         return shard.step.warm_start.start_source.numpy()[
@@ -273,7 +273,7 @@ def test_worlds_of_all_shards():
     model = hopper()
     options = sim.PgsContact(sweeps=4, warm_start=True)
     simulator = sim.Simulator(model, DT, 40, "cpu", options, threads=4)
-    assert len(simulator.shards) > 1
+    assert len(simulator.engine.shards) > 1
     q, qd, tau = inputs(model, 8, 40)
     middle = simulator.rollout(simulator.state(q, qd), tau).final_state
     trajectory = simulator.rollout(middle, tau)
@@ -298,7 +298,7 @@ def test_contacts_of_convex_shapes_are_known_again(device):
     contact = sim.PgsContact(warm_start=True)
     simulator = sim.Simulator(scene.model, scene.dt, num_worlds=1, device=device, contact=contact)
     state = simulator.state(scene.model.q0, scene.qd0)
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     state = simulator.step(state)
     for _ in range(30):
         before = step.constraint_stage.impulse.numpy()[:12, 0].copy()

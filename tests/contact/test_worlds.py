@@ -102,7 +102,7 @@ def test_shards_and_threads_change_nothing():
         simulator = sim.Simulator(model, 1 / 240, worlds, "cpu", threads=threads)
         trajectory = simulator.rollout(simulator.state(q, qd), tau)
         gradients = trajectory.backward(np.ones(trajectory.q.shape), parameters=["mass"])
-        results.append((len(simulator.shards), trajectory, gradients))
+        results.append((len(simulator.engine.shards), trajectory, gradients))
     assert len({count for count, *_ in results}) > 1
     _, first, first_gradients = results[0]
     for _, trajectory, gradients in results[1:]:

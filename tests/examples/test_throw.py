@@ -11,6 +11,7 @@ from pxr import Usd, UsdValidation
 import sim
 from examples import throw as example
 from scenes import throw as scenes
+from sim.simulation.engine.engine import Engine
 
 
 def run(monkeypatch, *arguments):
@@ -20,16 +21,16 @@ def run(monkeypatch, *arguments):
 
 def simulate_until_interrupted(monkeypatch, rollouts):
     """Ctrl-C once, after a given number of rollouts."""
-    run_steps = sim.Simulator.run_steps
+    run_forward = Engine.run_forward
     done = []
 
     def interrupted(self, *arguments, **named):
         done.append(1)
         if len(done) == rollouts + 1:
             raise KeyboardInterrupt
-        return run_steps(self, *arguments, **named)
+        return run_forward(self, *arguments, **named)
 
-    monkeypatch.setattr(sim.Simulator, "run_steps", interrupted)
+    monkeypatch.setattr(Engine, "run_forward", interrupted)
 
 
 def test_files(monkeypatch, tmp_path, capsys):

@@ -11,6 +11,8 @@ import warp as wp
 
 import sim
 from sim.arrays.graphs.replay import Replay
+from sim.simulation.engine.first_state import first_state
+from sim.simulation.engine.rollout import run_steps
 from sim.simulation.trajectory import Trajectory
 from tests.golden.case import Case
 
@@ -67,8 +69,10 @@ def _rollout(
 ) -> sim.Trajectory:
     if not case.keeps_solved:
         return simulator.rollout(state, tau, control=control, checkpoint_interval=case.interval)
-    first, forces = simulator._first(state), simulator.batches.of_steps(tau, case.model.nv, "tau", case.steps)
-    return Trajectory.of(simulator.run_steps(first, forces, None, case.steps, case.interval, keeps_solved=True))
+    engine = simulator.engine
+    first, forces = first_state(engine, state), engine.batches.of_steps(tau, case.model.nv, "tau", case.steps)
+    recording = run_steps(engine, first, forces, None, case.steps, case.interval, keeps_solved=True)
+    return Trajectory.of(recording, simulator)
 
 
 def _backward(found: Arrays, case: Case, simulator: sim.Simulator, trajectory: sim.Trajectory) -> None:

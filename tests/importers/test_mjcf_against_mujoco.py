@@ -202,7 +202,7 @@ def moved(model: sim.Model, peer: mujoco.MjModel, clip: bool) -> list[tuple[np.n
     for _ in range(steps):
         state = simulator.step(state, control=control if model.nu else None)
         mujoco.mj_fwdPosition(peer, data)
-        (shard,) = simulator.shards
+        (shard,) = simulator.engine.shards
         origins = shard.step.kinematics.origin.worlds.numpy()[model.link_tree, 0]
         wrenches = added_wrenches(simulator, common=True)[0]
         for link in np.flatnonzero(wrenches.any(axis=1)):

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 import sim
 import sim.optimise as so
 from scenes import throw
+from sim.simulation.engine.rollout import run_steps
 from tests.optimise.problems import sliders, swing
 
 
@@ -218,16 +219,16 @@ def test_goes_on_where_it_was():
 @pytest.mark.parametrize("method", ["gradient", "ilqr", "lbfgs", "cmaes"])
 def test_interrupted_keeps_the_best(method, monkeypatch):
     problem = swing()
-    step = sim.Simulator.run_steps
     count = []
 
-    def interrupted(self, *arguments, **named):
+    def interrupted(*arguments, **named):
         count.append(1)
         if len(count) == (200 if method == "ilqr" else 6):
             raise KeyboardInterrupt
-        return step(self, *arguments, **named)
+        return run_steps(*arguments, **named)
 
-    monkeypatch.setattr(sim.Simulator, "run_steps", interrupted)
+    for module in ("sim.simulation.rollout", "sim.torch.recorded_rollout"):
+        monkeypatch.setattr(f"{module}.run_steps", interrupted)
     found = so.solve(problem, method, np.full((50, 1), 0.1))
     assert found.message == "interrupted"
     assert not found.converged

@@ -225,7 +225,7 @@ class Block:
 
 def blocks(simulator: sim.Simulator, world: int = 0) -> list[Block]:
     """The blocks of the last step; the simulator must have a single shard."""
-    (shard,) = simulator.shards
+    (shard,) = simulator.engine.shards
     step = shard.step
     if not step.max_constraints:
         return []

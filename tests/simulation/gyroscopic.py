@@ -15,7 +15,7 @@ def added_wrenches(simulator: sim.Simulator, common: bool = False) -> np.ndarray
     They are [num_worlds, num_links, 6]. The simulator must have a single shard. The wrenches themselves are checked in
     ``test_gyroscopic.py``.
     """
-    (shard,) = simulator.shards
+    (shard,) = simulator.engine.shards
     step = shard.step
     found = np.zeros((simulator.num_worlds, simulator.model.num_links, 6))
     if step.common_wrench.shape[0]:

@@ -40,7 +40,7 @@ def simulation() -> tuple[sim.Simulator, sim.State]:
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, 0.1))
     model = builder.finalize()
     simulator = sim.Simulator(model, 1.0 / 240.0, WORLDS, "cpu", threads=4)
-    assert len(simulator.shards) == 4
+    assert len(simulator.engine.shards) == 4
     return simulator, simulator.state(model.q0, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
 
 

@@ -10,9 +10,9 @@ import warp as wp
 
 import sim
 import sim.torch
-from sim.simulation.recording.recording import Recording
-from sim.simulation.stepping.reports import LateReport
-from sim.simulation.worlds import Worlds
+from sim.simulation.engine.recording import Recording
+from sim.simulation.engine.reports import LateReport
+from sim.simulation.engine.settings import Settings
 
 DT, WORLDS, STEPS = 1.0 / 240.0, 4, 12
 
@@ -80,13 +80,15 @@ def test_numbers_that_follow_a_rollout_are_told_once_they_have_arrived(monkeypat
     assert report.arrived() is None
     event.is_complete = True
     simulator = sim.Simulator(top(), DT, 3, "cpu")
-    (first, state), (second, contacts) = simulator.problems_of(*report.arrived(), "an earlier rollout")
+    (first, state), (second, contacts) = simulator.engine.reports.problems_of(*report.arrived(), "an earlier rollout")
     assert (first, second) == (sim.NotFiniteWarning, sim.ContactOverflowWarning)
     assert state.startswith("an earlier rollout of 20 steps: the state after step 3 is not finite in world 2; 2 of 3")
     assert contacts.startswith("an earlier rollout: 9 contacts exceeded max_contacts in world 1")
     assert report.arrived() is None
     report.send(fine, many, 5)
-    assert simulator.problems_of(*report.arrived(), "an earlier rollout") == []  # contacts have been told of
+    assert (
+        simulator.engine.reports.problems_of(*report.arrived(), "an earlier rollout") == []
+    )  # contacts have been told of
     np.testing.assert_array_equal(simulator.largest_contact_overflow, [0, 9, 2])
 
 
@@ -163,7 +165,7 @@ def test_worlds_are_left_out_on_the_device_where_they_share_nothing(warm_start, 
     weights = np.random.default_rng(1).normal(size=(WORLDS, simulator.model.nq))
     weights[3] = np.inf
     expected = trajectory.backward(weights, leave_out_bad_worlds=True)
-    monkeypatch.setattr(Worlds, "keeps_on_device", True)
+    monkeypatch.setattr(Settings, "keeps_on_device", True)
     monkeypatch.setattr(Recording, "_last_bad_steps", lambda recording: pytest.fail("read on the host"))
     found = trajectory.backward(weights, leave_out_bad_worlds=True)
     assert (found.tau.numpy()[:, [2, 3]] == 0.0).all()

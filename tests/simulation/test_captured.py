@@ -15,7 +15,7 @@ import sim
 from scenes import crowd
 from sim.arrays.graphs import graph
 from sim.arrays.graphs.graph import Graph
-from sim.simulation.stepping.shard import Shard
+from sim.simulation.engine.shard import Shard
 from tests.listed import require_all_listed
 from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 

@@ -68,7 +68,7 @@ class TestValues:
         """In every step, in worlds of several shards."""
         model, worlds = stack(), 20
         several = simulator(model, contact, worlds, threads=2)
-        assert len(several.shards) == 2
+        assert len(several.engine.shards) == 2
         qd = np.linspace(0.5, 1.5, worlds)[:, None] * moving(model)
         trajectory = several.rollout(several.state(model.q0, qd), steps=STEPS)
         for step in range(STEPS):

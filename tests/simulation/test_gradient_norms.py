@@ -46,7 +46,7 @@ def test_backward_is_the_same_afterwards(device):
 def test_shards_write_their_own_worlds():
     worlds = 70
     simulator = sim.Simulator(hopper(), DT, worlds, "cpu")
-    assert len(simulator.shards) > 1
+    assert len(simulator.engine.shards) > 1
     trajectory = rollout(simulator, 2)
     seeds = cotangents(trajectory)
     norms = trajectory.gradient_norms(*seeds)

@@ -91,13 +91,13 @@ def test_an_error_in_one_thread_stops_the_others():
 
     def work(shard):
         running.append(shard)
-        if shard is simulator.shards[1]:
+        if shard is simulator.engine.shards[1]:
             raise ArithmeticError("of this thread")
         while not shard.stopped:
             time.sleep(0.001)
         running.remove(shard)
 
     with pytest.raises(ArithmeticError, match="of this thread"):
-        simulator.run_forward(work)
-    assert running == [simulator.shards[1]]
+        simulator.engine.run_forward(work)
+    assert running == [simulator.engine.shards[1]]
     assert (simulator.rollout(state, steps=20).q.numpy() == expected).all()

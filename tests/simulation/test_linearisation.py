@@ -199,7 +199,7 @@ def test_rows_shared_out_among_copies(restitution, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(sim.simulation.linearisation, "copies_of_a_world", lambda *_: 3)
             assert_same(several.linearise(several.state(model.q0, qd), **inputs), expected)
-    assert (several.bouncing, several._lineariser.copies) == (restitution > 0.0, 3)
+    assert (several.engine.bouncing, several._lineariser.copies) == (restitution > 0.0, 3)
 
 
 @pytest.mark.parametrize("integrator", ["implicit", "implicitfast"])

@@ -6,7 +6,7 @@ import pytest
 import sim
 from bench.memory import bytes_per_step
 from bench.standing import standing
-from sim.simulation import memory
+from sim.simulation.engine import memory
 from tests.simulation.worlds import DT, hopper, rollout
 
 
@@ -30,7 +30,7 @@ def test_the_way_back_of_newtons_method_takes_an_eighth_of_the_history_of_sweeps
 
     def way_back(contact: sim.ContactMethod) -> int:
         case = standing(2, device="cpu", dtype="float32", cores=1, contact=contact)
-        (shard,) = case.simulator.shards
+        (shard,) = case.simulator.engine.shards
         trajectory = case.simulator.rollout(case.state, steps=1)
         before = memory.bytes_of(shard.step)
         trajectory.backward(np.ones((2, case.simulator.model.nq)))
@@ -59,7 +59,7 @@ def test_working_arrays_do_not_grow_with_steps():
     simulator = sim.Simulator(hopper("float32"), DT, 3, "cpu")
 
     def working_bytes() -> int:
-        (shard,) = simulator.shards
+        (shard,) = simulator.engine.shards
         arrays: dict[int, int] = {}
         seen: set[int] = set()
 

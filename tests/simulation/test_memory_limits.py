@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.simulation import memory
+from sim.simulation.engine import memory
 from tests.simulation.differences import METHODS
 
 
@@ -50,11 +50,11 @@ def test_the_estimate_is_what_the_arrays_take(seed):
     solver = "newton" if seed % 2 else "pgs"
     model, options = balls(count), METHODS[solver](max_contacts=contacts)
     simulator = sim.Simulator(model, 0.005, 64, "cpu", options, threads=1)
-    (shard,) = simulator.shards
+    (shard,) = simulator.engine.shards
 
     def make(worlds: int, room: int) -> object:
         few = METHODS[solver](max_contacts=room)
-        return sim.Simulator(model, 0.005, worlds, "cpu", few, threads=1).shards[0].step
+        return sim.Simulator(model, 0.005, worlds, "cpu", few, threads=1).engine.shards[0].step
 
     estimate = 64 * memory._bytes_per_world(contacts, make)
     assert estimate == pytest.approx(memory.bytes_of(shard.step), rel=0.15)

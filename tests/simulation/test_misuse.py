@@ -15,8 +15,8 @@ import warp as wp
 
 import sim
 import sim.torch
-from sim.simulation import memory
 from sim.simulation.contacts import Contacts
+from sim.simulation.engine import memory
 
 
 def boxes(dtype="float32"):
@@ -229,7 +229,7 @@ def test_the_bytes_of_a_world_are_those_it_takes():
     script = """if True:
         import numpy as np, sys
         import sim
-        from sim.simulation import memory
+        from sim.simulation.engine import memory
         from tests.simulation.test_misuse import boxes
         def resident():
             return int(open("/proc/self/statm").read().split()[1]) * 4096
@@ -238,7 +238,7 @@ def test_the_bytes_of_a_world_are_those_it_takes():
         before = resident()
         simulator = sim.Simulator(boxes(), 1e-3, num_worlds=60_000, device="cpu")
         took = (resident() - before) / 60_000
-        told = sum(memory.bytes_of(shard.step) for shard in simulator.shards) / 60_000
+        told = sum(memory.bytes_of(shard.step) for shard in simulator.engine.shards) / 60_000
         print(took, told)"""
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     took, told = map(float, done.stdout.split()[-2:])

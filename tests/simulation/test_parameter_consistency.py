@@ -9,7 +9,7 @@ import torch
 import sim
 import sim.torch
 from sim.model.inertia_check import is_semidefinite
-from sim.simulation.worlds import Worlds
+from sim.simulation.engine.settings import Settings
 from warp_kernels.parameter_values import INDEFINITE
 
 WORLDS = 3
@@ -137,7 +137,7 @@ def test_semidefinite_is_what_the_eigenvalues_say(seed):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_an_indefinite_inertia_given_on_a_device_makes_its_world_bad(dtype, device, monkeypatch):
     """The CPU's memory is taken for that of a GPU where there is none. Nothing is read on the host."""
-    monkeypatch.setattr(Worlds, "keeps_on_device", True)
+    monkeypatch.setattr(Settings, "keeps_on_device", True)
     scene = sim.ModelBuilder()
     scene.add_box(half_extents=(0.1, 0.2, 0.3), mass=1.0, position=(0.0, 0.0, 1.0))
     given = scene.finalize(dtype)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import sim
+from sim.simulation.engine.shard_sets import MOST_LAYOUTS
 from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
-from sim.simulation.worlds import MOST_LAYOUTS
 from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 
 
@@ -207,7 +207,7 @@ def test_few_layouts_are_kept():
         friction[: 1 + number % nv] = 0.1
         simulator.set_parameter("friction_loss", friction)
         first = final(simulator) if first is None else first
-        assert len(simulator._shards_by_layout) <= MOST_LAYOUTS
+        assert len(simulator.engine._shard_sets) <= MOST_LAYOUTS
     simulator.set_parameter("friction_loss", 0.1 * (np.arange(nv) < 1))
     np.testing.assert_array_equal(final(simulator), first)
 

@@ -6,7 +6,7 @@ import pytest
 import sim
 from sim.arrays.graphs.graph import WarpGraph
 from sim.arrays.graphs.replay import Replay
-from sim.simulation.stepping.shard import STEPS_AT_ONCE
+from sim.simulation.engine.shard import STEPS_AT_ONCE
 from tests.simulation.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
 
 PARAMETERS = ("mass", "friction", "restitution", "friction_loss", "upper_limit", "gravity")
@@ -47,7 +47,7 @@ def test_a_step_from_each_stored_state_is_the_next_one(simulator):
 def test_the_backward_pass_runs_each_step_again_bit_for_bit(simulator):
     """The velocity that its re-run computes, seen through its working arrays, is the stored next one."""
     trajectory = rollout(simulator, 20)
-    (shard,) = simulator.shards
+    (shard,) = simulator.engine.shards
     for t in reversed(range(20)):
         one = sim.Trajectory(simulator, trajectory.q[t : t + 2], trajectory.qd[t : t + 2], trajectory.tau[t : t + 1])
         one.backward(np.ones(one.q.shape))
@@ -72,10 +72,10 @@ def test_steps_at_once_are_steps_one_by_one(simulator, monkeypatch):
         return *found, counts
 
     monkeypatch.setattr(kind, "launch", noted)
-    monkeypatch.setattr("sim.simulation.stepping.shard.LONG_LAUNCH", 100.0)
+    monkeypatch.setattr("sim.simulation.engine.shard.LONG_LAUNCH", 100.0)
     q, gradients, counts = there_and_back()
     assert counts == 2 * [1, 2, 4, 8, 16, 16, 16, 4]
-    monkeypatch.setattr("sim.simulation.stepping.shard.LONG_LAUNCH", 0.0)
+    monkeypatch.setattr("sim.simulation.engine.shard.LONG_LAUNCH", 0.0)
     q_one_by_one, gradients_one_by_one, counts = there_and_back()
     assert counts == 2 * steps * [1]
     np.testing.assert_array_equal(q_one_by_one, q)

@@ -14,7 +14,7 @@ MODELS_OF_MUJOCO = ("mujoco_noslip_elliptic", "mujoco_states_implicit", "mujoco_
 
 
 def step_of(name: str) -> Step:
-    step: Step = CASES[name]().simulator().shards[0].step
+    step: Step = CASES[name]().simulator().engine.shards[0].step
     step.prepare_backward()
     return step
 
@@ -41,7 +41,7 @@ def test_a_plain_quadruped_has_no_stages_of_tendons_and_few_arrays() -> None:
 def test_names_are_checked_before_anything_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     simulator = CASES["quadruped_1"]().simulator()
     state = simulator.state(simulator.model.q0)
-    del simulator.shards[0].step.dynamics.factor_d
+    del simulator.engine.shards[0].step.dynamics.factor_d
     monkeypatch.setattr("sim.arrays.launch.load_kernels", lambda *_: pytest.fail("kernels are compiled"))
     with pytest.raises(TypeError, match="factor_d"):
         simulator.rollout(state, steps=1)

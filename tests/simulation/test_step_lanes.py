@@ -110,7 +110,7 @@ def run(model: sim.Model, contact: sim.ContactMethod, lanes: int, seed: int = 3)
     rng = np.random.default_rng(seed)
     mass = model.parameters["mass"] * rng.uniform(0.9, 1.1, (WORLDS, model.num_links))
     simulator = sim.Simulator(model, DT, WORLDS, "cpu", contact, {"mass": mass})
-    assert {shard.step.groups.lanes for shard in simulator.shards} == {lanes}
+    assert {shard.step.groups.lanes for shard in simulator.engine.shards} == {lanes}
     state = simulator.state(np.tile(model.q0, (WORLDS, 1)), 0.5 * rng.normal(size=(WORLDS, model.nv)))
     tau = 0.5 * rng.normal(size=(STEPS, WORLDS, model.nv))
     control = rng.normal(size=(STEPS, WORLDS, model.nu)) if model.nu else None
@@ -143,7 +143,7 @@ def test_gradients_of_a_group(case):
     """Beside central differences along directions of their own in worlds whose constraints differ."""
     model, contact = CASES[case]
     simulator = sim.Simulator(model, DT, WORLDS, "cpu", contact, contact_sensors=[g.name for g in model.geometries])
-    assert simulator.shards[0].step.groups.lanes == LANES
+    assert simulator.engine.shards[0].step.groups.lanes == LANES
     rng = np.random.default_rng(7)
     q0 = np.tile(model.q0, (WORLDS, 1))
     q0[::3, RAISED[case]] += 0.1
@@ -153,7 +153,9 @@ def test_gradients_of_a_group(case):
     trajectory = simulator.rollout(simulator.state(*start), tau)
     weights = [rng.normal(size=array.shape) for array in (trajectory.q, trajectory.qd, trajectory.contact_force)]
     weights[2] *= 1e-3
-    counts = np.concatenate([shard.step.constraint_stage.constraints.count.numpy() for shard in simulator.shards])
+    counts = np.concatenate(
+        [shard.step.constraint_stage.constraints.count.numpy() for shard in simulator.engine.shards]
+    )
     assert len(np.unique(counts)) > 1
     found = trajectory.backward(weights[0], weights[1], contact_force_grad=weights[2])
     directions = [rng.normal(size=array.shape) for array in (*start, tau)]

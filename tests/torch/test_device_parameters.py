@@ -15,7 +15,8 @@ import sim
 import sim.torch
 from sim.arrays.device_values import DeviceValue, is_on_device
 from sim.arrays.host_memory import HostArray, Rows
-from sim.simulation.worlds import ON_HOST, Worlds
+from sim.simulation.engine.parameters import ON_HOST
+from sim.simulation.engine.settings import Settings
 from tests.torch.worlds import loss, simulator, tensors
 
 PER_WORLD = ("joint_placement", "mass", "inertia", "friction", "gravity", "damping")
@@ -23,7 +24,7 @@ PER_WORLD = ("joint_placement", "mass", "inertia", "friction", "gravity", "dampi
 
 @pytest.fixture(autouse=True)
 def _like_cuda(monkeypatch):
-    monkeypatch.setattr(Worlds, "keeps_on_device", True)
+    monkeypatch.setattr(Settings, "keeps_on_device", True)
 
 
 def given(s: sim.Simulator, name: str, per_world: bool, device: str) -> torch.Tensor:
@@ -42,7 +43,7 @@ def given(s: sim.Simulator, name: str, per_world: bool, device: str) -> torch.Te
 def test_values_and_gradients_are_those_of_the_host(name, per_world, device, monkeypatch):
     found = []
     for on_device in (True, False):
-        monkeypatch.setattr(Worlds, "keeps_on_device", on_device)
+        monkeypatch.setattr(Settings, "keeps_on_device", on_device)
         s = simulator(device)
         x = tensors(s)
         value = given(s, name, per_world, device)
@@ -79,8 +80,8 @@ def test_nothing_is_read_on_the_host(device, monkeypatch):
             read.append(array.shape)
         return numpy(array)
 
-    if s.late_report is None:  # on a CPU what went wrong is looked at when a rollout ends
-        s.late_report = SimpleNamespace(arrived=lambda: None, send=lambda *numbers: None)
+    if s.engine.reports.late is None:  # on a CPU what went wrong is looked at when a rollout ends
+        s.engine.reports.late = SimpleNamespace(arrived=lambda: None, send=lambda *numbers: None)
     for kind in (wp.array, HostArray):
         monkeypatch.setattr(kind, "numpy", functools.partialmethod(counting, kind.numpy))
     iteration()
@@ -103,7 +104,7 @@ def test_some_worlds_alone(kind, device):
     s.set_parameter("mass", torch.stack([1.5 * one, 2.0 * one]), worlds=worlds)
     expected[rows] = 3.0 * mass, 4.0 * mass
     np.testing.assert_array_equal(s.parameter("mass"), expected)
-    np.testing.assert_array_equal(s.shards[0].step.parameters["mass"].numpy(), expected)
+    np.testing.assert_array_equal(s.engine.shards[0].step.parameters["mass"].numpy(), expected)
     assert s.parameters_out_of_range == {}
     assert pickle.loads(pickle.dumps(s)).parameter("mass").tolist() == expected.tolist()
 
@@ -145,7 +146,7 @@ def test_numbers_out_of_their_range_are_counted_and_spoil_their_world_alone(name
     with pytest.raises(sim.ModelError, match=f"parameter '{name}' has been given .* out of its range"):
         sim.torch.rollout(s, x.q, x.qd, x.tau)
     s.check_finite = False
-    monkeypatch.setattr("sim.simulation.recording.rollout._require_parameters", lambda simulator: None)
+    monkeypatch.setattr("sim.simulation.engine.rollout._require_parameters", lambda engine: None)
     # On CUDA, to see at once that a world went bad would be to wait for the device.
     with pytest.warns(sim.NotFiniteWarning) if device == "cpu" else contextlib.nullcontext():
         q, qd = sim.torch.rollout(s, x.q, x.qd, x.tau, leave_out_bad_worlds=True)
@@ -163,7 +164,7 @@ def test_what_decides_about_constraints_is_read_on_the_host(device):
     with pytest.raises(sim.ModelError, match="parameter 'friction_loss' is -1"):
         s.set_parameter("friction_loss", torch.full((s.model.nv,), -1.0, dtype=torch.float64, device=device))
     s.set_parameter("friction_loss", torch.full((s.model.nv,), 0.2, dtype=torch.float64, device=device))
-    assert isinstance(s.present_values()["friction_loss"], np.ndarray)
+    assert isinstance(s.engine.parameters.values["friction_loss"], np.ndarray)
 
 
 def test_pinned_memory_is_on_the_host():

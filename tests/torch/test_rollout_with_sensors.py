@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import sim
+from sim.simulation.engine.rollout import run_steps
 from tests.importers.mjcf_zoo import load_quietly
 from warp_kernels.records import StateArrays
 
@@ -255,7 +256,7 @@ def test_what_is_refused(tmp_path):
     simulator = sim.Simulator(model, 0.004, device="cpu", contact=sim.HardContact())
     state = simulator.state(q, qd)
     with pytest.raises(sim.ModelError, match="keeps_solved needs sim.MujocoContact and a model"):
-        simulator.run_steps(StateArrays(state.q, state.qd), None, None, 2, 1, keeps_solved=True)
+        run_steps(simulator.engine, StateArrays(state.q, state.qd), None, None, 2, 1, keeps_solved=True)
     measured = sim.Simulator(model, **sim.mujoco_settings(model), device="cpu", contact_sensors=MEASURED)
     trajectory = measured.rollout(measured.state(q, qd), steps=2)
     assert trajectory.solved is None

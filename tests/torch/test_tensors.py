@@ -13,7 +13,9 @@ import warp as wp
 
 import sim
 import sim.torch
-from sim.simulation.recording.recording import Adjoints, Recording
+from sim.simulation.engine.engine import Engine
+from sim.simulation.engine.recording import Adjoints, Recording
+from sim.simulation.engine.rollout import run_steps
 from tests.torch.worlds import STEPS, loss, simulator, tensors
 from warp_kernels.records import StateArrays
 
@@ -24,15 +26,14 @@ class Spy:
     def __init__(self, simulator: sim.Simulator, monkeypatch: pytest.MonkeyPatch):
         self.given: list[int] = []
         self.made: list[int] = []
-        run_steps = simulator.run_steps
 
-        def noted(first: StateArrays, *inputs: Any) -> Recording:
-            recording = run_steps(first, *inputs)
+        def noted(engine: Engine, first: StateArrays, *inputs: Any) -> Recording:
+            recording = run_steps(engine, first, *inputs)
             self.given = [first.q.ptr, first.qd.ptr, recording.records.tau.ptr]
             self.made = [recording.records.q.ptr, recording.records.qd.ptr]
             return recording
 
-        monkeypatch.setattr(simulator, "run_steps", noted)
+        monkeypatch.setattr("sim.torch.recorded_rollout.run_steps", noted)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

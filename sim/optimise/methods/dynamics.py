@@ -8,6 +8,7 @@ import torch
 from sim.arrays.warp_lock import sole_use
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem, arrays_of, quiet
+from sim.simulation.rollout import unguarded_rollout
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
@@ -115,7 +116,7 @@ class Dynamics:
         hold = self.problem.hold
         tau, control = self.problem.space.inputs_of_arrays(np.repeat(controls[None], hold, axis=0))
         with sole_use(), quiet():
-            return simulator.unguarded_rollout(state, tau, hold, control)
+            return unguarded_rollout(simulator, state, tau, hold, control)
 
     def linearise(self, states: States) -> tuple[np.ndarray, np.ndarray]:
         """To first order ``dx+ = A dx + B du`` from each stage to the next.
@@ -133,7 +134,7 @@ class Dynamics:
             part = slice(first, first + CHUNK)
             tau, control = space.inputs_of_arrays(every[part])
             simulator = problem.worlds(len(every[part]))
-            batches = simulator.batches
+            batches = simulator.engine.batches
             activations = batches.array(act[part], 2, "act") if problem.model.na else None
             state = State(batches.array(q[part], 2, "q"), batches.array(qd[part], 2, "qd"), act=activations)
             linear = simulator.linearise(state, tau, control)

@@ -27,7 +27,7 @@ def contact_readings(
         sensor: one of its ``contact_sensors``.
     """
     found = measured[:, :, simulator.contact_sensors.index(sensor.name), 0]
-    start, room = simulator.shards[0].step.collision.contact_places[sensor.name]
+    start, room = simulator.engine.shards[0].step.collision.contact_places[sensor.name]
     rows = measured[:, :, start : start + PER_CONTACT * room].unflatten(2, (room, PER_CONTACT))
     there = torch.arange(room, device=measured.device) < found[..., None]
     if sensor.choice == "net":

@@ -12,7 +12,7 @@ import numpy as np
 from sim.dynamics.tendons import tendon_lengths
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
-from sim.simulation.worlds import Worlds
+from sim.simulation.trajectory import SimulatorLike
 from sim.viewer.motions import Motion
 from sim.viewer.plots.readings import Readings
 from warp_kernels import types as codes
@@ -80,7 +80,7 @@ def _unit(model: Model, link: int) -> str:
     return "rad" if JOINT_TYPES[int(model.joint_type[link])].angular else "m"
 
 
-def _sensors(motion: Motion, simulator: Worlds) -> Iterator[Curves]:
+def _sensors(motion: Motion, simulator: SimulatorLike) -> Iterator[Curves]:
     readings = Readings(simulator)
     if readings.problem:
         warnings.warn(f"viewer: no curves of sensors: {readings.problem}", UserWarning, stacklevel=2)

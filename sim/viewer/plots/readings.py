@@ -9,7 +9,7 @@ import warp as wp
 
 from sim.errors import ModelError
 from sim.simulation.simulator import Simulator
-from sim.simulation.worlds import Worlds
+from sim.simulation.trajectory import SimulatorLike
 from sim.viewer.motions import Motion
 
 
@@ -24,7 +24,7 @@ class Readings:
         problem: why they can't be read; empty if they can.
     """
 
-    def __init__(self, simulator: Worlds):
+    def __init__(self, simulator: SimulatorLike):
         from sim.torch import Sensors  # takes seconds: only those with sensors wait for it
 
         self.names: tuple[str, ...] = ()

@@ -82,7 +82,7 @@ def test_single_precision(tmp_path):
 
 def test_inverse_weights(tmp_path):
     pair = Pair(tmp_path)
-    weights = pair.simulator().shards[0].step.law
+    weights = pair.simulator().engine.shards[0].step.law
     np.testing.assert_allclose(weights.geometry_inverse_weight.numpy(), pair.peer.body_invweight0[:, 0], rtol=1e-12)
     np.testing.assert_allclose(weights.dof_inverse_weight.numpy(), pair.peer.dof_invweight0, rtol=1e-12)
 

@@ -85,7 +85,9 @@ def test_steps(tmp_path, integrator):
         mujoco.mj_step(peer, data)
     end = simulator.rollout(simulator.state(q, qd), steps=5, control=np.tile(CONTROL, (5, 1, 1))).final_state
     qpos, qvel = sim.to_mujoco(model, end.q.numpy()[0], end.qd.numpy()[0])
-    np.testing.assert_allclose(simulator.shards[0].step.law.tendon_inverse_weight.numpy(), peer.tendon_invweight0)
+    np.testing.assert_allclose(
+        simulator.engine.shards[0].step.law.tendon_inverse_weight.numpy(), peer.tendon_invweight0
+    )
     np.testing.assert_allclose(qvel, data.qvel, atol=1e-10)
     np.testing.assert_allclose(qpos, data.qpos, atol=1e-12)
 

@@ -82,7 +82,7 @@ def test_along_a_motion(path):
     q, qd = states(model, count)
     simulator = sim.Simulator(model, 0.002, count, "cpu", CONTACT)
     simulator.step(simulator.state(q, qd))
-    tendons = [shard.step.tendons for shard in simulator.shards]
+    tendons = [shard.step.tendons for shard in simulator.engine.shards]
     lengths, slopes, rates, ways = (
         np.concatenate([getattr(each, name).numpy() for each in tendons], axis=-1)
         for name in ("tendon_length", "tendon_slope", "tendon_rate", "wrap_way")
@@ -215,7 +215,7 @@ def test_float32(path):
     for each in (model, single):
         simulator = sim.Simulator(each, 0.002, 200, "cpu", CONTACT)
         simulator.step(simulator.state(q, qd))
-        tendons = [shard.step.tendons for shard in simulator.shards]
+        tendons = [shard.step.tendons for shard in simulator.engine.shards]
         found.append(np.concatenate([one.tendon_length.numpy() for one in tendons], axis=-1))
     np.testing.assert_allclose(found[1], found[0], rtol=0, atol=2e-5)
 
@@ -226,7 +226,7 @@ def test_paths_of_tensors(path):
     q, qd = states(model, 200)
     simulator = sim.Simulator(model, 0.002, 200, "cpu", CONTACT)
     simulator.step(simulator.state(q, qd))
-    steps = [shard.step.tendons for shard in simulator.shards]
+    steps = [shard.step.tendons for shard in simulator.engine.shards]
     ways = np.unique(np.concatenate([step.wrap_way.numpy() for step in steps], axis=-1))
     assert set(ways) == {STRAIGHT, CLOCKWISE, COUNTER_CLOCKWISE, INSIDE}
     paths = TendonPaths(simulator, Robot(model))

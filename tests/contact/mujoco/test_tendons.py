@@ -85,7 +85,7 @@ def test_lengths_and_inverse_weights(tmp_path):
     data = mujoco.MjData(peer)
     data.qpos, data.qvel = sim.to_mujoco(model, q, qd)
     mujoco.mj_forward(peer, data)
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     np.testing.assert_allclose(step.tendons.tendon_length.numpy()[:, 0], data.ten_length, rtol=1e-13)
     np.testing.assert_allclose(step.tendons.tendon_rate.numpy()[:, 0], data.ten_velocity, rtol=1e-12)
     np.testing.assert_allclose(step.law.tendon_inverse_weight.numpy(), peer.tendon_invweight0, rtol=1e-12)

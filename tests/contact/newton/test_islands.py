@@ -34,7 +34,7 @@ def test_islands_move_as_in_one_world(monkeypatch, count, device):
     """Motion and gradient are those of a world that is solved as a whole, to the tolerance of the solver."""
     scene = layer(count)
     trajectory, simulator = motion(scene, device)
-    islands = simulator.shards[0].step.solver.islands.island.numpy()[:, 0]
+    islands = simulator.engine.shards[0].step.solver.islands.island.numpy()[:, 0]
     assert len(np.unique(islands)) > 3
     monkeypatch.setattr("sim.simulation.stepping.stages.stages.choose_solver", lambda step: Newton)
     expected, _ = motion(scene, device)
@@ -96,7 +96,7 @@ def test_single_contacts_move_as_in_one_world(monkeypatch, device):
         return trajectory.qd.numpy(), trajectory.backward(seed).qd.numpy(), simulator
 
     found, gradient, simulator = moved()
-    assert len(np.unique(simulator.shards[0].step.solver.islands.island.numpy()[:, 0])) == 12
+    assert len(np.unique(simulator.engine.shards[0].step.solver.islands.island.numpy()[:, 0])) == 12
     assert simulator.residual[0] < 1e-12
     monkeypatch.setattr("sim.simulation.stepping.stages.stages.choose_solver", lambda step: Newton)
     expected, known, _ = moved()
@@ -109,7 +109,7 @@ def test_a_ball_at_rest_is_held_by_its_weight(device):
     scene = crowd.loose("ball", 12, "float32", spacing=3.0 * crowd.SIZE, height=0.0)
     simulator = sim.Simulator(scene.model, DT, 1, device)
     simulator.rollout(simulator.initial_state(), steps=100)
-    impulse = simulator.shards[0].step.constraint_stage.impulse.numpy()[:12, 0]
+    impulse = simulator.engine.shards[0].step.constraint_stage.impulse.numpy()[:12, 0]
     np.testing.assert_allclose(impulse[:, 0], crowd.MASS * 9.81 * DT, rtol=1e-5)
 
 
@@ -128,7 +128,7 @@ def test_factors_of_islands_serve_the_way_back(monkeypatch, device):
     """Those of all islands stand side by side, of a falling ball and of two that touch too. The gradient is right."""
     scene = layer(12)
     _, found, simulator = one_step(scene, device)
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     assert step.solver.iterate.part.numpy()[FACTORED, 0] == 1
     assert len(np.unique(step.solver.islands.island.numpy()[:, 0])) == 11
     assert simulator.adjoint_residual[0] < 1e-9
@@ -145,7 +145,7 @@ def test_islands_without_room_beside_each_other_take_turns(monkeypatch, device):
     monkeypatch.setattr(arrays, "ENTRIES_PER_CONSTRAINT", 0)
     found, _, simulator = one_step(scene, device)
     np.testing.assert_array_equal(found, known)
-    assert simulator.shards[0].step.solver.iterate.part.numpy()[FACTORED, 0] == 0
+    assert simulator.engine.shards[0].step.solver.iterate.part.numpy()[FACTORED, 0] == 0
 
 
 def test_the_system_of_many_takes_memory_in_proportion():

@@ -139,7 +139,7 @@ def test_friction_lies_in_its_cone_against_the_slip():
     _, _, simulator = roll(model, 1, qd=np.array([2.0, 0.7, 0.0, 0.0, 0.0, 0.4]))
     contacts = [block for block in blocks(simulator) if block.kind == CONTACT]
     assert len(contacts) == 4
-    value = simulator.shards[0].step.solver.iterate.value.numpy()[:4, 0]
+    value = simulator.engine.shards[0].step.solver.iterate.value.numpy()[:4, 0]
     for block, row in zip(contacts, value, strict=True):
         np.testing.assert_allclose(np.linalg.norm(block.impulse[1:]), 0.42 * block.impulse[0], rtol=1e-12)
         slip = row[1:] / np.linalg.norm(row[1:])
@@ -332,7 +332,7 @@ def test_a_softer_problem_leaves_the_softness_as_it_was():
         case = pressed_legs(0.01, iterations=iterations)
         simulator = case.simulator()
         case.rollout(simulator)
-        found[iterations] = simulator.shards[0].step.solver.problem.grip.numpy()
+        found[iterations] = simulator.engine.shards[0].step.solver.problem.grip.numpy()
         assert iterations < 45 or simulator.residual[0] < 1e-11
     for iterations, grip in found.items():
         np.testing.assert_array_equal(grip, found[1], err_msg=str(iterations))

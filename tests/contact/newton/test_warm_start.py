@@ -46,7 +46,9 @@ def test_the_solution_does_not_depend_on_it(settled):
         np.testing.assert_allclose(state.qd.numpy(), other.qd.numpy(), rtol=0, atol=1e-8)
         systems["warm"] += int(warm.sweeps[0])
         systems["cold"] += int(cold.sweeps[0])
-    assert int(warm.shards[0].step.constraint_stage.constraints.count.numpy()[0]) > 64, "fewer are not swept at first"
+    assert int(warm.engine.shards[0].step.constraint_stage.constraints.count.numpy()[0]) > 64, (
+        "fewer are not swept at first"
+    )
     # Some tenth fewer; a rounding, such as of another order of threads, changes it by a hundredth.
     assert systems["warm"] < 0.95 * systems["cold"]
 
@@ -55,7 +57,7 @@ def test_sweeps_begin_with_the_impulses_of_the_state(settled):
     """A contact is known again wherever it stands in the list; one that is new begins without an impulse."""
     simulator = sim.Simulator(heap(), H, 1, "cpu", WARM, threads=1)
     simulator.step(settled)
-    step = simulator.shards[0].step
+    step = simulator.engine.shards[0].step
     count = int(step.constraint_stage.constraints.count.numpy()[0])
     source, start = step.warm_start.start_source.numpy()[:count, 0], step.warm_start.start.numpy()[:count, 0]
     before = settled.impulses.value.numpy()[0]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
 from sim.arrays.interrupts import interruptible
-from sim.simulation.stepping.shard import Shard
+from sim.simulation.engine.shard import Shard
 
 
 class ShardPool:

@@ -1,5 +1,7 @@
 """What went wrong in a rollout: known at its end, or where the host would have to wait for a GPU, at a later call."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -7,80 +9,77 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 from sim.arrays.host_memory import Rows
-from sim.arrays.warp_lock import serialized
 from sim.errors import ContactOverflowWarning, NotFiniteWarning, OpenConstraintWarning
 from sim.model.names import counted
+from sim.simulation.engine.settings import Settings
+from sim.simulation.engine.shard import Shard
 from sim.simulation.options import HardContact, hard_options
-from sim.simulation.stepping.shard import Shard
 
 # Kinds of warnings and their texts.
 Problems = list[tuple[type[Warning], str]]
 
 
 class Reports:
-    """Reports of the last rollout and the last backward pass of a simulator: a base of what steps worlds."""
+    """What the steps of the last rollout and the last backward pass tell of themselves.
 
-    _forward: list[Shard]
-    _backward: list[Shard]
-    bad_state: Rows | None
-    _most_dropped: np.ndarray
-    dt: float
-    _rollouts: int
-    _open_is_known: bool
+    Args:
+        settings: of the simulator.
+        shards: of its worlds.
 
-    @property
-    @serialized
+    Attributes:
+        forward: the shards of the last rollout, whose parameters may have had another layout than the present ones.
+        backward: those of the last backward pass.
+        bad_state: the number of each world's first bad state in the last rollout, -1 for none [num_worlds]; None before
+            the first.
+        late: where the host would have to wait for a GPU, the numbers on their way; else None.
+        most_dropped: the largest number of dropped contacts of all rollouts [num_worlds].
+    """
+
+    def __init__(self, settings: Settings, shards: list[Shard]):
+        self.forward = self.backward = shards
+        self.bad_state: Rows | None = None
+        self.late = LateReport(settings.device, settings.num_worlds) if settings.device.is_cuda else None
+        self.most_dropped = np.zeros(settings.num_worlds, dtype=np.int32)
+        self._dt = settings.dt
+        self._rollouts, self._open_is_known = 0, False
+
+    @contextlib.contextmanager
+    def of_a_trial(self) -> Iterator[None]:
+        """Take steps inside a ``with`` block whose reports count for nothing, before the first rollout."""
+        late, self.late = self.late, None
+        try:
+            yield
+        finally:
+            self.late, self.bad_state = late, None
+            self.most_dropped[:] = 0
+            self._rollouts, self._open_is_known = 0, False
+
     def residual(self) -> np.ndarray:
-        """The largest distance from its solution at which a step of the last rollout ended [num_worlds], m/s or rad/s.
+        """Return what :attr:`sim.Simulator.residual` says."""
+        return np.concatenate([shard.step.largest_residual.numpy() for shard in self.forward])
 
-        With :class:`sim.PgsContact` the largest change of a row's velocity in the last sweep; else the largest
-        velocity that is still missing, which is rounding unless ``iterations`` ended the search.
-        """
-        return np.concatenate([shard.step.largest_residual.numpy() for shard in self._forward])
-
-    @property
-    @serialized
     def sweeps(self) -> np.ndarray:
-        """Sweeps that the last step took [num_worlds]; fewer than the option says where ``tolerance`` ended them.
+        """Return what :attr:`sim.Simulator.sweeps` says."""
+        return np.concatenate([shard.step.sweep_count.numpy() for shard in self.forward])
 
-        With Newton's method the linear systems that it solved.
-        """
-        return np.concatenate([shard.step.sweep_count.numpy() for shard in self._forward])
-
-    @property
-    @serialized
     def constraint_error(self) -> np.ndarray:
-        """The largest distance between points that point and weld constraints hold together [num_worlds], m.
+        """Return what :attr:`sim.Simulator.constraint_error` says."""
+        return np.concatenate([anchor_distances(shard.step).max(axis=1, initial=0.0) for shard in self.forward])
 
-        That at the beginning of the last step; zero in a model without such constraints. ``residual`` doesn't see it:
-        a step that closes an error by no more than ``max_correction`` is solved to the end.
-        """
-        return np.concatenate([anchor_distances(shard.step).max(axis=1, initial=0.0) for shard in self._forward])
-
-    @property
-    @serialized
     def adjoint_residual(self) -> np.ndarray:
-        """What the linear solves of the adjoint have left over the last backward pass [num_worlds].
+        """Return what :attr:`sim.Simulator.adjoint_residual` says."""
+        return np.concatenate([shard.step.adjoint_residual.numpy() for shard in self.backward])
 
-        With the adjoint "implicit" of :class:`sim.PgsContact` the largest change of a row's adjoint in the last sweep
-        of a step, relative to the largest of that step; zero for "unrolled", which solves nothing. With Newton's method
-        the norm of what a solution leaves of its right-hand side, relative to that.
-        """
-        return np.concatenate([shard.step.adjoint_residual.numpy() for shard in self._backward])
-
-    @property
-    @serialized
     def contact_overflow(self) -> np.ndarray:
-        """Contacts that found no room, summed over the steps of the last rollout [num_worlds]; see max_contacts."""
-        return np.concatenate([shard.overflow.numpy() for shard in self._forward])
+        """Return what :attr:`sim.Simulator.contact_overflow` says."""
+        return np.concatenate([shard.overflow.numpy() for shard in self.forward])
 
-    @property
-    def largest_contact_overflow(self) -> np.ndarray:
-        """The largest ``contact_overflow`` of the rollouts so far [num_worlds]; on CUDA of those that were reported.
-
-        The first rollout that drops contacts warns, later ones only raise this number.
-        """
-        return self._most_dropped.copy()
+    def bad_worlds(self) -> dict[int, int]:
+        """Return what :attr:`sim.Simulator.bad_worlds` says."""
+        if self.bad_state is None:
+            return {}
+        states = self.bad_state.numpy()
+        return {int(world): int(states[world]) for world in np.flatnonzero(states >= 0)}
 
     def problems_of(self, bad_state: np.ndarray, overflow: np.ndarray, steps: int, which: str = "rollout") -> Problems:
         """Return the warnings that a rollout gives rise to. Dropped contacts are warned of once.
@@ -95,12 +94,12 @@ class Reports:
         if np.count_nonzero(bad_state >= 0):  # of few worlds, any() takes several times as long
             found.append((NotFiniteWarning, f"{which} of {counted(steps, 'step')}: {first_bad_state(bad_state)}"))
         if np.count_nonzero(overflow):
-            if not self._most_dropped.any():
+            if not self.most_dropped.any():
                 world = int(np.argmax(overflow))
                 dropped = f"{int(overflow[world])} contacts exceeded max_contacts in world {world} and were dropped"
                 advice = "raise max_contacts of the simulator's contact; this is the only warning, see contact_overflow"
                 found.append((ContactOverflowWarning, f"{which}: {dropped}; {advice}"))
-            np.maximum(self._most_dropped, overflow, out=self._most_dropped)
+            np.maximum(self.most_dropped, overflow, out=self.most_dropped)
         return found
 
     def open_constraint(self) -> Problems:
@@ -109,17 +108,17 @@ class Reports:
         Looked at after the first, second, fourth, eighth ... rollout, so that single steps don't pay for it. MuJoCo's
         law has no such bound.
         """
-        step = self._forward[0].step
+        step = self.forward[0].step
         if self._open_is_known or step.by_mujoco or not step.model.equalities.anchor_names:
             return []
         self._rollouts += 1
         if self._rollouts & (self._rollouts - 1):
             return []
-        distances = np.concatenate([anchor_distances(shard.step) for shard in self._forward])
+        distances = np.concatenate([anchor_distances(shard.step) for shard in self.forward])
         options = step.contact_options
         bound = hard_options(options).corrections[0]
         recovery = options.recovery_time if isinstance(options, HardContact) else HardContact.recovery_time
-        tolerance = bound * (self.dt + recovery)
+        tolerance = bound * (self._dt + recovery)
         if not np.nanmax(distances) > tolerance:
             return []
         self._open_is_known = True
@@ -129,22 +128,9 @@ class Reports:
         advice = "give a q0 that closes it, lighter loads or a shorter dt; see Simulator.constraint_error"
         return [(OpenConstraintWarning, f"{where} {closes}; this is the only warning; {advice}")]
 
-    @property
-    def bad_worlds(self) -> dict[int, int]:
-        """The worlds that went bad in the last rollout, each with the number of its first bad state: not finite, or
-        beyond the simulator's ``state_limit``.
-
-        State 0 is the one that the rollout began with, state n that after n steps. On CUDA this waits for the device.
-        """
-        if self.bad_state is None:
-            return {}
-        states = self.bad_state.numpy()
-        return {int(world): int(states[world]) for world in np.flatnonzero(states >= 0)}
-
-    @serialized
     def last_bad_steps(self) -> list[wp.array]:
-        """After a way back, each world's last step whose gradient isn't finite, -1 for none, by shards."""
-        return [shard.step.last_bad_step for shard in self._backward]
+        """Return each world's last step of a backward pass whose gradient isn't finite, -1 for none, by shards."""
+        return [shard.step.last_bad_step for shard in self.backward]
 
 
 class LateReport:

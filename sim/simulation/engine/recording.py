@@ -19,8 +19,8 @@ import warp as wp
 from sim.arrays.graphs.graph import require_no_capture
 from sim.arrays.host_memory import Rows, as_warp, copy_rows, new_rows
 from sim.dynamics.differentiable_op import paused_tape
-from sim.simulation.recording.rows import add_to, clear_worlds, rows_like
-from sim.simulation.worlds import Worlds
+from sim.simulation.engine.engine import Engine
+from sim.simulation.engine.rows import add_to, clear_worlds, rows_like
 from warp_kernels.records import STATE, Records, state_arrays
 
 
@@ -62,14 +62,14 @@ class Recording:
     """A rollout: its states and inputs, and nothing else of its steps.
 
     Attributes:
-        simulator: that takes the steps.
+        engine: that takes the steps.
         records: its arrays.
         steps: number of steps.
         interval: of the steps whose states are kept.
         parameters: values with which the steps are taken.
     """
 
-    simulator: Worlds
+    engine: Engine
     records: Records[Rows]
     steps: int
     interval: int
@@ -85,28 +85,28 @@ class Recording:
                 setattr(records, f"{name}_between", None if array is None else rows_like(array, room))
         if self._finds_stages:
             steps = 1 if self.interval > 1 else self.steps
-            records.stages = rows_like(records.qd, steps * self.simulator.kept_stages)
+            records.stages = rows_like(records.qd, steps * self.engine.kept_stages)
         return records
 
     @property
     def _finds_stages(self) -> bool:
         """Whether the way back has to find again what the stages of Runge-Kutta steps found."""
-        return self.simulator.kept_stages > 0 and self.records.stages is None
+        return self.engine.kept_stages > 0 and self.records.stages is None
 
     def gradients(self, loss: LossGradient, names: frozenset[str], leave_out_bad_worlds: bool = False) -> Adjoints:
         """The gradients of a loss; see :meth:`sim.Trajectory.backward`."""
         left_out = self.records.bad_state if leave_out_bad_worlds else None
         found = self.walk_back(loss, names, left_out=left_out)
         if left_out is not None:
-            if names or self.simulator.check_finite or not self.simulator.keeps_on_device:
+            if names or self.engine.check_finite or not self.engine.settings.keeps_on_device:
                 left_out = self._more_left_out(left_out)
                 if left_out is not None:
                     found = self.walk_back(loss, names, left_out=left_out)
             else:
                 # There is no sum over worlds that they have spoiled, and to ask on CUDA would wait for the device.
-                (more,) = self.simulator.last_bad_steps()
+                (more,) = self.engine.reports.last_bad_steps()
                 clear_worlds(more, (found.q, found.qd, found.impulses, found.act), (found.tau, found.control))
-        if self.simulator.check_finite:
+        if self.engine.check_finite:
             self._raise_for_bad_gradient(found)
         return found
 
@@ -121,8 +121,8 @@ class Recording:
             norms: those of the adjoints of q and qd go there [steps + 1, num_worlds, 2], the first left out.
             left_out: not negative for worlds that are left out [num_worlds].
         """
-        simulator = self.simulator
-        require_no_capture(simulator.device)
+        engine = self.engine
+        require_no_capture(engine.settings.device)
         tau_bar, control_bar = (
             None if array is None else new_rows(array.shape, array.dtype, array.device)
             for array in (self.records.tau, self.records.control)
@@ -135,8 +135,8 @@ class Recording:
         with self._own_parameters():
             self._record(names)
             last, length = (loss.last_q, loss.last_qd), (self.steps, self.interval, self._finds_stages)
-            simulator.run_back(lambda shard: shard.run_backward(names, records, last, *length))
-            steps = [shard.step for shard in simulator.shards]
+            engine.run_back(lambda shard: shard.run_backward(names, records, last, *length))
+            steps = [shard.step for shard in engine.shards]
             q_bar = self._carried([step.carried_q for step in steps], self.records.q, loss.q)
             qd_bar = self._carried([step.carried_qd for step in steps], self.records.qd, loss.qd)
             impulse_bar = self._carried_impulses(loss.impulse)
@@ -144,20 +144,19 @@ class Recording:
             if self.records.act is not None:
                 carried_acts = [step.activations.carried_act for step in steps]
                 act_bar = self._carried(carried_acts, self.records.act, loss.act)
-            parameter_bars = {name: simulator.parameter_gradient(name) for name in names}
+            parameter_bars = {name: engine.parameter_gradient(name) for name in names}
         if left_out is not None:
             clear_worlds(left_out, (q_bar, qd_bar, impulse_bar, act_bar))
         return Adjoints(q_bar, qd_bar, tau_bar, control_bar, parameter_bars, impulse_bar, act_bar)
 
     def _own_parameters(self) -> contextlib.AbstractContextManager[None]:
-        simulator = self.simulator
-        if simulator.present_values() is self.parameters:
+        if self.engine.parameters.values is self.parameters:
             return contextlib.nullcontext()
-        return simulator.with_values(self.parameters)
+        return self.engine.with_values(self.parameters)
 
     def _record(self, names: frozenset[str]) -> None:
         with paused_tape():
-            for shard in self.simulator.shards:
+            for shard in self.engine.shards:
                 shard.record_backward(names)
                 if self.interval > 1:
                     shard.record_again()
@@ -183,7 +182,7 @@ class Recording:
         if like is None:
             return None
         total: wp.array = wp.zeros(tuple(like.shape[1:]), dtype=like.dtype, device=like.device)
-        for shard in self.simulator.shards:
+        for shard in self.engine.shards:
             shard.step.warm_start.store_carried(total)
         if direct is not None:
             add_to(total, as_warp(direct)[0])
@@ -197,7 +196,7 @@ class Recording:
         return wp.array(np.maximum(left_out.numpy(), steps), dtype=wp.int32, device=left_out.device)
 
     def _last_bad_steps(self) -> np.ndarray:
-        return np.concatenate([steps.numpy() for steps in self.simulator.last_bad_steps()])
+        return np.concatenate([steps.numpy() for steps in self.engine.reports.last_bad_steps()])
 
     def _raise_for_bad_gradient(self, found: Adjoints) -> None:
         steps = self._last_bad_steps()

@@ -1,20 +1,50 @@
-"""Put a rollout on an active :class:`wp.Tape`."""
+"""Rollouts as trajectories, also on an active :class:`wp.Tape`."""
 
 import warp as wp
 
 from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.launch import active_tape
-from sim.simulation.recording.rows import add_to
-from sim.simulation.trajectory import Trajectory
+from sim.arrays.warp_lock import serialized
+from sim.errors import ModelError
+from sim.simulation.batches import ArrayLike
+from sim.simulation.engine.first_state import first_state
+from sim.simulation.engine.rollout import run_steps
+from sim.simulation.engine.rows import add_to
+from sim.simulation.state import State
+from sim.simulation.trajectory import SimulatorLike, Trajectory
 from warp_kernels.records import StateArrays
 
 
-def record_on_tape(
+@serialized
+def unguarded_rollout(
+    simulator: SimulatorLike,
+    state: State,
+    tau: ArrayLike | None,
+    steps: int | None,
+    control: ArrayLike | None,
+    checkpoint_interval: int = 1,
+) -> Trajectory:
+    """As :meth:`sim.Simulator.rollout`, for callers that see to it that the trajectory stays as it is."""
+    engine = simulator.engine
+    first, model = first_state(engine, state), engine.settings.model
+    tau = engine.batches.of_steps(tau, model.nv, "tau", steps)
+    control = engine.batches.of_steps(control, model.nu, "control", steps)
+    for name, given in (("tau", tau), ("control", control)):
+        if given is not None:
+            if steps not in (None, given.shape[0]):
+                raise ModelError(f"rollout: steps is {steps}, but {name} has {given.shape[0]} steps")
+            steps = given.shape[0]
+    trajectory = Trajectory.of(run_steps(engine, first, tau, control, steps, checkpoint_interval), simulator)
+    _record_on_tape(trajectory, first, tau, control)
+    return trajectory
+
+
+def _record_on_tape(
     trajectory: Trajectory, state: StateArrays[Rows], tau: wp.array | None, control: wp.array | None
 ) -> None:
     """On an active tape, make the rollout one operation whose way back adds to the gradients of its inputs.
 
-    state: the first one, as in :meth:`sim.Simulator.run_steps`.
+    state: the first one.
     """
     tape = active_tape()
     if tape is None:

@@ -1,0 +1,117 @@
+"""Engine: how the worlds of a simulator are run."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from sim.arrays.warp_lock import sole_use
+from sim.simulation.batches import Batches
+from sim.simulation.engine.parameters import Parameters, Value
+from sim.simulation.engine.reports import Reports
+from sim.simulation.engine.settings import Settings
+from sim.simulation.engine.shard import Shard
+from sim.simulation.engine.shard_pool import ShardPool
+from sim.simulation.engine.shard_sets import ShardSets
+from sim.simulation.stepping.integrators.named import INTEGRATORS
+from sim.simulation.stepping.tendons.stability import warn_of_damped_tendons
+
+
+class Engine:
+    """The parameters, shards, threads and reports of a number of worlds.
+
+    Args:
+        settings: of the simulator.
+        parameters: values that differ from the model's, by name.
+        check_finite: as for :class:`sim.Simulator`.
+
+    Attributes:
+        batches: make arrays of states and inputs.
+        parameters: with their present values.
+        reports: of the last rollout and the last backward pass.
+        kept_stages: stages of a step whose velocities are kept.
+    """
+
+    def __init__(self, settings: Settings, parameters: Mapping[str, npt.ArrayLike], check_finite: bool = False):
+        self.settings = settings
+        self.check_finite = check_finite
+        self.kept_stages: int = INTEGRATORS[settings.integrator].kept_stages
+        self.batches = Batches(settings.model, settings.num_worlds, settings.device)
+        self.parameters = Parameters(settings, parameters)
+        self._shard_sets = ShardSets(settings, self.parameters)
+        self._present = self._shard_sets.present()
+        warn_of_damped_tendons(settings.model, self.parameters.all_numbers(), settings.dt)
+        self.reports = Reports(settings, self._present.shards)
+        self._pool = ShardPool(settings.threads)
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards of the worlds, with the present values of all parameters."""
+        self._present.take(self.parameters.values)
+        return self._present.shards
+
+    @property
+    def bouncing(self) -> bool:
+        """Whether contacts may bounce: then coordinates move along another velocity than the next one."""
+        return self.shards[0].step.bouncing
+
+    def run_forward(self, work: Callable[[Shard], None]) -> None:
+        """Run a function that takes steps on every shard, see :class:`ShardPool`; reports of steps are theirs then."""
+        self.reports.forward = self.shards
+        self._pool.run(work, self.reports.forward)
+
+    def run_back(self, work: Callable[[Shard], None]) -> None:
+        """Run a function that is part of a backward pass on every shard, likewise."""
+        self.reports.backward = self.shards
+        self._pool.run(work, self.reports.backward)
+
+    def use(self, values: Mapping[str, Value]) -> None:
+        """Make these the present values of all parameters; the arrays of the shards follow when they are looked at."""
+        before, self.parameters.values = self.parameters.values, values
+        try:
+            self._present = self._shard_sets.present()
+        except BaseException:
+            self.parameters.values = before
+            raise
+
+    @contextlib.contextmanager
+    def with_parameters(self, given: Mapping[str, npt.ArrayLike]) -> Iterator[None]:
+        """Use other values of some parameters inside a ``with`` block; see :meth:`sim.Simulator.with_parameters`."""
+        with sole_use():
+            self.parameters.names(given)
+            chosen = self.parameters.changed(given)
+        with self.with_values(chosen):
+            yield
+
+    @contextlib.contextmanager
+    def with_values(self, values: Mapping[str, Value]) -> Iterator[None]:
+        """Use values of all parameters that were the present ones before inside a ``with`` block."""
+        before = self.parameters.values
+        if values is before:
+            yield
+            return
+        try:
+            with sole_use():
+                self.use(values)
+            # Not here: PyTorch goes back through what is on CUDA in another thread, and a signal need not wait.
+            yield
+        finally:
+            with sole_use():
+                # What else has been set meanwhile stays.
+                present = self.parameters.values
+                untouched = [name for name, value in values.items() if value is before[name]]
+                later = {name: present[name] for name in untouched if present[name] is not before[name]}
+                self.use({**before, **later} if later else before)
+
+    def parameter_gradient(self, name: str) -> "np.ndarray | wp.array":
+        """Return the gradient of one parameter after a backward pass, in the shape of its value: shared ones summed
+        over all worlds. On CUDA it stays on the device.
+        """
+        if self.settings.keeps_on_device:
+            (shard,) = self.shards
+            gradient = shard.step.device_model.gradient_array(name)
+            return gradient.reshape(self.parameters.values[name].shape or (1,))
+        parts = [shard.step.device_model.gradient(name) for shard in self.shards]
+        return np.concatenate(parts) if self.parameters.per_world(name) else np.sum(parts, axis=0)

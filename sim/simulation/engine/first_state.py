@@ -1,0 +1,65 @@
+"""The first state of a rollout, from that of a caller."""
+
+import warp as wp
+
+from sim.arrays.host_memory import Rows
+from sim.errors import ModelError
+from sim.model.checks import require_type
+from sim.simulation.batches import ArrayLike
+from sim.simulation.engine.engine import Engine
+from sim.simulation.state import Impulses, State
+from warp_kernels.constraints.kinds import NO_KEY
+from warp_kernels.records import StateArrays
+
+
+def first_state(engine: Engine, state: State) -> StateArrays[Rows]:
+    """Return the arrays of a state, checked, with what it lacks.
+
+    Raises:
+        ModelError: for another type, and for arrays of wrong shapes, dtypes and devices.
+    """
+    require_state(state)
+    rows_of, model = engine.batches.rows_of_worlds, engine.settings.model
+    q, qd = state.rows()
+    first: StateArrays[Rows] = StateArrays(
+        rows_of(q, model.nq, "state.q"), rows_of(qd, model.nv, "state.qd"), act=first_act(engine, state.act)
+    )
+    impulses = first_impulses(engine, state.impulses)
+    if impulses is not None:
+        first.impulse, first.key = impulses.value, impulses.key
+    return first
+
+
+def require_state(state: object) -> None:
+    """Raise ModelError for what isn't a state."""
+    require_type("state", state, State, "a sim.State: make one with simulator.state(q, qd)")
+
+
+def first_act(engine: Engine, given: ArrayLike | None, name: str = "state.act") -> wp.array | None:
+    """Return the states that actuators begin with; zeros where none were given, None where there are none."""
+    s = engine.settings
+    if not s.model.na and given is None:
+        return None
+    if given is None:
+        return wp.zeros((s.num_worlds, s.model.na), dtype=s.model.scalar, device=s.device)
+    if not s.model.na:
+        raise ModelError(f"{name} is given, but no actuator of the model has a state; leave it out")
+    return engine.batches.of_worlds(given, s.model.na, name)
+
+
+def first_impulses(engine: Engine, given: Impulses | None) -> Impulses | None:
+    """Return the impulses of a warm start; zeros where none were given, None where there are none."""
+    s, step = engine.settings, engine.shards[0].step
+    if not step.warm:
+        return None
+    shape = (s.num_worlds, step.max_constraints)
+    if given is None:
+        value = wp.zeros((*shape, 3), dtype=s.model.scalar, device=s.device)
+        return Impulses(value, wp.full((*shape, 4), NO_KEY, dtype=wp.int32, device=s.device))
+    for name, array, size in (("value", given.value, 3), ("key", given.key, 4)):
+        if tuple(array.shape) != (*shape, size):
+            raise ModelError(
+                f"state.impulses.{name} has shape {tuple(array.shape)}; expected {(*shape, size)}: with other "
+                "limits or options there are other constraints; leave the impulses out to start from zero"
+            )
+    return given

@@ -1,0 +1,169 @@
+"""Run many steps: record their states, and warn of what went wrong."""
+
+import sys
+import warnings
+from types import FrameType
+
+import numpy as np
+import warp as wp
+
+from sim.arrays.graphs.graph import require_no_capture
+from sim.arrays.host_memory import Rows, as_warp, new_rows
+from sim.arrays.warp_lock import serialized
+from sim.dynamics.differentiable_op import paused_tape
+from sim.errors import ModelError
+from sim.model.checks import is_whole
+from sim.model.names import counted
+from sim.model.parameters import range_in_words
+from sim.simulation.engine.engine import Engine
+from sim.simulation.engine.memory import require_trajectory_memory
+from sim.simulation.engine.recording import Recording
+from sim.simulation.engine.reports import Problems, first_bad_state
+from sim.simulation.engine.rows import begun_with, rows_like
+from sim.simulation.engine.settings import Settings
+from warp_kernels.records import StateArrays, state_arrays
+
+# Whose functions aren't those that a warning is for.
+NOT_CALLERS = ("sim", "torch")
+
+
+@serialized
+def run_steps(
+    engine: Engine,
+    first: StateArrays[Rows],
+    tau: Rows | None,
+    control: Rows | None,
+    steps: int | None,
+    checkpoint_interval: int,
+    gradients: frozenset[str] | None = None,
+    keeps_solved: bool = False,
+) -> Recording:
+    """Take steps with arrays of the right shapes, which see to it themselves that they stay as they are.
+
+    Args:
+        engine: of the worlds.
+        first: the first state, with impulses if they are needed.
+        tau: joint forces [steps, num_worlds, nv]; None for none.
+        control: inputs of the actuators [steps, num_worlds, nu], likewise.
+        steps: number of steps, that of tau and control.
+        checkpoint_interval: as for :meth:`sim.Simulator.rollout`.
+        gradients: the parameters whose gradient will be asked for; None where there will be no backward pass. Its
+            kernels are compiled together with those of the rollout.
+        keeps_solved: whether to keep what the trajectory calls ``solved``, of models with sensors of accelerations
+            under MuJoCo's law.
+
+    Raises:
+        ModelError: for numbers of steps that are not whole.
+        FloatingPointError: as :meth:`sim.Simulator.rollout`.
+    """
+    if steps is None:
+        raise ModelError("rollout: give tau, control, or the number of steps")
+    if not is_whole(steps, 0):
+        raise ModelError(f"rollout: steps is {steps!r}; it must be a whole number of at least 0")
+    if not is_whole(checkpoint_interval, 1):
+        raise ModelError(
+            f"rollout: checkpoint_interval is {checkpoint_interval!r}; it must be a whole number of at least 1"
+        )
+    return run_rollout(engine, first, tau, control, int(steps), int(checkpoint_interval), gradients, keeps_solved)
+
+
+def run_rollout(
+    engine: Engine,
+    first: StateArrays[Rows],
+    tau: Rows | None,
+    control: Rows | None,
+    steps: int,
+    interval: int,
+    gradients: frozenset[str] | None = None,
+    keeps_solved: bool = False,
+) -> Recording:
+    """As :func:`run_steps`, with numbers of steps that are whole; inputs of one step may have no dimension of steps."""
+    settings, reports = engine.settings, engine.reports
+    require_no_capture(settings.device)
+    if reports.late is not None:
+        arrived = reports.late.arrived()
+        if arrived is not None:
+            warn_caller(reports.problems_of(*arrived, "an earlier rollout"))
+    rows = -(-steps // interval) + 1
+    stages = engine.kept_stages if interval == 1 else 0
+    given = [array for array in state_arrays(first) if array is not None]
+    require_trajectory_memory(steps, interval, [*given, *[first.qd] * stages], _bytes_of_a_step(engine, keeps_solved))
+    records = begun_with(first, rows)
+    records.tau, records.control = tau, control
+    engine.parameters.spoil_worlds(records.q)
+    with paused_tape():
+        for shard in engine.shards:
+            shard.record_forward(gradients)
+    bad_state = records.bad_state = _room_for_bad_states(settings, steps)
+    if settings.contact_sensors:
+        shape = (steps, settings.num_worlds, engine.shards[0].step.num_sensors, 3)
+        records.contact_force = new_rows(shape, settings.model.scalar, settings.device)
+    if stages:
+        records.stages = rows_like(records.qd, steps * stages)
+    if keeps_solved:
+        if not engine.shards[0].step.accelerating:
+            raise ModelError("rollout: keeps_solved needs sim.MujocoContact and a model with sensors of accelerations")
+        records.solved = rows_like(records.qd, steps)
+    recording = Recording(engine, records, steps, interval, engine.parameters.values)
+    with_room = recording.with_room()
+    engine.run_forward(lambda shard: shard.run_forward(with_room, steps, interval))
+    _report(engine, bad_state, steps)
+    return recording
+
+
+def _bytes_of_a_step(engine: Engine, keeps_solved: bool) -> int:
+    """What every step keeps beside states: readings of sensors, and the velocities that the law finds."""
+    settings = engine.settings
+    numbers = 3 * engine.shards[0].step.num_sensors if settings.contact_sensors else 0
+    numbers += settings.model.nv * keeps_solved
+    return settings.num_worlds * numbers * wp.types.type_size_in_bytes(settings.model.scalar)
+
+
+def _room_for_bad_states(settings: Settings, steps: int) -> Rows:
+    bad_state = new_rows((settings.num_worlds,), wp.int32, settings.device)
+    if not steps:  # the first step writes it
+        as_warp(bad_state).fill_(-1)
+    return bad_state
+
+
+def _report(engine: Engine, bad_state: Rows, steps: int) -> None:
+    """Say what went wrong, or where that would wait for the device, see to it that a later call does."""
+    reports = engine.reports
+    reports.bad_state = bad_state
+    if reports.late is None or engine.check_finite:
+        if engine.settings.keeps_on_device:
+            _require_parameters(engine)
+        states = bad_state.numpy()
+        if engine.check_finite and (states >= 0).any():
+            raise FloatingPointError(f"rollout: {first_bad_state(states)}")
+        overflows = [shard.overflow.numpy() for shard in engine.shards]
+        overflow = overflows[0] if len(overflows) == 1 else np.concatenate(overflows)
+        warn_caller(reports.problems_of(states, overflow, steps))
+        warn_caller(reports.open_constraint())
+    else:
+        reports.late.send(as_warp(bad_state), engine.shards[0].step.total_overflow, steps)
+
+
+def _require_parameters(engine: Engine) -> None:
+    outside = engine.parameters.out_of_range()
+    if outside:
+        name, count = next(iter(outside.items()))
+        raise ModelError(
+            f"parameter '{name}' has been given {counted(count, 'number')} out of its range on "
+            f"{engine.settings.device}; it must be {range_in_words(name)}"
+        )
+
+
+def warn_caller(problems: Problems) -> None:
+    """Warn, naming the line outside of this package that led here."""
+    for kind, message in problems:
+        warnings.warn(message, kind, stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """How many frames above the function that asks the first one is that isn't this package's or PyTorch's."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in NOT_CALLERS:
+        frame, level = frame.f_back, level + 1
+    return level

@@ -1,0 +1,92 @@
+"""The settings of a simulator: the arguments by which its kernels and arrays are chosen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import warp as wp
+
+from sim.arrays.device_model import find_device
+from sim.cores import usable_cores
+from sim.errors import ModelError
+from sim.model.checks import is_positive, is_whole, require_type
+from sim.model.model import Model
+from sim.simulation.options import ContactMethod, ModelContact, MujocoContact, checked_state_limit
+from sim.simulation.stepping.integrators.named import require_integrator
+from sim.simulation.stepping.sensors.force_sensors import chosen_sensors
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """Arguments of :class:`sim.Simulator` that hold from then on; see there.
+
+    Attributes:
+        contact: the method with which the model is stepped, never the one that follows the model.
+        contact_sensors: as names.
+    """
+
+    model: Model
+    dt: float
+    num_worlds: int
+    device: wp.Device
+    contact: ContactMethod
+    integrator: str
+    threads: int
+    contact_sensors: tuple[int | str, ...]
+    state_limit: tuple[float, float]
+
+    @property
+    def by_mujoco(self) -> bool:
+        """Whether the steps follow MuJoCo's law."""
+        return isinstance(self.contact, MujocoContact)
+
+    @property
+    def keeps_on_device(self) -> bool:
+        """Whether values and gradients of parameters stay on the device: there are no waits for a CPU to save."""
+        return not self.device.is_cpu
+
+
+FIXED = frozenset(field.name for field in fields(Settings))
+
+
+def checked_settings(
+    model: Model,
+    dt: float,
+    num_worlds: int,
+    device: wp.DeviceLike,
+    contact: ContactMethod | None,
+    integrator: str | None,
+    threads: int | None,
+    contact_sensors: Sequence[str | int],
+    state_limit: Sequence[float],
+) -> Settings:
+    """Return the settings that the arguments of a simulator stand for.
+
+    Raises:
+        ModelError: for arguments of a wrong type or value, and for a model that has no joint that moves.
+    """
+    contact = ModelContact() if contact is None else contact
+    require_type("Simulator: model", model, Model, "a sim.Model")
+    require_type("Simulator: contact", contact, ContactMethod, "a sim.ContactMethod, such as sim.HardContact()")
+    if not is_positive(dt):
+        raise ModelError(f"Simulator: dt is {dt!r}; it must be a positive number of seconds")
+    for name, number in (("num_worlds", num_worlds), ("threads", 1 if threads is None else threads)):
+        if not is_whole(number, 1):
+            raise ModelError(f"Simulator: {name} is {number!r}; it must be a whole number of at least 1")
+    if model.nv == 0:
+        raise ModelError("Simulator: the model has no joint that moves; there is nothing to simulate")
+    if integrator is None:
+        stated = model.mujoco if isinstance(contact, ModelContact) else None
+        integrator = "euler" if stated is None else stated.integrator
+    contact = contact.resolved(model)
+    require_integrator(integrator, isinstance(contact, MujocoContact))
+    return Settings(
+        model,
+        float(dt),
+        int(num_worlds),
+        find_device(device),
+        contact,
+        integrator,
+        threads or len(usable_cores()),
+        chosen_sensors(model, contact_sensors),
+        checked_state_limit("Simulator", state_limit),
+    )
