@@ -34,10 +34,11 @@ class deferred:
     __slots__ = ("_here",)
 
     def __enter__(self) -> None:
-        global _depth
+        global _depth, _wait
         self._here = threading.get_ident() == _MAIN
         if self._here:
             if _depth == 0:
+                _wait = True  # where a signal came as interruptible() ended, it has stayed false
                 _take_over()
             _depth += 1
 
@@ -57,8 +58,9 @@ def interruptible() -> Iterator[None]:
     if threading.get_ident() != _MAIN or _depth == 0:
         yield
         return
-    before, _wait = _wait, False
+    before = _wait
     try:
+        _wait = False
         check()
         yield
     finally:

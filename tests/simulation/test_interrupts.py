@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sim.arrays.interrupts import check, deferred, interruptible
-from tests.simulation.interrupted import simulation
+from tests.simulation.interrupted import interrupted_at_line, lines_of, simulation
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,6 +51,16 @@ def test_signals_wait_and_are_not_lost():
         interrupted(lambda: order.append("done"))
     assert order == ["done"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_signals_wait_after_one_at_any_line():
+    def interruptible_once() -> None:
+        with deferred(), interruptible():
+            pass
+
+    for line in range(1, lines_of(interruptible_once) + 1):
+        assert interrupted_at_line(interruptible_once, line)
+        test_signals_wait_and_are_not_lost()
 
 
 def enter_interruptible() -> None:
