@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.builder import ModelBuilder
-from sim.model.mass_properties import capsule_inertia
+from sim.model.geometry_types import capsule_inertia
 from sim.model.model import Model
 from sim.model.specs import WORLD, Vector
 from warp_kernels import types as codes

@@ -3,9 +3,9 @@
 import numpy as np
 
 from sim.dynamics.kinematics import forward_kinematics
+from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Geometry, Model
 from sim.model.poses import compose
-from warp_kernels import types as codes
 
 
 def lowest_point(model: Model) -> float | None:
@@ -24,18 +24,9 @@ def _lowest(geometry: Geometry, pose: np.ndarray) -> float:
     """Return the height of the lowest point of a shape at a pose [m], by its support function."""
     x, y, z, w = pose[3:]
     up = np.array([2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)])
-    a, b, c = geometry.size
-    across = np.hypot(up[0], up[1])
-    if geometry.type == codes.SPHERE:
-        reach = a
-    elif geometry.type == codes.CAPSULE:
-        reach = a + b * abs(up[2])
-    elif geometry.type == codes.CYLINDER:
-        reach = a * across + b * abs(up[2])
-    elif geometry.type == codes.BOX:
-        reach = np.abs(up) @ (a, b, c)
-    elif geometry.type == codes.ELLIPSOID:
-        reach = np.linalg.norm(up * (a, b, c))
+    support = GEOMETRY_TYPES[geometry.type].reach
+    if support is not None:
+        reach = support(geometry.size, up)
     else:
         assert geometry.mesh is not None
         reach = -((geometry.mesh.vertices * geometry.size) @ up).min()

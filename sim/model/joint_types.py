@@ -49,6 +49,11 @@ class JointType:
     mjcf: str | None = None
     usd: str | None = None
 
+    @property
+    def has_axis(self) -> bool:
+        """Whether the motion depends on the joint's axis."""
+        return not np.array_equal(self.subspace(np.eye(3)[0]), self.subspace(np.eye(3)[2]))
+
 
 ORIGIN = np.zeros(3)
 NO_TURN = np.array([0.0, 0.0, 0.0, 1.0])

@@ -15,6 +15,7 @@ from sim.errors import ModelError
 from sim.model.checks import require_type
 from sim.model.equalities import Equalities
 from sim.model.excluded_pairs import ExcludedPairs
+from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.medium.medium import DragBoxes
 from sim.model.names import counted, find_number, numbered
@@ -27,11 +28,7 @@ from warp_kernels import types as codes
 ACTUATOR_KIND_NAMES = {
     codes.TORQUE: "torque", codes.POSITION: "position", codes.VELOCITY: "velocity", codes.AFFINE: "affine",
 }  # fmt: skip
-GEOMETRY_TYPE_NAMES = {
-    codes.PLANE: "plane", codes.SPHERE: "sphere", codes.CAPSULE: "capsule", codes.BOX: "box",
-    codes.CONVEX: "convex mesh", codes.CYLINDER: "cylinder", codes.ELLIPSOID: "ellipsoid",
-    codes.HEIGHTFIELD: "heightfield", codes.MESH: "triangle mesh",
-}  # fmt: skip
+GEOMETRY_TYPE_NAMES = {each.code: each.title for each in GEOMETRY_TYPES.values()}
 
 
 @dataclass(frozen=True)

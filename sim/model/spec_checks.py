@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_whole, number, require_flags, require_names, require_type
+from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.mass_properties import NEGLIGIBLE_INERTIA
 from sim.model.model import Mesh
@@ -14,7 +15,6 @@ from sim.model.softness import Softness
 from sim.model.specs import (
     ACTUATOR_GAINS,
     FRICTION_RULES,
-    POSITIVE_SIZES,
     ActuatorSpec,
     GeometrySpec,
     JointSpec,
@@ -120,7 +120,7 @@ def check_geometry(spec: GeometrySpec) -> None:
         if getattr(spec.geometry, label) is not None and spec.geometry.type not in types:
             raise ModelError(f"{where}: its type has no {label}; leave {label} out, or choose another type")
     require_type(f"{where}: mesh", spec.geometry.mesh, (Mesh, type(None)), "a Mesh")
-    positive = POSITIVE_SIZES[spec.geometry.type]
+    positive = GEOMETRY_TYPES[spec.geometry.type].sizes
     if (size[:positive] <= 0.0).any():
         raise ModelError(f"{where}: size {size.tolist()} must be positive in its first {positive} entries")
     for label in ("friction", "torsional_friction", "rolling_friction", "contact_damping"):
@@ -275,7 +275,7 @@ def geometry_pair(geometry_a: str, geometry_b: str) -> str:
 def geometry_size(where: str, code: int, size: npt.ArrayLike) -> np.ndarray:
     """The three sizes of a shape, zero for those that it doesn't have, which may be left out."""
     given = np.atleast_1d(as_numbers(where, size))
-    sizes = finite(where, given, given.shape if given.shape == (3,) else (POSITIVE_SIZES[code],))
+    sizes = finite(where, given, given.shape if given.shape == (3,) else (GEOMETRY_TYPES[code].sizes,))
     return np.pad(sizes, (0, 3 - len(sizes)))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.medium.medium import DragBox, Medium
 from sim.model.model import Geometry, Part
 from sim.model.sensors.sensor import Sensor
@@ -18,31 +19,9 @@ WORLD = "world"
 # A limit of this size or more is treated as absent. Readers of URDF refuse "inf", so that files write such a number.
 UNREACHABLE = 1e30
 
-GEOMETRY_CODES = {
-    "plane": codes.PLANE,
-    "sphere": codes.SPHERE,
-    "capsule": codes.CAPSULE,
-    "box": codes.BOX,
-    "convex": codes.CONVEX,
-    "cylinder": codes.CYLINDER,
-    "ellipsoid": codes.ELLIPSOID,
-    "heightfield": codes.HEIGHTFIELD,
-    "mesh": codes.MESH,
-}
+GEOMETRY_CODES = {each.name: each.code for each in GEOMETRY_TYPES.values()}
 # How the friction of two geometries becomes a pair's.
 FRICTION_RULES = ("product", "maximum")
-# How many of the first sizes must be positive.
-POSITIVE_SIZES = {
-    codes.PLANE: 0,
-    codes.SPHERE: 1,
-    codes.CAPSULE: 2,
-    codes.CYLINDER: 2,
-    codes.BOX: 3,
-    codes.CONVEX: 3,
-    codes.ELLIPSOID: 3,
-    codes.HEIGHTFIELD: 3,
-    codes.MESH: 3,
-}
 ACTUATOR_CODES = {
     "torque": codes.TORQUE, "position": codes.POSITION, "velocity": codes.VELOCITY, "affine": codes.AFFINE,
 }  # fmt: skip

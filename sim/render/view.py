@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_positive, is_whole, number, require_type
+from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Geometry, Model
 from sim.model.poses import compose
 from sim.model.spec_checks import check_text, finite
@@ -479,17 +480,9 @@ def _corners(geometry: Geometry) -> np.ndarray:
         scaled = geometry.mesh.vertices * size
         low, high = scaled.min(axis=0), scaled.max(axis=0)
     else:
-        radius, half_length = size[0], size[1]
-        cap = radius if geometry.type == codes.CAPSULE else 0.0
-        extents = {
-            codes.SPHERE: np.full(3, radius),
-            codes.CAPSULE: np.array([radius, radius, half_length + cap]),
-            codes.CYLINDER: np.array([radius, radius, half_length]),
-            codes.BOX: np.asarray(size),
-            codes.ELLIPSOID: np.asarray(size),
-        }
-        if geometry.type not in extents:
+        known = GEOMETRY_TYPES.get(geometry.type)
+        if known is None or known.reach is None:
             raise ModelError(f"geometry '{geometry.name}': a shape of type {geometry.type} cannot be drawn")
-        high = extents[geometry.type]
+        high = known.extents(size)
         low = -high
     return np.array([[x, y, z] for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])])

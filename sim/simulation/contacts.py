@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Geometry, Model
 from sim.model.specs import WORLD
 from sim.simulation.stepping.pipeline import Step
 from warp_kernels.constraints.kinds import CONTACT, ROLL, SPIN, TORSION
-from warp_kernels.types import BOX, CAPSULE, CONVEX, CYLINDER, ELLIPSOID, SPHERE
+from warp_kernels.types import CONVEX
 
 DEEP = 1e-3  # m; a body that rests on another lies less deep in it
 DEEP_SHARE = 0.1  # of the thinner body's half thickness: less is soon parted
@@ -159,8 +160,8 @@ def _half_thickness(geometry: Geometry) -> float:
     if geometry.type == CONVEX:
         assert geometry.mesh is not None
         return float((0.5 * np.ptp(geometry.mesh.vertices, axis=0) * np.abs(geometry.size)).min())
-    count = {SPHERE: 1, CAPSULE: 1, BOX: 3, CYLINDER: 2, ELLIPSOID: 3}.get(geometry.type, 0)
-    return float(geometry.size[:count].min(initial=np.inf))
+    known = GEOMETRY_TYPES[geometry.type]
+    return np.inf if known.reach is None else float(known.extents(geometry.size).min())
 
 
 class _Solved:

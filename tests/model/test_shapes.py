@@ -6,7 +6,7 @@ import trimesh
 from numpy.testing import assert_allclose
 
 import sim
-from sim.model.mass_properties import capsule_inertia
+from sim.model.geometry_types import capsule_inertia
 from sim.model.model import GEOMETRY_TYPE_NAMES, Mesh
 from sim.model.specs import WORLD
 from sim.render.shapes import tessellate

@@ -6,7 +6,7 @@ import torch
 
 from sim.envs.task import Task, TaskState
 from sim.model.builder.builder import ModelBuilder
-from sim.model.mass_properties import capsule_inertia
+from sim.model.geometry_types import capsule_inertia
 from sim.model.model import Model
 from warp_kernels.types import BOX, CAPSULE
 

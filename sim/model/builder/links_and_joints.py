@@ -160,7 +160,7 @@ class LinksAndJoints(WorldSpec):
         if code == codes.FREE and parent != WORLD:
             raise ModelError(f"{where}: a free joint needs the world as parent, not '{parent}'")
         unit_axis = finite(f"{where}: axis", axis, (3,))
-        if kind.scalar or np.isfinite([swing_limit, twist_limit]).any():
+        if kind.has_axis or np.isfinite([swing_limit, twist_limit]).any():
             unit_axis = unit(unit_axis, f"{where}: the axis is zero; give it a direction")
         if type == "continuous" and not (lower == -np.inf and upper == np.inf):
             raise ModelError(f"{where}: a continuous joint has no limits {lower!r} and {upper!r}; make it revolute")

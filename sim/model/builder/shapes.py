@@ -23,7 +23,6 @@ from sim.model.spec_checks import (
 from sim.model.specs import (
     GEOMETRY_CODES,
     IDENTITY_QUATERNION,
-    POSITIVE_SIZES,
     WORLD,
     GeometrySpec,
     Vector,
@@ -114,7 +113,7 @@ class Shapes(WorldSpec):
         check_name(name, self.geometries, "geometry")
         where = f"geometry '{name}'"
         code = GEOMETRY_CODES.get(type, -1) if isinstance(type, str) else type
-        if not is_whole(code, 0) or code not in POSITIVE_SIZES:
+        if not is_whole(code, 0) or code not in GEOMETRY_CODES.values():
             raise ModelError(f"{where}: unknown geometry type {type!r}; known are {', '.join(GEOMETRY_CODES)}")
         extents = geometry_size(f"{where}: size", code, size)
         grid = None if heights is None and code != codes.HEIGHTFIELD else height_grid(where, heights)

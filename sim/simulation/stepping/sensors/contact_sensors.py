@@ -9,6 +9,7 @@ import warp as wp
 
 from sim.arrays.rows import integer_array
 from sim.arrays.structs import fill
+from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from sim.model.sensors.sensor import Sensor
@@ -16,12 +17,6 @@ from sim.model.specs import WORLD
 from warp_kernels import types as codes
 from warp_kernels.sensors.contacts import PER_CONTACT, contact_sensor_structs
 from warp_kernels.sensors.zones import ZONES
-
-# The order of MuJoCo's types, by which the first of two geometries is chosen.
-TYPES = (
-    codes.PLANE, codes.HEIGHTFIELD, codes.SPHERE, codes.CAPSULE, codes.ELLIPSOID, codes.CYLINDER, codes.BOX,
-    codes.CONVEX, codes.MESH,
-)  # fmt: skip
 
 
 def contact_places(
@@ -81,7 +76,7 @@ def contact_sensors(
 
 def ranks(model: Model) -> np.ndarray:
     """Of two geometries the one of the lower rank is the first of a contact: by MuJoCo's types, then by place."""
-    order = sorted(range(model.num_geometries), key=lambda i: (TYPES.index(model.geometries[i].type), i))
+    order = sorted(range(model.num_geometries), key=lambda i: (GEOMETRY_TYPES[model.geometries[i].type].rank, i))
     return np.argsort(order)
 
 
