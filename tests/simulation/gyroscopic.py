@@ -18,12 +18,13 @@ def added_wrenches(simulator: sim.Simulator, common: bool = False) -> np.ndarray
     (shard,) = simulator.engine.shards
     step = shard.step
     found = np.zeros((simulator.num_worlds, simulator.model.num_links, 6))
-    if step.common_wrench.shape[0]:
-        found[:] = step.common_wrench.numpy().swapaxes(0, 1)
-        if step.lift.shape[0]:
+    common_wrench, lifts = step.link_forces.common_wrench.worlds, step.link_forces.lift.worlds
+    if common_wrench.shape[0]:
+        found[:] = common_wrench.numpy().swapaxes(0, 1)
+        if lifts.shape[0]:
             # Of links whose worlds know their inertia: mass, first moment.
-            lift = step.lift.numpy()[simulator.model.link_tree].swapaxes(0, 1)
-            rigid = step.link_inertia.numpy().swapaxes(0, 1)
+            lift = lifts.numpy()[simulator.model.link_tree].swapaxes(0, 1)
+            rigid = step.kinematics.link_inertia.worlds.numpy().swapaxes(0, 1)
             found[..., :3] += np.cross(rigid[..., 1:4], lift)
             found[..., 3:] += rigid[..., :1] * lift
         arms = (
