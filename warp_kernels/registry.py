@@ -51,6 +51,8 @@ def _built(source: ModuleType, scalar: Any, lanes: Sequence[int]) -> Iterator[Si
     for name, factory in vars(source).items():
         if not name.endswith("_kernels") or getattr(factory, "__module__", None) != source.__name__:
             continue
+        if isinstance(factory, wp.Function):
+            continue
         parameters = inspect.signature(factory).parameters
         further = [parameter for parameter in parameters if parameter not in ("scalar", "lanes", "looping")]
         if further and name not in variants:
