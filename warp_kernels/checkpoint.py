@@ -13,7 +13,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.checkpoint_rows import RECORDING_HEADERS, trajectory_row_functions
 from warp_kernels.constraints.kinds import NO_KEY
 from warp_kernels.records import BETWEEN, SLOT
 from warp_kernels.solver.structs import Constraints
@@ -34,7 +34,7 @@ def checkpoint_kernels(scalar: Any) -> SimpleNamespace:
     vec3 = warp_types(scalar).vec3
     rows = trajectory_row_functions(scalar)
     names = ("checkpoint", "checkpoint_impulses", "checkpoint_stages")
-    module, impulse_module, stage_module = (kernel_module(name, scalar) for name in names)
+    module, impulse_module, stage_module = (kernel_module(name, scalar, headers=RECORDING_HEADERS) for name in names)
 
     @wp.func
     def is_stored(step: int, cursor: wp.array(dtype=int)):

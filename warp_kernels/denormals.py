@@ -9,39 +9,21 @@ from types import SimpleNamespace
 
 import warp as wp
 
+from warp_kernels.cpu.native import Native
 from warp_kernels.types import kernel_module
-
-# The control word of the thread's floating-point unit. On x86 two of its bits take such results and operands for zero, on ARM one.
-_READ = """
-#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
-    return __builtin_ia32_stmxcsr();
-#elif defined(__aarch64__) && !defined(__CUDA_ARCH__)
-    wp::uint64 word;
-    asm volatile("mrs %0, fpcr" : "=r"(word));
-    return word;
-#else
-    return 0;
-#endif
-"""
-_WRITE = """
-#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
-    __builtin_ia32_ldmxcsr(static_cast<unsigned>(flush ? word | 0x8040 : word));
-#elif defined(__aarch64__) && !defined(__CUDA_ARCH__)
-    asm volatile("msr fpcr, %0" : : "r"(flush ? word | (1 << 24) : word));
-#endif
-"""
 
 
 @functools.cache
 def denormal_kernels() -> SimpleNamespace:
     """Kernels that change how the thread that runs them computes, the first and the last ones of a graph."""
-    module = kernel_module("denormals", wp.float32)
+    module = kernel_module("denormals", wp.float32, headers=("launches.h",))
+    native = Native(None, 1, "launches")
 
-    @wp.func_native(_READ)
+    @native.func_native()
     def control_word() -> wp.uint64:
-        """That of this thread; zero where none is known."""
+        """The control word of this thread's floating-point unit; zero where none is known."""
 
-    @wp.func_native(_WRITE)
+    @native.func_native()
     def set_control_word(word: wp.uint64, flush: bool):
         """Compute by ``word``, or by that with numbers below the normal ones as zero."""
 

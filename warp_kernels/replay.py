@@ -8,43 +8,25 @@ from types import SimpleNamespace
 
 import warp as wp
 
+from warp_kernels.cpu.native import Native
 from warp_kernels.types import kernel_module
 
 # Places in a row of calls: addresses of the kernel's function, of its launch bounds, of its arguments, and of their
 # adjoints on the way back, else zero. This is how Warp 1.19 calls a kernel on a CPU.
 FUNCTION, BOUNDS, ARGUMENTS, ADJOINTS = range(4)
 
-_CALL = """
-#ifndef __CUDA_ARCH__
-    using forward = void (*)(void*, void*);
-    using backward = void (*)(void*, void*, void*);
-    void* const* call = reinterpret_cast<void* const*>(calls.data);
-    void* const* const end = call + 4 * calls.shape[0];
-    for (; call != end; call += 4) {
-        if (call[3])
-            reinterpret_cast<backward>(call[0])(call[1], call[2], call[3]);
-        else
-            reinterpret_cast<forward>(call[0])(call[1], call[2]);
-    }
-#endif
-"""
-_CLEAR = """
-#ifndef __CUDA_ARCH__
-    __builtin_memset(reinterpret_cast<void*>(address), 0, size);
-#endif
-"""
-
 
 @functools.cache
 def replay_kernels() -> SimpleNamespace:
     """Kernels of one thread, for a CPU."""
-    module = kernel_module("replay", wp.float32)
+    module = kernel_module("replay", wp.float32, headers=("launches.h",))
+    native = Native(None, 1, "launches")
 
-    @wp.func_native(_CALL)
+    @native.func_native()
     def call_each(calls: wp.array2d(dtype=wp.uint64)):
         """Call the kernels one after the other."""
 
-    @wp.func_native(_CLEAR)
+    @native.func_native()
     def set_to_zero(address: wp.uint64, size: wp.uint64):
         """Set bytes to zero."""
 

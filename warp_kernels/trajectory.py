@@ -6,38 +6,19 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.cpu.native import Native
 from warp_kernels.types import kernel_module
 
-# Fowler, Noll and Vo, FNV-1a of 64 bits.
-OFFSET, PRIME = 14695981039346656037, 1099511628211
-# Four hashes side by side, of every fourth number each, then one of them all: in a single one each number waits for that
-# before it.
-_HASHED = """
-    const wp::uint64 prime = {prime}ull;
-    wp::uint64 a = found, b = found + 1, c = found + 2, d = found + 3;
-    const char* all = reinterpret_cast<const char*>(values.data) + world * wp::int64(values.strides[1]);
-    for (int row = 0; row < values.shape[0]; ++row) {{
-        const wp::{bits}* numbers = reinterpret_cast<const wp::{bits}*>(all + row * wp::int64(values.strides[0]));
-        int i = 0;
-        for (; i + 3 < values.shape[2]; i += 4) {{
-            a = (a ^ numbers[i]) * prime;
-            b = (b ^ numbers[i + 1]) * prime;
-            c = (c ^ numbers[i + 2]) * prime;
-            d = (d ^ numbers[i + 3]) * prime;
-        }}
-        for (; i < values.shape[2]; ++i) a = (a ^ numbers[i]) * prime;
-    }}
-    return (((a * prime ^ b) * prime ^ c) * prime ^ d) * prime;
-"""
+# With which the hash begins, FNV-1a of 64 bits.
+OFFSET = 14695981039346656037
 
 
 @functools.cache
 def trajectory_kernels(scalar: Any) -> SimpleNamespace:
     """Kernels of one precision, launched over worlds, none with an adjoint."""
-    module = kernel_module("trajectory", scalar)
-    bits = "uint32" if scalar is wp.float32 else "uint64"
+    module = kernel_module("trajectory", scalar, headers=("recording.h",))
 
-    @wp.func_native(_HASHED.format(bits=bits, prime=PRIME))
+    @Native(scalar, 1, "recording").func_native()
     def hashed(found: wp.uint64, values: wp.array3d(dtype=scalar), world: int) -> wp.uint64:
         """A hash that goes on with the bits of a world's numbers [rows, world, n], of which there may be none.
 

@@ -83,13 +83,15 @@ class Native:
     """The C++ templates of one namespace, for one precision and number of lanes.
 
     Args:
-        scalar: precision, first argument of the templates.
+        scalar: precision, first argument of the templates. None: they have none.
         lanes: worlds of a lane group, their second argument. Templates for one world have none.
         namespace: within ``backswing``, where they are.
     """
 
     def __init__(self, scalar: Any, lanes: int, namespace: str = ""):
-        self._arguments = [f"wp::{scalar.__name__}", *([str(lanes)] if lanes > 1 else [])]
+        self._arguments = [f"wp::{scalar.__name__}"] if scalar else []
+        if lanes > 1:
+            self._arguments.append(str(lanes))
         self._scope = f"backswing::{namespace}::" if namespace else "backswing::"
 
     def func_native(self, *values: Any, template: str | None = None) -> Callable[[Callable[..., Any]], wp.Function]:
@@ -123,7 +125,8 @@ class Native:
             returns: whether the function returns anything.
         """
         of = ", ".join([*self._arguments, *map(_text, values)])
-        return f"\n    {'return ' if returns else ''}{self._scope}{template}<{of}>({', '.join(names)});\n"
+        name = f"{self._scope}{template}<{of}>" if of else self._scope + template
+        return f"\n    {'return ' if returns else ''}{name}({', '.join(names)});\n"
 
 
 def _text(value: Any) -> str:

@@ -15,13 +15,8 @@ from warp_kernels.collision.materials import FIRST, MAXIMUM, PRODUCT, SECOND
 from warp_kernels.collision.near import WORD, near_functions
 from warp_kernels.collision.pairs import FAMILIES
 from warp_kernels.collision.structs import collision_structs
+from warp_kernels.cpu.native import Native
 from warp_kernels.types import kernel_module, warp_types
-
-_COUNTED = """
-    wp::vec_t<{families}, wp::int32> more = found;
-    for (int i = 0; i < {families}; ++i) more.c[i] += i == family ? 1 : 0;
-    return more;
-"""
 
 counts = wp.types.vector(length=len(FAMILIES), dtype=wp.int32)
 
@@ -36,7 +31,7 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
     structs = grid_structs(scalar)
     Grid, Cells, NearPairs = structs.Grid, structs.Cells, structs.NearPairs
     Geometries = collision_structs(scalar).Geometries
-    module = kernel_module("collision.grid_near", scalar)
+    module = kernel_module("collision.grid_near", scalar, headers=("collision/grid.h",))
     wp.set_module_options({"max_unroll": 1}, module)
 
     @wp.func
@@ -86,9 +81,9 @@ def grid_kernels(scalar: Any) -> SimpleNamespace:
             pairs.rule[start + at] = rule
             pairs.friction[start + at] = friction
 
-    @wp.func_native(_COUNTED.format(families=len(FAMILIES)))
+    @Native(None, 1, "grid").func_native(len(FAMILIES))
     def counted(found: counts, family: int) -> counts:
-        """With one more of a family. To write a single entry would keep the next copy of them all waiting for memory."""
+        """With one more of a family."""
 
     @wp.func
     def start_of(family: int, member: int, world: int, members: int, grid: Grid, pairs: NearPairs):
