@@ -16,13 +16,14 @@ from sim.torch.robot.parametrisations import (
     Unconstrained,
 )
 from sim.torch.robot.robot import Robot
-from sim.torch.rollout_result import Rollout
+from sim.torch.rollout_result import NextState, Rollout
 from sim.torch.sensors.imu import imu
 from sim.torch.sensors.readings import Sensors
 
 __all__ = [
     "JointForceParts",
     "JointForces",
+    "NextState",
     "Parametrisation",
     "PhysicalInertia",
     "Positive",

@@ -12,7 +12,7 @@ from sim.torch.arrays import TORCH_DTYPES, torch_device, warp_device
 from sim.torch.not_compiled import not_compiled
 from sim.torch.present_robot import given_parameter
 from sim.torch.recorded_rollout import Settings, record
-from sim.torch.rollout_result import Rollout
+from sim.torch.rollout_result import NextState, Rollout
 from sim.torch.sensors.readings import Sensors
 
 COMPILED = "steps are taken by kernels of Warp, outside of what torch.compile can see"
@@ -184,7 +184,7 @@ def step(
     leave_out_bad_worlds: bool = False,
     act: torch.Tensor | None = None,
     **parameters: torch.Tensor,
-) -> tuple[torch.Tensor, ...]:
+) -> NextState:
     """Take one step, or a few with the same inputs, differentiable like :func:`rollout`; the autograd graph of a loop
     of steps is then the list of checkpoints.
 
@@ -200,8 +200,8 @@ def step(
         **parameters: as for :func:`rollout`.
 
     Returns:
-        q [num_worlds, nq] and qd [num_worlds, nv] after the last step; for a model whose actuators have states also act
-        [num_worlds, na].
+        q [num_worlds, nq] and qd [num_worlds, nv] after the last step, as a tuple and by name; for a model whose
+        actuators have states also act [num_worlds, na]. See :class:`NextState`.
 
     Raises:
         ModelError: as :func:`rollout`, with a warm start, and without act where actuators have states.
@@ -231,7 +231,7 @@ def step(
     given = {name: given_parameter(simulator, name, value) for name, value in parameters.items()}
     settings = Settings(simulator, tuple(given), hold, 1, leave_out_bad_worlds, returned=None)
     states = record(settings, *_inputs(simulator, q, qd, act, _held(tau, hold), _held(control, hold), given))
-    return states[: 3 if simulator.model.na else 2]
+    return NextState(*states[: 3 if simulator.model.na else 2])
 
 
 def _inputs(

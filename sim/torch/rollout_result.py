@@ -1,17 +1,31 @@
-"""The result of a rollout: tensors by name, and as a tuple."""
+"""The results of a rollout and of a step: tensors by name, and as a tuple."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch.utils._pytree import register_pytree_node
 
 
+class _NamedTensors(tuple[torch.Tensor, ...]):
+    """The tensors among the fields of a dataclass, as a tuple, without those that are absent: a NamedTuple has all."""
+
+    def __new__(cls, *given: torch.Tensor | None, **named: torch.Tensor | None) -> Self:
+        """Make the tuple of the tensors that are given."""
+        if named:
+            given = (*given, *map(named.get, list(cls.__dataclass_fields__)[len(given) :]))  # type: ignore[attr-defined]
+        return super().__new__(cls, (x for x in given if x is not None))
+
+    def __reduce__(self) -> tuple[type[Self], tuple[torch.Tensor | None, ...]]:
+        """Copy and pickle by name."""
+        return type(self), tuple(vars(self).values())
+
+
 @dataclass(frozen=True, eq=False)
-class Rollout(tuple[torch.Tensor, ...]):
+class Rollout(_NamedTensors):
     """The result of :func:`sim.torch.rollout`: a tuple of the tensors it has, in the order below, each also by name.
 
-    A NamedTuple has a fixed length; this tuple leaves out absent tensors, so that ``q, qd = rollout(...)`` holds for
-    every model without activations, and their names give None.
+    ``q, qd = rollout(...)`` holds for every model without activations; names of absent tensors give None.
 
     Attributes:
         q: coordinates [states, num_worlds, nq], first those given.
@@ -46,26 +60,36 @@ class Rollout(tuple[torch.Tensor, ...]):
     contact_force: torch.Tensor | None = None
     readings: torch.Tensor | None = None
 
-    def __new__(
-        cls,
-        q: torch.Tensor,
-        qd: torch.Tensor,
-        act: torch.Tensor | None = None,
-        contact_force: torch.Tensor | None = None,
-        readings: torch.Tensor | None = None,
-    ) -> "Rollout":
-        """Make the tuple of the tensors that are given."""
-        return super().__new__(cls, (x for x in (q, qd, act, contact_force, readings) if x is not None))
 
-    def __reduce__(self) -> tuple[type["Rollout"], tuple[torch.Tensor | None, ...]]:
-        """Copy and pickle by name."""
-        return Rollout, tuple(vars(self).values())
+@dataclass(frozen=True, eq=False)
+class NextState(_NamedTensors):
+    """The result of :func:`sim.torch.step`, as a tuple and by name, as :class:`Rollout` is.
+
+    Attributes:
+        q: coordinates [num_worlds, nq].
+        qd: velocities [num_worlds, nv].
+        act: activations [num_worlds, na]; None if no actuator of the model has one.
+
+    Example:
+        >>> import torch
+        >>> import sim
+        >>> model = sim.load("scenes/robots/manipulator.urdf")
+        >>> simulator = sim.Simulator(model, dt=1 / 240, device="cpu")
+        >>> state = sim.torch.step(simulator, torch.zeros(1, model.nq), torch.zeros(1, model.nv))
+        >>> state.qd.shape, len(state)
+        (torch.Size([1, 7]), 2)
+    """
+
+    q: torch.Tensor
+    qd: torch.Tensor
+    act: torch.Tensor | None = None
 
 
 # So that torch.func finds the tensors in what a function returns.
-register_pytree_node(
-    Rollout,
-    lambda result: (list(result), tuple(name for name, tensor in vars(result).items() if tensor is not None)),
-    lambda tensors, names: Rollout(**dict(zip(names, tensors, strict=True))),
-    serialized_type_name="sim.torch.Rollout",
-)
+for _result in (Rollout, NextState):
+    register_pytree_node(
+        _result,
+        lambda result: (list(result), (type(result), [name for name, x in vars(result).items() if x is not None])),
+        lambda tensors, context: context[0](**dict(zip(context[1], tensors, strict=True))),
+        serialized_type_name=f"sim.torch.{_result.__name__}",
+    )

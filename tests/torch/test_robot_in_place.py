@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import sim
-from sim.torch.runtime.copy_graph import CopyGraph
+from sim.torch.runtime.copy_graph import MOST_CAPTURED_ROWS, CopyGraph
 from sim.torch.runtime.engine import CAPTURED_AT_CALL
-from sim.torch.runtime.in_place_graph import FEWEST_IN_PLACE_ROWS, ROWS_AT_A_TIME, InPlaceGraph
+from sim.torch.runtime.in_place_graph import ROWS_AT_A_TIME, InPlaceGraph
 from tests.torch.robots import CALLS, state, zoo_robot
 
 pytestmark = pytest.mark.cpu_shapes
@@ -18,7 +18,7 @@ IN_PLACE = ("forward_kinematics", "forward_kinematics_matrix", "jacobian")
 every_function = pytest.mark.parametrize("name", IN_PLACE)
 AGAIN = CAPTURED_AT_CALL + 2
 ROWS = 2 * ROWS_AT_A_TIME + 13  # the last part and its last block have fewer
-SMALL = FEWEST_IN_PLACE_ROWS - 1
+SMALL = 200
 
 
 def function(name: str) -> Function:
@@ -50,7 +50,7 @@ def in_small_batches(
 
 
 @every_function
-@pytest.mark.parametrize("batch", [(ROWS,), (3, 100), (FEWEST_IN_PLACE_ROWS,)])
+@pytest.mark.parametrize("batch", [(ROWS,), (3, 400), (MOST_CAPTURED_ROWS + 1,)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_as_small_batches(name, batch, dtype):
     robot = zoo_robot("cpu", dtype).learn("joint_placement")
@@ -133,7 +133,7 @@ def test_what_is_edited_afterwards_changes_nothing(name):
 
 @pytest.mark.parametrize("frame", ["link5", ("link5", "link3")])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("rows", [ROWS, 2 * ROWS_AT_A_TIME])
+@pytest.mark.parametrize("rows", [ROWS, 4 * ROWS_AT_A_TIME])
 def test_results_that_are_written_past_the_caches(frame, dtype, rows, monkeypatch):
     """Of one frame in whole lines, of several world by world."""
     monkeypatch.setattr("sim.torch.runtime.tensor_slot.LARGE", 0)
@@ -147,9 +147,9 @@ def test_results_that_are_written_past_the_caches(frame, dtype, rows, monkeypatc
 
 @every_function
 def test_more_rows_than_a_graph_takes(name, monkeypatch):
-    monkeypatch.setattr("sim.torch.runtime.engine.MOST_IN_PLACE_ROWS", 2 * FEWEST_IN_PLACE_ROWS)
+    monkeypatch.setattr("sim.torch.runtime.engine.MOST_IN_PLACE_ROWS", 2 * MOST_CAPTURED_ROWS)
     robot = zoo_robot("cpu").learn("joint_placement")
-    q = state(robot, (5 * FEWEST_IN_PLACE_ROWS + 3,))[0]
+    q = state(robot, (4 * MOST_CAPTURED_ROWS + 3,))[0]
     seed = seed_of(function(name)(robot, q))
     expected, slopes, placement = in_small_batches(name, robot, q, seed)
     for _ in range(AGAIN):

@@ -1,4 +1,4 @@
-"""The result of a rollout: its tensors in order, by name, and in what PyTorch does with results."""
+"""The results of a rollout and of a step: their tensors in order, by name, and in what PyTorch does with results."""
 
 import copy
 import pickle
@@ -103,6 +103,26 @@ def test_torch_func_returns_it():
     jacobian = torch.func.jacrev(lambda qd: function(qd).readings)(qd)
     torch.testing.assert_close(torch.func.jacrev(function)(qd).readings, jacobian, rtol=0, atol=0)
     torch.autograd.gradcheck(lambda qd: function(qd)[1:], x, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("activations", [False, True])
+def test_a_step_is_named_likewise(activations):
+    """With the tensors of a rollout of one step, and for torch.func."""
+    simulator, given = scene(activations)
+    control, qd = given.pop("control")[0], given.pop("qd")
+    found = sim.torch.step(simulator, qd=qd, control=control, **given)
+    assert type(found) is type(copy.deepcopy(found)) is sim.torch.NextState
+    expected = sim.torch.rollout(simulator, qd=qd, control=control[None], **given)
+    assert len(found) == len(expected) == 2 + activations
+    for name, tensor in zip(("q", "qd", "act"), found, strict=False):
+        assert tensor is getattr(found, name)
+        assert torch.equal(tensor, getattr(expected, name)[-1])
+    assert activations or found.act is None
+    slopes = torch.func.jacrev(lambda qd: sim.torch.step(simulator, qd=qd, control=control, **given))(qd)
+    assert type(slopes) is sim.torch.NextState
+    torch.testing.assert_close(
+        slopes.qd, torch.func.jacrev(lambda qd: sim.torch.step(simulator, qd=qd, control=control, **given).qd)(qd)
+    )
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")

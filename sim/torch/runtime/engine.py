@@ -175,7 +175,7 @@ class Engine:
         rows = call.task.rows
         if self.device.type != "cpu" or rows == 0 or not call.task.shared:
             return self._run_directly(call)
-        most = MOST_IN_PLACE_ROWS if in_place(call.task) else most_copied_rows(call)
+        most = MOST_IN_PLACE_ROWS if in_place(call) else most_copied_rows(call)
         if rows <= most:
             return self._run_again(call)
         total: list[torch.Tensor] = []
@@ -217,5 +217,5 @@ class Engine:
             del self._calls[task]
             if len(self.graphs) == CAPTURED_CALLS:
                 pop_least_recent(self.graphs).evict()
-            graph = self.graphs[task] = (InPlaceGraph if in_place(task) else CopyGraph)(self.base, call)
+            graph = self.graphs[task] = (InPlaceGraph if in_place(call) else CopyGraph)(self.base, call)
         return graph.run(call)

@@ -12,23 +12,23 @@ from sim.arrays.warp_lock import warp_lock
 from sim.dynamics.differentiable_op import DifferentiableOp, paused_tape
 from sim.torch.runtime.allocation import new_tensor
 from sim.torch.runtime.call_signature import CallSignature, FastPath, separate_parts, whole_gradient
+from sim.torch.runtime.copy_graph import most_copied_rows
 from sim.torch.runtime.graph import Graph
 from sim.torch.runtime.packing import pack, plain
 from sim.torch.runtime.parameters import ParameterArrays
-from sim.torch.runtime.task import Call, Task
+from sim.torch.runtime.task import Call
 from sim.torch.runtime.tensor_slot import TensorSlot, contiguous_strides
 
-# A graph has launches for each of the parts that its rows are worked on in. To copy a few rows takes less time than to
-# point at them.
-FEWEST_IN_PLACE_ROWS, MOST_IN_PLACE_ROWS = 256, 2**14
+# A graph has launches for each of the parts that its rows are worked on in.
+MOST_IN_PLACE_ROWS = 2**14
 # Little lies between the launches of kinematics: with fewer rows, a launch takes as long as its work. With more of what
 # has many numbers in a row, such as Jacobians, it leaves the nearest caches.
 ROWS_AT_A_TIME, MANY_BYTES = 512, 256
 
 
-def in_place(task: Task) -> bool:
-    """Whether a task is best done by such a graph."""
-    return task.operation.in_place and task.rows >= FEWEST_IN_PLACE_ROWS
+def in_place(call: Call) -> bool:
+    """Whether a call is best done by such a graph: as long as one graph copies all rows, that takes less time."""
+    return call.task.operation.in_place and call.task.rows > most_copied_rows(call)
 
 
 class InPlaceGraph(Graph):
