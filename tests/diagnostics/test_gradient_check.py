@@ -151,10 +151,10 @@ def test_a_wrong_parameter_is_found(monkeypatch):
 
 def test_a_missing_adjoint_is_found(monkeypatch):
     """A part of the way back left out: the rows' dependence on the state."""
-    from sim.simulation.stepping.pipeline import Step
+    from sim.simulation.stepping.stages.constraints import ConstraintStage
 
     simulator, state, tau = hopping()
-    monkeypatch.setattr(Step, "rows_adjoint", lambda self: None)
+    monkeypatch.setattr(ConstraintStage, "adjoint", lambda self: None)
     report = sim.check_gradients(simulator, state, tau, ["q", "qd", "friction"])
     assert {entry.entry.argument for entry in report.wrong} == {"q", "qd", "friction"}
 

@@ -156,13 +156,16 @@ class ConstraintStage:
     def _constrained(self) -> Any:
         step, equalities = self._step, self._step.model.equalities
         names = ("coupling_dof", "coupling_other", "anchor_link_a", "anchor_link_b", "anchor_welded")
+        # Without tendons these have no rows, but are there: a tape goes through all arrays of a struct.
+        tendons = {"tendon_kind": step.integers(np.zeros(0)), "tendon_tail": step.integers(np.zeros(0))}
+        tendons["tendon_side"] = step.integers(np.zeros((0, 0)))
         return fill(
             Constrained,
             limited_dof=step.integers(step.layout.limited),
             friction_dof=step.integers(step.layout.friction),
             cone_dof=step.integers(step.model.joint_qd_start[step.layout.cones[:, 0]]),
             **{name: step.integers(getattr(equalities, name)) for name in names},
-            **(step.tendons.constrained if step.tendons else {}),
+            **(step.tendons.constrained if step.tendons else tendons),
         )
 
     def _tree_dofs(self) -> Any:
