@@ -100,7 +100,9 @@ def scenes() -> Iterator[Scene]:
     yield Scene("balls in a heap", heap.model, heap.q0, qd, 1 / 240, 10, sim.PgsContact(), {})
     builder = sim.ModelBuilder()
     builder.add_ground()
-    builder.add_box(half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.05), friction=0.6)
+    builder.add_box(
+        half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.05), surface=sim.Surface(friction=0.6)
+    )
     box = builder.finalize("float64")
     qd = np.array([2.0, 0.7, 0.0, 0.0, 0.0, 4.0])
     for name, cfm in (("hard box turns", 0.0), ("soft box turns", 0.5)):

@@ -39,10 +39,12 @@ def landing_quadruped(contact: sim.ContactMethod) -> tuple[sim.Simulator, sim.St
 def stack(contact: sim.ContactMethod) -> tuple[sim.Simulator, sim.State]:
     """Boxes of 0.2 m and 1 kg fall on each other from gaps of 1 mm."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.8)
+    builder.add_ground(surface=sim.Surface(friction=0.8))
     for number in range(BOXES):
         height = 0.1 + 0.201 * number
-        builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, height), friction=0.8)
+        builder.add_box(
+            half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, height), surface=sim.Surface(friction=0.8)
+        )
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, DT, device="cpu", contact=contact)
     return simulator, simulator.initial_state()

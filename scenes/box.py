@@ -16,6 +16,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Surface
 from sim.model.model import Model
 
 HALF_EXTENTS = (0.12, 0.08, 0.06)
@@ -79,11 +80,11 @@ def build(
     if not (np.isfinite(masses).all() and min(masses) > 0.0):
         raise ModelError(f"unknowns: the masses are {masses}; they must be positive")
     builder = ModelBuilder()
-    builder.add_ground(friction=1.0, restitution=0.0)
+    builder.add_ground(surface=Surface(friction=1.0, restitution=0.0))
     facing_back = Rotation.from_euler("y", -90.0, degrees=True).as_quat()
     builder.add_geometry(
-        "world", "plane", name="wall", position=(WALL, 0.0, 0.0), orientation=facing_back, friction=1.0,
-        restitution=1.0, visible=False,
+        "world", "plane", name="wall", position=(WALL, 0.0, 0.0), orientation=facing_back,
+        surface=Surface(friction=1.0, restitution=1.0), visible=False,
     )  # fmt: skip
     builder.add_geometry(
         "world", "box", name="what is seen of the wall", size=WALL_SHOWN,
@@ -98,7 +99,12 @@ def build(
             collides=False, rgba=color,
         )  # fmt: skip
     builder.add_geometry(
-        "box", "box", name="hull", size=HALF_EXTENTS, friction=friction, restitution=restitution, visible=False
+        "box",
+        "box",
+        name="hull",
+        size=HALF_EXTENTS,
+        surface=Surface(friction=friction, restitution=restitution),
+        visible=False,
     )
     builder.add_joint(
         "free", "free", child="box", position=(0.0, 0.0, HEIGHT),

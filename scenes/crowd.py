@@ -7,6 +7,7 @@ import numpy as np
 
 from scenes.quadruped import LEG_LENGTH, LEGS, QUADRUPED_URDF, standing_height, standing_legs
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 from warp_kernels.types import CAPSULE
 
@@ -42,11 +43,15 @@ def quadrupeds(count: int, dtype: str = "float32", *, spacing: tuple[float, floa
     for robot in _robots_in_square(builder, count, spacing):
         robots.append(robot)
         along = (0.0, np.sqrt(0.5), 0.0, np.sqrt(0.5))
-        builder.add_geometry(f"{robot.name}/trunk", CAPSULE, size=(0.09, 0.2, 0.0), orientation=along, friction=0.5)
+        builder.add_geometry(
+            f"{robot.name}/trunk", CAPSULE, size=(0.09, 0.2, 0.0), orientation=along, surface=Surface(friction=0.5)
+        )
         for leg in LEGS:
             calf = f"{robot.name}/{leg}_calf"
             middle = (0.0, 0.0, -0.5 * LEG_LENGTH)
-            builder.add_geometry(calf, CAPSULE, size=(0.015, 0.4 * LEG_LENGTH, 0.0), position=middle, friction=0.5)
+            builder.add_geometry(
+                calf, CAPSULE, size=(0.015, 0.4 * LEG_LENGTH, 0.0), position=middle, surface=Surface(friction=0.5)
+            )
             for link in builder.links:
                 if link.startswith(f"{robot.name}/") and link != calf:
                     builder.exclude_collision(calf, link)
@@ -73,7 +78,7 @@ def _robots_in_square(
     builder: ModelBuilder, count: int, spacing: tuple[float, float], friction: float = 0.8
 ) -> Iterator[Part]:
     """Add the ground, then one robot after the other, whose feet alone collide."""
-    builder.add_ground(friction=friction)
+    builder.add_ground(surface=Surface(friction=friction))
     columns = int(np.ceil(np.sqrt(count)))
     for number in range(count):
         position = (spacing[0] * (number // columns), spacing[1] * (number % columns), standing_height())
@@ -118,7 +123,7 @@ def loose(
         layers: number of layers; every second one is shifted by a quarter of the spacing.
     """
     builder = ModelBuilder()
-    builder.add_ground(friction=0.8)
+    builder.add_ground(surface=Surface(friction=0.8))
     side = int(np.ceil(np.sqrt(count / layers)))
     for number in range(count):
         layer, place = divmod(number, side * side)
@@ -127,8 +132,10 @@ def loose(
             spacing * (place // side + shift), spacing * (place % side + shift), SIZE + height + spacing * layer
         )  # fmt: skip
         if shape == "ball":
-            builder.add_sphere(radius=SIZE, mass=MASS, position=position, friction=0.8)
+            builder.add_sphere(radius=SIZE, mass=MASS, position=position, surface=Surface(friction=0.8))
         else:
-            builder.add_box(half_extents=(SIZE, SIZE, SIZE), mass=MASS, position=position, friction=0.8)
+            builder.add_box(
+                half_extents=(SIZE, SIZE, SIZE), mass=MASS, position=position, surface=Surface(friction=0.8)
+            )
     model = builder.finalize(dtype)
     return Crowd(model, model.q0.copy(), np.zeros(model.nv))

@@ -10,6 +10,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 
 GOLFER_URDF = Path(__file__).parent / "robots" / "golfer.urdf"
@@ -93,15 +94,17 @@ def build(
         raise ModelError(f"steps is {steps} and dt is {dt}; both must be positive")
     builder = ModelBuilder()
     # A pair's friction and restitution are products, so one factor of each pair is 1.
-    builder.add_ground(friction=1.0, restitution=0.5)
+    builder.add_ground(surface=Surface(friction=1.0, restitution=0.5))
     tee = (*TEE_POSITION, TEE[2])
     # The tee only touches the ball: the club must pass through it.
-    builder.add_geometry("world", "box", name="tee", size=TEE, position=tee, friction=1.0, group=2, mask=2)
+    builder.add_geometry(
+        "world", "box", name="tee", size=TEE, position=tee, surface=Surface(friction=1.0, group=2, mask=2)
+    )
     golfer = builder.add_urdf(GOLFER_URDF, position=(0.0, 0.0, SHOULDER_HEIGHT), friction=1.0, restitution=1.0)
     ball = builder.add_sphere(
         radius=BALL_RADIUS, mass=BALL_MASS, name="ball", position=(*TEE_POSITION, 2.0 * TEE[2] + BALL_RADIUS),
-        friction=friction, restitution=restitution, rolling_friction=rolling_friction, rgba=(0.95, 0.95, 0.95, 1.0),
-        group=3,
+        surface=Surface(friction=friction, restitution=restitution, rolling_friction=rolling_friction, group=3),
+        rgba=(0.95, 0.95, 0.95, 1.0),
     )  # fmt: skip
     model = builder.finalize(dtype)
     q0 = model.q0.copy()

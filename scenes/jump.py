@@ -7,6 +7,7 @@ import numpy as np
 from scenes import quadruped
 from sim.errors import ModelError
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Surface
 from sim.model.model import Model
 
 HEIGHT, GAP, DEPTH, WIDTH = 0.15, 0.35, 1.2, 1.0  # of the step; from the robot's origin to the edge [m]
@@ -71,10 +72,11 @@ def build(height: float = HEIGHT, dtype: str = "float32") -> JumpScene:
     if not (np.isfinite(height) and height > 0.0):
         raise ModelError(f"height is {height!r}; the step's height must be a positive number of metres")
     builder = ModelBuilder()
-    builder.add_ground(friction=FRICTION)
+    builder.add_ground(surface=Surface(friction=FRICTION))
     builder.add_geometry(
         "world", "box", name="step", size=(0.5 * DEPTH, 0.5 * WIDTH, 0.5 * height),
-        position=(GAP + 0.5 * DEPTH, 0.0, 0.5 * height), friction=FRICTION, rgba=(0.72, 0.66, 0.58, 1.0),
+        position=(GAP + 0.5 * DEPTH, 0.0, 0.5 * height), surface=Surface(friction=FRICTION),
+        rgba=(0.72, 0.66, 0.58, 1.0),
     )  # fmt: skip
     start = (0.0, 0.0, quadruped.standing_height())
     builder.add_urdf(quadruped.QUADRUPED_URDF, floating_base=True, position=start, friction=1.0, self_collision=False)

@@ -10,6 +10,7 @@ import numpy as np
 from scenes.racecar import RACECAR_URDF, WHEEL_RADIUS
 from sim.errors import ModelError
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 
 HALF_LENGTH, HALF_WIDTH = 0.19, 0.16  # of the car with its wheels [m]
@@ -69,13 +70,14 @@ def build(gap: tuple[float, float, float] = GAP, dtype: str = "float32", *, soli
             f"{HALF_WIDTH + PARKED[1]} m to the right, where the cars don't touch"
         )
     builder = ModelBuilder()
-    builder.add_ground(friction=FRICTION)
+    builder.add_ground(surface=Surface(friction=FRICTION))
     target = np.array([-behind, -sideways])
     ahead = np.array([0.5 * length + PARKED[0], 0.0])
     parked = np.stack([target + ahead, target - ahead])
     for name, (x, y) in zip(("front", "back"), parked, strict=True):
         builder.add_geometry(
-            "world", "box", name=name, size=PARKED, position=(x, y, PARKED[2] + 0.01), friction=0.5, collides=solid,
+            "world", "box", name=name, size=PARKED, position=(x, y, PARKED[2] + 0.01), surface=Surface(friction=0.5),
+            collides=solid,
             rgba=(0.45, 0.5, 0.58, 1.0),
         )  # fmt: skip
     car = builder.add_urdf(RACECAR_URDF, floating_base=True, position=(0.0, 0.0, WHEEL_RADIUS), self_collision=False)

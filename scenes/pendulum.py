@@ -6,6 +6,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Spring
 from sim.model.geometry_types import capsule_inertia
 from sim.model.model import Model
 from sim.model.specs import WORLD, Vector
@@ -65,7 +66,13 @@ def build(
         builder.add_link(name, mass=mass, com=middle, inertia=capsule_inertia(radius, half_length, mass))
         parent, hinge = (WORLD, (0.0, 0.0, links * length)) if k == 0 else (f"link_{k - 1}", (0.0, 0.0, -length))
         builder.add_joint(
-            f"hinge_{k}", "continuous", child=name, parent=parent, position=hinge, axis=(0.0, 1.0, 0.0), damping=damping
+            f"hinge_{k}",
+            "continuous",
+            child=name,
+            parent=parent,
+            position=hinge,
+            axis=(0.0, 1.0, 0.0),
+            spring=Spring(damping=damping),
         )
         shade = 0.35 + 0.5 * (k % 2)
         builder.add_geometry(

@@ -10,6 +10,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 
 HALF = 0.025  # half the side of the box [m]
@@ -67,10 +68,11 @@ def build(target: tuple[float, float] = TARGET, dtype: str = "float32") -> PickS
             f"target is {target!r}; it must be two finite numbers, {NEAREST} to {FARTHEST} m away from the arm"
         )
     builder = ModelBuilder()
-    builder.add_ground(friction=1.0)
+    builder.add_ground(surface=Surface(friction=1.0))
     _add_arm(builder)
     box = builder.add_box(
-        half_extents=(HALF, HALF, HALF), mass=MASS, position=(*START, HALF), friction=FRICTION, name="box",
+        half_extents=(HALF, HALF, HALF), mass=MASS, position=(*START, HALF), surface=Surface(friction=FRICTION),
+        name="box",
         rgba=(0.85, 0.62, 0.25, 1.0),
     )  # fmt: skip
     for joint, (kp, kd) in zip(JOINTS, GAINS, strict=True):
@@ -118,7 +120,7 @@ def _add_arm(builder: ModelBuilder) -> None:
         )
         builder.add_geometry(
             name, "box", name=f"{name} finger", size=(0.012, 0.005, 0.03), position=(0.0, 0.005 * side, -0.015),
-            friction=FRICTION, rgba=(0.25, 0.27, 0.3, 1.0), group=2, mask=1,
+            surface=Surface(friction=FRICTION, group=2, mask=1), rgba=(0.25, 0.27, 0.3, 1.0),
         )  # fmt: skip
 
 

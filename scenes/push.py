@@ -10,6 +10,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Limits, Spring, Surface
 from sim.model.model import Model, Part
 
 HALF_EXTENTS = (0.1, 0.1, 0.05)
@@ -66,26 +67,34 @@ def build(
     if goal.shape != (3,) or not np.isfinite(goal).all():
         raise ModelError(f"target is {target!r}; it must be three finite numbers")
     builder = ModelBuilder()
-    builder.add_ground(friction=1.0)
+    builder.add_ground(surface=Surface(friction=1.0))
     # A little inside the ground, where it comes to rest.
     box = builder.add_box(
-        half_extents=HALF_EXTENTS, mass=MASS, position=(0.0, 0.0, HALF_EXTENTS[2] - 1e-4), friction=FRICTION,
+        half_extents=HALF_EXTENTS, mass=MASS, position=(0.0, 0.0, HALF_EXTENTS[2] - 1e-4),
+        surface=Surface(friction=FRICTION),
         name="box", rgba=(0.85, 0.62, 0.25, 1.0),
     )  # fmt: skip
     inertia = 0.4 * PUSHER_MASS * PUSHER_RADIUS**2
     start = (-HALF_EXTENTS[0] - GAP - PUSHER_RADIUS, 0.0, HALF_EXTENTS[2])
     builder.add_link("carriage", mass=0.1, com=(0.0, 0.0, 0.0), inertia=(inertia,) * 3)
     builder.add_joint(
-        "forward", "prismatic", child="carriage", position=start, axis=(1.0, 0.0, 0.0), damping=PUSHER_DAMPING,
-        effort=FORCE,
+        "forward", "prismatic", child="carriage", position=start, axis=(1.0, 0.0, 0.0),
+        spring=Spring(damping=PUSHER_DAMPING),
+        limits=Limits(effort=FORCE),
     )  # fmt: skip
     builder.add_link("pusher", mass=PUSHER_MASS, com=(0.0, 0.0, 0.0), inertia=(inertia,) * 3)
     builder.add_joint(
-        "sideways", "prismatic", parent="carriage", child="pusher", axis=(0.0, 1.0, 0.0), damping=PUSHER_DAMPING,
-        effort=FORCE,
+        "sideways", "prismatic", parent="carriage", child="pusher", axis=(0.0, 1.0, 0.0),
+        spring=Spring(damping=PUSHER_DAMPING),
+        limits=Limits(effort=FORCE),
     )  # fmt: skip
     builder.add_geometry(
-        "pusher", "sphere", size=(PUSHER_RADIUS, 0.0, 0.0), friction=0.5, rgba=(0.2, 0.45, 0.8, 1.0), name="tip"
+        "pusher",
+        "sphere",
+        size=(PUSHER_RADIUS, 0.0, 0.0),
+        surface=Surface(friction=0.5),
+        rgba=(0.2, 0.45, 0.8, 1.0),
+        name="tip",
     )
     model = builder.finalize(dtype)
     return PushScene(model, box, ("forward", "sideways"), model.q0.copy(), steps, dt, goal)

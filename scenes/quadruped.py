@@ -7,6 +7,7 @@ import numpy as np
 
 from scenes.mjcf import to_mjcf
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 
 QUADRUPED_URDF = Path(__file__).parent / "robots" / "quadruped.urdf"
@@ -45,7 +46,7 @@ def build(dtype: str = "float32", *, friction: float = 0.8, height: float = 0.0,
         servo: give each joint of the legs a servo, whose input is the angle that it should have [rad].
     """
     builder = ModelBuilder()
-    builder.add_ground(friction=friction)
+    builder.add_ground(surface=Surface(friction=friction))
     robot = builder.add_urdf(
         QUADRUPED_URDF, floating_base=True, position=(0.0, 0.0, standing_height() + height), friction=1.0
     )

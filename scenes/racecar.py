@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 
 RACECAR_URDF = Path(__file__).parent / "robots" / "racecar.urdf"
@@ -55,7 +56,7 @@ def build(dtype: str = "float32", *, friction: float = 0.2, steps: int = STEPS, 
         ModelError: if the friction is negative or not finite.
     """
     builder = ModelBuilder()
-    builder.add_ground(friction=friction)
+    builder.add_ground(surface=Surface(friction=friction))
     car = builder.add_urdf(RACECAR_URDF, floating_base=True, position=(0.0, 0.0, WHEEL_RADIUS), friction=1.0)
     model = builder.finalize(dtype)
     qd0 = np.zeros(model.nv)

@@ -14,6 +14,7 @@ from sim.dynamics.dynamics import inverse_dynamics
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 
 ARM_URDF = Path(__file__).parent / "robots" / "arm.urdf"
@@ -121,14 +122,15 @@ def build(
         raise ModelError(f"steps is {steps} and dt is {dt}; both must be positive")
     builder = ModelBuilder()
     # A pair's friction is a product, so one factor of each pair is 1.
-    builder.add_ground(friction=friction)
+    builder.add_ground(surface=Surface(friction=friction))
     arm = builder.add_urdf(ARM_URDF, friction=1.0, restitution=0.0)
     alone = builder.finalize(dtype)
     hand = forward_kinematics(alone, START_POSE[None], frames=["hand"]).numpy()[0, 0].astype(np.float64)
     centre = hand[:3] + Rotation.from_quat(hand[3:]).apply(BALL_IN_HAND)
     ball = builder.add_sphere(
-        radius=BALL_RADIUS, mass=BALL_MASS, name="ball", position=centre, friction=friction, restitution=restitution,
-        rolling_friction=rolling_friction, rgba=(0.86, 0.16, 0.14, 1.0),
+        radius=BALL_RADIUS, mass=BALL_MASS, name="ball", position=centre,
+        surface=Surface(friction=friction, restitution=restitution, rolling_friction=rolling_friction),
+        rgba=(0.86, 0.16, 0.14, 1.0),
     )  # fmt: skip
     model = builder.finalize(dtype)
     q0 = model.q0.copy()

@@ -43,6 +43,7 @@ from sim.errors import (
 )
 from sim.importers.load import load
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Limits, Spring, Surface
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.model.model import Keyframe, Model, Part
 from sim.model.softness import Softness
@@ -73,6 +74,7 @@ __all__ = [
     "ImportFileError",
     "Impulses",
     "Keyframe",
+    "Limits",
     "Linearisation",
     "MJCFWarning",
     "Model",
@@ -90,8 +92,10 @@ __all__ = [
     "SDFWarning",
     "Simulator",
     "Softness",
+    "Spring",
     "StabilityWarning",
     "State",
+    "Surface",
     "SweepResult",
     "SweepStudy",
     "TendonWrap",

@@ -43,7 +43,7 @@ def ball():
 def arm():
     builder = sim.ModelBuilder()
     builder.add_link("upper", mass=1.0, inertia=(0.1, 0.1, 0.1))
-    builder.add_joint("hinge", "revolute", child="upper", lower=-1.0, upper=1.0)
+    builder.add_joint("hinge", "revolute", child="upper", limits=sim.Limits(-1.0, 1.0))
     return builder.finalize("float64")
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Surface
 
 RADIUS = 0.1
 DROP = 0.5  # drop height of the ball [m]
@@ -18,7 +19,9 @@ def bouncing_ball(restitution: float) -> PhysicsScene:
     dt = 1e-4
     builder = ModelBuilder()
     builder.add_ground()
-    builder.add_sphere(radius=RADIUS, mass=0.5, position=(0.0, 0.0, RADIUS + DROP), restitution=restitution)
+    builder.add_sphere(
+        radius=RADIUS, mass=0.5, position=(0.0, 0.0, RADIUS + DROP), surface=Surface(restitution=restitution)
+    )
     speed = np.sqrt(2 * G * DROP)
     fall = speed / G
 
@@ -50,7 +53,11 @@ def newtons_cradle() -> PhysicsScene:
             q0=[SWING if k == 0 else 0.0],
         )  # fmt: skip
         builder.add_geometry(
-            f"ball_{k}", "sphere", size=(RADIUS, 0.0, 0.0), position=(0.0, 0.0, -STRING), friction=0.0, restitution=1.0
+            f"ball_{k}",
+            "sphere",
+            size=(RADIUS, 0.0, 0.0),
+            position=(0.0, 0.0, -STRING),
+            surface=Surface(friction=0.0, restitution=1.0),
         )
     quarter = 0.5 * np.pi * np.sqrt((STRING**2 + 0.4 * RADIUS**2) / (G * STRING))
     # The gaps delay the last ball: each is crossed at the speed of the impact.

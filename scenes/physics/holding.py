@@ -4,6 +4,7 @@ import numpy as np
 
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Surface
 
 DT = 1 / 240
 SEVERAL_SAGS = "several times the sag"
@@ -43,8 +44,8 @@ def heavy_on_a_slope() -> PhysicsScene:
     """A box of 100 kg on 10 degrees, with friction 1."""
     angle = np.deg2rad(10.0)
     builder = ModelBuilder(gravity=(G * np.sin(angle), 0.0, -G * np.cos(angle)))
-    builder.add_ground(friction=1.0)
-    builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=100.0, position=(0.0, 0.0, 0.05), friction=1.0)
+    builder.add_ground(surface=Surface(friction=1.0))
+    builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=100.0, position=(0.0, 0.0, 0.05), surface=Surface(friction=1.0))
     model = builder.finalize("float64")
     creep = Quantity("creep", "m/s", 0.0, 1e-4, "regularisation of friction", lambda m: float(m.qd[-1, 0]))
     return PhysicsScene("100 kg on a slope of 10 degrees", model, np.zeros(model.nv), DT, 5.0, (creep,))
@@ -65,7 +66,7 @@ def seams(speed: float, friction: float, seconds: float) -> PhysicsScene:
     builder = ModelBuilder()
     for number in range(-1, 10):
         place = (float(number), 0.0, -0.1)
-        builder.add_geometry("world", "box", size=(0.5, 0.5, 0.1), position=place, friction=friction)
+        builder.add_geometry("world", "box", size=(0.5, 0.5, 0.1), position=place, surface=Surface(friction=friction))
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, position=(0.0, 0.0, 0.05))
     model = builder.finalize("float64")
     qd0 = np.zeros(model.nv)

@@ -4,6 +4,7 @@ import numpy as np
 
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, turn_about
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import Surface
 
 FRICTION = 0.5
 SPEED = 2.0  # initial speed [m/s]
@@ -18,7 +19,7 @@ def incline(ratio: float) -> PhysicsScene:
     normal = np.array([np.sin(angle), 0.0, np.cos(angle)])
     downhill = np.array([np.cos(angle), 0.0, -np.sin(angle)])
     builder = ModelBuilder()
-    builder.add_geometry("world", "plane", name="slope", orientation=slope, friction=FRICTION)
+    builder.add_geometry("world", "plane", name="slope", orientation=slope, surface=Surface(friction=FRICTION))
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=2.0, position=0.05 * normal, orientation=slope)
     model = builder.finalize("float64")
     acceleration = float(G * (np.sin(angle) - FRICTION * np.cos(angle)))
@@ -38,7 +39,7 @@ def incline(ratio: float) -> PhysicsScene:
 def sliding_block() -> PhysicsScene:
     """A block that slides over the ground until it stops."""
     builder = ModelBuilder()
-    builder.add_ground(friction=FRICTION)
+    builder.add_ground(surface=Surface(friction=FRICTION))
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=2.0, position=(0.0, 0.0, 0.05))
     quantities = (
         Quantity(
@@ -51,7 +52,7 @@ def sliding_block() -> PhysicsScene:
 def rolling_ball() -> PhysicsScene:
     """A ball that is pushed without spin: it slides, then rolls at 5/7 of its speed."""
     builder = ModelBuilder()
-    builder.add_ground(friction=FRICTION)
+    builder.add_ground(surface=Surface(friction=FRICTION))
     builder.add_sphere(radius=RADIUS, mass=1.0, position=(0.0, 0.0, RADIUS))
     rolls_after = 2 * SPEED / (7 * FRICTION * G)
 

@@ -77,7 +77,7 @@ def cannot_tell(fit: Fit) -> list[str]:
         >>> from sim.identify import Log, cannot_tell, fit_torques
         >>> scene = sim.ModelBuilder()
         >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
-        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), spring=sim.Spring(damping=0.5))
         >>> model = scene.finalize("float64")
         >>> time = np.linspace(0.0, 5.0, 501)
         >>> q, qd, qdd = (each[:, None] for each in (np.sin(time), np.cos(time), -np.sin(time)))

@@ -116,7 +116,7 @@ def fit_torques(
         >>> from sim.identify import Log, fit_torques
         >>> scene = sim.ModelBuilder()
         >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
-        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), spring=sim.Spring(damping=0.5))
         >>> robot = sim.torch.Robot(scene.finalize("float64"))
         >>> time = np.linspace(0.0, 5.0, 501)[:, None]
         >>> q, qd, qdd = np.sin(2.0 * time), 2.0 * np.cos(2.0 * time), -4.0 * np.sin(2.0 * time)

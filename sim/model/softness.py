@@ -29,7 +29,7 @@ class Softness:
     Example:
         >>> import sim
         >>> scene = sim.ModelBuilder()
-        >>> ground = scene.add_ground(softness=sim.Softness(solref=(0.005, 1.0)))
+        >>> ground = scene.add_ground(surface=sim.Surface(softness=sim.Softness(solref=(0.005, 1.0))))
     """
 
     solref: tuple[float, ...] = SOLREF

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole, number, require_flags, require_names, require_type
+from sim.model.checks import as_numbers, number, require_flags, require_names, require_type
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.joint_types import JOINT_TYPES, is_scalar
 from sim.model.mass_properties import NEGLIGIBLE_INERTIA
@@ -14,7 +14,6 @@ from sim.model.model import Mesh
 from sim.model.softness import Softness
 from sim.model.specs import (
     ACTUATOR_GAINS,
-    FRICTION_RULES,
     ActuatorSpec,
     GeometrySpec,
     JointSpec,
@@ -62,37 +61,18 @@ def check_link(spec: LinkSpec, *, allow_unphysical: bool) -> None:
 
 
 def check_joint(spec: JointSpec, type: str) -> None:
-    """Refuse crossed limits, negative properties, and those that a joint of this type doesn't have."""
+    """Refuse negative properties, and those that a joint of this type doesn't have."""
     where = f"joint '{spec.name}'"
     require_flags(where, kinematic=spec.kinematic)
-    for label in ("limit_softness", "friction_softness"):
-        require_type(f"{where}: {label}", getattr(spec, label), Softness, "a sim.Softness")
-    for label in ("lower", "upper"):
-        if np.isnan(getattr(spec, label)):
-            raise ModelError(f"{where}: {label} is nan; it must be a number, or infinite for no limit")
-    if spec.lower > spec.upper:
-        raise ModelError(f"{where}: the lower limit {spec.lower} is above the upper limit {spec.upper}")
-    for label in ("damping", "armature", "stiffness", "friction_loss", "limit_margin", "limit_damping"):
+    require_type(f"{where}: friction_softness", spec.friction_softness, Softness, "a sim.Softness")
+    for label in ("armature", "friction_loss"):
         finite_and_not_negative(where, label, getattr(spec, label))
-    for label in ("effort", "velocity"):
-        if not getattr(spec, label) >= 0.0:
-            raise ModelError(f"{where}: {label} is {getattr(spec, label)}; it must not be negative")
-    if not np.isfinite(spec.rest_position):
-        raise ModelError(f"{where}: rest_position is {spec.rest_position}; it must be finite")
     if not is_scalar(spec.type) and (np.isfinite(spec.lower) or np.isfinite(spec.upper) or spec.stiffness):
         raise ModelError(f"{where}: limits and stiffness are for revolute and prismatic joints, not {type}")
-    if not spec.limit_stiffness > 0.0:
-        raise ModelError(
-            f"{where}: limit_stiffness is {spec.limit_stiffness}; it must be positive, infinite for hard limits"
-        )
-    for label in ("swing_limit", "twist_limit", "rotation_limit"):
-        value = getattr(spec, label)
-        if np.isfinite(value) and spec.type != codes.SPHERICAL:
-            raise ModelError(f"{where}: {label} is for spherical joints, not {type}")
-        if not (0.0 < value <= np.pi or np.isposinf(value)):
-            raise ModelError(f"{where}: {label} is {value}; it must be positive and at most pi, or infinite")
-    if spec.limit_damping and np.isinf(spec.limit_stiffness):
-        raise ModelError(f"{where}: limit_damping is for compliant limits; give limit_stiffness too")
+    if spec.type != codes.SPHERICAL:
+        for label in ("swing", "twist", "rotation"):
+            if np.isfinite(getattr(spec, f"{label}_limit")):
+                raise ModelError(f"{where}: limits.{label} is for spherical joints, not {type}")
     if spec.kinematic:
         _check_prescribed(spec, where)
 
@@ -107,12 +87,8 @@ def _check_prescribed(spec: JointSpec, where: str) -> None:
 
 
 def check_geometry(spec: GeometrySpec) -> None:
-    """Refuse sizes that are not positive, negative friction, restitution outside 0 to 1, unknown rules and groups.
-
-    What the type doesn't have is refused, too.
-    """
+    """Refuse sizes that are not positive, and what a geometry of this type doesn't have."""
     where, size = f"geometry '{spec.geometry.name}'", spec.geometry.size
-    require_type(f"{where}: softness", spec.geometry.softness, Softness, "a sim.Softness")
     require_flags(where, collides=spec.geometry.collides, visible=spec.geometry.visible)
     if spec.geometry.type == codes.CONVEX and spec.geometry.mesh is None:
         raise ModelError(f"{where}: a convex mesh needs mesh=")
@@ -123,25 +99,6 @@ def check_geometry(spec: GeometrySpec) -> None:
     positive = GEOMETRY_TYPES[spec.geometry.type].sizes
     if (size[:positive] <= 0.0).any():
         raise ModelError(f"{where}: size {size.tolist()} must be positive in its first {positive} entries")
-    for label in ("friction", "torsional_friction", "rolling_friction", "contact_damping"):
-        finite_and_not_negative(where, label, getattr(spec, label))
-    if not 0.0 <= spec.restitution <= 1.0:
-        raise ModelError(f"{where}: restitution is {spec.restitution}; it must lie between 0 and 1")
-    if spec.geometry.friction_rule not in FRICTION_RULES:
-        known = " or ".join(map(repr, FRICTION_RULES))
-        raise ModelError(f"{where}: friction_rule is {spec.geometry.friction_rule!r}; it must be {known}")
-    for label in ("softness_mix", "contact_margin", "contact_gap"):
-        finite_and_not_negative(where, label, getattr(spec.geometry, label))
-    for label in ("contact_priority", "group", "mask"):
-        value = getattr(spec.geometry, label)
-        if not is_whole(value, LEAST_INTEGER):
-            raise ModelError(f"{where}: {label} is {value!r}; it must be a whole number")
-    if not spec.contact_stiffness > 0.0:
-        raise ModelError(
-            f"{where}: contact_stiffness is {spec.contact_stiffness}; it must be positive, infinite for hard contact"
-        )
-    if spec.contact_damping and np.isinf(spec.contact_stiffness):
-        raise ModelError(f"{where}: contact_damping is for compliant contact; give contact_stiffness too")
 
 
 def check_actuator(spec: ActuatorSpec, kind: str) -> None:

@@ -239,7 +239,7 @@ class Trajectory:
             >>> import numpy as np
             >>> import sim
             >>> scene = sim.ModelBuilder()
-            >>> ground = scene.add_ground(friction=0.5)
+            >>> ground = scene.add_ground(surface=sim.Surface(friction=0.5))
             >>> box = scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 0, 0.0999))
             >>> simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu")
             >>> state = simulator.state(simulator.model.q0, [1.0, 0, 0, 0, 0, 0])

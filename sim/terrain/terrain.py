@@ -1,7 +1,7 @@
 """Terrain: tiles side by side, harder from row to row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from sim.errors import ModelError
 from sim.model.builder import ModelBuilder
+from sim.model.builder.aliases import deprecated_keywords
+from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
 from sim.model.checks import is_positive, is_whole
 from sim.model.spec_checks import MOST_HEIGHTS
 from sim.terrain.tile import Kind, Tile
@@ -32,7 +34,7 @@ class Terrain:
         >>> import sim
         >>> ground = sim.terrain.generate([sim.terrain.Stairs(rise=0.1, tread=0.5)], size=5.0)
         >>> scene = sim.ModelBuilder()
-        >>> names = ground.add_to(scene, friction=0.8)
+        >>> names = ground.add_to(scene, surface=sim.Surface(friction=0.8))
         >>> len(ground.boxes) + 1 == len(scene.finalize().geometries)
         True
     """
@@ -42,19 +44,19 @@ class Terrain:
     boxes: np.ndarray
     origins: np.ndarray
 
+    @deprecated_keywords(SURFACE_FIELDS)
     def add_to(
-        self, builder: ModelBuilder, *, friction: float = 1.0, restitution: float = 1.0, name: str = "terrain",
-        **contact: Any,
-    ) -> list[str]:  # fmt: skip
+        self, builder: ModelBuilder, *, surface: Surface = DEFAULT_SURFACE, name: str = "terrain", **look: Any
+    ) -> list[str]:
         """Add it to a model's world: a heightfield, and boxes that don't move.
 
         Args:
             builder: of the model.
-            friction: Coulomb friction; a pair uses the product of the two.
-            restitution: restitution; 1 leaves that of a pair to the other body.
+            surface: friction, restitution, compliance and collision groups. Default: friction and restitution 1, which
+                leave those of a pair to the other body.
             name: of the heightfield; boxes are "<name>/box_0" and so on.
-            **contact: other arguments that both :meth:`sim.ModelBuilder.add_heightfield` and
-                :meth:`sim.ModelBuilder.add_geometry` take, such as ``contact_stiffness`` or ``group``.
+            **look: other arguments that both :meth:`sim.ModelBuilder.add_heightfield` and
+                :meth:`sim.ModelBuilder.add_geometry` take, such as ``rgba``.
 
         Returns:
             names of the geometries.
@@ -66,10 +68,12 @@ class Terrain:
             >>> import sim
             >>> ground = sim.terrain.generate([sim.terrain.Stairs(rise=0.1, tread=0.5)], size=5.0)
             >>> scene = sim.ModelBuilder()
-            >>> ground.add_to(scene, friction=0.8)
+            >>> ground.add_to(scene, surface=sim.Surface(friction=0.8))
             ['terrain', 'terrain/box_0', 'terrain/box_1', 'terrain/box_2']
         """
-        shared = {"friction": friction, "restitution": restitution, **contact}
+        if surface.restitution is None:
+            surface = replace(surface, restitution=1.0)
+        shared = {"surface": surface, **look}
         names = [builder.add_heightfield(self.heights, spacing=self.spacing, name=name, **{"rgba": GROUND, **shared})]
         for k, box in enumerate(self.boxes):
             options = {"rgba": STONE, **shared, "position": box[:3], "size": box[3:], "name": f"{name}/box_{k}"}

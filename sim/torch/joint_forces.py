@@ -74,7 +74,8 @@ class JointForces(torch.nn.Module):
         >>> import sim
         >>> scene = sim.ModelBuilder()
         >>> _ = scene.add_link("rod", mass=1.0, com=(0.2, 0.0, 0.0), inertia=(0.01, 0.02, 0.02))
-        >>> _ = scene.add_joint("hinge", "revolute", child="rod", axis=(0.0, 1.0, 0.0), damping=0.1, upper=0.0)
+        >>> limits, spring = sim.Limits(upper=0.0), sim.Spring(damping=0.1)
+        >>> _ = scene.add_joint("hinge", "revolute", child="rod", axis=(0.0, 1.0, 0.0), limits=limits, spring=spring)
         >>> simulator = sim.Simulator(scene.finalize("float64"), 1 / 240, num_worlds=1, device="cpu")
         >>> start = torch.zeros(1, 1, dtype=torch.float64)
         >>> q, qd = sim.torch.rollout(simulator, start, start, steps=10)

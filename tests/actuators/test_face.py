@@ -17,11 +17,11 @@ URDF = """<robot name="r"><link name="base"/><link name="arm"><inertial><mass va
 def builder() -> sim.ModelBuilder:
     b = sim.ModelBuilder()
     b.add_link("a", mass=1.0, inertia=(1.0, 1.0, 1.0))
-    b.add_joint("hinge", "revolute", child="a", effort=7.0)
+    b.add_joint("hinge", "revolute", child="a", limits=sim.Limits(effort=7.0))
     b.add_link("b", mass=1.0, inertia=(1.0, 1.0, 1.0))
     b.add_joint("ball", "spherical", parent="a", child="b")
     b.add_link("c", mass=1.0, inertia=(1.0, 1.0, 1.0))
-    b.add_joint("idle", "prismatic", parent="a", child="c", effort=0.0)
+    b.add_joint("idle", "prismatic", parent="a", child="c", limits=sim.Limits(effort=0.0))
     b.add_link("d")
     b.add_joint("mount", "fixed", parent="c", child="d")
     return b

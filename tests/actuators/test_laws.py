@@ -149,7 +149,7 @@ def test_a_hit_is_limited_from_the_next_step_on():
     mass, kp, kd, u, limit, dt, stop = 2.0, 100.0, 50.0, 1.0, 20.0, 1e-3, 0.1
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("body", mass=mass, inertia=(1.0, 1.0, 1.0))
-    builder.add_joint("joint", "prismatic", child="body", axis=(0.0, 0.0, 1.0), upper=stop)
+    builder.add_joint("joint", "prismatic", child="body", axis=(0.0, 0.0, 1.0), limits=sim.Limits(upper=stop))
     builder.add_actuator("joint", "position", kp=kp, kd=kd, force_limit=limit)
     simulator = sim.Simulator(builder.finalize("float64"), dt, device="cpu", contact=sim.PgsContact(sweeps=200))
     q, v = 0.0995, 1.7

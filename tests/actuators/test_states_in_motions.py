@@ -143,7 +143,7 @@ def slider(dynamics: str = "filter") -> sim.Simulator:
     """A mass on a rail that a filtered force pushes, a linear system of three numbers."""
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("mass", mass=2.0, com=(0.0, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
-    builder.add_joint("rail", "prismatic", child="mass", axis=(1.0, 0.0, 0.0), damping=0.3)
+    builder.add_joint("rail", "prismatic", child="mass", axis=(1.0, 0.0, 0.0), spring=sim.Spring(damping=0.3))
     builder.add_actuator("rail", "torque", dynamics=dynamics, time_constant=0.0 if dynamics == "none" else 0.3)
     return sim.Simulator(builder.finalize("float64"), 0.1, device="cpu", threads=1)
 

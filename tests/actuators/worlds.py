@@ -22,7 +22,7 @@ def arm(dtype: str = "float64", limits: tuple[float | None, ...] = (np.inf,) * 4
         )
         builder.add_joint(
             f"joint{number}", type, parent=parent, child=link, position=(0.01, 0.0, 0.4 if number else 0.2), axis=axis,
-            damping=0.1 * number, armature=0.01,
+            spring=sim.Spring(damping=0.1 * number), armature=0.01,
         )  # fmt: skip
         parent = link
     builder.add_actuator("joint0", "torque", gear=2.0, force_limit=limits[0])
@@ -35,7 +35,7 @@ def arm(dtype: str = "float64", limits: tuple[float | None, ...] = (np.inf,) * 4
 def leg(limit: float = np.inf) -> sim.ModelBuilder:
     """A body on a leg of two servos whose box-shaped foot stands on the ground."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.6)
+    builder.add_ground(surface=sim.Surface(friction=0.6))
     builder.add_link("body", mass=1.5, com=(0.01, 0.0, 0.0), inertia=(0.02, 0.03, 0.04))
     builder.add_joint("free", "free", child="body", position=(0.0, 0.0, 0.52))
     builder.add_link("thigh", mass=0.4, com=(0.01, 0.0, -0.1), inertia=(0.003, 0.003, 0.001))
@@ -43,9 +43,11 @@ def leg(limit: float = np.inf) -> sim.ModelBuilder:
     builder.add_link("foot", mass=0.3, com=(0.0, 0.01, -0.1), inertia=(0.002, 0.003, 0.001))
     builder.add_joint(
         "knee", "revolute", parent="thigh", child="foot", axis=(0.0, 1.0, 0.0), position=(0.0, 0.0, -0.25), q0=(-0.3,),
-        upper=-0.28,
+        limits=sim.Limits(upper=-0.28),
     )  # fmt: skip
-    builder.add_geometry("foot", BOX, size=(0.08, 0.06, 0.02), position=(0.0, 0.0, -0.26), friction=0.9)
+    builder.add_geometry(
+        "foot", BOX, size=(0.08, 0.06, 0.02), position=(0.0, 0.0, -0.26), surface=sim.Surface(friction=0.9)
+    )
     for joint in ("hip", "knee"):
         builder.add_actuator(joint, "position", kp=150.0, kd=3.0, gear=1.2, force_limit=limit)
     return builder

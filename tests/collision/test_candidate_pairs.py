@@ -78,8 +78,8 @@ def test_what_does_not_move_never_touches():
 def test_group_and_mask_must_agree_on_both_sides():
     def count(mask_a: int, mask_b: int) -> int:
         builder = sim.ModelBuilder()
-        add_body(builder, "a", SPHERE, group=1, mask=mask_a)
-        add_body(builder, "b", SPHERE, group=2, mask=mask_b)
+        add_body(builder, "a", SPHERE, surface=sim.Surface(group=1, mask=mask_a))
+        add_body(builder, "b", SPHERE, surface=sim.Surface(group=2, mask=mask_b))
         return len(named_pairs(builder))
 
     assert [count(2, 1), count(1, 1), count(2, 2), count(-1, -1), count(0, -1)] == [1, 0, 0, 1, 0]

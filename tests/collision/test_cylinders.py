@@ -195,7 +195,7 @@ def loose_cylinder(
     mass = 2.0
     across = mass * (RADIUS**2 / 4.0 + half**2 / 3.0)
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=friction)
+    builder.add_ground(surface=sim.Surface(friction=friction))
     builder.add_link("log", mass=mass, inertia=(across, across, 0.5 * mass * RADIUS**2))
     builder.add_joint("free", "free", child="log", position=(0.0, 0.0, height), orientation=rotation.as_quat())
     builder.add_geometry("log", CYLINDER, size=(RADIUS, half, 0.0))

@@ -123,7 +123,7 @@ def test_mujoco_gets_the_same_bodies():
     """Size, mass and inertia of an ellipsoid and a cylinder, which MuJoCo computes from the shapes by itself."""
     builder = sim.ModelBuilder()
     builder.add_ellipsoid(semi_axes=(0.3, 0.2, 0.1), density=800.0)
-    builder.add_cylinder(radius=0.1, half_length=0.4, density=500.0, group=2, mask=2)
+    builder.add_cylinder(radius=0.1, half_length=0.4, density=500.0, surface=sim.Surface(group=2, mask=2))
     model = builder.finalize("float64")
     text = to_mjcf(model, dt=0.01, sweeps=10)
     given = mujoco.MjModel.from_xml_string(text)
@@ -140,7 +140,7 @@ def test_mujoco_gets_the_same_bodies():
 
 def ellipsoid_model(semi_axes: tuple[float, ...], *, damping: float = 0.0, **options: object) -> sim.Model:
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.9)
+    builder.add_ground(surface=sim.Surface(friction=0.9))
     builder.add_ellipsoid(semi_axes=semi_axes, mass=2.0, name="egg", **options)
     builder.joints["egg_free"].damping = damping
     return builder.finalize("float64")
@@ -175,7 +175,7 @@ def test_rocking_has_the_frequency_of_its_curvature():
 
 def test_with_equal_semi_axes_it_moves_like_a_sphere():
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.4)
+    builder.add_ground(surface=sim.Surface(friction=0.4))
     builder.add_sphere(radius=0.1, mass=2.0, position=(0.0, 0.0, 0.1))
     ball = builder.finalize("float64")
     velocity = [1.0, 0.3, 0.0, 2.0, 0.0, -1.0]

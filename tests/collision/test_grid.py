@@ -92,16 +92,20 @@ def mixed_rules() -> sim.Model:
     """Balls and boxes in a clump on a ramp: some excluded, some by group, some with another rule of friction."""
     rng = np.random.default_rng(0)
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.8)
-    builder.add_geometry("world", BOX, size=(2.0, 2.0, 0.1), position=(0.0, 0.0, 0.0), friction=0.3)
+    builder.add_ground(surface=sim.Surface(friction=0.8))
+    builder.add_geometry(
+        "world", BOX, size=(2.0, 2.0, 0.1), position=(0.0, 0.0, 0.0), surface=sim.Surface(friction=0.3)
+    )
     for number in range(24):
         shape, size = ((SPHERE, (0.1, 0.0, 0.0)), (BOX, (0.1, 0.08, 0.09)))[number % 2]
         name = builder.add_link(f"body{number}", mass=1.0, inertia=(0.01, 0.02, 0.015))
         position = rng.uniform(-0.3, 0.3, 3) + np.array([0.0, 0.0, 0.5])
         builder.add_joint(f"free{number}", "free", child=name, position=position)
-        rules = {"friction_rule": "maximum"} if number % 3 else {"contact_priority": 1}
+        rules = {"friction_rule": "maximum"} if number % 3 else {"priority": 1}
         group = {"group": ROD, "mask": MASK[ROD] | 1} if number % 5 == 0 else {"group": BRICK, "mask": -1}
-        builder.add_geometry(name, shape, size=size, name=f"shape{number}", friction=rng.uniform(), **rules, **group)
+        builder.add_geometry(
+            name, shape, size=size, name=f"shape{number}", surface=sim.Surface(friction=rng.uniform(), **rules, **group)
+        )
     for number in range(0, 20, 2):
         builder.exclude_collision(f"body{number}", f"body{number + 3}")
     for number in range(3, 20, 4):

@@ -265,9 +265,9 @@ def test_sphere_through_face_of_box_changes_nothing_but_the_distance():
 def test_slots_of_a_scene_follow_the_order_of_pairs():
     """Two balls that touch, a box and a ball on the ground, another ball in the air."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5, restitution=0.4)
+    builder.add_ground(surface=sim.Surface(friction=0.5, restitution=0.4))
     for position in ((0.0, 0.0, 0.1), (0.0, 0.19, 0.1), (5.0, 0.0, 3.0)):
-        builder.add_sphere(radius=0.1, mass=1.0, position=position, friction=0.6, restitution=0.5)
+        builder.add_sphere(radius=0.1, mass=1.0, position=position, surface=sim.Surface(friction=0.6, restitution=0.5))
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(-3.0, 0.0, 0.1))
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, 1 / 240, device="cpu", contact=sim.HardContact(margin=0.01))

@@ -25,7 +25,9 @@ def bodies(dtype: str = "float64", offset: float = 0.0, each: int = 5) -> sim.Mo
     rng = np.random.default_rng(3)
     builder = sim.ModelBuilder()
     tilt = Rotation.from_rotvec([0.1, 0.2, 0.0]).as_quat()
-    builder.add_geometry("world", PLANE, position=(offset, -offset, 0.0), orientation=tilt, group=GROUND)
+    builder.add_geometry(
+        "world", PLANE, position=(offset, -offset, 0.0), orientation=tilt, surface=sim.Surface(group=GROUND)
+    )
     for number in range(each * len(SHAPE)):
         kind = list(SHAPE)[number % len(SHAPE)]
         shape, size = SHAPE[kind]
@@ -34,7 +36,9 @@ def bodies(dtype: str = "float64", offset: float = 0.0, each: int = 5) -> sim.Mo
         builder.add_joint(f"free{number}", "free", child=name, position=position)
         where = {"position": 0.1 * rng.normal(size=3), "orientation": Rotation.random(rng=rng).as_quat()}
         mesh = pebble() if shape == CONVEX else None
-        builder.add_geometry(name, shape, size=size, mesh=mesh, group=kind, mask=MASK[kind], **where)
+        builder.add_geometry(
+            name, shape, size=size, mesh=mesh, surface=sim.Surface(group=kind, mask=MASK[kind]), **where
+        )
     return builder.finalize(dtype)
 
 

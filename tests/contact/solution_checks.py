@@ -100,7 +100,7 @@ def check_robot(contact: sim.ContactMethod) -> None:
 
 def check_limits(contact: sim.ContactMethod) -> None:
     for q, qd, parameter in ((-0.29, -2.0, "lower_limit"), (0.49, 2.0, "upper_limit")):
-        c = replace(pendulum(8, q, qd, lower=-0.3, upper=0.5, damping=0.1), contact=contact)
+        c = replace(pendulum(8, q, qd, limits=sim.Limits(-0.3, 0.5), spring=sim.Spring(damping=0.1)), contact=contact)
         other = "upper_limit" if parameter == "lower_limit" else "lower_limit"
         check(c, [*LINK, "lower_limit", "upper_limit", "damping"], zero=[other])
 
@@ -143,7 +143,7 @@ def check_equalities(contact: sim.ContactMethod) -> None:
 
 
 def check_spherical_limit(contact: sim.ContactMethod) -> None:
-    model = spherical_arm(swing_limit=0.5)
+    model = spherical_arm(swing=0.5)
     q = np.concatenate([[0.2], turned(0.47, (0.6, 0.8, 0.0)), [0.1]])
     check(case(model, 6, q, [0.5, 3.0, 2.0, 1.0, 0.3], contact), ["swing_limit", *LINK])
 

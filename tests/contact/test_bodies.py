@@ -85,8 +85,8 @@ def slider_and_ball(restitution: float) -> sim.Model:
     builder = sim.ModelBuilder(gravity=(0, 0, 0))
     builder.add_link("hammer", mass=2.0, inertia=(1, 1, 1))
     builder.add_joint("slide", "prismatic", child="hammer", axis=(1, 0, 0))
-    builder.add_geometry("hammer", SPHERE, size=(0.1, 0, 0), restitution=restitution, friction=0.0)
-    builder.add_sphere(radius=0.1, mass=0.5, position=(0.3, 0, 0), restitution=1.0)
+    builder.add_geometry("hammer", SPHERE, size=(0.1, 0, 0), surface=sim.Surface(restitution=restitution, friction=0.0))
+    builder.add_sphere(radius=0.1, mass=0.5, position=(0.3, 0, 0), surface=sim.Surface(restitution=1.0))
     return builder.finalize("float64")
 
 
@@ -103,9 +103,11 @@ def test_pendulum_hits_a_ball():
     builder = sim.ModelBuilder(gravity=(0, 0, 0))
     builder.add_link("rod", mass=1.0, com=(0, 0, -0.3), inertia=(0.05, 0.05, 0.01))
     builder.add_joint("hinge", "revolute", child="rod", axis=(0, 1, 0))
-    builder.add_geometry("rod", SPHERE, size=(0.05, 0, 0), position=(0, 0, -0.5), restitution=1.0, friction=0.0)
+    builder.add_geometry(
+        "rod", SPHERE, size=(0.05, 0, 0), position=(0, 0, -0.5), surface=sim.Surface(restitution=1.0, friction=0.0)
+    )
     # The rod swings towards -x for a positive rate about y.
-    builder.add_sphere(radius=0.05, mass=0.4, position=(-0.10001, 0, -0.5), restitution=1.0)
+    builder.add_sphere(radius=0.05, mass=0.4, position=(-0.10001, 0, -0.5), surface=sim.Surface(restitution=1.0))
     _, qd, _ = run(builder.finalize("float64"), 2 * DT, [3.0, 0, 0, 0, 0, 0, 0])
     inertia, load = 0.05 + 0.09, 0.4 * 0.25
     after = 3.0 * (inertia - load) / (inertia + load)
@@ -116,11 +118,18 @@ def test_pendulum_hits_a_ball():
 def test_two_robots_and_loose_bodies_in_one_world():
     """Two arms rest with a finger each on the ground, a ball lies on one of them, a box beside: all in one problem."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.8)
+    builder.add_ground(surface=sim.Surface(friction=0.8))
     for side in (-1.0, 1.0):
         name = f"arm {side:+.0f}"
         builder.add_link(name, mass=1.0, com=(0, 0, -0.1), inertia=(0.01, 0.01, 0.01))
-        builder.add_joint(f"to {name}", "prismatic", child=name, position=(side, 0, 0.3), axis=(0, 0, 1), damping=1.0)
+        builder.add_joint(
+            f"to {name}",
+            "prismatic",
+            child=name,
+            position=(side, 0, 0.3),
+            axis=(0, 0, 1),
+            spring=sim.Spring(damping=1.0),
+        )
         builder.add_geometry(name, SPHERE, size=(0.1, 0, 0), position=(0, 0, -0.2))
     builder.add_sphere(radius=0.1, mass=0.5, position=(1.0, 0, 0.3))
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(0, 1.0, 0.1))

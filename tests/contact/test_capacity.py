@@ -40,7 +40,7 @@ def packed(counts: tuple[int, int, int], half: float, gap: float, shape: str, un
         builder.add_link(name, mass=mass, inertia=(mass * half**2 * 2.0 / 3.0,) * 3)
         builder.add_joint(f"free{number}", "free", child=name, position=tuple(place))
         mesh = {"mesh": cube} if shape == "convex" else {}
-        builder.add_geometry(name, shape, size=sizes.get(shape, (half,) * 3), friction=0.8, **mesh)
+        builder.add_geometry(name, shape, size=sizes.get(shape, (half,) * 3), surface=sim.Surface(friction=0.8), **mesh)
     return builder.finalize("float64")
 
 

@@ -7,16 +7,15 @@ from scipy.integrate import solve_ivp
 import sim
 from tests.contact.worlds import DT, G, hinge, run
 from tests.simulation.differences import blocks, case, check, regimes
-from warp_kernels.types import SPHERE
 
 MASS, RADIUS = 0.5, 0.1
 
 
-def soft_ball(stiffness: float, damping: float = 0.0, **ground: float) -> sim.Model:
+def soft_ball(stiffness: float, damping: float = 0.0, ground: sim.Surface | None = None) -> sim.Model:
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5, **ground)
+    builder.add_ground(surface=ground or sim.Surface(friction=0.5))
     builder.add_sphere(
-        radius=RADIUS, mass=MASS, position=(0.0, 0.0, RADIUS), contact_stiffness=stiffness, contact_damping=damping
+        radius=RADIUS, mass=MASS, position=(0.0, 0.0, RADIUS), surface=sim.Surface(stiffness=stiffness, damping=damping)
     )
     return builder.finalize("float64")
 
@@ -30,15 +29,15 @@ def test_a_ball_sinks_by_its_weight_over_the_stiffness():
 
 
 def test_stiffness_of_a_pair_is_in_series():
-    q, _, _ = run(soft_ball(2000.0, 60.0, contact_stiffness=500.0, contact_damping=15.0), 3.0)
+    q, _, _ = run(soft_ball(2000.0, 60.0, sim.Surface(friction=0.5, stiffness=500.0, damping=15.0)), 3.0)
     np.testing.assert_allclose(q[-1, 2] - RADIUS, -MASS * G * (1 / 2000.0 + 1 / 500.0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("ground", [{}, {"contact_stiffness": 500.0, "contact_damping": 2.0}])
+@pytest.mark.parametrize("ground", [None, sim.Surface(friction=0.5, stiffness=500.0, damping=2.0)])
 def test_damped_oscillation_while_in_contact(ground):
     """Against the solution of m x'' = -m g - k x - c x'; of a pair with one ratio of damping to stiffness."""
     stiffness, damping = (400.0, 1.6) if ground else (100.0, 0.4)
-    model = soft_ball(stiffness, damping, **ground)
+    model = soft_ball(stiffness, damping, ground)
     k = stiffness * 500.0 / (stiffness + 500.0) if ground else stiffness
     # Dampers in the same ratio to their springs act as one in that ratio.
     c = damping / stiffness * k
@@ -89,7 +88,9 @@ def test_a_soft_ball_bounces_as_in_mujoco():
         heights.append(data.qpos[2] - RADIUS)
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_ground()
-    builder.add_sphere(radius=RADIUS, mass=MASS, position=(0, 0, RADIUS + gap), contact_stiffness=k, contact_damping=c)
+    builder.add_sphere(
+        radius=RADIUS, mass=MASS, position=(0, 0, RADIUS + gap), surface=sim.Surface(stiffness=k, damping=c)
+    )
     q, _, _ = run(builder.finalize("float64"), steps * dt, [0.0, 0.0, -1.0, 0.0, 0.0, 0.0], dt=dt, sweeps=2)
     assert min(heights) < -0.01
     assert heights[-1] > 0.02
@@ -100,9 +101,9 @@ def test_a_soft_ball_bounces_as_in_mujoco():
 def test_squeezed_between_two_walls():
     """Hard walls too near to each other contradict; soft ones share the overlap."""
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
-    soft = {"contact_stiffness": 5e3, "contact_damping": 50.0}
-    builder.add_ground(height=0.001, **soft)
-    builder.add_geometry("world", 0, name="ceiling", position=(0, 0, 0.197), orientation=(1, 0, 0, 0), **soft)
+    soft = sim.Surface(stiffness=5e3, damping=50.0)
+    builder.add_ground(height=0.001, surface=soft)
+    builder.add_geometry("world", 0, name="ceiling", position=(0, 0, 0.197), orientation=(1, 0, 0, 0), surface=soft)
     builder.add_sphere(radius=RADIUS, mass=MASS, position=(0.0, 0.0, RADIUS))
     q, qd, simulator = run(builder.finalize("float64"), 1.0)
     np.testing.assert_allclose(q[-1, 2], 0.099, atol=1e-9)
@@ -128,15 +129,14 @@ def test_squeezed_between_hard_walls():
 @pytest.mark.parametrize(("side", "force"), [("lower", -8.0), ("upper", 8.0)])
 def test_compliant_limit(side, force):
     """A force stretches the limit's spring, from its margin on."""
-    limits = {"lower": -0.4, "upper": 0.4}
-    model = hinge(**limits, limit_margin=0.1, limit_stiffness=200.0, limit_damping=30.0)
+    model = hinge(limits=sim.Limits(-0.4, 0.4, margin=0.1, stiffness=200.0, damping=30.0))
     q, qd, _ = run(model, 4.0, tau=np.array([force]))
     np.testing.assert_allclose(q[-1, 0], np.sign(force) * 0.3 + force / 200.0, rtol=1e-9)
     np.testing.assert_allclose(qd[-1], 0.0, atol=1e-8)
 
 
 def test_a_hard_limit_stops_at_its_margin():
-    q, _, _ = run(hinge(lower=-0.4, upper=0.4, limit_margin=0.1), 1.0, tau=np.array([5.0]))
+    q, _, _ = run(hinge(limits=sim.Limits(-0.4, 0.4, margin=0.1)), 1.0, tau=np.array([5.0]))
     np.testing.assert_allclose(q[-1, 0], 0.3, atol=1e-12)
 
 
@@ -146,15 +146,15 @@ MATERIAL = ("contact_stiffness", "contact_damping", "friction", "mass", "gravity
 class TestGradients:
     def soft(self, **ground: float) -> sim.Model:
         builder = sim.ModelBuilder()
-        builder.add_ground(friction=0.3, **ground)
+        builder.add_ground(surface=sim.Surface(friction=0.3, **ground))
         builder.add_sphere(
-            radius=RADIUS, mass=MASS, position=(0.0, 0.0, RADIUS - 0.004), friction=0.8, contact_stiffness=900.0,
-            contact_damping=7.0,
+            radius=RADIUS, mass=MASS, position=(0.0, 0.0, RADIUS - 0.004),
+            surface=sim.Surface(friction=0.8, stiffness=900.0, damping=7.0),
         )  # fmt: skip
         return builder.finalize("float64")
 
     def test_both_sides_soft_and_sliding(self):
-        model = self.soft(contact_stiffness=700.0, contact_damping=3.0)
+        model = self.soft(stiffness=700.0, damping=3.0)
         c = case(model, 10, qd=[2.0, 0.7, -0.3, 0.2, 0.1, 0.3])
         assert regimes(c) == {"slide"}
         check(c, MATERIAL)
@@ -170,7 +170,7 @@ class TestGradients:
 
     def test_box_on_soft_feet(self):
         builder = sim.ModelBuilder()
-        builder.add_ground(friction=0.6, contact_stiffness=4e3, contact_damping=20.0)
+        builder.add_ground(surface=sim.Surface(friction=0.6, stiffness=4e3, damping=20.0))
         builder.add_box(
             half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.049), orientation=(0.01, 0.005, 0.1, 1.0)
         )
@@ -187,8 +187,8 @@ class TestGradients:
         builder = sim.ModelBuilder()
         builder.add_link("rod", mass=0.8, com=(0.02, 0.0, -0.3), inertia=(0.01, 0.012, 0.005))
         builder.add_joint(
-            "hinge", "revolute", child="rod", axis=(0.1, 1.0, 0.0), lower=-0.3, upper=0.5, limit_margin=0.03,
-            limit_stiffness=90.0, limit_damping=1.3,
+            "hinge", "revolute", child="rod", axis=(0.1, 1.0, 0.0),
+            limits=sim.Limits(-0.3, 0.5, margin=0.03, stiffness=90.0, damping=1.3),
         )  # fmt: skip
         c = case(builder.finalize("float64"), 8, np.array([q]), [qd])
         assert regimes(c) == {"lower" if q < 0.0 else "upper"}
@@ -196,7 +196,7 @@ class TestGradients:
         check(c, names, zero=["upper_limit" if q < 0.0 else "lower_limit"])
 
     def test_hard_limit_with_margin(self):
-        model = hinge(lower=-0.3, upper=0.5, limit_margin=0.01)
+        model = hinge(limits=sim.Limits(-0.3, 0.5, margin=0.01))
         c = case(model, 8, np.array([0.47]), [2.0])
         assert regimes(c) == {"upper"}
         check(c, ["limit_margin", "upper_limit"])
@@ -217,42 +217,11 @@ def test_stiffness_per_world_and_set_later():
     assert q[-1, 2, 2] < q[-1, 0, 2] < q[-1, 1, 2]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"contact_stiffness": 0.0}, "geometry 'g': contact_stiffness is 0.0; it must be positive"),
-        ({"contact_stiffness": np.nan}, "geometry 'g': contact_stiffness is nan"),
-        ({"contact_stiffness": 1.0, "contact_damping": -1.0}, "geometry 'g': contact_damping is -1.0"),
-        ({"contact_damping": 1.0}, "geometry 'g': contact_damping is for compliant contact"),
-    ],
-)
-def test_bad_materials(options, message):
-    builder = sim.ModelBuilder()
-    with pytest.raises(sim.ModelError, match=message):
-        builder.add_geometry("world", SPHERE, name="g", size=(1.0, 0.0, 0.0), **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"limit_stiffness": 0.0}, "joint 'j': limit_stiffness is 0.0; it must be positive"),
-        ({"limit_damping": 1.0}, "joint 'j': limit_damping is for compliant limits"),
-        ({"limit_margin": -0.1}, "joint 'j': limit_margin is -0.1"),
-    ],
-)
-def test_bad_limits(options, message):
-    builder = sim.ModelBuilder()
-    builder.add_link("a", mass=1.0)
-    with pytest.raises(sim.ModelError, match=message):
-        builder.add_joint("j", "revolute", child="a", **options)
-
-
 def test_hard_limits_need_room_between_their_margins():
     """Soft ones pull both ways."""
     builder = sim.ModelBuilder()
     builder.add_link("a", mass=1.0, inertia=np.eye(3))
-    limits = {"lower": -0.5, "upper": 0.5, "limit_margin": 0.6}
-    builder.add_joint("j", "revolute", child="a", q0=(0.1,), **limits)
+    builder.add_joint("j", "revolute", child="a", q0=(0.1,), limits=sim.Limits(-0.5, 0.5, margin=0.6))
     with pytest.raises(sim.ModelError, match=r"joint 'j': limit_margin 0.6 .*, or choose sim\.MujocoContact"):
         sim.Simulator(builder.finalize("float64"), DT, device="cpu")
     builder.joints["j"].limit_stiffness, builder.joints["j"].limit_damping = 100.0, 10.0

@@ -30,8 +30,8 @@ def turned(angle: float, axis: tuple[float, ...]) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_swing_in_a_plane_is_a_limited_hinge(dtype):
-    model = pendulum(dtype=dtype, swing_limit=0.4)
-    hinge = pendulum("revolute", axis=(0, 1, 0), lower=-0.4, upper=0.4, dtype=dtype)
+    model = pendulum(dtype=dtype, limits=sim.Limits(swing=0.4))
+    hinge = pendulum("revolute", axis=(0, 1, 0), limits=sim.Limits(-0.4, 0.4), dtype=dtype)
     q, qd, simulator = run(model, 0.6, [0.0, 4.0, 0.0])
     same, velocity, _ = run(hinge, 0.6, [4.0])
     tolerance = 2e-5 if dtype == "float32" else 1e-10
@@ -44,9 +44,9 @@ def test_swing_in_a_plane_is_a_limited_hinge(dtype):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_twist_is_a_limited_hinge(sign):
     """Turned about its axis, to either side."""
-    model = pendulum(twist_limit=0.3)
+    model = pendulum(limits=sim.Limits(twist=0.3))
     q, qd, _ = run(model, 0.2, [0.0, 0.0, 5.0 * sign])
-    hinge = pendulum("revolute", axis=(0, 0, 1), lower=-0.3, upper=0.3)
+    hinge = pendulum("revolute", axis=(0, 0, 1), limits=sim.Limits(-0.3, 0.3))
     same, velocity, _ = run(hinge, 0.2, [5.0 * sign])
     np.testing.assert_allclose(Rotation.from_quat(q).as_rotvec()[:, 2], same[:, 0], atol=1e-10)
     np.testing.assert_allclose(qd[:, 2], velocity[:, 0], atol=1e-9)
@@ -54,7 +54,7 @@ def test_twist_is_a_limited_hinge(sign):
 
 @pytest.mark.parametrize("flip", [1.0, -1.0])
 def test_both_signs_of_the_quaternion_are_one_rotation(flip):
-    model = pendulum(twist_limit=0.3, swing_limit=0.5)
+    model = pendulum(limits=sim.Limits(twist=0.3, swing=0.5))
     q, _, _ = run(model, 0.2, [2.0, 1.0, 5.0], q=flip * np.array([0.0, 0.0, 0.0, 1.0]))
     np.testing.assert_allclose(q[-1] * np.sign(q[-1, 3]), run(model, 0.2, [2.0, 1.0, 5.0])[0][-1], atol=1e-12)
 
@@ -66,7 +66,7 @@ def test_orbit_along_the_cone():
     dt = 1e-4
     # Angular velocity along the child's axes of a steady turn about z.
     body = Rotation.from_quat(start).inv().apply([0.0, 0.0, rate])
-    q, qd, simulator = run(pendulum(swing_limit=limit), 1.0, body, q=start, dt=dt, sweeps=5)
+    q, qd, simulator = run(pendulum(limits=sim.Limits(swing=limit)), 1.0, body, q=start, dt=dt, sweeps=5)
     (block,) = blocks(simulator)
     assert block.kind == CONE_LIMIT
     np.testing.assert_allclose(swing(q), limit, atol=5e-4)
@@ -81,7 +81,7 @@ def test_orbit_along_the_cone():
 
 def test_margin_and_compliance():
     """A moment against a soft cone: its spring gives way from the margin on."""
-    model = pendulum(gravity=0.0, swing_limit=0.5, limit_margin=0.1, limit_stiffness=50.0, limit_damping=5.0)
+    model = pendulum(gravity=0.0, limits=sim.Limits(swing=0.5, margin=0.1, stiffness=50.0, damping=5.0))
     q, qd, _ = run(model, 3.0, tau=np.array([0.0, 3.0, 0.0]))
     np.testing.assert_allclose(swing(q[-1]), 0.4 + 3.0 / 50.0, rtol=1e-8)
     np.testing.assert_allclose(qd[-1], 0.0, atol=1e-7)
@@ -90,7 +90,7 @@ def test_margin_and_compliance():
 def test_swing_past_a_quarter_turn_and_twist_together():
     """Both limits at once, far out: neither is passed, whatever the axis."""
     axis = np.array([1.0, 2.0, -0.5])
-    model = pendulum(swing_limit=2.0, twist_limit=1.0, axis=axis)
+    model = pendulum(limits=sim.Limits(swing=2.0, twist=1.0), axis=axis)
     axis /= np.linalg.norm(axis)
     q, _, _ = run(model, 2.0, [6.0, -4.0, 5.0], tau=np.array([3.0, 2.0, 1.0]))
     v, w = q[:, :3], q[:, 3]
@@ -129,7 +129,7 @@ def arm(**limits: float) -> sim.Model:
     builder = sim.ModelBuilder()
     joints = [
         ("revolute", {"axis": (0.1, 1, 0)}),
-        ("spherical", {"axis": AXIS_OF_ARM, **limits}),
+        ("spherical", {"axis": AXIS_OF_ARM, "limits": sim.Limits(**limits)}),
         ("revolute", {}),
     ]
     parent = "world"
@@ -140,28 +140,28 @@ def arm(**limits: float) -> sim.Model:
     return builder.finalize("float64")
 
 
-SOFT = {"limit_stiffness": 40.0, "limit_damping": 0.8, "limit_margin": 0.02}
+SOFT = {"stiffness": 40.0, "damping": 0.8, "margin": 0.02}
 
 
 @pytest.mark.parametrize("limits", [{}, SOFT], ids=["hard", "soft"])
 @pytest.mark.parametrize("sweeps", [1, 5, 50])
 class TestGradients:
     def test_swing(self, limits, sweeps):
-        model = arm(swing_limit=0.5, **limits)
+        model = arm(swing=0.5, **limits)
         q = np.concatenate([[0.2], turned(0.47, (0.6, 0.8, 0.0)), [0.1]])
         c = case(model, 6, q, [0.5, 3.0, 2.0, 1.0, 0.3], sim.PgsContact(sweeps=sweeps))
         assert cones_that_bear(c) == {0}
-        check(c, ["swing_limit", *limits, *LINK])
+        check(c, ["swing_limit", *map("limit_{}".format, limits), *LINK])
 
     def test_twist(self, limits, sweeps):
-        model = arm(twist_limit=0.5, **limits)
+        model = arm(twist=0.5, **limits)
         q = np.concatenate([[0.2], turned(-0.49, AXIS_OF_ARM), [0.1]])
         c = case(model, 6, q, [0.5, 0.3, 2.0, -3.0, 0.3], sim.PgsContact(sweeps=sweeps))
         assert cones_that_bear(c) == {0}
-        check(c, ["twist_limit", *limits, *LINK])
+        check(c, ["twist_limit", *map("limit_{}".format, limits), *LINK])
 
     def test_both(self, limits, sweeps):
-        model = arm(twist_limit=0.5, swing_limit=0.6, **limits)
+        model = arm(twist=0.5, swing=0.6, **limits)
         across = np.cross(AXIS_OF_ARM, [1.0, 0.0, 0.0])
         across /= np.linalg.norm(across)
         turn = Rotation.from_rotvec(0.59 * across) * Rotation.from_rotvec(0.49 * AXIS_OF_ARM)
@@ -169,7 +169,7 @@ class TestGradients:
         outwards = 3.0 * turn.inv().apply(across) + 2.0 * AXIS_OF_ARM
         c = case(model, 6, q, [0.5, *outwards, 0.3], sim.PgsContact(sweeps=sweeps))
         assert cones_that_bear(c) == {0, 1}
-        check(c, ["swing_limit", "twist_limit", *limits, *LINK])
+        check(c, ["swing_limit", "twist_limit", *map("limit_{}".format, limits), *LINK])
 
 
 def cones_that_bear(c: Case) -> set[int]:
@@ -182,12 +182,13 @@ def cones_that_bear(c: Case) -> set[int]:
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("revolute", {"swing_limit": 1.0}, "joint 'j': swing_limit is for spherical joints, not revolute"),
-        ("free", {"twist_limit": 1.0}, "joint 'j': twist_limit is for spherical joints, not free"),
-        ("spherical", {"swing_limit": 0.0}, "joint 'j': swing_limit is 0.0; it must be positive and at most pi"),
-        ("spherical", {"twist_limit": 4.0}, "joint 'j': twist_limit is 4.0; it must be positive and at most pi"),
-        ("spherical", {"twist_limit": np.nan}, "joint 'j': twist_limit is nan"),
-        ("spherical", {"swing_limit": 1.0, "axis": (0, 0, 0)}, "joint 'j': the axis is zero"),
+        (
+            "revolute",
+            {"limits": sim.Limits(swing=1.0)},
+            "joint 'j': limits.swing is for spherical joints, not revolute",
+        ),
+        ("free", {"limits": sim.Limits(twist=1.0)}, "joint 'j': limits.twist is for spherical joints, not free"),
+        ("spherical", {"limits": sim.Limits(swing=1.0), "axis": (0, 0, 0)}, "joint 'j': the axis is zero"),
     ],
 )
 def test_what_is_refused(kind, options, message):

@@ -1,5 +1,7 @@
 """Gradients through contacts of convex bodies with each other against finite differences."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -14,11 +16,16 @@ BODY = ("mass", "com", "inertia", "gravity", "friction", "geometry_size", "geome
 def on_table(kind: str, height: float) -> sim.Model:
     """A body that hangs over the edge of a slab, in general position; the slab is light and lies on the ground."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=1.0)
+    builder.add_ground(surface=sim.Surface(friction=1.0))
     builder.add_box(
-        half_extents=(0.2, 0.3, 0.05), mass=0.5, position=(0.0, 0.0, 0.05), orientation=(0, 0, 0.1, 1), friction=0.9
+        half_extents=(0.2, 0.3, 0.05),
+        mass=0.5,
+        position=(0.0, 0.0, 0.05),
+        orientation=(0, 0, 0.1, 1),
+        surface=sim.Surface(friction=0.9),
     )
-    placed = {"position": (0.16, 0.07, height), "orientation": (0.011, 0.016, 0.3, 1.0), "friction": 0.7}
+    placed: dict[str, Any] = {"position": (0.16, 0.07, height), "orientation": (0.011, 0.016, 0.3, 1.0)}
+    placed["surface"] = sim.Surface(friction=0.7)
     if kind == "box":
         builder.add_box(half_extents=(0.08, 0.1, 0.06), mass=0.4, **placed)
     elif kind == "cylinder":
@@ -33,9 +40,11 @@ def on_table(kind: str, height: float) -> sim.Model:
         builder.add_link(kind, mass=0.4, inertia=(1e-3, 1.2e-3, 1.1e-3))
         builder.add_joint("free", "free", child=kind, position=placed["position"], orientation=turned)
         if kind == "capsule":
-            builder.add_geometry(kind, CAPSULE, size=(0.05, 0.1, 0.0), friction=0.7)
+            builder.add_geometry(kind, CAPSULE, size=(0.05, 0.1, 0.0), surface=sim.Surface(friction=0.7))
         else:
-            builder.add_geometry(kind, CONVEX, size=(0.07, 0.08, 0.06), mesh=pebble(), friction=0.7)
+            builder.add_geometry(
+                kind, CONVEX, size=(0.07, 0.08, 0.06), mesh=pebble(), surface=sim.Surface(friction=0.7)
+            )
     return builder.finalize("float64")
 
 

@@ -293,7 +293,7 @@ def bent_loop() -> sim.ModelBuilder:
         link = builder.add_link(f"l{number}", mass=1 + 0.2 * number, com=(0.05, 0.02, 0.2), inertia=(0.02, 0.03, 0.02))
         builder.add_joint(
             f"j{number}", "revolute", parent=parent, child=link, position=(0.01, 0, 0.4 if number else 0.0), axis=axis,
-            damping=0.1, q0=[0.3 + 0.1 * number],
+            spring=sim.Spring(damping=0.1), q0=[0.3 + 0.1 * number],
         )  # fmt: skip
         parent = link
     return builder
@@ -321,7 +321,7 @@ class TestGradients:
     def test_weld_of_a_loose_body_to_a_hand(self, sweeps):
         """A floating box held by an arm, which drags it over the ground; two trees, contacts, two blocks."""
         builder = bent_loop()
-        builder.add_ground(friction=0.3)
+        builder.add_ground(surface=sim.Surface(friction=0.3))
         builder.joints["j0"].placement[2] += 0.02
         builder.add_box(half_extents=(0.05, 0.06, 0.07), mass=0.5)
         hand = sim.forward_kinematics(

@@ -21,12 +21,16 @@ def on_terrain(flat: bool, body: str, **options: object) -> sim.Model:
     builder = sim.ModelBuilder()
     turn = Rotation.from_quat(TILT)
     if flat:
-        builder.add_geometry("world", "plane", orientation=TILT, friction=0.5, restitution=1.0)
+        builder.add_geometry("world", "plane", orientation=TILT, surface=sim.Surface(friction=0.5, restitution=1.0))
     else:
         # The field's own origin is elsewhere in the plane, and below it.
         heights = np.full((21, 31), 0.3)
         builder.add_heightfield(
-            heights, spacing=0.1, position=turn.apply((0.21, 0.13, -0.3)), orientation=TILT, friction=0.5
+            heights,
+            spacing=0.1,
+            position=turn.apply((0.21, 0.13, -0.3)),
+            orientation=TILT,
+            surface=sim.Surface(friction=0.5),
         )
     add_body(builder, body, mass=0.7, orientation=TILT, **options)
     return builder.finalize("float64")
@@ -81,7 +85,7 @@ def rough_terrain(seed: int, points: int, spacing: float, rise: float) -> sim.Mo
     heights = rise * np.random.default_rng(seed).uniform(-1.0, 1.0, (points, points))
     heights[[0, -1]] = heights[:, [0, -1]] = 1.0
     builder = sim.ModelBuilder()
-    builder.add_heightfield(heights, spacing=spacing, friction=0.6)
+    builder.add_heightfield(heights, spacing=spacing, surface=sim.Surface(friction=0.6))
     return builder
 
 
@@ -117,7 +121,7 @@ def test_ball_at_rest_in_a_groove_bears_its_weight_on_both_sides():
     builder = sim.ModelBuilder()
     builder.add_heightfield(heights, spacing=0.2)
     radius = 0.05
-    builder.add_sphere(radius=radius, mass=0.7, position=(0.0, 0.03, radius + 0.05), friction=0.0)
+    builder.add_sphere(radius=radius, mass=0.7, position=(0.0, 0.03, radius + 0.05), surface=sim.Surface(friction=0.0))
     q, qd, simulator = run(builder.finalize("float64"), 0.5)
     np.testing.assert_allclose(qd[-1], 0.0, atol=1e-6)
     np.testing.assert_allclose(q[-1, :3], (0.0, 0.03, radius * np.sqrt(1.25)), atol=1e-6)
@@ -228,9 +232,7 @@ def test_bodies_dropped_on_rough_terrain_come_to_rest_on_it(body):
         body.split()[-1],
         mass=0.7,
         orientation=identity,
-        friction=1.0,
-        torsional_friction=0.01,
-        rolling_friction=0.02,
+        surface=sim.Surface(friction=1.0, torsional_friction=0.01, rolling_friction=0.02),
         **size,
     )
     model = builder.finalize("float64")
@@ -273,7 +275,15 @@ def test_gradients_of_the_motion_in_everything_and_the_heights(body):
     }[body]
     turn = Rotation.from_euler("xyz", (1.4, 0.2, 0.3) if body == "capsule" else (0.05, 0.1, 0.3)).as_quat()
     height = {"sphere": 0.14, "capsule": 0.09, "box": 0.1, "ellipsoid": 0.12, "convex": 0.11, "cylinder": 0.1}[body]
-    add_body(builder, body, mass=0.7, position=(0.03, 0.04, height), orientation=turn, friction=0.8, **size)
+    add_body(
+        builder,
+        body,
+        mass=0.7,
+        position=(0.03, 0.04, height),
+        orientation=turn,
+        surface=sim.Surface(friction=0.8),
+        **size,
+    )
     model = builder.finalize("float64")
     c = case(model, 30, model.q0, [2.0, 0.7, -0.6, 0.2, 0.1, 0.3], sim.PgsContact(sweeps=30))
     assert regimes(c) & {"slide", "stick"}

@@ -36,7 +36,7 @@ def test_tilted_plane(axis, ratio):
     angle = ratio * ANGLE
     turn = (*(np.sin(angle / 2) * np.array(axis)), np.cos(angle / 2))
     builder = sim.ModelBuilder()
-    builder.add_geometry("world", 0, name="slope", orientation=turn, friction=MU)
+    builder.add_geometry("world", 0, name="slope", orientation=turn, surface=sim.Surface(friction=MU))
     normal = np.cross(axis, [0, 0, 1.0]) * np.sin(angle) + np.array([0, 0, np.cos(angle)])
     builder.add_box(half_extents=(0.2, 0.2, 0.05), mass=2.0, position=0.05 * normal, orientation=turn)
     model = builder.finalize("float64")
@@ -120,7 +120,7 @@ def test_friction_is_bounded_by_the_normal_impulse(friction):
 def test_ball_slides_then_rolls():
     """Thrown without spin it ends at 5/7 of its speed, rolling."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.3)
+    builder.add_ground(surface=sim.Surface(friction=0.3))
     builder.add_sphere(radius=0.1, mass=0.5, position=(0.0, 0.0, 0.1))
     _, qd, _ = run(builder.finalize("float64"), 0.4, [2.0, 0, 0, 0, 0, 0])
     np.testing.assert_allclose(qd[-1], [10 / 7, 0, 0, 0, 100 / 7, 0], atol=1e-9)
@@ -131,8 +131,10 @@ def test_ball_slides_then_rolls():
 def test_friction_of_a_pair_is_the_product():
     for ground, body in ((0.8, 0.5), (0.5, 0.8), (0.4, 1.0)):
         builder = sim.ModelBuilder()
-        builder.add_ground(friction=ground)
-        builder.add_box(half_extents=(0.2, 0.2, 0.05), mass=2.0, position=(0, 0, 0.05), friction=body)
+        builder.add_ground(surface=sim.Surface(friction=ground))
+        builder.add_box(
+            half_extents=(0.2, 0.2, 0.05), mass=2.0, position=(0, 0, 0.05), surface=sim.Surface(friction=body)
+        )
         _, qd, _ = run(builder.finalize("float64"), 0.05, [3.0, 0, 0, 0, 0, 0])
         np.testing.assert_allclose(qd[-1, 0], 3.0 - ground * body * G * 0.05, atol=1e-7)
 
@@ -145,7 +147,7 @@ def test_box_held_between_two_fingers():
             name = f"finger {side:+.0f}"
             builder.add_link(name, mass=0.3, inertia=(0.01, 0.01, 0.01))
             builder.add_joint(f"to {name}", "prismatic", child=name, position=(0.15 * side, 0, 0), axis=(1, 0, 0))
-            builder.add_geometry(name, 1, size=(0.05, 0, 0), friction=0.5)
+            builder.add_geometry(name, 1, size=(0.05, 0, 0), surface=sim.Surface(friction=0.5))
         builder.add_geometry("finger +1", BOX, name="unused", size=(0.01, 0.01, 0.01), collides=False)
         builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=mass)
         tau = np.array([10.0, -10.0, 0, 0, 0, 0, 0, 0])

@@ -22,18 +22,24 @@ TILT = (0.01, 0.005, 0.1, 1.0)
 PYRAMID = sim.HardContact(friction="pyramid")
 
 
-def ball(**options: float) -> sim.Model:
+def ball(**surface: float) -> sim.Model:
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
-    builder.add_sphere(radius=0.1, mass=0.3, position=(0.0, 0.0, 0.1), **{"friction": 0.8, **options})
+    builder.add_ground(surface=sim.Surface(friction=0.5))
+    builder.add_sphere(
+        radius=0.1, mass=0.3, position=(0.0, 0.0, 0.1), surface=sim.Surface(**{"friction": 0.8, **surface})
+    )
     return builder.finalize("float64")
 
 
 def box(friction: float = 0.6, orientation: tuple[float, ...] = (0.0, 0.0, 0.1, 1.0)) -> sim.Model:
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=1.0)
+    builder.add_ground(surface=sim.Surface(friction=1.0))
     builder.add_box(
-        half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.05), orientation=orientation, friction=friction
+        half_extents=(0.1, 0.2, 0.05),
+        mass=0.7,
+        position=(0.0, 0.0, 0.05),
+        orientation=orientation,
+        surface=sim.Surface(friction=friction),
     )
     return builder.finalize("float64")
 
@@ -119,14 +125,15 @@ def arm(**options: object) -> sim.ModelBuilder:
     forearm.
     """
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.7)
+    builder.add_ground(surface=sim.Surface(friction=0.7))
     parent = "world"
     joints: list[tuple[str, tuple[float, float, float], dict]] = [
-        ("revolute", (0.0, 1.0, 0.0), dict(lower=-0.5, upper=0.5, friction_loss=5.0)),
-        ("revolute", (1.0, 0.2, 0.0), dict(lower=-0.5, upper=0.5, friction_loss=0.4, damping=0.3, armature=0.05,
-                                           stiffness=3.0, rest_position=0.2)),
-        ("prismatic", (0.0, 0.0, 1.0), dict(lower=-0.5, upper=0.5)),
-        ("spherical", (0.0, 0.0, 1.0), dict(friction_loss=0.01, damping=0.02)),
+        ("revolute", (0.0, 1.0, 0.0), dict(limits=sim.Limits(lower=-0.5, upper=0.5), friction_loss=5.0)),
+        ("revolute", (1.0, 0.2, 0.0),
+            dict(limits=sim.Limits(lower=-0.5, upper=0.5), friction_loss=0.4,
+                spring=sim.Spring(damping=0.3, stiffness=3.0, rest=0.2), armature=0.05)),
+        ("prismatic", (0.0, 0.0, 1.0), dict(limits=sim.Limits(lower=-0.5, upper=0.5))),
+        ("spherical", (0.0, 0.0, 1.0), dict(friction_loss=0.01, spring=sim.Spring(damping=0.02))),
     ]  # fmt: skip
     for number, (kind, axis, passive) in enumerate(joints):
         link = builder.add_link(
@@ -149,8 +156,8 @@ ARM_QD = np.array([2.0, -2.0, 1.0, 0.5, 0.4, 0.3])
 
 def arm_and_ball(friction: str = "cone", sweeps: int = 50) -> Case:
     """A ball falls on the hand and slides there while the arm runs into an upper and a lower limit."""
-    builder = arm(friction=0.3)
-    builder.add_sphere(radius=0.1, mass=0.4, friction=0.5)
+    builder = arm(surface=sim.Surface(friction=0.3))
+    builder.add_sphere(radius=0.1, mass=0.4, surface=sim.Surface(friction=0.5))
     model = builder.finalize("float64")
     hand = sim.forward_kinematics(model, [[*ARM_Q, *model.q0[7:]]], ["link3"]).numpy()[0, 0]
     q = np.concatenate([ARM_Q, hand[:3] + Rotation.from_quat(hand[3:]).apply([0.01, 0.02, 0.276]), [0, 0, 0, 1]])
@@ -179,27 +186,27 @@ LINK = ("mass", "com", "inertia", "gravity", "joint_placement")
 
 
 def test_lower_limit():
-    c = pendulum(8, -0.29, -2.0, lower=-0.3, upper=2.0, damping=0.1)
+    c = pendulum(8, -0.29, -2.0, limits=sim.Limits(-0.3, 2.0), spring=sim.Spring(damping=0.1))
     assert regimes(c) == {"lower"}
     # The joint stands at its limit in the end; a limit that isn't reached doesn't matter, nor do the forces.
     check(c, [*LINK, "lower_limit", "upper_limit", "damping"], zero=["upper_limit"])
 
 
 def test_upper_limit():
-    c = pendulum(8, 0.49, 2.0, lower=-0.3, upper=0.5, damping=0.1)
+    c = pendulum(8, 0.49, 2.0, limits=sim.Limits(-0.3, 0.5), spring=sim.Spring(damping=0.1))
     assert regimes(c) == {"upper"}
     check(c, [*LINK, "lower_limit", "upper_limit", "damping"], zero=["lower_limit"])
 
 
 def test_between_limits():
-    c = pendulum(8, 0.3, 2.0, lower=-0.3, upper=0.5, armature=0.1)
+    c = pendulum(8, 0.3, 2.0, limits=sim.Limits(-0.3, 0.5), armature=0.1)
     assert regimes(c) == set()
     check(c, [*LINK, "lower_limit", "upper_limit", "armature"], zero=["lower_limit", "upper_limit"])
 
 
 def test_narrow_range():
     """Both limits are near at once; in the end the joint is between them."""
-    c = pendulum(8, 0.001, 0.9, lower=-0.003, upper=0.002)
+    c = pendulum(8, 0.001, 0.9, limits=sim.Limits(-0.003, 0.002))
     c = replace(c, tau=10.0 * np.array([1, 1, -1, -1, -1, -1, 0.4, 0.3])[:, None])
     assert regimes(c) == {"lower", "upper"}
     check(c, [*LINK, "lower_limit", "upper_limit"])
@@ -219,7 +226,7 @@ def test_dry_friction_holds():
 
 
 def test_soft_limit():
-    c = replace(pendulum(8, 0.45, 2.0, lower=-0.3, upper=0.46), contact=sim.PgsContact(cfm=0.5, erp=0.4))
+    c = replace(pendulum(8, 0.45, 2.0, limits=sim.Limits(-0.3, 0.46)), contact=sim.PgsContact(cfm=0.5, erp=0.4))
     assert regimes(c) == {"upper"}
     check(c, [*LINK, "lower_limit", "upper_limit"], zero=["lower_limit"])
 
@@ -236,7 +243,7 @@ def test_deep_overlap():
 
 def test_robot_on_the_ground():
     """The arm's hand is dragged over the ground."""
-    builder = arm(friction=0.6)
+    builder = arm(surface=sim.Surface(friction=0.6))
     builder.joints["joint1"].upper = 3.0
     model = builder.finalize("float64")
     q = np.array([0.45, 2.4, 0.2, 0.05, -0.1, 0.02, 1.0])
@@ -262,10 +269,11 @@ def test_robot_on_robot(friction):
             builder.add_joint(
                 f"to {link}", "revolute", child=link, parent=links[0] if number else "world",
                 position=(0.0, 0.0, 0.4) if number else (0.06 * side, 0.02 * side, 0.0),
-                axis=(0.0, 1.0, 0.1) if number else (0.1, 1.0, 0.0), damping=0.05, armature=0.01,
+                axis=(0.0, 1.0, 0.1) if number else (0.1, 1.0, 0.0), spring=sim.Spring(damping=0.05), armature=0.01,
             )  # fmt: skip
         builder.add_geometry(
-            links[1], CAPSULE, size=(0.05, 0.15, 0.0), position=(0.0, 0.0, 0.2), friction=0.5, restitution=0.5,
+            links[1], CAPSULE, size=(0.05, 0.15, 0.0), position=(0.0, 0.0, 0.2),
+            surface=sim.Surface(friction=0.5, restitution=0.5),
             orientation=(0.2 * side, 0.0, 0.0, 1.0),
         )  # fmt: skip
     model = builder.finalize("float64")
@@ -278,9 +286,11 @@ def test_robot_on_robot(friction):
 def test_balls_of_three_sizes(sweeps):
     """A ball thrown on two that touch: one problem over all contacts of a world."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.6)
+    builder.add_ground(surface=sim.Surface(friction=0.6))
     for number, (x, z, radius) in enumerate([(-0.101, 0.1, 0.1), (0.081, 0.08, 0.08), (0.0, 0.21, 0.06)]):
-        builder.add_sphere(radius=radius, mass=0.2 + 0.1 * number, position=(x, 0.01 * number, z), friction=0.9)
+        builder.add_sphere(
+            radius=radius, mass=0.2 + 0.1 * number, position=(x, 0.01 * number, z), surface=sim.Surface(friction=0.9)
+        )
     model = builder.finalize("float64")
     qd = np.zeros((3, 6))
     qd[2] = [0.2, 0.1, -1.5, 0.3, 0.2, 0.1]
@@ -292,9 +302,11 @@ def test_balls_of_three_sizes(sweeps):
 def test_ellipsoid_between_ground_and_ball(sweeps):
     """A ball lands on the slope of an ellipsoid, which rolls away under it."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.6)
-    builder.add_ellipsoid(semi_axes=(0.2, 0.15, 0.1), mass=0.5, position=(0.0, 0.0, 0.1), friction=0.9)
-    builder.add_sphere(radius=0.06, mass=0.3, position=(0.08, 0.02, 0.155), friction=0.7)
+    builder.add_ground(surface=sim.Surface(friction=0.6))
+    builder.add_ellipsoid(
+        semi_axes=(0.2, 0.15, 0.1), mass=0.5, position=(0.0, 0.0, 0.1), surface=sim.Surface(friction=0.9)
+    )
+    builder.add_sphere(radius=0.06, mass=0.3, position=(0.08, 0.02, 0.155), surface=sim.Surface(friction=0.7))
     q = builder.finalize("float64").q0
     q[3:7] = (0.01, 0.02, 0.05, 1.0)
     qd = np.zeros(12)

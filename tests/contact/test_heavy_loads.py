@@ -16,11 +16,30 @@ def boxes(ratio: float, dtype: str = "float64", ground: str = "plane") -> sim.Mo
     """A box of 1 kg on the ground that carries a box of ``ratio`` kg."""
     b = sim.ModelBuilder()
     if ground == "plane":
-        b.add_ground(friction=0.5)
+        b.add_ground(surface=sim.Surface(friction=0.5))
     else:
-        b.add_geometry("world", "box", size=(2.0, 2.0, 0.5), position=(0.0, 0.0, -0.5), friction=0.5, name="ground")
-    b.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, 0.1), friction=0.5, name="light")
-    b.add_box(half_extents=(0.1, 0.1, 0.1), mass=ratio, position=(0.0, 0.0, 0.3), friction=0.5, name="heavy")
+        b.add_geometry(
+            "world",
+            "box",
+            size=(2.0, 2.0, 0.5),
+            position=(0.0, 0.0, -0.5),
+            surface=sim.Surface(friction=0.5),
+            name="ground",
+        )
+    b.add_box(
+        half_extents=(0.1, 0.1, 0.1),
+        mass=1.0,
+        position=(0.0, 0.0, 0.1),
+        surface=sim.Surface(friction=0.5),
+        name="light",
+    )
+    b.add_box(
+        half_extents=(0.1, 0.1, 0.1),
+        mass=ratio,
+        position=(0.0, 0.0, 0.3),
+        surface=sim.Surface(friction=0.5),
+        name="heavy",
+    )
     return b.finalize(dtype)
 
 
@@ -52,8 +71,8 @@ def test_ball_under_a_load(load, worlds):
     """The overlap in closed form: the bounded velocity over what is left of R is the impulse of the load."""
     radius, mass = 0.1, 1.0
     b = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
-    b.add_ground(friction=0.5)
-    b.add_sphere(radius=radius, mass=mass, position=(0.0, 0.0, radius), friction=0.5, name="ball")
+    b.add_ground(surface=sim.Surface(friction=0.5))
+    b.add_sphere(radius=radius, mass=mass, position=(0.0, 0.0, radius), surface=sim.Surface(friction=0.5), name="ball")
     model = b.finalize("float64")
     force = np.tile([0.0, 0.0, -load * G, 0.0, 0.0, 0.0], (round(3.0 / DT), worlds, 1))
     simulator, q = settled(model, worlds=worlds, tau=force)
@@ -75,7 +94,13 @@ def test_limit_under_a_load(load, by):
     """A slider of 1 kg leans on its limit: d / (h + T) = R h F with R = regularisation / mass."""
     b = sim.ModelBuilder(gravity=(0.0, 0.0, -load * G))
     b.add_link("slider", mass=1.0, inertia=(1.0, 1.0, 1.0))
-    b.add_joint("slide", "prismatic", child="slider", axis=(0.0, 0.0, 1.0), lower=0.0 if by == "joint" else -np.inf)
+    b.add_joint(
+        "slide",
+        "prismatic",
+        child="slider",
+        axis=(0.0, 0.0, 1.0),
+        limits=sim.Limits(lower=0.0 if by == "joint" else -np.inf),
+    )
     if by == "tendon":
         b.add_fixed_tendon("rope", {"slide": 1.0}, limits=(0.0, np.inf))
     simulator, q = settled(b.finalize("float64"))
@@ -97,9 +122,9 @@ def test_overlaps_at_the_start_fade_without_a_hop(inside):
 
 def balls(ratio: float) -> sim.Model:
     b = sim.ModelBuilder()
-    b.add_ground(friction=0.5)
-    b.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.09), friction=0.5, name="light")
-    b.add_sphere(radius=0.1, mass=ratio, position=(0.02, 0.01, 0.27), friction=0.5, name="heavy")
+    b.add_ground(surface=sim.Surface(friction=0.5))
+    b.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.09), surface=sim.Surface(friction=0.5), name="light")
+    b.add_sphere(radius=0.1, mass=ratio, position=(0.02, 0.01, 0.27), surface=sim.Surface(friction=0.5), name="heavy")
     return b.finalize("float64")
 
 

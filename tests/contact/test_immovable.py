@@ -67,10 +67,14 @@ def test_contact_on_an_axis(yaw_file, solver, worlds, dtype):
 def ball_on_hinge(lever: float, dtype: str) -> sim.Model:
     """A ball of 1 kg, 2 cm in a wall without friction; the contact lies ``lever`` beside the axis of its hinge."""
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
-    builder.add_geometry("world", "box", size=(0.5, 0.1, 0.5), position=(0.0, 0.09, 0.0), friction=0.0)
+    builder.add_geometry(
+        "world", "box", size=(0.5, 0.1, 0.5), position=(0.0, 0.09, 0.0), surface=sim.Surface(friction=0.0)
+    )
     builder.add_link("ball", mass=1.0, com=(lever, -0.04, 0.0), inertia=np.eye(3) * 1e-3)
     builder.add_joint("hinge", "revolute", child="ball")
-    builder.add_geometry("ball", "sphere", size=(0.05, 0.0, 0.0), position=(lever, -0.04, 0.0), friction=0.0)
+    builder.add_geometry(
+        "ball", "sphere", size=(0.05, 0.0, 0.0), position=(lever, -0.04, 0.0), surface=sim.Surface(friction=0.0)
+    )
     return builder.finalize(dtype)
 
 
@@ -128,7 +132,7 @@ def fingers(hold: str, dtype: str = "float64") -> sim.Model:
     """
     builder = sim.ModelBuilder()
     builder.add_link("arm", mass=2.0, inertia=(0.05, 0.06, 0.07))
-    builder.add_joint("shoulder", "revolute", child="arm", axis=(0.0, 0.3, 1.0), damping=0.1)
+    builder.add_joint("shoulder", "revolute", child="arm", axis=(0.0, 0.3, 1.0), spring=sim.Spring(damping=0.1))
     builder.add_link("palm", mass=1.0, inertia=(0.02, 0.03, 0.01))
     builder.add_joint("wrist", "revolute", child="palm", parent="arm", position=(0.4, 0.1, 0.2), axis=(1.0, 0.2, 0.1))
     for side, name in ((1.0, "left"), (-1.0, "right")):
@@ -138,7 +142,9 @@ def fingers(hold: str, dtype: str = "float64") -> sim.Model:
             axis=(0.0, side, 0.1),
         )  # fmt: skip
         if hold == "spin":
-            builder.add_geometry(name, "sphere", size=(0.0505, 0.0, 0.0), torsional_friction=0.01, friction=0.8)
+            builder.add_geometry(
+                name, "sphere", size=(0.0505, 0.0, 0.0), surface=sim.Surface(torsional_friction=0.01, friction=0.8)
+            )
     place = (0.01, 0.1, 0.05)
     if hold == "weld":
         builder.add_weld_constraint("tie", "left", "right", position_b=place, orientation_b=(0.05, 0.0, 0.0, 1.0))

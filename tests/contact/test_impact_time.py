@@ -49,9 +49,9 @@ def test_two_impacts_in_one_step(solver):
     """Two balls reach the ground at different moments of a step, in one world: each is as it would be alone."""
     dt = 1e-2
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     for k in range(2):
-        builder.add_sphere(radius=0.1, mass=0.5, position=(k, 0.0, 0.1), restitution=0.7)
+        builder.add_sphere(radius=0.1, mass=0.5, position=(k, 0.0, 0.1), surface=sim.Surface(restitution=0.7))
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, dt, contact=SOLVERS[solver])
     heights, speeds = np.array([0.01, 0.025]), np.array([-3.0, -4.0])
@@ -106,29 +106,37 @@ def test_an_elastic_ball_comes_back():
 def landing(name: str, contact: sim.ContactMethod) -> Case:
     """Bodies that bounce, by name."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=1.0, restitution=1.0)
+    builder.add_ground(surface=sim.Surface(friction=1.0, restitution=1.0))
     qd = np.zeros(6)
     if name == "ball that slides":
-        builder.add_sphere(radius=0.1, mass=0.3, position=(0, 0, 0.13), friction=0.2, restitution=0.7)
+        builder.add_sphere(
+            radius=0.1, mass=0.3, position=(0, 0, 0.13), surface=sim.Surface(friction=0.2, restitution=0.7)
+        )
         qd = np.array([2.0, 1.0, -3.0, 0.2, 0.1, 0.3])
     elif name == "ball that sticks":
-        builder.add_sphere(radius=0.1, mass=0.3, position=(0, 0, 0.13), friction=0.9, restitution=0.7)
+        builder.add_sphere(
+            radius=0.1, mass=0.3, position=(0, 0, 0.13), surface=sim.Surface(friction=0.9, restitution=0.7)
+        )
         qd = np.array([0.5, 0.2, -3.0, 0.2, 0.1, 0.3])
     elif name == "ball with torsion":
-        resists = {"torsional_friction": 0.01, "rolling_friction": 0.005}
-        builder.add_sphere(radius=0.1, mass=0.3, position=(0, 0, 0.13), friction=0.9, restitution=0.7, **resists)
+        builder.add_sphere(
+            radius=0.1, mass=0.3, position=(0, 0, 0.13),
+            surface=sim.Surface(friction=0.9, restitution=0.7, torsional_friction=0.01, rolling_friction=0.005),
+        )  # fmt: skip
         qd = np.array([0.5, 0.2, -3.0, 0.2, 9.0, 20.0])
     elif name == "box on its corners":
         # Two corners touch at different moments of a step.
         builder.add_box(
             half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0, 0, 0.064), orientation=(0.02, 0.0, 0.1, 1.0),
-            friction=0.4, restitution=0.5,
+            surface=sim.Surface(friction=0.4, restitution=0.5),
         )  # fmt: skip
         qd = np.array([1.0, 0.3, -2.5, 0.4, 0.3, 1.0])
     else:
         # One ball rests on the ground while another hits it, and the ground, from above.
-        builder.add_sphere(radius=0.1, mass=0.3, position=(0, 0, 0.0999), friction=0.6)
-        builder.add_sphere(radius=0.1, mass=0.5, position=(0.193, 0.02, 0.12), friction=0.6, restitution=0.8)
+        builder.add_sphere(radius=0.1, mass=0.3, position=(0, 0, 0.0999), surface=sim.Surface(friction=0.6))
+        builder.add_sphere(
+            radius=0.1, mass=0.5, position=(0.193, 0.02, 0.12), surface=sim.Surface(friction=0.6, restitution=0.8)
+        )
         qd = np.array([0, 0, 0, 0, 0, 0, -1.0, 0.1, -3.0, 0.2, 0.1, 0.3])
     return case(builder.finalize("float64"), 12, qd=qd, contact=contact)
 
@@ -147,14 +155,22 @@ def test_gradients(name, options):
 def test_gradients_of_an_arm_that_bounces(options):
     """Two links, of which the last hits the ground while a limit and a damper act on the first."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5, restitution=1.0)
+    builder.add_ground(surface=sim.Surface(friction=0.5, restitution=1.0))
     builder.add_link("upper", mass=1.0, com=(0.15, 0.0, 0.0), inertia=(0.002, 0.01, 0.01))
     builder.add_joint(
-        "shoulder", "revolute", child="upper", axis=(0.0, 1.0, 0.0), position=(0.0, 0.0, 0.4), upper=0.9, damping=0.1
+        "shoulder",
+        "revolute",
+        child="upper",
+        axis=(0.0, 1.0, 0.0),
+        position=(0.0, 0.0, 0.4),
+        limits=sim.Limits(upper=0.9),
+        spring=sim.Spring(damping=0.1),
     )
     builder.add_link("lower", mass=0.5, com=(0.1, 0.02, 0.0), inertia=(0.001, 0.004, 0.004))
     builder.add_joint("elbow", "spherical", parent="upper", child="lower", position=(0.3, 0.0, 0.0))
-    builder.add_geometry("lower", SPHERE, size=(0.05, 0, 0), position=(0.2, 0.0, 0.0), friction=0.3, restitution=0.6)
+    builder.add_geometry(
+        "lower", SPHERE, size=(0.05, 0, 0), position=(0.2, 0.0, 0.0), surface=sim.Surface(friction=0.3, restitution=0.6)
+    )
     model = builder.finalize("float64")
     q = model.q0.copy()
     q[0] = 0.78

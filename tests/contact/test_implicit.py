@@ -55,7 +55,7 @@ def test_limits():
 
 def test_narrow_range():
     """Both limits are near at once; in the end the joint is between them."""
-    c = pendulum(8, 0.001, 0.9, lower=-0.003, upper=0.002)
+    c = pendulum(8, 0.001, 0.9, limits=sim.Limits(-0.003, 0.002))
     c = replace(c, tau=10.0 * np.array([1, 1, -1, -1, -1, -1, 0.4, 0.3])[:, None], contact=options())
     assert regimes(c) == {"lower", "upper"}
     check(c, [*LINK, "lower_limit", "upper_limit"])
@@ -128,8 +128,8 @@ def test_redundant_contacts_that_stick(friction):
     """A rigid box rides on a driven sled without softness: one impulse too many, but one motion, and its derivative."""
     builder = sim.ModelBuilder()
     builder.add_link("sled", mass=2.0, inertia=(1.0, 1.0, 1.0))
-    builder.add_joint("rail", "prismatic", child="sled", axis=(1.0, 0.0, 0.0), damping=0.5)
-    builder.add_geometry("sled", PLANE, friction=0.8)
+    builder.add_joint("rail", "prismatic", child="sled", axis=(1.0, 0.0, 0.0), spring=sim.Spring(damping=0.5))
+    builder.add_geometry("sled", PLANE, surface=sim.Surface(friction=0.8))
     builder.add_box(half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.05))
     model = builder.finalize("float64")
     qd = np.zeros(model.nv)

@@ -20,8 +20,8 @@ TURNED_ASIDE = {"ellipsoid": 12, "cylinder": 18, "stone": 12}
 def body_over_plate(kind: str, friction: float, dtype: str = "float32", height: float = 0.3) -> sim.Model:
     """A body of 1 to 3 cm over a plate of 2 mm."""
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
-    builder.add_geometry("world", "box", size=(1.5, 1.5, 0.001), friction=1.0)
-    placed: Any = {"mass": 0.1, "position": (0.0, 0.0, height), "friction": friction}
+    builder.add_geometry("world", "box", size=(1.5, 1.5, 0.001), surface=sim.Surface(friction=1.0))
+    placed: Any = {"mass": 0.1, "position": (0.0, 0.0, height), "surface": sim.Surface(friction=friction)}
     if kind == "sphere":
         builder.add_sphere(radius=0.02, **placed)
     elif kind == "capsule":
@@ -39,7 +39,7 @@ def body_over_plate(kind: str, friction: float, dtype: str = "float32", height: 
     return builder.finalize(dtype)
 
 
-def stone(builder: sim.ModelBuilder, mass: float, position: tuple[float, float, float], friction: float) -> None:
+def stone(builder: sim.ModelBuilder, mass: float, position: tuple[float, float, float], surface: sim.Surface) -> None:
     """The hull of thirty random points of an ellipsoid."""
     places = np.random.default_rng(5).normal(size=(30, 3))
     places *= np.array([0.01, 0.02, 0.03]) / np.linalg.norm(places, axis=1, keepdims=True)
@@ -50,7 +50,7 @@ def stone(builder: sim.ModelBuilder, mass: float, position: tuple[float, float, 
     builder.add_joint("stone", "free", parent="world", child="stone", position=position)
     mesh = Mesh(hull.vertices, hull.faces)
     # The ball of a mesh that is stretched alike in all directions has a kink in its size.
-    builder.add_geometry("stone", "convex", size=(0.98, 1.0, 1.02), mesh=mesh, friction=friction)
+    builder.add_geometry("stone", "convex", size=(0.98, 1.0, 1.02), mesh=mesh, surface=surface)
 
 
 @pytest.mark.parametrize("oblique", [False, True])

@@ -9,17 +9,19 @@ from tests.simulation.differences import blocks
 from warp_kernels.constraints.kinds import FRICTION_LOSS, LOWER_LIMIT, UPPER_LIMIT
 
 
-def pendulum(**limits: float) -> sim.Model:
+def pendulum(limits: sim.Limits) -> sim.Model:
     builder = sim.ModelBuilder()
     builder.add_link("rod", mass=1.0, com=(0.0, 0.0, -0.5), inertia=(0.02, 0.02, 0.001))
-    builder.add_joint("hinge", "revolute", child="rod", axis=(0.0, 1.0, 0.0), **limits)
+    builder.add_joint("hinge", "revolute", child="rod", axis=(0.0, 1.0, 0.0), limits=limits)
     return builder.finalize("float64")
 
 
-@pytest.mark.parametrize(("limits", "speed", "end"), [({"lower": -0.4}, -4.0, -0.4), ({"upper": 0.3}, 4.0, 0.3)])
+@pytest.mark.parametrize(
+    ("limits", "speed", "end"), [(sim.Limits(lower=-0.4), -4.0, -0.4), (sim.Limits(upper=0.3), 4.0, 0.3)]
+)
 def test_limit_stops_a_pendulum(limits, speed, end):
     """It reaches the limit exactly, is held there as long as it swings outward, and then falls back."""
-    model = pendulum(**limits)
+    model = pendulum(limits)
     q, qd, _ = run(model, 0.2, [speed])
     arrival = int(np.argmax(np.abs(q[:, 0] - end) < 1e-9))
     assert 50 < arrival < 150
@@ -30,7 +32,7 @@ def test_limit_stops_a_pendulum(limits, speed, end):
 
 def test_pendulum_leans_on_its_limit():
     """Gravity presses it against a limit: the limit's impulse is that of gravity's moment."""
-    model = pendulum(lower=0.2, upper=1.0)
+    model = pendulum(sim.Limits(0.2, 1.0))
     q, qd, simulator = run(model, 0.2)
     np.testing.assert_allclose(q[-1], 0.2, atol=1e-12)
     np.testing.assert_allclose(qd[-1], 0.0, atol=1e-10)
@@ -42,7 +44,7 @@ def test_pendulum_leans_on_its_limit():
 @pytest.mark.parametrize(("force", "end"), [(5.0, 0.002), (-5.0, -0.003)])
 def test_narrow_range(force, end):
     """Both limits are within the margin; only one of them carries."""
-    model = hinge(lower=-0.003, upper=0.002)
+    model = hinge(limits=sim.Limits(-0.003, 0.002))
     q, _, simulator = run(model, 0.3, tau=np.array([force]))
     np.testing.assert_allclose(q[-1, 0], end, atol=1e-12)
     found = {block.kind: block.impulse[0] for block in blocks(simulator)}
@@ -54,19 +56,19 @@ def test_narrow_range(force, end):
 
 def test_no_range_at_all():
     """A joint whose limits coincide stands still under any force."""
-    q, _, _ = run(hinge(lower=0.1, upper=0.1), 0.1, [3.0], tau=np.array([7.0]))
+    q, _, _ = run(hinge(limits=sim.Limits(0.1, 0.1)), 0.1, [3.0], tau=np.array([7.0]))
     np.testing.assert_allclose(q[1:], 0.1, atol=1e-12)
 
 
 def test_joint_outside_of_its_limits_comes_back():
-    q, qd, _ = run(hinge(lower=-1.0, upper=1.0), 0.6, q=np.array([1.5]), max_correction=1.0)
+    q, qd, _ = run(hinge(limits=sim.Limits(-1.0, 1.0)), 0.6, q=np.array([1.5]), max_correction=1.0)
     np.testing.assert_allclose(qd[1:400, 0], -1.0, atol=1e-12)
     assert q[-1, 0] <= 1.0 + 1e-12
 
 
 def test_fast_joint_does_not_jump_over_its_limit():
     """Farther than the margin in one step."""
-    q, _, _ = run(hinge(upper=0.3), 3 * DT, [200.0], margin=1e-3)
+    q, _, _ = run(hinge(limits=sim.Limits(upper=0.3)), 3 * DT, [200.0], margin=1e-3)
     np.testing.assert_allclose(q[:, 0], [0.0, 0.2, 0.3, 0.3], atol=1e-12)
 
 
@@ -107,7 +109,7 @@ def test_dry_friction_of_every_axis_of_a_ball_joint():
 
 def test_limit_and_dry_friction_together():
     """Friction helps the limit to stop the joint, and holds it when it is let go."""
-    q, _, simulator = run(hinge(gravity=G, upper=0.05, friction_loss=5.0), 0.3)
+    q, _, simulator = run(hinge(gravity=G, limits=sim.Limits(upper=0.05), friction_loss=5.0), 0.3)
     np.testing.assert_allclose(q[-1], 0.05, atol=1e-12)
     found = {block.kind: block.impulse[0] / DT for block in blocks(simulator)}
     np.testing.assert_allclose(found[UPPER_LIMIT] - found[FRICTION_LOSS], 2.0 * G, rtol=1e-9)
@@ -120,11 +122,11 @@ def test_limits_of_a_chain_are_one_problem():
     parent = "world"
     body = ""
     for number in range(3):
-        limit = {"upper": 0.3} if number == 1 else {}
+        limits = sim.Limits(upper=0.3) if number == 1 else sim.Limits()
         builder.add_link(f"rod{number}", mass=1.0, com=(0.2, 0.0, 0.0), inertia=(0.001, 0.02, 0.02))
         builder.add_joint(
             f"hinge{number}", "revolute", parent=parent, child=f"rod{number}", axis=(0, 1, 0),
-            position=(0.4 if number else 0.0, 0, 0), **limit,
+            position=(0.4 if number else 0.0, 0, 0), limits=limits,
         )  # fmt: skip
         parent = f"rod{number}"
         of_limit = 'limited="true" range="-9 0.3"' if number == 1 else ""

@@ -28,7 +28,14 @@ def add_lying(builder: sim.ModelBuilder, shape: str, position: tuple[float, floa
     """A capsule or cylinder of 1 kg along y, 0.25 m to either side."""
     lying = Rotation.from_euler("x", 90.0, True).as_quat()
     add = builder.add_capsule if shape == "capsule" else builder.add_cylinder
-    add(radius=RADIUS, half_length=0.25, mass=1.0, position=position, orientation=tuple(lying), friction=friction)
+    add(
+        radius=RADIUS,
+        half_length=0.25,
+        mass=1.0,
+        position=position,
+        orientation=tuple(lying),
+        surface=sim.Surface(friction=friction),
+    )
 
 
 def over_a_gap(shape: str, shift: float = 0.0) -> sim.Model:
@@ -95,7 +102,7 @@ def test_a_box_in_a_guide_stands_with_its_edge_on_an_edge():
         builder.add_joint(
             f"{link}_joint", kind, parent=parent, child=link, axis=axis, position=(0, 0.1 if height else 0, height)
         )
-    builder.add_geometry("box", "box", size=(0.1, 0.3, 0.1), orientation=turned, friction=0.0)
+    builder.add_geometry("box", "box", size=(0.1, 0.3, 0.1), orientation=turned, surface=sim.Surface(friction=0.0))
     q, qd, simulator = run(builder.finalize("float64"), SECONDS, q=np.array([1e-3, 0.0]))
     np.testing.assert_allclose(q[-1], 0.0, atol=1e-6)
     assert np.abs(qd[-1]).max() < 1e-6

@@ -15,7 +15,7 @@ from warp_kernels.types import BOX
 def loose_boxes(count: int, dtype: str = "float64") -> sim.Model:
     """Boxes on the ground, in one place and yet blind to each other."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     for number in range(count):
         builder.add_box(half_extents=(0.2, 0.15, 0.1), mass=1.0 + number, position=(0.0, 0.0, 0.1), name=f"box{number}")
         for other in range(number):
@@ -58,7 +58,7 @@ def plank_with_balls(count: int, torsion: float, standing: int) -> sim.Model:
     """
     builder = sim.ModelBuilder()
     builder.add_link("plank", mass=1.0, inertia=(0.1, 0.1, 0.1))
-    builder.add_joint("slide", "prismatic", child="plank", axis=(0, 0, 1), lower=0.0)
+    builder.add_joint("slide", "prismatic", child="plank", axis=(0, 0, 1), limits=sim.Limits(lower=0.0))
     builder.add_geometry("plank", BOX, size=(0.1 * count, 0.1, 0.05), position=(0.0, 0.0, -0.05))
     for number in range(count):
         x = 0.2 * number - 0.1 * (count - 1)
@@ -67,8 +67,7 @@ def plank_with_balls(count: int, torsion: float, standing: int) -> sim.Model:
             mass=0.2,
             position=(x, 0.0, 0.05),
             name=f"ball{number}",
-            friction=0.5,
-            torsional_friction=torsion,
+            surface=sim.Surface(friction=0.5, torsional_friction=torsion),
         )
         for other in range(number):
             builder.exclude_collision(f"ball{number}", f"ball{other}")

@@ -132,8 +132,8 @@ def test_restitution_threshold(speed):
 def test_restitution_of_a_pair_is_the_product():
     for first, second in ((0.5, 0.8), (1.0, 0.4), (0.0, 1.0)):
         builder = sim.ModelBuilder(gravity=(0, 0, 0))
-        builder.add_ground(restitution=first)
-        builder.add_sphere(radius=0.1, mass=1.0, position=(0, 0, 0.1), restitution=second)
+        builder.add_ground(surface=sim.Surface(restitution=first))
+        builder.add_sphere(radius=0.1, mass=1.0, position=(0, 0, 0.1), surface=sim.Surface(restitution=second))
         _, qd, _ = run(builder.finalize("float64"), DT, [0, 0, -2.0, 0, 0, 0])
         np.testing.assert_allclose(qd[-1, 2], 2.0 * first * second, atol=1e-12)
 

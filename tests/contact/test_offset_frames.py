@@ -40,12 +40,17 @@ def box(offset: np.ndarray = OFFSET, turn: Rotation | None = None, restitution: 
     turn = turn or Rotation.identity()
     half = np.array([0.1, 0.06, 0.04])
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5, restitution=1.0)
+    builder.add_ground(surface=sim.Surface(friction=0.5, restitution=1.0))
     inertia = turn.as_matrix() @ np.diag(2.0 / 3 * (half @ half - half**2)) @ turn.as_matrix().T
     builder.add_link("box", mass=2.0, com=offset, inertia=inertia)
     builder.add_joint("joint", "free", child="box")
     builder.add_geometry(
-        "box", "box", size=half, position=offset, orientation=turn.as_quat(), friction=0.8, restitution=restitution
+        "box",
+        "box",
+        size=half,
+        position=offset,
+        orientation=turn.as_quat(),
+        surface=sim.Surface(friction=0.8, restitution=restitution),
     )
     return builder.finalize("float64")
 
@@ -79,10 +84,10 @@ def test_no_bullet_passes_a_plate(shape):
     size = {"sphere": (0.01, 0.0, 0.0), "box": (0.01, 0.01, 0.01), "capsule": (0.007, 0.01, 0.0)}[shape]
     offsets, speeds, throws = (0.0, 0.005, 0.01, 0.03), (20.0, 50.0, 100.0), 60
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
-    builder.add_geometry("world", "box", size=(0.001, 0.5, 0.5), restitution=1.0)
+    builder.add_geometry("world", "box", size=(0.001, 0.5, 0.5), surface=sim.Surface(restitution=1.0))
     builder.add_link("bullet", mass=0.01, inertia=4e-7 * np.ones(3))
     builder.add_joint("joint", "free", child="bullet")
-    builder.add_geometry("bullet", shape, size=size, friction=1.0)
+    builder.add_geometry("bullet", shape, size=size, surface=sim.Surface(friction=1.0))
     model = builder.finalize("float64")
     offset, speed, throw = (grid.ravel() for grid in np.meshgrid(offsets, speeds, np.arange(throws), indexing="ij"))
     worlds, rng = len(throw), np.random.default_rng(7)

@@ -29,12 +29,12 @@ def pressed(
     ):
         builder.add_link(name, mass=0.2, inertia=(1e-4, 1.2e-4, 1.1e-4))
         builder.add_joint(name, "free", child=name, position=place)
-        material = {"friction": 0.8} | (pad if name == "a" else {})
+        material = sim.Surface(friction=0.8, **(pad if name == "a" else {}))
         if shape == "box":
-            builder.add_geometry(name, "box", size=(HALF, *face), **material)
+            builder.add_geometry(name, "box", size=(HALF, *face), surface=material)
         else:
             corners = np.stack(np.meshgrid([-1.0, 1.0], [-1.0, 1.0], [-1.0, 1.0]), axis=-1).reshape(-1, 3)
-            builder.add_geometry(name, CONVEX, size=(HALF, *face), mesh=hull_mesh(corners), **material)
+            builder.add_geometry(name, CONVEX, size=(HALF, *face), mesh=hull_mesh(corners), surface=material)
     return builder.finalize("float64")
 
 
@@ -93,6 +93,6 @@ def test_faces_that_just_touch(size, shape, law):
 @pytest.mark.parametrize("size", OTHERS)
 def test_soft_pads(size, shape):
     rng = np.random.default_rng([len(size), SHAPES.index(shape)])
-    soft = {"contact_stiffness": 1e4, "contact_damping": 10.0}
+    soft = {"stiffness": 1e4, "damping": 10.0}
     model = pressed((shape, shape), OTHERS[size], rng.uniform(-0.003, 0.003, size=2), **soft)
     assert_gradient_of_a_side(model, rng, "hard", agreeing=0.7)

@@ -16,11 +16,11 @@ SIZE = 0.1
 def led(builder: sim.ModelBuilder, position, size, type: str = "free", friction: float = 0.5, **joint) -> None:
     builder.add_link("led")
     builder.add_joint("led_joint", type, child="led", position=position, kinematic=True, **joint)
-    builder.add_geometry("led", "box", size=size, friction=friction)
+    builder.add_geometry("led", "box", size=size, surface=sim.Surface(friction=friction))
 
 
 def body(builder: sim.ModelBuilder, shape: str, position, friction: float = 0.5) -> None:
-    kw = dict(mass=0.7, position=position, friction=friction, name="body")
+    kw = dict(mass=0.7, position=position, surface=sim.Surface(friction=friction), name="body")
     {
         "box": lambda: builder.add_box(half_extents=(SIZE,) * 3, **kw),
         "sphere": lambda: builder.add_sphere(radius=SIZE, **kw),
@@ -48,7 +48,7 @@ def velocity(model: sim.Model, linear) -> np.ndarray:
 @pytest.mark.parametrize("shape", ["box", "sphere"])
 def test_a_wall_pushes_at_its_speed(shape, speed, dtype, worlds):
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     led(builder, (-0.2, 0.0, 0.15), (0.05, 0.5, 0.1), friction=0.0)
     body(builder, shape, (0.0, 0.0, SIZE))
     model = builder.finalize(dtype)
@@ -143,7 +143,13 @@ def test_no_force_changes_its_velocity():
     builder.add_joint("swing", "revolute", child="arm", axis=(0, 1, 0), kinematic=True)
     builder.add_link("bob", mass=1.0, inertia=(0.01, 0.01, 0.01), com=(0.2, 0.0, 0.0))
     builder.add_joint(
-        "hang", "revolute", child="bob", parent="arm", position=(0.6, 0, 0), axis=(0, 1, 0), stiffness=3.0
+        "hang",
+        "revolute",
+        child="bob",
+        parent="arm",
+        position=(0.6, 0, 0),
+        axis=(0, 1, 0),
+        spring=sim.Spring(stiffness=3.0),
     )
     model = builder.finalize("float64")
     _, qd = rollout(model, [2.0, 0.0], 2.0, dt=1e-3)
@@ -158,7 +164,7 @@ def test_no_force_changes_its_velocity():
 class TestGradients:
     def test_push_with_friction(self):
         builder = sim.ModelBuilder()
-        builder.add_ground(friction=0.4)
+        builder.add_ground(surface=sim.Surface(friction=0.4))
         led(builder, (-0.149, 0.02, 0.15), (0.05, 0.5, 0.1), friction=0.3)
         body(builder, "sphere", (0.0, 0.0, SIZE - 1e-4))
         model = builder.finalize("float64")
@@ -184,8 +190,8 @@ class TestMisuse:
     @pytest.mark.parametrize(
         ("joint", "named"),
         [
-            (dict(lower=-1.0), "lower"),
-            (dict(damping=0.1), "damping"),
+            (dict(limits=sim.Limits(lower=-1.0)), "lower"),
+            (dict(spring=sim.Spring(damping=0.1)), "damping"),
             (dict(friction_loss=0.1), "friction_loss"),
             (dict(armature=0.1), "armature"),
         ],

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.diagnostics.finite_differences import WORLDS_AT_ONCE
+from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from tests.dynamics.trees import Link, forests, rotations
 from tests.simulation.differences import STATE, Case, Weights, analytic, finite_differences, regimes
 from warp_kernels.types import BOX, CAPSULE, CYLINDER, ELLIPSOID, SPHERE
@@ -35,7 +36,7 @@ def scene(links: list[Link], seed: int, law: str) -> Case:
     rng = np.random.default_rng(seed)
     bounces = law != "mujoco"
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=rng.uniform(0.2, 1.0), restitution=0.8 * bounces)
+    builder.add_ground(surface=sim.Surface(friction=rng.uniform(0.2, 1.0), restitution=0.8 * bounces))
     for number, link in enumerate(links):
         name = builder.add_link(f"link{number}", mass=link.mass, com=link.com, inertia=link.inertia)
         parent = f"link{link.parent}" if link.parent >= 0 else "world"
@@ -46,12 +47,14 @@ def scene(links: list[Link], seed: int, law: str) -> Case:
             passive["friction_loss"] = rng.choice([0.0, 1.0, 20.0])
         builder.add_joint(
             f"joint{number}", link.kind, child=name, parent=parent, position=link.position + np.array([0, 0, 0.2]),
-            orientation=link.orientation, axis=link.axis, **passive,
+            orientation=link.orientation, axis=link.axis, **in_groups(JOINT_FIELDS, passive),
         )  # fmt: skip
         shape = int(rng.choice(list(SHAPES)))
-        material = {"friction": rng.uniform(0.2, 1.0), "restitution": bounces * rng.choice([0.0, 0.5])}
+        material = sim.Surface(friction=rng.uniform(0.2, 1.0), restitution=bounces * rng.choice([0.0, 0.5]))
         size, turn = SHAPES[shape], Rotation.random(rng=rng).as_quat()
-        builder.add_geometry(name, shape, size=size, position=rng.uniform(-0.1, 0.1, 3), orientation=turn, **material)
+        builder.add_geometry(
+            name, shape, size=size, position=rng.uniform(-0.1, 0.1, 3), orientation=turn, surface=material
+        )
     for _ in range(rng.integers(0, 3)):
         where = {"position": rng.uniform(-0.3, 0.3, 3), "orientation": Rotation.random(rng=rng).as_quat()}
         if rng.random() < 0.5:

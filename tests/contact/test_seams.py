@@ -42,16 +42,20 @@ def add_floor(builder: sim.ModelBuilder, kind: str, gap: float, size: float, fri
         parts = [sheet(x + 0.5 * gap, y + 0.5 * gap, size - gap, size - gap) for x, y in tiles]
         places = np.concatenate([part[0] for part in parts])
         faces = np.concatenate([part[1] + 4 * number for number, part in enumerate(parts)])
-        builder.add_static_mesh(places, faces, friction=friction)
+        builder.add_static_mesh(places, faces, surface=sim.Surface(friction=friction))
         return
     for x, y in tiles:
         if kind == "meshes":
             corners, faces = sheet(x + 0.5 * gap, y + 0.5 * gap, size - gap, size - gap)
-            builder.add_static_mesh(corners, faces, name=f"tile {x} {y}", friction=friction)
+            builder.add_static_mesh(corners, faces, name=f"tile {x} {y}", surface=sim.Surface(friction=friction))
         else:
             middle = (x + 0.5 * size, y + 0.5 * size, 0.0)
             builder.add_heightfield(
-                np.zeros((4, 4)), spacing=(size - gap) / 3.0, position=middle, name=f"tile {x} {y}", friction=friction
+                np.zeros((4, 4)),
+                spacing=(size - gap) / 3.0,
+                position=middle,
+                name=f"tile {x} {y}",
+                surface=sim.Surface(friction=friction),
             )
 
 
@@ -113,7 +117,7 @@ def test_a_step_of_5_mm_stops_a_body(body, speed, dtype):
     for name, low, high, top in (("first", -2.0, 0.3, 0.0), ("second", 0.3, 2.0, 0.005)):
         middle, half = np.array([(low + high) / 2, 0.0, top - 0.1]), np.array([(high - low) / 2, 1.0, 0.1])
         slab = hull_mesh(CORNERS * half + middle)
-        builder.add_static_mesh(slab.vertices, slab.faces, name=name, friction=0.0)
+        builder.add_static_mesh(slab.vertices, slab.faces, name=name, surface=sim.Surface(friction=0.0))
     add_body(builder, body)
     model = builder.finalize(dtype)
     simulator = sim.Simulator(model, 1 / 240, device="cpu")

@@ -13,12 +13,16 @@ from warp_kernels.constraints.kinds import CONTACT
 def tower(shapes: list[str], positions: list[tuple[float, float, float]], dtype: str = "float64") -> sim.Model:
     """Bodies of 1 kg on the ground, 0.2 m high each when they stand."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=1.0)
+    builder.add_ground(surface=sim.Surface(friction=1.0))
     for shape, position in zip(shapes, positions, strict=True):
         if shape == "box":
-            builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=position, friction=0.8)
+            builder.add_box(
+                half_extents=(0.1, 0.1, 0.1), mass=1.0, position=position, surface=sim.Surface(friction=0.8)
+            )
         else:
-            builder.add_cylinder(radius=0.1, half_length=0.1, mass=1.0, position=position, friction=0.8)
+            builder.add_cylinder(
+                radius=0.1, half_length=0.1, mass=1.0, position=position, surface=sim.Surface(friction=0.8)
+            )
     return builder.finalize(dtype)
 
 

@@ -33,7 +33,9 @@ def test_seams_of_a_flat_floor_are_not_felt(dtype, turn):
     to_world = Rotation.from_rotvec(turn)
     builder = sim.ModelBuilder(gravity=to_world.apply((0.0, 0.0, -G)))
     floor = random_floor(3.0)
-    builder.add_static_mesh(floor.vertices, floor.faces, orientation=to_world.as_quat(), friction=0.0)
+    builder.add_static_mesh(
+        floor.vertices, floor.faces, orientation=to_world.as_quat(), surface=sim.Surface(friction=0.0)
+    )
     lying = {"capsule": Rotation.from_euler("x", np.pi / 2.0)}  # it would tip over
     turns = [lying.get(kind, Rotation.identity()) for kind in BODIES]
     heights = [lowest(kind, turn) for kind, turn in zip(BODIES, turns, strict=True)]
@@ -64,10 +66,12 @@ def test_a_box_with_friction_stops_as_on_a_plane(speed):
         builder = sim.ModelBuilder()
         if on_mesh:
             floor = random_floor(5.0, 2000)
-            builder.add_static_mesh(floor.vertices, floor.faces, friction=1.0)
+            builder.add_static_mesh(floor.vertices, floor.faces, surface=sim.Surface(friction=1.0))
         else:
-            builder.add_ground(friction=1.0)
-        builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, friction=0.8, position=(-3.0, 0.1, 0.05))
+            builder.add_ground(surface=sim.Surface(friction=1.0))
+        builder.add_box(
+            half_extents=(0.1, 0.1, 0.05), mass=1.0, surface=sim.Surface(friction=0.8), position=(-3.0, 0.1, 0.05)
+        )
         model = builder.finalize("float64")
         simulator = sim.Simulator(model, 1 / 240, device="cpu")
         steps = round(240 * 1.2 * speed / (0.8 * G))
@@ -89,7 +93,7 @@ def test_a_ball_in_a_bowl_swings_like_a_pendulum():
     radius, small, angle = 0.5, 0.05, 0.3
     builder = sim.ModelBuilder()
     builder.add_static_mesh(bowl(radius).vertices, bowl(radius).faces)
-    builder.add_sphere(radius=small, mass=1.0, friction=0.0)
+    builder.add_sphere(radius=small, mass=1.0, surface=sim.Surface(friction=0.0))
     model = builder.finalize("float64")
     length, dt = radius - small, 1e-3
     simulator = sim.Simulator(model, dt, device="cpu")
@@ -110,8 +114,8 @@ def test_what_is_tossed_into_a_tray_stays_in_it(kind, speed):
     worlds, rng = 64, np.random.default_rng(4)
     builder = sim.ModelBuilder()
     high = open_box(np.array([0.5, 0.4, 1.0]), np.array([0.46, 0.36, 1.0]), 0.05)
-    builder.add_static_mesh(high.vertices, high.faces, friction=1.0)
-    add_body(builder, kind, friction=0.6)
+    builder.add_static_mesh(high.vertices, high.faces, surface=sim.Surface(friction=1.0))
+    add_body(builder, kind, surface=sim.Surface(friction=0.6))
     model = builder.finalize("float32")
     q, qd = np.tile(model.q0, (worlds, 1)), np.zeros((worlds, 6))
     q[:, :3] = rng.uniform((-0.3, -0.2, -0.7), (0.3, 0.2, -0.4), (worlds, 3))
@@ -167,9 +171,9 @@ def test_gradients_of_a_hit_on_an_edge(kind, solver):
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, -1.0))
     builder.add_static_mesh(
         np.stack([x, y, z], -1).reshape(-1, 3), np.concatenate([np.stack(lower, 1), np.stack(upper, 1)]),
-        scale=(0.9, 1.1, 1.0), friction=0.6,
+        scale=(0.9, 1.1, 1.0), surface=sim.Surface(friction=0.6),
     )  # fmt: skip
-    add_body(builder, kind, friction=0.5)
+    add_body(builder, kind, surface=sim.Surface(friction=0.5))
     model = builder.finalize("float64")
     turn = Rotation.from_rotvec([0.3, 0.5, 0.1])
     q, qd = np.array([-0.12, 0.013, 0.065, *turn.as_quat()]), [12.0, 0.7, -0.5, 0.5, -0.8, 0.3]
@@ -248,9 +252,13 @@ def test_bullets_bounce_off_a_thin_plate(kind, thickness):
     worlds, rng = 60, np.random.default_rng(3)
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     plate = slab(thickness)
-    builder.add_static_mesh(plate.vertices, plate.faces, restitution=1.0)
+    builder.add_static_mesh(plate.vertices, plate.faces, surface=sim.Surface(restitution=1.0))
     add = {"sphere": builder.add_sphere, "box": builder.add_box}[kind]
-    add(**({"radius": 0.01} if kind == "sphere" else {"half_extents": (0.01, 0.01, 0.01)}), mass=0.01, restitution=1.0)
+    add(
+        **({"radius": 0.01} if kind == "sphere" else {"half_extents": (0.01, 0.01, 0.01)}),
+        mass=0.01,
+        surface=sim.Surface(restitution=1.0),
+    )
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, 1 / 60, worlds, "cpu", threads=1)
     for speed in (50.0, 100.0):

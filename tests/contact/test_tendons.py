@@ -59,7 +59,7 @@ def test_a_spring_through_a_pulley_oscillates():
     """Half of the length moves with the body, which so has a quarter of the stiffness."""
     builder = sliders(1)
     path = [("world", (0, 0, 1.0)), ("world", (0, 0, 2.0)), 2.0, ("world", (-1.0, 0, 0)), ("body0", (0, 0, 0))]
-    builder.add_spatial_tendon("spring", path, stiffness=40.0)
+    builder.add_spatial_tendon("spring", path, spring=sim.Spring(stiffness=40.0))
     steps = round(2.0 * np.pi / np.sqrt(10.0) / DT)
     q = simulated(builder.finalize("float64"), steps, q=(0.1,)).q.numpy()[:, 0, 0]
     np.testing.assert_allclose((q[-1], q[steps // 2]), (0.1, -0.1), atol=2e-3)
@@ -81,9 +81,13 @@ def arm() -> sim.Model:
     builder.add_link("loose", mass=0.7, com=(0.01, 0, 0), inertia=(0.01, 0.02, 0.03))
     builder.add_joint("free", "free", parent="world", child="loose", position=(0.5, 0.2, 0.3))
     path = [("link1", (0.3, 0, 0)), ("loose", (0, 0, 0.1))]
-    builder.add_spatial_tendon("rope", path, stiffness=3.0, damping=0.4, limits=(0.0, LIMIT), limit_margin=0.01)
-    builder.add_fixed_tendon("sum", {"j0": 0.7, "j1": -1.2}, stiffness=8.0, damping=0.2, friction_loss=0.05)
-    builder.add_fixed_tendon("across", {"j1": 0.5, "j2": 2.0}, stiffness=4.0, rest_length=(-0.2, -0.1))
+    builder.add_spatial_tendon(
+        "rope", path, spring=sim.Spring(stiffness=3.0, damping=0.4), limits=sim.Limits(0.0, LIMIT, margin=0.01)
+    )
+    builder.add_fixed_tendon(
+        "sum", {"j0": 0.7, "j1": -1.2}, spring=sim.Spring(stiffness=8.0, damping=0.2), friction_loss=0.05
+    )
+    builder.add_fixed_tendon("across", {"j1": 0.5, "j2": 2.0}, spring=sim.Spring(stiffness=4.0, rest=(-0.2, -0.1)))
     builder.add_tendon_coupling("tie", "across", "sum", polynomial=(0.05, 0.8, 0.3, -0.2, 0.1))
     builder.add_actuator(tendon="rope", name="winch", gear=-3.0)
     builder.add_actuator("j0", "velocity", kd=0.4)
@@ -147,9 +151,10 @@ def test_check_gradients_names_tendons():
     [
         (lambda b: b.add_fixed_tendon("t", {}), "tendon 't': it needs at least one joint"),
         (lambda b: b.add_fixed_tendon("t", {"x0": np.nan}), "the coefficient of joint 'x0' is nan; it must be finite"),
-        (lambda b: b.add_fixed_tendon("t", {"x0": 1}, stiffness=-1.0), "tendon 't': stiffness is -1.0"),
-        (lambda b: b.add_fixed_tendon("t", {"x0": 1}, limits=(2, 1)), r"limits are \(2.0, 1.0\); the first"),
-        (lambda b: b.add_fixed_tendon("t", {"x0": 1}, rest_length=(2, 1)), "rest_length is"),
+        (lambda b: b.add_fixed_tendon("t", {"x0": 1}, spring=sim.Spring(stiffness=-1.0)),
+            "^Spring: stiffness is -1.0"),
+        (lambda b: b.add_fixed_tendon("t", {"x0": 1}, limits=(2, 1)), "lower limit 2.0 is above"),
+        (lambda b: b.add_fixed_tendon("t", {"x0": 1}, spring=sim.Spring(rest=(2, 1))), r"^Spring: rest is \(2, 1\)"),
         (lambda b: b.add_fixed_tendon("t", {"y": 1}), "tendon 't': there is no joint 'y' that moves"),
         (lambda b: b.add_spatial_tendon("t", [("body0", (0, 0, 0))]), "it needs at least two points in a row"),
         (lambda b: b.add_spatial_tendon("t", [("a", (0, 0, 0)), ("body0", (0, 0, 0))]), "unknown link 'a'"),

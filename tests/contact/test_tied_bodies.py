@@ -78,7 +78,7 @@ def test_a_straight_chain_closes_without_whirling(short, dtype):
         builder.add_link(f"l{number}", mass=0.1, com=(0.05, 0.0, 0.0), inertia=(1e-4, 1e-4, 1e-4))
         builder.add_joint(
             f"j{number}", "revolute", child=f"l{number}", parent=f"l{number - 1}" if number else "world",
-            position=(length if number else 0.0, 0.0, 0.0), axis=(0.0, 1.0, 0.0), damping=0.01,
+            position=(length if number else 0.0, 0.0, 0.0), axis=(0.0, 1.0, 0.0), spring=sim.Spring(damping=0.01),
         )  # fmt: skip
     span = count * length - short
     builder.add_point_constraint("pin", f"l{count - 1}", "world", position_a=(length, 0, 0), position_b=(span, 0, 0))

@@ -17,10 +17,10 @@ def ball(
     torsional: float = SPIN, rolling: float = ROLL, friction: float = 0.8, dtype: str = "float64", **ground: float
 ):
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=1.0, **ground)
+    builder.add_ground(surface=sim.Surface(friction=1.0, **ground))
     builder.add_sphere(
-        radius=RADIUS, mass=MASS, position=(0, 0, RADIUS), friction=friction, torsional_friction=torsional,
-        rolling_friction=rolling,
+        radius=RADIUS, mass=MASS, position=(0, 0, RADIUS),
+        surface=sim.Surface(friction=friction, torsional_friction=torsional, rolling_friction=rolling),
     )  # fmt: skip
     return builder.finalize(dtype)
 
@@ -59,8 +59,10 @@ def test_a_ball_stays_on_a_slope_below_the_rolling_angle():
     for factor, moves in ((0.99, False), (1.01, True)):
         slope = np.arctan(factor * ROLL / RADIUS)
         builder = sim.ModelBuilder(gravity=(G * np.sin(slope), 0, -G * np.cos(slope)))
-        builder.add_ground(rolling_friction=ROLL / 2)
-        builder.add_sphere(radius=RADIUS, mass=MASS, position=(0, 0, RADIUS), rolling_friction=ROLL / 2)
+        builder.add_ground(surface=sim.Surface(rolling_friction=ROLL / 2))
+        builder.add_sphere(
+            radius=RADIUS, mass=MASS, position=(0, 0, RADIUS), surface=sim.Surface(rolling_friction=ROLL / 2)
+        )
         _, qd, _ = run(builder.finalize("float64"), 0.5)
         assert (abs(qd[-1, 0]) > 1e-4) == moves
         if not moves:
@@ -102,7 +104,9 @@ def test_only_pairs_that_resist_have_rows():
     builder = sim.ModelBuilder()
     builder.add_ground()
     for number, rolling in enumerate((0.0, 0.01, 0.0)):
-        builder.add_sphere(radius=0.1, mass=1.0, position=(number, 0, 0.1), rolling_friction=rolling)
+        builder.add_sphere(
+            radius=0.1, mass=1.0, position=(number, 0, 0.1), surface=sim.Surface(rolling_friction=rolling)
+        )
     _, _, simulator = run(builder.finalize("float64"), DT)
     found = [(block.kind, block.item) for block in blocks(simulator)]
     assert found == [(CONTACT, 0), (CONTACT, 1), (CONTACT, 2), (TORSION, 1)]
@@ -142,7 +146,7 @@ class TestGradients:
 
     def test_held(self, friction, sweeps):
         """Forces that neither roll nor spin it; on a soft ground, which lets something depend on them."""
-        model = ball(contact_stiffness=500.0, contact_damping=3.0)
+        model = ball(stiffness=500.0, damping=3.0)
         q = model.q0 - 0.004 * (np.arange(7) == 2)
         c = case(model, 8, q, contact=self.options(friction, sweeps), force=1e-3)
         check(c, ["mass", "gravity", "geometry_size", "contact_stiffness"])
@@ -150,9 +154,10 @@ class TestGradients:
     def test_box_that_turns(self, friction, sweeps):
         """Four corners with torsion each: what they resist together."""
         builder = sim.ModelBuilder()
-        builder.add_ground(friction=1.0, torsional_friction=0.01)
+        builder.add_ground(surface=sim.Surface(friction=1.0, torsional_friction=0.01))
         builder.add_box(
-            half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.05), friction=0.5, torsional_friction=0.02,
+            half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.05),
+            surface=sim.Surface(friction=0.5, torsional_friction=0.02),
             orientation=(0.0, 0.0, 0.1, 1.0),
         )  # fmt: skip
         c = case(builder.finalize("float64"), 8, qd=[1.0, 0.4, 0, 0, 0, 3.0], contact=self.options(friction, sweeps))
@@ -162,18 +167,16 @@ class TestGradients:
         """A ball rolls on a moving plank."""
         builder = sim.ModelBuilder()
         builder.add_link("drum", mass=1.0, inertia=(0.02, 0.02, 0.02), com=(0.01, 0, 0.02))
-        builder.add_joint("hinge", "revolute", child="drum", axis=(0.1, 1.0, 0.1), damping=0.1)
-        builder.add_geometry("drum", 1, size=(0.2, 0, 0), position=(0.02, 0.01, 0), torsional_friction=0.01)
+        builder.add_joint("hinge", "revolute", child="drum", axis=(0.1, 1.0, 0.1), spring=sim.Spring(damping=0.1))
+        builder.add_geometry(
+            "drum", 1, size=(0.2, 0, 0), position=(0.02, 0.01, 0), surface=sim.Surface(torsional_friction=0.01)
+        )
         builder.add_sphere(
-            radius=RADIUS, mass=MASS, position=(0.06, 0.02, 0.2971), torsional_friction=SPIN, rolling_friction=ROLL
+            radius=RADIUS,
+            mass=MASS,
+            position=(0.06, 0.02, 0.2971),
+            surface=sim.Surface(torsional_friction=SPIN, rolling_friction=ROLL),
         )
         qd = [1.0, 0.3, 0.1, -0.1, 1.0, 2.0, 6.0]
         c = case(builder.finalize("float64"), 6, qd=qd, contact=self.options(friction, sweeps))
         check(c, ["torsional_friction", "rolling_friction", "mass", "com", "inertia", "gravity", "geometry_size"])
-
-
-@pytest.mark.parametrize("name", ["torsional_friction", "rolling_friction"])
-def test_must_not_be_negative(name):
-    builder = sim.ModelBuilder()
-    with pytest.raises(sim.ModelError, match=f"geometry 'g': {name} is -0.1; it must be finite and not negative"):
-        builder.add_geometry("world", 0, name="g", **{name: -0.1})

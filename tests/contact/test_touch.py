@@ -17,7 +17,9 @@ def tiles(friction: float, dtype: str) -> sim.Model:
     builder = sim.ModelBuilder()
     for number in range(10):
         place = (float(number), 0.0, -0.1)
-        builder.add_geometry("world", "box", size=(0.5, 0.5, 0.1), position=place, friction=friction)
+        builder.add_geometry(
+            "world", "box", size=(0.5, 0.5, 0.1), position=place, surface=sim.Surface(friction=friction)
+        )
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, position=(0.0, 0.0, 0.05))
     return builder.finalize(dtype)
 
@@ -92,16 +94,20 @@ def hits(kind: str) -> tuple[sim.Model, list[float]]:
     """A fast body that within a step hits what it doesn't face at its beginning: the normal is that of the touch."""
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, -1.0))
     if kind == "ball on edge":
-        builder.add_geometry("world", "box", size=(0.2, 0.5, 0.2), friction=0.3)
-        builder.add_sphere(radius=0.05, mass=0.4, position=(-0.3, 0.01, 0.21), friction=0.2)
+        builder.add_geometry("world", "box", size=(0.2, 0.5, 0.2), surface=sim.Surface(friction=0.3))
+        builder.add_sphere(radius=0.05, mass=0.4, position=(-0.3, 0.01, 0.21), surface=sim.Surface(friction=0.2))
     elif kind == "ball on ball":
-        builder.add_sphere(radius=0.05, mass=0.4, position=(-0.12, 0.01, 0.03), friction=0.4)
-        builder.add_sphere(radius=0.04, mass=0.2, friction=0.1)
+        builder.add_sphere(radius=0.05, mass=0.4, position=(-0.12, 0.01, 0.03), surface=sim.Surface(friction=0.4))
+        builder.add_sphere(radius=0.04, mass=0.2, surface=sim.Surface(friction=0.1))
     else:
-        builder.add_geometry("world", "box", size=(0.2, 0.5, 0.2), friction=0.3)
+        builder.add_geometry("world", "box", size=(0.2, 0.5, 0.2), surface=sim.Surface(friction=0.3))
         turned = Rotation.from_rotvec([0.3, 0.5, 0.1]).as_quat()
         builder.add_box(
-            half_extents=(0.04, 0.03, 0.02), mass=0.4, position=(-0.3, 0.01, 0.21), orientation=turned, friction=0.8
+            half_extents=(0.04, 0.03, 0.02),
+            mass=0.4,
+            position=(-0.3, 0.01, 0.21),
+            orientation=turned,
+            surface=sim.Surface(friction=0.8),
         )
     model = builder.finalize("float64")
     qd = [12.0, 2.5, -0.5, 0.5, -0.8, 0.3]

@@ -83,7 +83,7 @@ def test_a_box_slides_on_a_flat_field_as_on_a_floor(friction, speed, yaw):
     """Without friction it keeps its speed and doesn't lift, with friction it stops where it should."""
     builder = sim.ModelBuilder()
     builder.add_heightfield(np.zeros((101, 101)), spacing=0.1)
-    builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, friction=friction)
+    builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, surface=sim.Surface(friction=friction))
     model = builder.finalize("float32")
     simulator = sim.Simulator(model, 1 / 240, device="cpu")
     way = np.array([np.cos(yaw), np.sin(yaw), 0.0])
@@ -105,12 +105,14 @@ def test_a_frictionless_ball_gets_no_spin_from_an_oblique_hit(ground, restitutio
     worlds, speed, dt = 16, 20.0, 1 / 240
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     if ground == "plane":
-        builder.add_ground(restitution=1.0)
+        builder.add_ground(surface=sim.Surface(restitution=1.0))
     elif ground == "box":
-        builder.add_geometry("world", "box", size=(3.0, 3.0, 0.1), position=(0.0, 0.0, -0.1), restitution=1.0)
+        builder.add_geometry(
+            "world", "box", size=(3.0, 3.0, 0.1), position=(0.0, 0.0, -0.1), surface=sim.Surface(restitution=1.0)
+        )
     else:
         builder.add_heightfield(np.zeros((41, 41)), spacing=0.1)
-    builder.add_sphere(radius=0.05, mass=1.0, friction=0.0, restitution=restitution)
+    builder.add_sphere(radius=0.05, mass=1.0, surface=sim.Surface(friction=0.0, restitution=restitution))
     model = builder.finalize("float64")
     q, qd = np.tile(model.q0, (worlds, 1)), np.zeros((worlds, 6))
     way = np.array([np.cos(0.5), 0.0, -np.sin(0.5)])
@@ -128,7 +130,7 @@ def test_frictionless_balls_get_no_spin_from_each_other():
     radius, speed, dt, worlds = 0.03, 10.0, 1 / 240, 16
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     for _ in range(2):
-        builder.add_sphere(radius=radius, mass=0.2, friction=0.0, restitution=1.0)
+        builder.add_sphere(radius=radius, mass=0.2, surface=sim.Surface(friction=0.0, restitution=1.0))
     model = builder.finalize("float64")
     offset = 0.6 * 2.0 * radius
     q, qd = np.tile(model.q0, (worlds, 1)), np.zeros((worlds, 12))
@@ -151,7 +153,7 @@ def test_nothing_that_is_thrown_at_flat_ground_gets_below(kind, speed):
     worlds, rng, dt = 40, np.random.default_rng(2), 1 / 240
     builder = sim.ModelBuilder()
     builder.add_heightfield(np.zeros((61, 61)), spacing=SPACING)
-    add_body(builder, kind, friction=0.5)
+    add_body(builder, kind, surface=sim.Surface(friction=0.5))
     model = builder.finalize("float32")
     q, qd = np.tile(model.q0, (worlds, 1)), np.zeros((worlds, 6))
     angle = np.where(np.arange(worlds) % 2 == 0, 0.35, 1.4)
@@ -173,8 +175,8 @@ def test_gradients_of_hits_and_misses_within_a_step(kind, hit, solver):
     heights = 0.1 * (np.arange(7) == 3) + np.random.default_rng(3).uniform(-0.004, 0.0, (3, 7))
     # Where it doesn't hit, gravity presses it down on the ridge.
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, -1.0 if hit else -1000.0))
-    builder.add_heightfield(heights, spacing=(SPACING, 0.1), friction=0.6)
-    add_body(builder, kind, friction=0.5)
+    builder.add_heightfield(heights, spacing=(SPACING, 0.1), surface=sim.Surface(friction=0.6))
+    add_body(builder, kind, surface=sim.Surface(friction=0.5))
     model = builder.finalize("float64")
     turn = Rotation.from_rotvec([0.3, 0.5, 0.1])
     height = 0.06 if hit else 0.107 + lowest(kind, turn)

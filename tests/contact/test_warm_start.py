@@ -39,12 +39,14 @@ class TestGradients:
     def test_landing_stack(self, friction, sweeps):
         """Tilted, since two parallel faces meet in all corners at once, which is a kink."""
         builder = sim.ModelBuilder()
-        builder.add_ground(friction=0.8)
+        builder.add_ground(surface=sim.Surface(friction=0.8))
         for size, mass, position, tilt in (
             ((0.1, 0.1, 0.1), 1.0, (0.0, 0.0, 0.109), (0.03, 0.018, 0.1, 1.0)),
             ((0.08, 0.09, 0.07), 0.6, (0.02, 0.03, 0.279), (0.015, 0.036, 0.3, 1.0)),
         ):
-            builder.add_box(half_extents=size, mass=mass, position=position, orientation=tilt, friction=0.6)
+            builder.add_box(
+                half_extents=size, mass=mass, position=position, orientation=tilt, surface=sim.Surface(friction=0.6)
+            )
         model = builder.finalize("float64")
         qd = [*spin(0.5, 0.25, -0.3), *spin(1.4, 0.6, -0.6)]
         c = case(model, 8, qd=qd, contact=sim.HardContact(friction=friction))
@@ -176,7 +178,7 @@ def test_few_sweeps_do_where_many_are_needed_from_zero():
 def test_a_block_is_known_again_among_others():
     """Two balls; the one whose contact is listed first jumps away, then comes back."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     for x in (0.0, 1.0):
         builder.add_sphere(radius=0.1, mass=0.5 + x, position=(x, 0.0, 0.1))
     model = builder.finalize("float64")
@@ -222,12 +224,12 @@ def point_on_the_world() -> Case:
 
 
 def spinning_ball() -> Case:
-    return case(test_torsion.ball(friction=0.3), 8, qd=[3.0, 1.0, 0.0, 2.0, 1.0, 5.0])
+    return case(test_torsion.ball(surface=sim.Surface(friction=0.3)), 8, qd=[3.0, 1.0, 0.0, 2.0, 1.0, 5.0])
 
 
 def arm_at_its_cone() -> Case:
     q = np.concatenate([[0.2], test_cones.turned(0.47, (0.6, 0.8, 0.0)), [0.1]])
-    return case(test_cones.arm(swing_limit=0.5), 6, q, [0.5, 3.0, 2.0, 1.0, 0.3])
+    return case(test_cones.arm(swing=0.5), 6, q, [0.5, 3.0, 2.0, 1.0, 0.3])
 
 
 @pytest.mark.parametrize("sweeps", [1, 3])

@@ -14,18 +14,34 @@ STEPS = 40
 def robot_and_box(dtype: str = "float64", offset: float = 0.0) -> sim.Model:
     """A two-joint finger that pushes a box over the ground; ``offset`` moves all of it [m]."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.7)
+    builder.add_ground(surface=sim.Surface(friction=0.7))
     builder.add_link("slider", mass=1.0, inertia=(0.01, 0.01, 0.01))
     builder.add_joint(
-        "slide", "prismatic", child="slider", position=(offset - 0.3, offset, 0.15), axis=(1, 0, 0), upper=0.1
+        "slide",
+        "prismatic",
+        child="slider",
+        position=(offset - 0.3, offset, 0.15),
+        axis=(1, 0, 0),
+        limits=sim.Limits(upper=0.1),
     )
     builder.add_link("finger", mass=0.4, com=(0, 0, -0.05), inertia=(0.001, 0.001, 0.001))
     builder.add_joint(
-        "hinge", "revolute", parent="slider", child="finger", axis=(0, 1, 0), friction_loss=0.05, damping=0.1
+        "hinge",
+        "revolute",
+        parent="slider",
+        child="finger",
+        axis=(0, 1, 0),
+        friction_loss=0.05,
+        spring=sim.Spring(damping=0.1),
     )
-    builder.add_geometry("finger", SPHERE, size=(0.05, 0, 0), position=(0, 0, -0.1), friction=0.6, restitution=0.2)
+    builder.add_geometry(
+        "finger", SPHERE, size=(0.05, 0, 0), position=(0, 0, -0.1), surface=sim.Surface(friction=0.6, restitution=0.2)
+    )
     builder.add_box(
-        half_extents=(0.1, 0.12, 0.08), mass=0.5, position=(offset - 0.12, offset + 0.02, 0.08), friction=0.6
+        half_extents=(0.1, 0.12, 0.08),
+        mass=0.5,
+        position=(offset - 0.12, offset + 0.02, 0.08),
+        surface=sim.Surface(friction=0.6),
     )
     return builder.finalize(dtype)
 
@@ -150,7 +166,7 @@ def test_slide_far_from_the_origin(tilt):
     results = []
     for offset in (0.0, 100.0):
         builder = sim.ModelBuilder(gravity=(G * np.sin(tilt), 0, -G * np.cos(tilt)))
-        builder.add_ground(friction=0.5)
+        builder.add_ground(surface=sim.Surface(friction=0.5))
         builder.add_box(half_extents=(0.2, 0.2, 0.05), mass=2.0, position=(offset, -offset, 0.05))
         simulator = sim.Simulator(builder.finalize("float32"), 1 / 240)
         trajectory = simulator.rollout(simulator.initial_state(), steps=100)

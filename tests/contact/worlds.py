@@ -11,7 +11,7 @@ G = 9.81
 def loose_box(friction: float = 0.5, tilt: float = 0.0, height: float = 0.05) -> sim.Model:
     """A flat box on the ground, or in the frame of an incline: gravity tilted about y, so that x is downhill."""
     builder = sim.ModelBuilder(gravity=(G * np.sin(tilt), 0.0, -G * np.cos(tilt)))
-    builder.add_ground(friction=friction)
+    builder.add_ground(surface=sim.Surface(friction=friction))
     builder.add_box(half_extents=(0.2, 0.2, 0.05), mass=2.0, position=(0.0, 0.0, height))
     return builder.finalize("float64")
 
@@ -20,8 +20,8 @@ def loose_ball(
     restitution: float = 0.0, height: float = 0.1, friction: float = 0.5, dtype: str = "float64"
 ) -> sim.Model:
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=friction)
-    builder.add_sphere(radius=0.1, mass=0.5, position=(0.0, 0.0, height), restitution=restitution)
+    builder.add_ground(surface=sim.Surface(friction=friction))
+    builder.add_sphere(radius=0.1, mass=0.5, position=(0.0, 0.0, height), surface=sim.Surface(restitution=restitution))
     return builder.finalize(dtype)
 
 
@@ -39,8 +39,8 @@ def balls(
     """Balls of radius 0.1 m in empty space without gravity. Restitution is that of a pair of them."""
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     for position, mass in zip(positions, masses, strict=True):
-        material = {"restitution": np.sqrt(restitution), "friction": np.sqrt(friction)}
-        builder.add_sphere(radius=0.1, mass=mass, position=position, **material)
+        material = sim.Surface(restitution=np.sqrt(restitution), friction=np.sqrt(friction))
+        builder.add_sphere(radius=0.1, mass=mass, position=position, surface=material)
     return builder.finalize("float64")
 
 

@@ -28,7 +28,7 @@ def sliding(
 ) -> tuple[sim.Simulator, sim.State]:
     """A ball in the air or on the ground."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     builder.add_sphere(radius=0.1, mass=0.3, position=(0.0, 0.0, height), **options)
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, DT, device="cpu", contact=contact)
@@ -181,7 +181,7 @@ def test_an_opening_contact_is_a_kink():
 def test_a_touched_limit_is_a_kink():
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("slider", mass=2.0, inertia=(1.0, 1.0, 1.0))
-    builder.add_joint("rail", "prismatic", child="slider", axis=(1.0, 0.0, 0.0), upper=0.25)
+    builder.add_joint("rail", "prismatic", child="slider", axis=(1.0, 0.0, 0.0), limits=sim.Limits(upper=0.25))
     simulator = sim.Simulator(builder.finalize("float64"), 0.125, device="cpu")
     report = sim.check_gradients(simulator, simulator.state([0.0], [2.0]), np.zeros((1, 1)), ["q", "qd", "tau", "mass"])
     assert kinks(report) == {
@@ -366,8 +366,8 @@ def rebound(height: float, seconds: float) -> float:
 def test_jumps_are_reported():
     """A ball that bounces if it falls from 0.5 m or more: its height later jumps, and all gradients are right."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.0)
-    builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.6), restitution=0.8)
+    builder.add_ground(surface=sim.Surface(friction=0.0))
+    builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.6), surface=sim.Surface(restitution=0.8))
     threshold = 0.8 * np.sqrt(2.0 * 9.81 * 0.5)
     contact = sim.HardContact(restitution_threshold=threshold)
     simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu", contact=contact)
@@ -385,8 +385,8 @@ def test_jumps_are_reported():
 def test_jumps_in_parameters_are_reported():
     """The same ball, whose restitution decides whether it bounces; a solid one of another mass jumps nowhere."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.0)
-    builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.6), restitution=0.8)
+    builder.add_ground(surface=sim.Surface(friction=0.0))
+    builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.6), surface=sim.Surface(restitution=0.8))
     threshold = 0.8 * np.sqrt(2.0 * 9.81 * 0.5)
     contact = sim.HardContact(restitution_threshold=threshold)
     simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu", contact=contact)
@@ -403,8 +403,8 @@ def test_jumps_in_parameters_are_reported():
 def test_a_bounce_is_no_jump():
     """The path of a ball that bounces in one step or another is continuous, and so is its derivative but for kinks."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.0)
-    builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.6), restitution=0.8)
+    builder.add_ground(surface=sim.Surface(friction=0.0))
+    builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.6), surface=sim.Surface(restitution=0.8))
     simulator = sim.Simulator(builder.finalize("float64"), 1e-3, device="cpu")
     report = sim.check_gradients(simulator, simulator.initial_state(), wrt=["q"], steps=500, q_grad=np.eye(7)[2:3])
     assert not report.wrong

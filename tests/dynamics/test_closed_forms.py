@@ -34,7 +34,7 @@ def test_pendulum(device):
 
 def test_pendulum_with_rotor_damper_spring_and_friction(device):
     """Dry friction acts against the motion, and not at rest."""
-    model = pendulum(armature=0.4, damping=0.6, stiffness=5.0, rest_position=0.2, friction_loss=0.7)
+    model = pendulum(armature=0.4, spring=sim.Spring(damping=0.6, stiffness=5.0, rest=0.2), friction_loss=0.7)
     angle, speed, torque = np.array([[0.3]] * 3), np.array([[0.5], [-0.5], [0.0]]), np.array([[1.5]] * 3)
     inertia = 0.03 + 2.0 * 0.7**2 + 0.4
     m = sim.DeviceModel(model, device)

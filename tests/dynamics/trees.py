@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 import sim
+from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from warp_kernels.types import FREE, SPHERICAL
 
 KINDS = ["fixed", "revolute", "continuous", "prismatic", "spherical", "free"]
@@ -79,7 +80,7 @@ def describe(links: list[Link], offset: tuple[float, ...] = (0, 0, 0)) -> sim.Mo
         builder.add_joint(
             f"joint{number}", link.kind, child=f"link{number}", parent="world" if root else f"link{link.parent}",
             position=link.position + np.array(offset) * root, orientation=link.orientation, axis=link.axis,
-            **link.passive,
+            **in_groups(JOINT_FIELDS, link.passive),
         )  # fmt: skip
     return builder
 

@@ -119,7 +119,7 @@ def test_a_state_between_two_actions_counts():
         def model(self):
             builder = sim.ModelBuilder()
             builder.add_link("wheel", mass=1.0, inertia=(1.0, 1.0, 1.0))
-            builder.add_joint("axle", "revolute", child="wheel", axis=(0.0, 0.0, 1.0), stiffness=5e4)
+            builder.add_joint("axle", "revolute", child="wheel", axis=(0.0, 0.0, 1.0), spring=sim.Spring(stiffness=5e4))
             builder.add_actuator("axle")
             return builder.finalize(self.dtype)
 

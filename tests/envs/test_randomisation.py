@@ -23,7 +23,15 @@ class Sled(Task):
         builder.add_ground()
         builder.add_box(half_extents=(0.2, 0.2, 0.1), mass=1.0, position=(0.0, 0.0, 0.1), name="box")
         builder.add_link("arm", mass=0.2, com=(0.0, 0.0, 0.2), inertia=(1e-3, 1e-3, 1e-3))
-        builder.add_joint("hinge", "continuous", child="arm", parent="box", axis=(0, 1, 0), damping=0.1, armature=0.02)
+        builder.add_joint(
+            "hinge",
+            "continuous",
+            child="arm",
+            parent="box",
+            axis=(0, 1, 0),
+            spring=sim.Spring(damping=0.1),
+            armature=0.02,
+        )
         builder.add_actuator("hinge", gear=0.5)
         self._model = builder.finalize(self.dtype)
 

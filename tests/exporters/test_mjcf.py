@@ -120,28 +120,44 @@ def workshop(restitution=0.0):
     rng = np.random.default_rng(1)
     turn = Rotation.random(3, rng=rng).as_quat()
     builder = sim.ModelBuilder(gravity=(0.3, -0.2, -7.0))
-    builder.add_ground(friction=0.8, torsional_friction=0.01)
+    builder.add_ground(surface=sim.Surface(friction=0.8, torsional_friction=0.01))
     builder.add_heightfield(rng.uniform(0.1, 0.4, (3, 4)), spacing=0.5, position=(3, 0, -1), orientation=turn[0])
     for number, kind in enumerate(("revolute", "prismatic", "spherical")):
         heavy = {"mass": 2.0, "com": (0.1, 0, 0.2), "inertia": np.diag([0.3, 0.4, 0.5]) + 0.05} if number == 2 else {}
         builder.add_link(f"l{number}", **heavy)
         builder.add_joint(f"j{number}", kind, child=f"l{number}", parent=f"l{number - 1}" if number else "world",
-                          position=(0.1, 0.2, 1.0), orientation=turn[number], axis=(1, 2, 3), damping=0.2,
+                          position=(0.1, 0.2, 1.0), orientation=turn[number], axis=(1, 2, 3),
+                          spring=sim.Spring(damping=0.2),
                           q0=turn[0] if number == 2 else (0.3,), armature=0.1, friction_loss=0.01)  # fmt: skip
     builder.add_link("one_sided", mass=1.0, inertia=(0.1, 0.1, 0.2))
-    builder.add_joint("k", "revolute", child="one_sided", parent="l2", position=(0, 0, 0.5), upper=0.4, q0=(-0.2,),
-                      orientation=turn[1], limit_margin=0.02, stiffness=3.0, rest_position=0.1, effort=9.0)  # fmt: skip
+    builder.add_joint("k", "revolute", child="one_sided", parent="l2", position=(0, 0, 0.5),
+        limits=sim.Limits(upper=0.4, margin=0.02, effort=9.0), q0=(-0.2,),
+                      orientation=turn[1], spring=sim.Spring(stiffness=3.0, rest=0.1))  # fmt: skip
     builder.add_link("tool", mass=0.1, inertia=(0.01, 0.01, 0.02))
     builder.add_joint("fix", "fixed", child="tool", parent="one_sided", position=(0, 0.1, 0))
-    builder.add_geometry("l2", "convex", name="a/wedge", mesh=TETRAHEDRON, size=(0.5, 0.4, 0.3), friction=0.5,
-                         orientation=turn[2], rgba=(0.2, 0.4, 0.6, 1.0), restitution=restitution)  # fmt: skip
-    builder.add_geometry("tool", "ellipsoid", size=(0.1, 0.2, 0.3), friction=0.0, rolling_friction=0.002)
+    builder.add_geometry("l2", "convex", name="a/wedge", mesh=TETRAHEDRON, size=(0.5, 0.4, 0.3),
+        surface=sim.Surface(friction=0.5, restitution=restitution),
+                         orientation=turn[2], rgba=(0.2, 0.4, 0.6, 1.0))  # fmt: skip
+    builder.add_geometry(
+        "tool", "ellipsoid", size=(0.1, 0.2, 0.3), surface=sim.Surface(friction=0.0, rolling_friction=0.002)
+    )
     builder.add_geometry("tool", "convex", name="A/Wedge", mesh=TETRAHEDRON, size=(1, 1, 1), collides=False)
-    builder.add_geometry("one_sided", "cylinder", size=(0.1, 0.2, 0), friction=0.9, position=(0, 0, 0.5), visible=False)
+    builder.add_geometry(
+        "one_sided",
+        "cylinder",
+        size=(0.1, 0.2, 0),
+        surface=sim.Surface(friction=0.9),
+        position=(0, 0, 0.5),
+        visible=False,
+    )
     builder.add_box(half_extents=(0.1, 0.2, 0.3), mass=1.0, name="box", position=(1, 2, 3), orientation=turn[1],
-                    friction=0.7, restitution=restitution)  # fmt: skip
-    builder.add_sphere(radius=0.1, mass=0.5, name="ball", position=(1, 1, 1), friction=0.6, group=2, mask=3)
-    builder.add_geometry("box", "sphere", name="knob", size=(0.05, 0, 0), position=(0, 0, 0.3), friction=1.3)
+                    surface=sim.Surface(friction=0.7, restitution=restitution))  # fmt: skip
+    builder.add_sphere(
+        radius=0.1, mass=0.5, name="ball", position=(1, 1, 1), surface=sim.Surface(friction=0.6, group=2, mask=3)
+    )
+    builder.add_geometry(
+        "box", "sphere", name="knob", size=(0.05, 0, 0), position=(0, 0, 0.3), surface=sim.Surface(friction=1.3)
+    )
     builder.exclude_geometries("knob", "ball/geometry")
     builder.add_point_constraint("hook", "box", "ball", position_a=(0.1, 0.2, 0.0))
     builder.add_weld_constraint("weld", "box", "world", position_a=(0.1, 0.0, 0.0), orientation_a=turn[2])
@@ -269,7 +285,7 @@ def test_mujoco_never_cuts_off_what_actuators_may_exert(tmp_path):
     builder = sim.ModelBuilder()
     for name, effort in (("weak", 1.0), ("strong", 9.0), ("none", 0.0)):
         builder.add_link(name, mass=1.0, inertia=(1, 1, 1))
-        builder.add_joint(f"{name}_joint", "revolute", child=name, effort=effort)
+        builder.add_joint(f"{name}_joint", "revolute", child=name, limits=sim.Limits(effort=effort))
     builder.add_actuator("weak_joint", gear=2.0, force_limit=3.0)
     builder.add_actuator("strong_joint", gear=2.0)
     said = warned(write_mjcf, tmp_path / "a.xml", builder.finalize())
@@ -285,7 +301,7 @@ def test_restitution_that_nothing_meets_is_nothing(tmp_path):
     quietly(write_mjcf, tmp_path / "a.xml", quadruped.build("float64").model)
     builder = sim.ModelBuilder()
     builder.add_ground()
-    builder.add_box(half_extents=(1, 1, 1), mass=1.0, name="box", restitution=0.1)
+    builder.add_box(half_extents=(1, 1, 1), mass=1.0, name="box", surface=sim.Surface(restitution=0.1))
     with pytest.raises(sim.ModelError, match=r"restitution \('ground', 'box/geometry'\)"):
         write_mjcf(tmp_path / "b.xml", builder.finalize())
 
@@ -312,7 +328,7 @@ def test_joints_without_room_are_no_free_ones(tmp_path):
     """A range from 0 to 0 is none in MuJoCo, others without room it refuses."""
     builder = sim.ModelBuilder()
     builder.add_link("m", mass=1.0, inertia=(1, 1, 1))
-    builder.add_joint("locked", "revolute", child="m", lower=0.0, upper=0.0)
+    builder.add_joint("locked", "revolute", child="m", limits=sim.Limits(0.0, 0.0))
     with pytest.raises(
         sim.ModelError, match=r"joints that their limits lock, which should be fixed joints \('locked'\)"
     ):

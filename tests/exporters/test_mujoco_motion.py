@@ -99,12 +99,14 @@ def test_robots_move_as_before(tmp_path, name):
 def test_prescribed_joints_keep_their_velocity(tmp_path, joint):
     """A led body pushes a box in MuJoCo as here, and in what is read from the file again."""
     b = sim.ModelBuilder()
-    b.add_ground(friction=0.3)
+    b.add_ground(surface=sim.Surface(friction=0.3))
     b.add_link("led", mass=1.0, inertia=(0.1, 0.1, 0.1))
     axis = {} if joint == "free" else {"axis": (1.0, 0.0, 0.0) if joint == "prismatic" else (0.0, 0.0, 1.0)}
     b.add_joint("lead", joint, child="led", position=(-0.3, -0.3, 0.15), kinematic=True, **axis)
-    b.add_geometry("led", "box", size=(0.1, 0.5, 0.1), friction=0.3)
-    b.add_box(half_extents=(0.1, 0.1, 0.1), mass=0.7, position=(0.0, 0.0, 0.1), friction=0.3, name="body")
+    b.add_geometry("led", "box", size=(0.1, 0.5, 0.1), surface=sim.Surface(friction=0.3))
+    b.add_box(
+        half_extents=(0.1, 0.1, 0.1), mass=0.7, position=(0.0, 0.0, 0.1), surface=sim.Surface(friction=0.3), name="body"
+    )
     model, path = b.finalize("float64"), tmp_path / "led.xml"
     rate = np.zeros(model.nv)
     rate[model.qd_slice("lead").start] = -0.7 if joint == "revolute" else 0.5

@@ -24,7 +24,7 @@ def arm():
     builder = sim.ModelBuilder()
     for link, parent in (("upper", "world"), ("lower", "upper")):
         builder.add_link(link, mass=1.0, inertia=(0.1, 0.1, 0.1))
-        builder.add_joint(f"{link}_hinge", "revolute", parent=parent, child=link, lower=-1.0, upper=1.0)
+        builder.add_joint(f"{link}_hinge", "revolute", parent=parent, child=link, limits=sim.Limits(-1.0, 1.0))
         builder.add_geometry(link, "sphere", name=f"{link}_ball", size=(0.1, 0.0, 0.0))
     return builder.finalize("float64")
 

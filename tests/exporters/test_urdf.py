@@ -123,11 +123,20 @@ def gadget():
     inertia = np.diag([0.3, 0.4, 0.5]) + 0.05
     builder.add_link("first", mass=2.0, com=(0.1, 0, 0.2), inertia=inertia)
     builder.add_joint("slide", "prismatic", child="first", position=(0.1, 0.2, 0.3), orientation=turn[0],
-                      axis=(1, 2, 3), friction_loss=0.3, damping=0.1)  # fmt: skip
+                      axis=(1, 2, 3), friction_loss=0.3, spring=sim.Spring(damping=0.1))  # fmt: skip
     builder.add_link("second", mass=1.0, inertia=inertia)
-    builder.add_joint("turn", "revolute", child="second", parent="first", orientation=turn[1], upper=0.4, effort=7.0)
+    builder.add_joint(
+        "turn",
+        "revolute",
+        child="second",
+        parent="first",
+        orientation=turn[1],
+        limits=sim.Limits(upper=0.4, effort=7.0),
+    )
     builder.add_link("third", mass=1.0, inertia=inertia)
-    builder.add_joint("follower", "continuous", child="third", parent="second", velocity=3.0, position=(0, 0, 1))
+    builder.add_joint(
+        "follower", "continuous", child="third", parent="second", limits=sim.Limits(velocity=3.0), position=(0, 0, 1)
+    )
     builder.add_joint_coupling("follower", "turn", ratio=-1.5, offset=0.1)
     builder.add_frame("tip", "third", (0.1, 0.2, 0.3), turn[2])
     builder.add_frame("post", "world", (1, 0, 0), turn[1])
@@ -201,7 +210,7 @@ def test_a_robot_stands_as_before(tmp_path):
     for words in ("geometry of the world ('ground')", "floating_base=True (--floating-base), and position="):
         assert words in said
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.8)
+    builder.add_ground(surface=sim.Surface(friction=0.8))
     builder.add_urdf(tmp_path / "robot.urdf", floating_base=True, friction=1.0)
     again = builder.finalize("float64")
     start = quadruped.build("float64").q0
@@ -219,12 +228,12 @@ def test_what_urdf_cannot_hold_is_refused(tmp_path):
         write_urdf(path, sim.ModelBuilder().finalize())
     builder = sim.ModelBuilder(gravity=(0, 0, -1.6))
     builder.add_link("a", mass=1.0, inertia=(1, 1, 1))
-    builder.add_joint("j", "free", child="a", damping=0.1)
+    builder.add_joint("j", "free", child="a", spring=sim.Spring(damping=0.1))
     builder.add_link("b", mass=1.0, inertia=(1, 1, 1))
-    builder.add_joint("k", "revolute", child="b", parent="a", armature=0.1, stiffness=1.0, lower=-1, upper=1, q0=(0.5,),
-                      limit_margin=0.1, limit_stiffness=10.0)  # fmt: skip
+    builder.add_joint("k", "revolute", child="b", parent="a", armature=0.1, spring=sim.Spring(stiffness=1.0),
+        limits=sim.Limits(-1, 1, margin=0.1, stiffness=10.0), q0=(0.5,))  # fmt: skip
     builder.add_point_constraint("hook", "b", "world")
-    builder.add_geometry("b", "ellipsoid", size=(1, 2, 3), name="egg", friction=0.3)
+    builder.add_geometry("b", "ellipsoid", size=(1, 2, 3), name="egg", surface=sim.Surface(friction=0.3))
     builder.add_geometry("a", "plane", name="tray")
     builder.add_actuator("k", name="motor")
     model = builder.finalize()

@@ -36,6 +36,6 @@ def test_what_urdf_lacks_is_named(tmp_path):
 def test_a_model_without_them_is_written_without_a_word_of_them(tmp_path):
     builder = sim.ModelBuilder()
     builder.add_link("a", mass=1.0, inertia=(1, 1, 1))
-    builder.add_joint("j", "revolute", child="a", lower=-1, upper=1, friction_loss=0.1)
+    builder.add_joint("j", "revolute", child="a", limits=sim.Limits(-1, 1), friction_loss=0.1)
     builder.add_geometry("a", "sphere", size=(0.1, 0, 0))
     assert warned(write_urdf, tmp_path / "a.urdf", builder.finalize()) == ""

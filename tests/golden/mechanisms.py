@@ -21,7 +21,7 @@ PGS = sim.PgsContact()
 def loops(**others: Any) -> Case:
     """A four-bar linkage closed by a point, a body welded to it, a slider that follows a joint, a rope as a limit."""
     builder = sim.ModelBuilder()
-    builder.add_ground(height=-0.75, friction=0.5)
+    builder.add_ground(height=-0.75, surface=sim.Surface(friction=0.5))
     rod(builder, "left", "world", (0, 0, 0))
     rod(builder, "right", "world", (0.5, 0, 0))
     builder.add_link("rod", mass=2.0, com=(0.25, 0, 0), inertia=(0.01, 0.05, 0.05))
@@ -30,7 +30,9 @@ def loops(**others: Any) -> Case:
         builder.joints[joint].q0[:] = angle
     builder.add_point_constraint("loop", "right", "rod", position_a=(0, 0, -0.4))
     builder.add_link("slider", mass=0.5, inertia=(0.01, 0.01, 0.01))
-    builder.add_joint("slide", "prismatic", child="slider", position=(0, 1, 0), axis=(1, 0, 0), damping=0.3)
+    builder.add_joint(
+        "slide", "prismatic", child="slider", position=(0, 1, 0), axis=(1, 0, 0), spring=sim.Spring(damping=0.3)
+    )
     builder.add_joint_coupling("slide", "left_hinge", ratio=0.3, offset=0.1)
     builder.add_box(name="load", half_extents=(0.1, 0.08, 0.05), mass=0.6, position=(0.1, 0.0, -0.55))
     builder.add_weld_constraint("weld", "rod", "load", position_a=(0.2, 0.0, -0.1))
@@ -43,15 +45,17 @@ def loops(**others: Any) -> Case:
 def led(contact: sim.ContactMethod | None = None, **others: Any) -> Case:
     """A led wall pushes a box over the ground, and a turntable carries a ball."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     builder.add_link("wall")
     builder.add_joint("wall", "free", child="wall", position=(-0.16, 0.0, 0.15), kinematic=True)
-    builder.add_geometry("wall", "box", size=(0.05, 0.5, 0.1), friction=0.3)
-    builder.add_box(name="box", half_extents=(0.1, 0.1, 0.1), mass=0.7, position=(0.0, 0.0, 0.1), friction=0.5)
+    builder.add_geometry("wall", "box", size=(0.05, 0.5, 0.1), surface=sim.Surface(friction=0.3))
+    builder.add_box(
+        name="box", half_extents=(0.1, 0.1, 0.1), mass=0.7, position=(0.0, 0.0, 0.1), surface=sim.Surface(friction=0.5)
+    )
     builder.add_link("table")
     builder.add_joint("table", "revolute", child="table", position=(2.0, 0.0, 0.2), axis=(0, 0, 1), kinematic=True)
-    builder.add_geometry("table", "box", size=(0.4, 0.4, 0.05), friction=0.8)
-    builder.add_sphere(name="ball", radius=0.1, mass=0.4, position=(2.2, 0.0, 0.35), friction=0.7)
+    builder.add_geometry("table", "box", size=(0.4, 0.4, 0.05), surface=sim.Surface(friction=0.8))
+    builder.add_sphere(name="ball", radius=0.1, mass=0.4, position=(2.2, 0.0, 0.35), surface=sim.Surface(friction=0.7))
     model = builder.finalize("float64")
     qd = np.zeros(model.nv)
     qd[model.qd_slice("wall").start] = 0.5
@@ -75,13 +79,17 @@ def wrapped(**others: Any) -> Case:
         builder.add_link(name, mass=1.0, com=(0.2, 0.01, 0.02), inertia=(0.02, 0.03, 0.04))
         builder.add_joint(
             f"{name}_joint", "revolute", parent=parent, child=name, axis=(0.1, 1, 0), position=(x, 0, 1.0 - 2.5 * x),
-            damping=0.2,
+            spring=sim.Spring(damping=0.2),
         )  # fmt: skip
     pin = sim.TendonWrap(link="upper", radius=0.05, position=(0.4, 0, 0), axis=(0, 1, 0), side=("upper", (0.4, 0, 0.3)))
     ball = sim.TendonWrap(link="world", radius=0.06, position=(0.02, 0, 1.0))
     path: list[Any] = [("world", (-0.3, 0, 1.05)), ball, ("upper", (0.25, 0, 0.05)), pin, ("lower", (0.3, 0, 0.04))]
-    builder.add_spatial_tendon("cord", path, stiffness=20.0, damping=0.5, rest_length=0.7, limits=(0.0, 1.1))
-    builder.add_fixed_tendon("gear", {"upper_joint": 0.5, "lower_joint": 1.0}, stiffness=(3.0, 2.0), armature=0.1)
+    builder.add_spatial_tendon(
+        "cord", path, spring=sim.Spring(stiffness=20.0, damping=0.5, rest=0.7), limits=(0.0, 1.1)
+    )
+    builder.add_fixed_tendon(
+        "gear", {"upper_joint": 0.5, "lower_joint": 1.0}, spring=sim.Spring(stiffness=(3.0, 2.0)), armature=0.1
+    )
     builder.add_actuator(tendon="cord", name="pull", gear=-2.0)
     builder.add_actuator(tendon="gear", name="servo", kind="position", kp=5.0, kd=0.3)
     names = (*TENDONS, "tendon_wrap_centre", "tendon_wrap_axis", "tendon_wrap_radius", "tendon_armature")
@@ -105,12 +113,19 @@ def stepping_leg(**others: Any) -> Case:
 def sensors(contact: sim.ContactMethod | None = None, integrator: str = "euler", **others: Any) -> Case:
     """Sensors of contacts, touch, forces in joints and of limits, forces on geometries, and an accelerometer."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.4)
+    builder.add_ground(surface=sim.Surface(friction=0.4))
     builder.add_box(name="box", half_extents=(0.2, 0.15, 0.05), mass=2.0, position=(0.0, 0.0, 0.049))
     builder.add_sphere(name="ball", radius=0.1, mass=0.5, position=(0.03, 0.01, 0.1985))
     builder.add_link("arm", mass=1.0, com=(0.2, 0, 0), inertia=(0.01, 0.03, 0.03))
     builder.add_joint(
-        "shoulder", "revolute", child="arm", position=(1.0, 0.0, 0.5), axis=(0, 1, 0), upper=0.1, damping=0.1, q0=0.099
+        "shoulder",
+        "revolute",
+        child="arm",
+        position=(1.0, 0.0, 0.5),
+        axis=(0, 1, 0),
+        limits=sim.Limits(upper=0.1),
+        spring=sim.Spring(damping=0.1),
+        q0=0.099,
     )
     builder.add_geometry("arm", "sphere", size=0.05, position=(0.4, 0.0, 0.0))
     builder.add_sensor("sole", "touch", "box", zone="box", zone_size=(0.3, 0.2, 0.06))
@@ -133,8 +148,8 @@ def flying(compliant: bool = True, **others: Any) -> Case:
     builder = sim.ModelBuilder()
     builder.set_medium(density=1.2, viscosity=2e-5, wind=(3.0, 1.0, 0.0))
     cones: list[tuple[str, Any]] = [
-        ("world", {"swing_limit": 0.2, "twist_limit": 0.1}),
-        ("link0", {"rotation_limit": 0.3}),
+        ("world", sim.Limits(swing=0.2, twist=0.1)),
+        ("link0", sim.Limits(rotation=0.3)),
     ]
     for number, (parent, limits) in enumerate(cones):
         name = builder.add_link(
@@ -146,15 +161,15 @@ def flying(compliant: bool = True, **others: Any) -> Case:
             child=name,
             parent=parent,
             position=(0, 0, -0.4 * number),
-            damping=0.05,
-            **limits,
+            spring=sim.Spring(damping=0.05),
+            limits=limits,
         )
         builder.add_drag_box(name, size=(0.1, 0.2, 0.4), position=(0, 0, -0.2))
-    limit: dict[str, Any] = {"limit_stiffness": 200.0, "limit_damping": 2.0} if compliant else {}
+    soft = {"stiffness": 200.0, "damping": 2.0} if compliant else {}
     builder.add_link("rotor", mass=0.5, inertia=(0.01, 0.02, 0.03))
     builder.add_joint(
-        "spin", "revolute", parent="link1", child="rotor", position=(0, 0, -0.4), axis=(0.2, 0, 1), upper=0.05,
-        limit_margin=0.02, **limit,
+        "spin", "revolute", parent="link1", child="rotor", position=(0, 0, -0.4), axis=(0.2, 0, 1),
+        limits=sim.Limits(upper=0.05, margin=0.02, **soft),
     )  # fmt: skip
     model = builder.finalize("float64")
     names = (
@@ -167,10 +182,12 @@ def flying(compliant: bool = True, **others: Any) -> Case:
 def soft_ground(**others: Any) -> Case:
     """Compliant bodies with rules of friction and friction of a pair of geometries."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.6)
-    soft: dict[str, Any] = {"contact_stiffness": 3e3, "contact_damping": 20.0}
-    builder.add_sphere(name="soft", radius=0.1, mass=1.0, position=(0.0, 0.0, 0.098), friction=0.5, **soft)
-    builder.add_box(name="slow", half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.5, 0, 0.1), friction=0.9)
+    builder.add_ground(surface=sim.Surface(friction=0.6))
+    soft = sim.Surface(friction=0.5, stiffness=3e3, damping=20.0)
+    builder.add_sphere(name="soft", radius=0.1, mass=1.0, position=(0.0, 0.0, 0.098), surface=soft)
+    builder.add_box(
+        name="slow", half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.5, 0, 0.1), surface=sim.Surface(friction=0.9)
+    )
     builder.set_pair_friction("ground", "slow/geometry", friction=0.2)
     model = builder.finalize("float64")
     names = ("contact_stiffness", "contact_damping", "friction")

@@ -72,10 +72,20 @@ def crowded(**others: Any) -> Case:
 def bouncing(worlds: int = 1, **others: Any) -> Case:
     """Balls and a box that bounce on the ground and against each other."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.4)
+    builder.add_ground(surface=sim.Surface(friction=0.4))
     for number, height in enumerate((0.105, 0.31)):
-        builder.add_sphere(radius=0.1, mass=0.5, position=(0.02 * number, 0.0, height), restitution=0.7, friction=0.5)
-    builder.add_box(half_extents=(0.1, 0.12, 0.08), mass=1.0, position=(1.0, 0.0, 0.083), restitution=0.4, friction=0.6)
+        builder.add_sphere(
+            radius=0.1,
+            mass=0.5,
+            position=(0.02 * number, 0.0, height),
+            surface=sim.Surface(restitution=0.7, friction=0.5),
+        )
+    builder.add_box(
+        half_extents=(0.1, 0.12, 0.08),
+        mass=1.0,
+        position=(1.0, 0.0, 0.083),
+        surface=sim.Surface(restitution=0.4, friction=0.6),
+    )
     model = builder.finalize("float64")
     qd = np.zeros(model.nv)
     qd[2::6] = (-1.0, -2.0, -1.5)
@@ -91,34 +101,35 @@ def shapes(ground: str = "plane", worlds: int = 1, rough: bool = True, **others:
     builder = sim.ModelBuilder()
     rng = np.random.default_rng(0)
     if ground == "plane":
-        builder.add_ground(friction=0.6)
+        builder.add_ground(surface=sim.Surface(friction=0.6))
     elif ground == "heightfield":
-        builder.add_heightfield(0.02 * rng.normal(size=(21, 11)), spacing=0.2, friction=0.6)
+        builder.add_heightfield(0.02 * rng.normal(size=(21, 11)), spacing=0.2, surface=sim.Surface(friction=0.6))
     else:
         x, y = np.meshgrid(np.linspace(-2.0, 2.0, 9), np.linspace(-1.0, 1.0, 5), indexing="ij")
         vertices = np.stack([x, y, 0.02 * rng.normal(size=x.shape)], axis=-1).reshape(-1, 3)
         first = (5 * np.arange(8)[:, None] + np.arange(4)).reshape(-1, 1)
         builder.add_static_mesh(
-            vertices, np.concatenate([first + np.array(places) for places in ((0, 5, 6), (0, 6, 1))]), friction=0.6
+            vertices,
+            np.concatenate([first + np.array(places) for places in ((0, 5, 6), (0, 6, 1))]),
+            surface=sim.Surface(friction=0.6),
         )
-    surface: dict[str, Any] = {"friction": 0.7}
-    if rough:
-        surface |= {"torsional_friction": 0.03, "rolling_friction": 0.02}
+    rough_ones = {"torsional_friction": 0.03, "rolling_friction": 0.02} if rough else {}
+    surface = sim.Surface(friction=0.7, **rough_ones)
     at = [(-1.5 + 0.6 * number, 0.05 * number, 0.12) for number in range(5)]
-    builder.add_sphere(radius=0.1, mass=0.6, position=at[0], **surface)
+    builder.add_sphere(radius=0.1, mass=0.6, position=at[0], surface=surface)
     builder.add_capsule(
-        radius=0.08, half_length=0.1, mass=0.7, position=at[1], orientation=(0.0, 0.7, 0.0, 0.71), **surface
+        radius=0.08, half_length=0.1, mass=0.7, position=at[1], orientation=(0.0, 0.7, 0.0, 0.71), surface=surface
     )
-    builder.add_box(half_extents=(0.12, 0.1, 0.11), mass=0.8, position=at[2], **surface)
-    builder.add_cylinder(radius=0.1, half_length=0.11, mass=0.9, position=at[3], **surface)
-    builder.add_ellipsoid(semi_axes=(0.14, 0.1, 0.115), mass=1.0, position=at[4], **surface)
+    builder.add_box(half_extents=(0.12, 0.1, 0.11), mass=0.8, position=at[2], surface=surface)
+    builder.add_cylinder(radius=0.1, half_length=0.11, mass=0.9, position=at[3], surface=surface)
+    builder.add_ellipsoid(semi_axes=(0.14, 0.1, 0.115), mass=1.0, position=at[4], surface=surface)
     sides = ((-0.05, 0.1), (0.05, 0.08))
     corners = np.array([(x * r, y * r, z) for z, r in sides for x in (-1, 1) for y in (-1, 1)])
     hull = trimesh.convex.convex_hull(corners)
     mesh = Mesh(np.array(hull.vertices), np.array(hull.faces))
     builder.add_link("hull", mass=0.5, inertia=(0.003, 0.003, 0.004))
     builder.add_joint("hull", "free", child="hull", position=(-0.3, 0.1, 0.285))
-    builder.add_geometry("hull", "convex", size=(1.0, 1.0, 1.0), mesh=mesh, friction=0.5)
+    builder.add_geometry("hull", "convex", size=(1.0, 1.0, 1.0), mesh=mesh, surface=sim.Surface(friction=0.5))
     model = builder.finalize("float64")
     qd = np.tile([0.8, -0.3, -0.2, 0.5, 1.0, -0.4], model.nv // 6)
     names = ["friction", "torsional_friction", "rolling_friction", "geometry_size"]

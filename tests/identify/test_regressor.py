@@ -115,7 +115,7 @@ def test_base_parameters_wherever_the_limits_are(limits):
     """Drives may count their angles from anywhere."""
     builder = sim.ModelBuilder()
     builder.add_link("bob", mass=1.0, com=(0.1, 0.0, -0.3), inertia=np.eye(3))
-    builder.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), lower=limits[0], upper=limits[1])
+    builder.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), limits=sim.Limits(limits[0], limits[1]))
     found = robot_base_parameters(builder.finalize("float64"))
     assert set(found.alone) == {"mass*com_x of bob", "mass*com_z of bob", "Iyy of bob"}
 

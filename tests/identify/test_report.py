@@ -68,7 +68,7 @@ def test_plots_of_both_kinds(fit, tmp_path):
     image = pytest.importorskip("PIL.Image")
     builder = sim.ModelBuilder()
     builder.add_link("bob", mass=1.0, com=(0, 0, -0.3), inertia=0.01 * np.eye(3))
-    builder.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.1)
+    builder.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), spring=sim.Spring(damping=0.1))
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, 0.01, 1, "cpu", parameters={"damping": np.array([0.03])})
     q = simulator.rollout(simulator.state([1.0]), steps=100).q.numpy()[:, 0]

@@ -246,10 +246,12 @@ def test_other_errors():
 def test_unknowns_reach_all_kinds_of_parameters():
     """By the names of geometries, of links for all their geometries, of joints and actuators."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.7)
+    builder.add_ground(surface=sim.Surface(friction=0.7))
     builder.add_link("cart", mass=1.0, inertia=np.eye(3))
     for k in range(2):
-        builder.add_geometry("cart", "sphere", name=f"wheel{k}", size=(0.1, 0, 0), position=(k, 0, 0), friction=0.5)
+        builder.add_geometry(
+            "cart", "sphere", name=f"wheel{k}", size=(0.1, 0, 0), position=(k, 0, 0), surface=sim.Surface(friction=0.5)
+        )
     builder.add_joint("rail", "prismatic", child="cart", axis=(1, 0, 0), friction_loss=0.2)
     builder.add_actuator("rail", "position", name="drive", kp=3.0)
     model = builder.finalize("float64")
@@ -366,7 +368,7 @@ def test_unknowns_of_a_function_have_one_prior_each():
 def test_arguments_of_another_type_are_named(call, message):
     builder = sim.ModelBuilder()
     builder.add_link("bob", mass=2.0, com=(0.0, 0.0, -0.5), inertia=(0.1, 0.1, 0.1))
-    builder.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
+    builder.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), spring=sim.Spring(damping=0.5))
     model = builder.finalize("float64")
     time = np.linspace(0.0, 1.0, 101)
     q, qd, qdd = (each[:, None] for each in (np.sin(time), np.cos(time), -np.sin(time)))

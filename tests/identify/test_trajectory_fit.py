@@ -14,6 +14,7 @@ from sim.identify.trajectories.segments import cut
 from sim.identify.trajectories.sensitivity import Simulators
 from sim.identify.trajectories.shooting import Shooting
 from sim.identify.unknown.unknowns import Unknowns
+from sim.model.builder.properties import JOINT_FIELDS, in_groups
 
 DT = 0.002
 
@@ -27,7 +28,7 @@ def pendulum():
         parent = f"link{k - 1}" if k else "world"
         builder.add_joint(
             f"joint{k}", "revolute", child=f"link{k}", parent=parent, axis=(0, 1, 0), position=(0, 0, -0.5 * k),
-            damping=0.05,
+            spring=sim.Spring(damping=0.05),
         )  # fmt: skip
     return builder.finalize("float64")
 
@@ -44,8 +45,10 @@ def swing(model, seconds, seed=0, noise=0.01, start=(2.0, 1.0), every=5, **param
 def slide(scene_friction, seconds=0.6, seed=0, noise=1e-4, speed=2.0, push=None):
     """A box on the ground, seen while it slides; its mass matters where it is pushed."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.9)
-    builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, position=(0, 0, 0.05), friction=0.5, name="box")
+    builder.add_ground(surface=sim.Surface(friction=0.9))
+    builder.add_box(
+        half_extents=(0.1, 0.1, 0.05), mass=1.0, position=(0, 0, 0.05), surface=sim.Surface(friction=0.5), name="box"
+    )
     model = builder.finalize("float64")
     friction = model.parameters["friction"].copy()
     friction[-1] = scene_friction / 0.9
@@ -121,10 +124,10 @@ def test_segments_of_motions_with_dry_friction(seed):
     """From these logs a search whose gaps are closed from the start ends up to 60 deviations from the truth."""
     builder = sim.ModelBuilder()
     builder.add_link("upper", mass=1.0, com=(0, 0, -0.3), inertia=0.05 * np.eye(3))
-    builder.add_joint("shoulder", "revolute", child="upper", axis=(0, 1, 0), damping=0.3)
+    builder.add_joint("shoulder", "revolute", child="upper", axis=(0, 1, 0), spring=sim.Spring(damping=0.3))
     builder.add_link("lower", mass=0.5, com=(0, 0, -0.2), inertia=0.02 * np.eye(3))
     place = {"parent": "upper", "child": "lower", "position": (0, 0, -0.5), "axis": (0, 1, 0)}
-    builder.add_joint("elbow", "revolute", **place, damping=0.1, friction_loss=0.05)
+    builder.add_joint("elbow", "revolute", **place, spring=sim.Spring(damping=0.1), friction_loss=0.05)
     model = builder.finalize("float64")
     true = {"damping": [0.25, 0.12], "mass": [1.0, 0.6], "friction_loss": [0.0, 0.08]}
     simulator = sim.Simulator(model, 0.0025, device="cpu", parameters=true)
@@ -285,7 +288,7 @@ def hinge(mass, length, **quantities):
     builder = sim.ModelBuilder()
     inertia = 0.1 * mass * length**2 * np.eye(3)
     builder.add_link("bob", mass=mass, com=(0, 0, -length), inertia=inertia)
-    builder.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), **quantities)
+    builder.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), **in_groups(JOINT_FIELDS, quantities))
     return builder.finalize("float64")
 
 
@@ -309,8 +312,8 @@ def test_numbers_that_start_at_their_bound(mass, length, truth):
 def test_a_number_without_effect_stays_at_its_bound():
     """The restitution of what touches nothing."""
     builder = sim.ModelBuilder()
-    builder.add_ground(restitution=0.5)
-    builder.add_sphere(radius=0.1, mass=1.0, position=(0, 0, 9), name="ball", restitution=0.0)
+    builder.add_ground(surface=sim.Surface(restitution=0.5))
+    builder.add_sphere(radius=0.1, mass=1.0, position=(0, 0, 9), name="ball", surface=sim.Surface(restitution=0.0))
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, DT, device="cpu")
     states = simulator.rollout(simulator.initial_state(), steps=50)
@@ -324,7 +327,9 @@ def test_a_number_without_effect_stays_at_its_bound():
 
 def test_a_number_at_its_bound_stays_there():
     log = swing(hinge(2.0, 0.5), 2.0, noise=1e-3, start=[1.0])
-    fit = fit_trajectories(hinge(2.0, 0.5, damping=0.1), log, "damping of hinge", dt=DT, noise={"q": 1e-3})
+    fit = fit_trajectories(
+        hinge(2.0, 0.5, spring=sim.Spring(damping=0.1)), log, "damping of hinge", dt=DT, noise={"q": 1e-3}
+    )
     assert abs(fit.estimate["damping of hinge"]) < 3.5 * fit.estimate.deviation("damping of hinge")
 
 

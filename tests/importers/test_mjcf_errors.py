@@ -95,8 +95,8 @@ def test_files_are_told_apart_by_their_first_element(tmp_path):
         ({"name": ""}, "add_mjcf: name is empty"),
         ({"position": (0.0, 0.0)}, "add_mjcf: position: shape"),
         ({"orientation": (0.0, 0.0, 0.0, 0.0)}, "add_mjcf: the orientation is the zero quaternion"),
-        ({"friction": -1.0}, r"geom 'g' \(line 2\): friction is -1.0"),
-        ({"restitution": 2.0}, r"geom 'g' \(line 2\): restitution is 2.0"),
+        ({"friction": -1.0}, r"geom 'g' \(line 2\): Surface: friction is -1.0"),
+        ({"restitution": 2.0}, r"geom 'g' \(line 2\): Surface: restitution is 2.0"),
     ],
 )
 def test_wrong_arguments(tmp_path, options, message):

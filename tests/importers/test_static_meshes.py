@@ -113,7 +113,7 @@ def scene() -> sim.Model:
     mesh = ell()
     builder.add_static_mesh(
         mesh.vertices, mesh.faces, scale=(1.0, 0.8, 1.5), position=(0.1, 0.2, 0.3), orientation=(0.1, 0.2, 0.3, 0.9),
-        name="ell", friction=0.7, rgba=(0.1, 0.2, 0.3, 1.0), group=3,
+        name="ell", surface=sim.Surface(friction=0.7, group=3), rgba=(0.1, 0.2, 0.3, 1.0),
     )  # fmt: skip
     sheet = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0.0]])
     builder.add_static_mesh(sheet, [[0, 1, 2]], name="sheet")

@@ -175,7 +175,7 @@ WRONG = {
     ),
     "negative damping": (
         hinge(LIMIT + "<dynamics damping='-1'/>"),
-        r"joint 'j' \(line 4\): damping is -1.0; it must be finite",
+        r"joint 'j' \(line 4\): Spring: damping is -1.0; it must be finite",
     ),
     "no mass": (
         inertial(INERTIA),

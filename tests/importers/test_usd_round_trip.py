@@ -150,7 +150,7 @@ def test_keyframes_that_fit_no_slice_are_reported(tmp_path):
 def test_a_limit_of_twist_alone_keeps_its_axis(tmp_path):
     builder = sim.ModelBuilder()
     builder.add_link("ball", mass=1.0, inertia=(1, 1, 1))
-    builder.add_joint("j", "spherical", child="ball", axis=(0, 0.6, 0.8), twist_limit=0.5)
+    builder.add_joint("j", "spherical", child="ball", axis=(0, 0.6, 0.8), limits=sim.Limits(twist=0.5))
     builder.add_part("ball", ["ball"], ["j"])
     model = builder.finalize("float64")
     again = sim.load(write_usd(tmp_path / "ball.usda", model, poses_at(model, model.q0), fps=30), dtype="float64")
@@ -160,7 +160,7 @@ def test_a_limit_of_twist_alone_keeps_its_axis(tmp_path):
 def test_an_edited_value_wins(tmp_path):
     """What another program changed counts, though the value that we wrote stands beside it."""
     builder = sim.ModelBuilder()
-    builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.1, name="box", friction=0.7)
+    builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.1, name="box", surface=sim.Surface(friction=0.7))
     model = builder.finalize("float64")
     path = write_usd(tmp_path / "box.usda", model, poses_at(model, model.q0), fps=30)
     stage = Usd.Stage.Open(str(path))

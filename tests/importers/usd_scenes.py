@@ -64,19 +64,22 @@ def everything():
     """A world with everything that a file can keep."""
     rng = np.random.default_rng(0)
     builder = sim.ModelBuilder(gravity=(0.1, 3.0, -4.0))
-    builder.add_ground(friction=0.8, torsional_friction=0.01)
+    builder.add_ground(surface=sim.Surface(friction=0.8, torsional_friction=0.01))
     inertia = np.array([[3, 0.2, 0.1], [0.2, 4, 0.3], [0.1, 0.3, 5]]) / 7.0
     orientation = Rotation.random(rng=rng).as_quat()
     builder.add_link("a b", mass=2.1, com=(0.1, 0.2, 0.3), inertia=inertia)
     builder.add_joint("1", "revolute", child="a b", axis=(1, 2, 3), position=(0, 0, 1), orientation=orientation,
-                      lower=-1.1, upper=2.3, damping=0.51, stiffness=3.3, rest_position=0.1, armature=0.013,
-                      friction_loss=0.07, limit_margin=0.01, limit_stiffness=900.0, limit_damping=3.1, q0=(0.3,),
-                      effort=11.3, velocity=7.1)  # fmt: skip
+                      limits=sim.Limits(-1.1, 2.3, margin=0.01, stiffness=900.0, damping=3.1, effort=11.3,
+                          velocity=7.1), spring=sim.Spring(damping=0.51, stiffness=3.3, rest=0.1), armature=0.013,
+                      friction_loss=0.07, q0=(0.3,))  # fmt: skip
     builder.add_link("a_b", mass=1.7, inertia=(1, 1.1, 1.2))
-    builder.add_joint("2", "prismatic", child="a_b", parent="a b", axis=(-1, 0, 0), lower=-0.51, upper=0.27, q0=(0.1,))
+    builder.add_joint(
+        "2", "prismatic", child="a_b", parent="a b", axis=(-1, 0, 0), limits=sim.Limits(-0.51, 0.27), q0=(0.1,)
+    )
     builder.add_link("ball", mass=0.7, inertia=(1, 1, 1))
     builder.add_joint("3", "spherical", child="ball", parent="a_b", position=(0, 1, 0), axis=(1, 1, 0),
-                      swing_limit=1.2, twist_limit=0.7, damping=0.3, q0=Rotation.random(rng=rng).as_quat())  # fmt: skip
+                      limits=sim.Limits(swing=1.2, twist=0.7), spring=sim.Spring(damping=0.3),
+                      q0=Rotation.random(rng=rng).as_quat())  # fmt: skip
     builder.add_link("wheel", mass=0.3, inertia=(1, 1, 1))
     builder.add_joint("4", "continuous", child="wheel", parent="a_b", axis=(0, 0, 1))
     builder.add_link("tool")
@@ -93,10 +96,12 @@ def everything():
         ("wheel", codes.CONVEX, (0.5, 0.5, 0.5), tetrahedron),
     ):
         builder.add_geometry(link, kind, size=size, mesh=mesh, position=(0.01, 0.02, 0.03), orientation=orientation,
-                             friction=0.7, restitution=0.3, rolling_friction=0.001, contact_stiffness=1e5,
-                             contact_damping=30.0, rgba=(0.2, 0.5, 0.8, 1.0), group=5, mask=7)  # fmt: skip
+                             surface=sim.Surface(friction=0.7, restitution=0.3, rolling_friction=0.001, stiffness=1e5,
+                                 damping=30.0, group=5, mask=7), rgba=(0.2, 0.5, 0.8, 1.0))  # fmt: skip
     builder.add_geometry("ball", codes.BOX, name="sign", size=(0.1, 0.1, 0.1), collides=False)
-    builder.add_heightfield(np.arange(6.0).reshape(2, 3) / 3.0, spacing=0.3, orientation=(0.1, 0.2, 0, 1), friction=0.7)
+    builder.add_heightfield(
+        np.arange(6.0).reshape(2, 3) / 3.0, spacing=0.3, orientation=(0.1, 0.2, 0, 1), surface=sim.Surface(friction=0.7)
+    )
     builder.add_sphere(radius=0.1, mass=0.3, name="loose", position=(1, 1, 1), orientation=orientation)
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=0.4, name="other")
     builder.add_actuator("4", "torque", gear=3.0, force_limit=0.3, control_range=(-0.2, np.inf))

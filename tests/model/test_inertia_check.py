@@ -55,7 +55,9 @@ def test_an_armature_is_enough():
 
 
 def test_damping_is_enough():
-    assert moves(sim.Simulator(chain({"joint": "revolute", "mass": 1.0}, damping=0.1).finalize(), DT))
+    assert moves(
+        sim.Simulator(chain({"joint": "revolute", "mass": 1.0}, spring=sim.Spring(damping=0.1)).finalize(), DT)
+    )
 
 
 def test_of_the_simulator():

@@ -15,7 +15,9 @@ def sliders(count: int = 2, dt: float = 0.1, damping: float = 0.0) -> sim.Simula
         builder.add_link(f"link_{k}", mass=1.0 + k, com=(0.0, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
         axis = (1.0, 0.0, 0.0) if k % 2 == 0 else (0.6, 0.8, 0.0)
         given = {} if parent is None else {"parent": parent}
-        builder.add_joint(f"rail_{k}", "prismatic", child=f"link_{k}", axis=axis, damping=damping, **given)
+        builder.add_joint(
+            f"rail_{k}", "prismatic", child=f"link_{k}", axis=axis, spring=sim.Spring(damping=damping), **given
+        )
         parent = f"link_{k}"
     return sim.Simulator(builder.finalize("float64"), dt, device="cpu", threads=1)
 

@@ -196,7 +196,7 @@ def test_constraints_are_met(method):
 def test_joints_stay_in_their_ranges():
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     builder.add_link("bob", mass=1.0, com=(0.0, 0.0, -0.5), inertia=(0.1, 0.1, 0.1))
-    builder.add_joint("hinge", "revolute", child="bob", lower=-2.0, upper=1.0)
+    builder.add_joint("hinge", "revolute", child="bob", limits=sim.Limits(-2.0, 1.0))
     simulator = sim.Simulator(builder.finalize("float64"), 0.05, device="cpu", threads=1)
     costs = [so.Posture([1.2], 10.0), so.Effort(1e-3)]
     found = so.solve(so.Problem(simulator, 20, costs, constraints=[so.JointRange(margin=0.2)]), rounds=15)

@@ -16,7 +16,7 @@ def test_static_threshold_of_a_block():
     angles = np.arctan(ratios * FRICTION)
     gravity = G * np.stack([np.sin(angles), np.zeros(40), -np.cos(angles)], axis=1)
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=FRICTION)
+    builder.add_ground(surface=sim.Surface(friction=FRICTION))
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=2.0, position=(0.0, 0.0, 0.05))
     contact = sim.PgsContact(sweeps=600)
     simulator = sim.Simulator(builder.finalize("float64"), DT, 40, "cpu", contact, {"gravity": gravity})
@@ -37,7 +37,10 @@ def test_impact_on_a_row_of_touching_balls(restitution):
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     for k in range(count):
         builder.add_sphere(
-            radius=0.1, mass=0.3, position=(0.2 * k, 0.0, 0.0), friction=0.0, restitution=np.sqrt(restitution)
+            radius=0.1,
+            mass=0.3,
+            position=(0.2 * k, 0.0, 0.0),
+            surface=sim.Surface(friction=0.0, restitution=np.sqrt(restitution)),
         )
     contact = sim.PgsContact(sweeps=2000, restitution_threshold=0.0)
     simulator = sim.Simulator(builder.finalize("float64"), DT, device="cpu", contact=contact)
@@ -65,14 +68,14 @@ def test_how_much_energy_a_hit_may_add(kind, friction, restitution, most):
     """
     count, dt, rng = 40, 1 / 240, np.random.default_rng(2)
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, -G))
-    builder.add_ground(friction=friction)
+    builder.add_ground(surface=sim.Surface(friction=friction))
     size = {
         "sphere": {"radius": 0.1},
         "box": {"half_extents": (0.1, 0.15, 0.2)},
         "capsule": {"radius": 0.05, "half_length": 0.2},
     }[kind]
     add = getattr(builder, f"add_{kind}")
-    add(**size, mass=1.0, friction=1.0, restitution=restitution, position=(0.0, 0.0, 0.6))
+    add(**size, mass=1.0, surface=sim.Surface(friction=1.0, restitution=restitution), position=(0.0, 0.0, 0.6))
     model = builder.finalize("float64")
     q = np.repeat(model.q0[None], count, axis=0)
     turns = rng.normal(size=(count, 4))

@@ -36,7 +36,7 @@ Result = list[np.ndarray]
 def simulation() -> tuple[sim.Simulator, sim.State]:
     """A box that slides, in four shards."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.8)
+    builder.add_ground(surface=sim.Surface(friction=0.8))
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, 0.1))
     model = builder.finalize()
     simulator = sim.Simulator(model, 1.0 / 240.0, WORLDS, "cpu", threads=4)

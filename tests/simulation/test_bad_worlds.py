@@ -20,7 +20,7 @@ DT, WORLDS, STEPS = 1.0 / 240.0, 4, 12
 def top(dtype: str = "float64") -> sim.Model:
     """A top on a spherical joint and a ball above the ground."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     link = builder.add_link("top", mass=1.0, inertia=(0.1, 0.1, 0.1), com=(0.0, 0.0, -0.3))
     builder.add_joint("pivot", "spherical", child=link, position=(0.0, 0.0, 2.0))
     builder.add_sphere(radius=0.1, mass=0.5, position=(1.0, 0.0, 0.1))

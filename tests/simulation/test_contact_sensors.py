@@ -21,18 +21,22 @@ STEPS = 12
 def stack(restitution: float = 0.0) -> sim.Model:
     """A ball on a box on the ground."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.4)
+    builder.add_ground(surface=sim.Surface(friction=0.4))
     builder.add_box(name="box", half_extents=(0.2, 0.15, 0.05), mass=2.0, position=(0.0, 0.0, 0.049))
-    builder.add_sphere(name="ball", radius=0.1, mass=0.5, position=(0.03, 0.01, 0.1985), restitution=restitution)
+    builder.add_sphere(
+        name="ball", radius=0.1, mass=0.5, position=(0.03, 0.01, 0.1985), surface=sim.Surface(restitution=restitution)
+    )
     return builder.finalize("float64")
 
 
 def two_balls(restitution: float = 0.0) -> sim.Model:
     """One ball on another: no contact is redundant, which the adjoint of the sweeps' solution needs."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.4)
+    builder.add_ground(surface=sim.Surface(friction=0.4))
     builder.add_sphere(name="box", radius=0.1, mass=2.0, position=(0.0, 0.0, 0.099))
-    builder.add_sphere(name="ball", radius=0.1, mass=0.5, position=(0.03, 0.01, 0.294), restitution=restitution)
+    builder.add_sphere(
+        name="ball", radius=0.1, mass=0.5, position=(0.03, 0.01, 0.294), surface=sim.Surface(restitution=restitution)
+    )
     return builder.finalize("float64")
 
 

@@ -13,21 +13,21 @@ G = np.array([0.0, 0.0, -9.81])
 RADIUS, MASS = 0.1, 0.4
 
 
-def balls(dtype: str, far: float = 0.0, **friction: float) -> sim.Model:
+def balls(dtype: str, far: float = 0.0, surface: sim.Surface | None = None) -> sim.Model:
     """Two balls that touch each other and the ground, a third in the air."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.4)
+    builder.add_ground(surface=sim.Surface(friction=0.4))
     for place in ((far, 0.0, RADIUS), (far + 2 * RADIUS, 0.0, RADIUS), (far, 1.0, 1.0)):
-        builder.add_sphere(radius=RADIUS, mass=MASS, position=place, **friction)
+        builder.add_sphere(radius=RADIUS, mass=MASS, position=place, surface=surface or sim.Surface())
     return builder.finalize(dtype)
 
 
-@pytest.mark.parametrize("friction", [{}, {"torsional_friction": 0.02, "rolling_friction": 0.01}])
+@pytest.mark.parametrize("surface", [sim.Surface(), sim.Surface(torsional_friction=0.02, rolling_friction=0.01)])
 @pytest.mark.parametrize(("dtype", "bound"), [("float64", 1e-10), ("float32", 2e-4)])
-def test_forces_and_torques_change_the_momentum(device, dtype, bound, friction):
+def test_forces_and_torques_change_the_momentum(device, dtype, bound, surface):
     """m dv = (sum of forces + m g) dt and I dw = (sum of lever x force) dt for every ball, in 70 worlds."""
     worlds = 70  # more than one shard
-    model = balls(dtype, **friction)
+    model = balls(dtype, surface=surface)
     simulator = sim.Simulator(model, DT, worlds, device)
     qd = np.random.default_rng(3).normal(size=(worlds, 3, 6)) * [1.0, 1.0, 0.2, 3.0, 3.0, 3.0]
     state = simulator.state(np.tile(model.q0, (worlds, 1)), qd.reshape(worlds, -1))
@@ -51,7 +51,7 @@ def test_forces_and_torques_change_the_momentum(device, dtype, bound, friction):
             inertia * change[:, ball, 3:] - applied[:, ball, 3:], torque, atol=bound * 10, err_msg=f"ball {ball}"
         )
     assert np.abs(contacts.force_on(1, worlds)).max() > 1.0
-    assert np.abs(contacts.torque).any() == bool(friction)
+    assert np.abs(contacts.torque).any() == (surface.torsional_friction > 0.0)
     np.testing.assert_array_equal(contacts.force_on(3, worlds), 0.0)
 
 
@@ -93,7 +93,7 @@ def test_no_contacts():
     off = sim.Simulator(model, DT, 2, "cpu", sim.HardContact(max_contacts=0))
     builder = sim.ModelBuilder()
     builder.add_link("rod", mass=1.0, inertia=(1.0, 1.0, 1.0))
-    builder.add_joint("hinge", "revolute", child="rod", upper=0.0)
+    builder.add_joint("hinge", "revolute", child="rod", limits=sim.Limits(upper=0.0))
     alone = sim.Simulator(builder.finalize("float64"), DT, 2, "cpu")
     for contacts in (
         high.contacts(high.state(q)),

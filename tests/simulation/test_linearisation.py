@@ -27,7 +27,9 @@ def tumbling_arm() -> sim.Model:
     for number, (name, kind) in enumerate(parts.items()):
         builder.add_link(name, mass=0.5, com=(0.1, 0.02, 0.0), inertia=(0.001, 0.004, 0.003))
         parent = [body, *parts][number]
-        builder.add_joint(f"to_{name}", kind, parent=parent, child=name, position=(0.1, 0.0, 0.2), damping=0.1)
+        builder.add_joint(
+            f"to_{name}", kind, parent=parent, child=name, position=(0.1, 0.0, 0.2), spring=sim.Spring(damping=0.1)
+        )
     return builder.finalize("float64")
 
 
@@ -79,7 +81,7 @@ def test_a_box_that_lands_and_slides(solver):
 
 def test_a_ball_that_bounces_within_the_step():
     """Its coordinates move along another velocity than the next one. Then its restitution is taken away."""
-    model = ball(restitution=0.8)
+    model = ball(surface=sim.Surface(restitution=0.8))
     simulator = sim.Simulator(model, H, device="cpu")
     state = simulator.state(at(model, 0.105), [1.0, 0.2, -3.0, 0.2, 0.1, 0.3])
     tau = 0.1 * np.arange(6.0)

@@ -21,7 +21,7 @@ from sim.simulation.engine import memory
 
 def boxes(dtype="float32"):
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     builder.add_box(name="box", half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, 0.1))
     return builder.finalize(dtype)
 
@@ -302,7 +302,7 @@ def test_the_bytes_of_a_world_are_those_it_takes():
         (lambda m: sim.Simulator(m, 0.01, device="cpu").linearise(None), "state is a NoneType; it must be a sim.State"),
         (lambda m: sim.Softness(solref="stiff"), "Softness: solref: 'stiff' is not an array of numbers"),
         (
-            lambda m: sim.ModelBuilder().add_ground(softness=(0.02, 1.0)),
+            lambda m: sim.ModelBuilder().add_ground(surface=sim.Surface(softness=(0.02, 1.0))),
             "softness is a tuple; it must be a sim.Softness",
         ),
         (lambda m: sim.torch.Sensors(m), "Sensors: simulator is a Model; it must be a sim.Simulator"),

@@ -24,7 +24,7 @@ def model() -> sim.Model:
         scene.add_link(name, mass=1.0, inertia=(0.1, 0.2, 0.25), com=(0.0, 0.0, -0.2))
         scene.add_joint(
             f"{name}_hinge", "revolute", child=name, parent=parent, axis=(0.0, 1.0, 0.0), position=(0.0, 0.0, -0.4),
-            lower=-1.0, upper=1.0, limit_margin=0.1,
+            limits=sim.Limits(-1.0, 1.0, margin=0.1),
         )  # fmt: skip
     scene.add_link("tip", mass=0.0, inertia=(0.0, 0.0, 0.0))
     scene.add_joint("tip_hinge", "revolute", child="tip", parent="lower", axis=(0.0, 1.0, 0.0), armature=0.01)

@@ -228,7 +228,7 @@ def test_what_a_layout_reads_is_looked_at_on_the_host():
     read: set[str] = set()
     with_tendon = sim.ModelBuilder()
     with_tendon.add_link("arm", mass=1.0, inertia=(0.1, 0.1, 0.1))
-    with_tendon.add_joint("hinge", "revolute", child="arm", axis=(0, 0, 1), lower=-1.0, upper=1.0)
+    with_tendon.add_joint("hinge", "revolute", child="arm", axis=(0, 0, 1), limits=sim.Limits(-1.0, 1.0))
     with_tendon.add_actuator("hinge", force_limit=2.0)
     with_tendon.add_fixed_tendon("rope", {"hinge": 0.1}, limits=(-0.2, 0.2), friction_loss=0.1)
     for model in (with_tendon.finalize(), hopper()):

@@ -49,5 +49,5 @@ def test_touching_and_shallow_starts_are_silent(height):
 def test_soft_bodies_may_overlap():
     builder = sim.ModelBuilder()
     builder.add_ground()
-    builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.05), contact_stiffness=1e3)
+    builder.add_sphere(radius=0.1, mass=1.0, position=(0.0, 0.0, 0.05), surface=sim.Surface(stiffness=1e3))
     sim.Simulator(builder.finalize(), 1 / 240, device="cpu").initial_state()

@@ -14,7 +14,7 @@ import sim
 
 def pendulum(dtype="float64"):
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     builder.add_box(name="box", half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, 0.2))
     builder.add_link("arm", mass=0.3, inertia=0.01 * np.eye(3))
     builder.add_joint("hinge", "revolute", child="arm", axis=(0, 1, 0))

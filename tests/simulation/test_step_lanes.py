@@ -23,12 +23,14 @@ BETWEEN = "sim.simulation.stepping.workspace.lanes_worth"
 def lifted() -> sim.Model:
     """Two links of which one is free, with weights that are borne in part."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.6)
+    builder.add_ground(surface=sim.Surface(friction=0.6))
     builder.add_link("body", mass=1.0, inertia=(0.02, 0.03, 0.04), gravity_compensation=0.5)
     builder.add_joint("free", "free", child="body", position=(0.0, 0.0, 0.12))
-    builder.add_geometry("body", SPHERE, size=(0.12, 0.0, 0.0), friction=0.8)
+    builder.add_geometry("body", SPHERE, size=(0.12, 0.0, 0.0), surface=sim.Surface(friction=0.8))
     builder.add_link("arm", mass=0.3, com=(0.1, 0.0, 0.0), inertia=(0.001, 0.002, 0.002), gravity_compensation=1.0)
-    builder.add_joint("hinge", "revolute", parent="body", child="arm", axis=(0.0, 1.0, 0.0), damping=0.02)
+    builder.add_joint(
+        "hinge", "revolute", parent="body", child="arm", axis=(0.0, 1.0, 0.0), spring=sim.Spring(damping=0.02)
+    )
     return builder.finalize("float64")
 
 
@@ -47,9 +49,11 @@ def closed_loop() -> sim.Model:
 def thrown() -> sim.Model:
     """Balls and boxes that come to touch the ground, and each other within a step, some earlier than others."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
-    builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, position=(0.0, 0.0, 0.0505), friction=0.7)
-    builder.add_sphere(radius=0.06, mass=0.4, position=(0.02, 0.01, 0.1601), friction=0.6)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
+    builder.add_box(
+        half_extents=(0.1, 0.1, 0.05), mass=1.0, position=(0.0, 0.0, 0.0505), surface=sim.Surface(friction=0.7)
+    )
+    builder.add_sphere(radius=0.06, mass=0.4, position=(0.02, 0.01, 0.1601), surface=sim.Surface(friction=0.6))
     builder.add_sphere(radius=0.05, mass=0.3, position=(0.14, 0.0, 0.0502))
     return builder.finalize("float64")
 
@@ -57,13 +61,17 @@ def thrown() -> sim.Model:
 def joined() -> sim.Model:
     """Arms with limits of all kinds, a tendon, a weld between two trees, and feet on the ground."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     inertia = {"mass": 0.5, "com": (0.05, 0.02, -0.1), "inertia": (0.003, 0.004, 0.002)}
     for name in ("shoulder", "upper", "lower", "rod", "plate"):
         builder.add_link(name, **inertia)
-    builder.add_joint("ball", "spherical", child="shoulder", position=(0, 0, 0.3), swing_limit=0.05, twist_limit=0.05)
+    builder.add_joint(
+        "ball", "spherical", child="shoulder", position=(0, 0, 0.3), limits=sim.Limits(swing=0.05, twist=0.05)
+    )
     axis = {"axis": (0.0, 1.0, 0.0)}
-    builder.add_joint("j0", "revolute", parent="shoulder", child="upper", position=(0, 0.1, 0), upper=0.002, **axis)
+    builder.add_joint(
+        "j0", "revolute", parent="shoulder", child="upper", position=(0, 0.1, 0), limits=sim.Limits(upper=0.002), **axis
+    )
     builder.add_joint("j1", "revolute", parent="upper", child="lower", position=(0.2, 0, 0), **axis)
     builder.add_joint("slide", "prismatic", child="rod", position=(0.5, 0, 0.2), friction_loss=0.2, axis=(0, 0, 1))
     builder.add_joint("free", "free", child="plate", position=(0.6, 0.1, 0.2))

@@ -12,7 +12,7 @@ WORLDS = 3
 def hopper(dtype: str = "float64") -> sim.Model:
     """A leg on a sliding joint with a limit and dry friction, a foot on the ground, a loose ball beside it."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.7)
+    builder.add_ground(surface=sim.Surface(friction=0.7))
     builder.add_link("body", mass=1.0, inertia=(0.02, 0.03, 0.04))
     builder.add_joint("free", "free", child="body", position=(0, 0, 0.3))
     builder.add_link("leg", mass=0.4, com=(0.01, 0, -0.1), inertia=(0.002, 0.003, 0.001))
@@ -22,14 +22,13 @@ def hopper(dtype: str = "float64") -> sim.Model:
         parent="body",
         child="leg",
         axis=(0, 1, 0),
-        lower=-0.5,
-        upper=0.6,
+        limits=sim.Limits(-0.5, 0.6),
         friction_loss=0.05,
-        damping=0.1,
+        spring=sim.Spring(damping=0.1),
     )
-    builder.add_geometry("leg", BOX, size=(0.05, 0.06, 0.15), position=(0, 0, -0.15), friction=0.8)
-    builder.add_geometry("body", BOX, size=(0.1, 0.1, 0.05), friction=0.8)
-    builder.add_sphere(radius=0.1, mass=0.3, position=(0.17, 0.01, 0.1), restitution=0.5)
+    builder.add_geometry("leg", BOX, size=(0.05, 0.06, 0.15), position=(0, 0, -0.15), surface=sim.Surface(friction=0.8))
+    builder.add_geometry("body", BOX, size=(0.1, 0.1, 0.05), surface=sim.Surface(friction=0.8))
+    builder.add_sphere(radius=0.1, mass=0.3, position=(0.17, 0.01, 0.1), surface=sim.Surface(restitution=0.5))
     return builder.finalize(dtype)
 
 

@@ -105,7 +105,7 @@ def test_rays_meet_the_height_that_it_tells() -> None:
 def test_balls_rest_where_robots_start() -> None:
     ground = sim.terrain.generate([*KINDS[:4], Stones()], levels=2, size=SIZE, seed=1)
     scene = sim.ModelBuilder()
-    names = ground.add_to(scene, friction=0.8, rgba=(0.3, 0.3, 0.3, 1.0), group=2)
+    names = ground.add_to(scene, surface=sim.Surface(friction=0.8, group=2), rgba=(0.3, 0.3, 0.3, 1.0))
     for origin in ground.origins.reshape(-1, 3):
         scene.add_sphere(radius=0.1, mass=1.0, position=(origin[0], origin[1], origin[2] + 0.12))
     model = scene.finalize()
@@ -123,7 +123,7 @@ def test_balls_rest_where_robots_start() -> None:
 def test_a_quadruped_stands_on_the_highest_step() -> None:
     ground = one(Stairs(rise=0.15, platform=1.0))
     scene = sim.ModelBuilder()
-    ground.add_to(scene, friction=0.8)
+    ground.add_to(scene, surface=sim.Surface(friction=0.8))
     scene.add_urdf(quadruped.QUADRUPED_URDF, floating_base=True)
     for joint in quadruped.joint_names():
         scene.add_actuator(joint, "position", kp=100.0, kd=2.0)

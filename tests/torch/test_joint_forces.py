@@ -89,7 +89,7 @@ def test_what_bears_a_weight():
     """A rod rests on its limit; another is held by dry friction; a box stands on the ground."""
     builder = sim.ModelBuilder()
     builder.add_ground()
-    for name, options in {"stopped": {"upper": 0.0, "lower": -1.0}, "rubbed": {"friction_loss": 5.0}}.items():
+    for name, options in {"stopped": {"limits": sim.Limits(-1.0, 0.0)}, "rubbed": {"friction_loss": 5.0}}.items():
         builder.add_link(name, mass=1.0, com=(0.2, 0.0, 0.0), inertia=(0.01, 0.02, 0.02))
         builder.add_joint(name, "revolute", child=name, axis=(0.0, 1.0, 0.0), position=(0, 0, 2), **options)
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, position=(1.0, 0.0, 0.1), name="box")

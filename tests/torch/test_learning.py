@@ -11,7 +11,7 @@ G = 9.81
 
 def sliding_box(device: str, worlds: int) -> sim.Simulator:
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.3)
+    builder.add_ground(surface=sim.Surface(friction=0.3))
     builder.add_box(half_extents=(0.1, 0.1, 0.05), mass=1.0, position=(0, 0, 0.05))
     return sim.Simulator(builder.finalize("float32"), DT, worlds, device, sim.PgsContact(sweeps=20))
 

@@ -115,7 +115,7 @@ def test_a_target_beyond_a_limit(device):
     """The arm stops at its limit, and says that it isn't there; the joint at the limit has no gradient."""
     builder = sim.ModelBuilder()
     builder.add_link("arm", mass=1.0, inertia=(1.0, 1.0, 1.0))
-    builder.add_joint("hinge", "revolute", child="arm", lower=-1.0, upper=0.5)
+    builder.add_joint("hinge", "revolute", child="arm", limits=sim.Limits(-1.0, 0.5))
     builder.add_frame("tip", "arm", position=(1.0, 0.0, 0.0))
     robot = sim.torch.Robot(builder.finalize("float64"), device=device)
     target = torch.tensor([np.cos(0.9), np.sin(0.9), 0.0], device=device, requires_grad=True)
@@ -142,7 +142,7 @@ def test_a_step_that_rounding_makes_singular_is_damped_more(monkeypatch, device)
     """Where damping has become so small that float32 doesn't see it; an oblique slider gives a matrix of rank one."""
     builder = sim.ModelBuilder()
     builder.add_link("sled", mass=1.0, inertia=(1.0, 1.0, 1.0))
-    builder.add_joint("slider", "prismatic", child="sled", axis=(1.0, 1.0, 1.0), lower=-2.0, upper=2.0)
+    builder.add_joint("slider", "prismatic", child="sled", axis=(1.0, 1.0, 1.0), limits=sim.Limits(-2.0, 2.0))
     robot = sim.torch.Robot(builder.finalize("float32"), device=device)
     monkeypatch.setattr(robot_ik, "DAMPING", 1e-9)
     found = robot.inverse_kinematics("sled", torch.full((1, 3), 0.5, device=device), restarts=1)
@@ -197,7 +197,7 @@ def test_rotation_between_quaternions():
 def test_misuse(arguments, options, message):
     builder = sim.ModelBuilder()
     builder.add_link("arm", mass=1.0, inertia=(1.0, 1.0, 1.0))
-    builder.add_joint("hinge", "revolute", child="arm", lower=-1.0, upper=0.5)
+    builder.add_joint("hinge", "revolute", child="arm", limits=sim.Limits(-1.0, 0.5))
     with pytest.raises(sim.ModelError, match=message):
         sim.torch.Robot(builder.finalize()).inverse_kinematics(*arguments, **options)
 

@@ -18,15 +18,15 @@ def rotations(count: int) -> torch.Tensor:
     return torch.as_tensor(Rotation.random(count, random_state=0).as_quat())
 
 
-def shoulder(device: str, dtype: torch.dtype = torch.float64, **limits: float) -> sim.torch.Robot:
+def shoulder(device: str, dtype: torch.dtype = torch.float64, limits: sim.Limits | None = None) -> sim.torch.Robot:
     """An upper arm on a ball joint about z, and a forearm on a hinge."""
     builder = sim.ModelBuilder()
     for name in ("upper", "fore"):
         builder.add_link(name, mass=1.0, inertia=(1.0, 1.0, 1.0))
-    builder.add_joint("ball", "spherical", child="upper", axis=(0.0, 0.0, 1.0), **limits)
+    builder.add_joint("ball", "spherical", child="upper", axis=(0.0, 0.0, 1.0), limits=limits or sim.Limits())
     builder.add_joint(
         "elbow", "revolute", parent="upper", child="fore", axis=(0.0, 1.0, 0.0), position=(0.0, 0.0, 1.0),
-        lower=-2.0, upper=2.0,
+        limits=sim.Limits(-2.0, 2.0),
     )  # fmt: skip
     builder.add_frame("tip", "fore", position=(0.0, 0.3, 1.0))
     builder.add_frame("elbow", "upper", position=(0.0, 0.0, 1.0))
@@ -87,14 +87,14 @@ def test_rotations_are_brought_within_their_limits(limit, dtype):
 @pytest.mark.parametrize(
     "limits",
     [
-        {"swing_limit": 0.6},
-        {"twist_limit": 0.4},
-        {"rotation_limit": 0.65},
-        {"swing_limit": 0.6, "twist_limit": 0.4, "rotation_limit": 0.65},
+        sim.Limits(swing=0.6),
+        sim.Limits(twist=0.4),
+        sim.Limits(rotation=0.65),
+        sim.Limits(swing=0.6, twist=0.4, rotation=0.65),
     ],
 )
 def test_targets_within_the_limits_are_reached_within_them(limits, dtype, device):
-    robot = shoulder(device, dtype, **limits)
+    robot = shoulder(device, dtype, limits)
     ranges = joint_ranges(robot.model, robot.lower_limit, robot.upper_limit)
     elbow = torch.linspace(-1.8, 1.8, 32, dtype=dtype)[:, None]
     q = ranges.within(torch.cat([rotations(32).to(dtype), elbow], dim=-1).to(device))
@@ -107,7 +107,7 @@ def test_targets_within_the_limits_are_reached_within_them(limits, dtype, device
 
 def test_a_target_outside_the_cone(device):
     """The arm stops at the nearest place on the cone, and follows a target there that goes round it."""
-    robot = shoulder(device, swing_limit=0.5)
+    robot = shoulder(device, limits=sim.Limits(swing=0.5))
     tilt, heading = 1.2, torch.tensor(0.7, dtype=torch.float64, device=device, requires_grad=True)
 
     def place(tilt: float, heading: torch.Tensor) -> torch.Tensor:
@@ -124,7 +124,7 @@ def test_a_target_outside_the_cone(device):
 
 def test_the_gradient_at_a_limit_stays_at_it(device):
     """Targets on the cone: the arm follows them round it, and not out of it."""
-    robot = shoulder(device, swing_limit=0.5)
+    robot = shoulder(device, limits=sim.Limits(swing=0.5))
     heading, tilt = (torch.tensor(x, dtype=torch.float64, device=device, requires_grad=True) for x in (0.7, 0.5))
     target = torch.stack([tilt.sin() * heading.cos(), tilt.sin() * heading.sin(), tilt.cos()])
     options = {"iterations": 200, "position_tolerance": 1e-12}
@@ -175,7 +175,7 @@ def test_starts_of_balls_and_free_joints_are_random(device):
 def test_starts_of_axes_are_all_over_their_range(limits, tried, device):
     builder = sim.ModelBuilder()
     builder.add_link("arm", mass=1.0, inertia=(1.0, 1.0, 1.0))
-    builder.add_joint("hinge", "revolute", child="arm", lower=limits[0], upper=limits[1])
+    builder.add_joint("hinge", "revolute", child="arm", limits=sim.Limits(limits[0], limits[1]))
     robot = sim.torch.Robot(builder.finalize("float64"), device=device)
     ranges = joint_ranges(robot.model, robot.lower_limit, robot.upper_limit)
     starts = ranges.random(robot.initial_coordinates()[None], 2000, seed=0)[0, 1:, 0].cpu()
@@ -191,7 +191,7 @@ def test_targets_of_joints_far_from_zero_are_reached(device):
         builder.add_link(f"link{number}", mass=1.0, inertia=(1.0, 1.0, 1.0))
         builder.add_joint(
             f"joint{number}", "revolute", parent=parent, child=f"link{number}", position=(number, 0.0, 0.0),
-            axis=(0.0, 0.0, 1.0), lower=3.3, upper=6.2,
+            axis=(0.0, 0.0, 1.0), limits=sim.Limits(3.3, 6.2),
         )  # fmt: skip
     builder.add_frame("tip", link="link1", position=(1.0, 0.0, 0.0))
     robot = sim.torch.Robot(builder.finalize("float64"), device=device)

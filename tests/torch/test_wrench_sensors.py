@@ -123,7 +123,7 @@ def test_hard_contact(tmp_path):
     """What hangs on a joint at rest weighs on it."""
     builder = sim.ModelBuilder()
     builder.add_link("beam", mass=1.0, com=(0.3, 0.0, 0.0), inertia=(0.01, 0.02, 0.02))
-    builder.add_joint("hinge", "revolute", child="beam", axis=(0.0, 1.0, 0.0), upper=0.0)
+    builder.add_joint("hinge", "revolute", child="beam", axis=(0.0, 1.0, 0.0), limits=sim.Limits(upper=0.0))
     for kind in ("force", "torque"):
         builder.add_sensor(kind, kind, "beam")
     simulator = sim.Simulator(builder.finalize("float64"), 0.002, contact_sensors=["force", "torque"])

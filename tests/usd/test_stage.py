@@ -25,9 +25,10 @@ def all_joints_model():
     oblique = [[3, 0.2, 0.1], [0.2, 4, 0.3], [0.1, 0.3, 5]]
     builder.add_link("a b", mass=2.0, com=(0.1, 0.2, 0.3), inertia=oblique)
     builder.add_joint("1", "revolute", child="a b", axis=(1, 2, 3), position=(0, 0, 1),
-                      orientation=(0.1, 0.2, 0.3, 0.9), lower=-1.0, upper=2.0, damping=0.5, stiffness=3.0)  # fmt: skip
+                      orientation=(0.1, 0.2, 0.3, 0.9), limits=sim.Limits(-1.0, 2.0),
+                      spring=sim.Spring(damping=0.5, stiffness=3.0))  # fmt: skip
     builder.add_link("a_b", mass=1.0, inertia=(1, 1, 1))
-    builder.add_joint("2", "prismatic", child="a_b", parent="a b", axis=(-1, 0, 0), lower=-0.5, upper=0.25)
+    builder.add_joint("2", "prismatic", child="a_b", parent="a b", axis=(-1, 0, 0), limits=sim.Limits(-0.5, 0.25))
     builder.add_link("ball", mass=1.0, inertia=(1, 1, 1))
     builder.add_joint("3", "spherical", child="ball", parent="a_b", position=(0, 1, 0))
     builder.add_link("wheel", mass=1.0, inertia=(1, 1, 1))
@@ -45,9 +46,17 @@ def all_joints_model():
         ("wheel", codes.CONVEX, (0.5, 0.5, 0.5), tetrahedron),
     ):
         builder.add_geometry(
-            link, kind, size=size, mesh=mesh, position=(0.01, 0, 0), friction=0.7, rgba=(0.2, 0.5, 0.8, 1.0)
+            link,
+            kind,
+            size=size,
+            mesh=mesh,
+            position=(0.01, 0, 0),
+            surface=sim.Surface(friction=0.7),
+            rgba=(0.2, 0.5, 0.8, 1.0),
         )
-    builder.add_heightfield(np.arange(6.0).reshape(2, 3), spacing=0.3, orientation=(0.1, 0.2, 0, 1), friction=0.7)
+    builder.add_heightfield(
+        np.arange(6.0).reshape(2, 3), spacing=0.3, orientation=(0.1, 0.2, 0, 1), surface=sim.Surface(friction=0.7)
+    )
     builder.add_sphere(radius=0.1, mass=0.3, name="loose", position=(1, 1, 1))
     return builder.finalize("float64", collapse_fixed=False)
 
@@ -227,7 +236,7 @@ def test_constraints_are_joints_outside_of_the_articulations(tmp_path):
 def test_a_cone_stands_on_the_axis(tmp_path):
     builder = sim.ModelBuilder()
     builder.add_link("a", mass=1.0, inertia=(1, 1, 1))
-    builder.add_joint("ball", "spherical", child="a", axis=(0, 0, -2), swing_limit=0.5)
+    builder.add_joint("ball", "spherical", child="a", axis=(0, 0, -2), limits=sim.Limits(swing=0.5))
     model = builder.finalize()
     stage = Usd.Stage.Open(str(write_usd(tmp_path / "scene.usda", model, link_poses(model, model.q0[None]), fps=30)))
     (joint,) = (UsdPhysics.SphericalJoint(prim) for prim in stage.Traverse() if prim.IsA(UsdPhysics.SphericalJoint))

@@ -28,7 +28,7 @@ def plotted(viewer, name, world=0):
 def fallen():
     """The arm falls, and the box drops by 5 cm; different in both worlds."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     builder.add_link("upper", mass=1.0, com=(0.3, 0, 0), inertia=(0.1, 0.1, 0.1))
     builder.add_joint("hinge", "revolute", child="upper", position=(0, 0, 1.5), axis=(0, -1, 0))
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=2.0, name="box", position=(0, 0.8, 0.15))

@@ -119,7 +119,7 @@ def test_the_last_value_typed_counts(model, viewer, monkeypatch, label):
 def test_spherical_joints_have_three_angles():
     builder = sim.ModelBuilder()
     builder.add_link("ball", mass=1.0, inertia=(1, 1, 1))
-    builder.add_joint("socket", "spherical", child="ball", swing_limit=0.5)
+    builder.add_joint("socket", "spherical", child="ball", limits=sim.Limits(swing=0.5))
     model = builder.finalize()
     with Viewer(model, port=0) as viewer:
         assert control(viewer, "socket roll [rad]").hint.endswith("swing at most 0.5 rad")

@@ -8,12 +8,14 @@ import sim
 def arm_and_box(dtype="float32"):
     """An arm whose red box stands out along x, and a green box of 2 kg that lies on the ground at (0, 0.8)."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     for link in ("upper", "wheel", "slider"):
         builder.add_link(link, mass=1.0, inertia=(0.1, 0.1, 0.1))
-    builder.add_joint("hinge", "revolute", child="upper", position=(0, 0, 1), axis=(0, -1, 0), lower=-0.5, upper=1.5)
+    builder.add_joint(
+        "hinge", "revolute", child="upper", position=(0, 0, 1), axis=(0, -1, 0), limits=sim.Limits(-0.5, 1.5)
+    )
     builder.add_joint("wheel", "revolute", parent="upper", child="wheel")
-    builder.add_joint("slide", "prismatic", parent="upper", child="slider", lower=-1.0, upper=1.0)
+    builder.add_joint("slide", "prismatic", parent="upper", child="slider", limits=sim.Limits(-1.0, 1.0))
     builder.add_joint_coupling("slide", "hinge", ratio=0.5, offset=0.1)
     builder.add_geometry(
         "upper", "box", name="red", size=(0.25, 0.15, 0.15), position=(0.5, 0, 0), rgba=(0.9, 0.05, 0.05, 1),

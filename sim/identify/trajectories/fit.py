@@ -47,7 +47,7 @@ class TrajectoryFit:
         >>> from sim.identify import Log, fit_trajectories
         >>> scene = sim.ModelBuilder()
         >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
-        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.3)
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), spring=sim.Spring(damping=0.3))
         >>> model = scene.finalize("float64")
         >>> simulator = sim.Simulator(model, dt=0.01, device="cpu")
         >>> q = simulator.rollout(simulator.state([1.0]), steps=100).q.numpy()[:, 0]
@@ -200,7 +200,7 @@ def fit_trajectories(
         >>> from sim.identify import Log, fit_trajectories
         >>> scene = sim.ModelBuilder()
         >>> _ = scene.add_link("bob", mass=2.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
-        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), damping=0.5)
+        >>> _ = scene.add_joint("hinge", "revolute", child="bob", axis=(0, 1, 0), spring=sim.Spring(damping=0.5))
         >>> model = scene.finalize("float64")
         >>> simulator = sim.Simulator(model, dt=0.01, num_worlds=1, parameters={"damping": [0.3]})
         >>> q = simulator.rollout(simulator.state([1.0]), steps=200).q.numpy()[:, 0]

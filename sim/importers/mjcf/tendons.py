@@ -7,6 +7,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.importers.mjcf.reader import Reader, pose, softness_of
 from sim.importers.mjcf.tree import joint_type
+from sim.model.builder.properties import Limits, Spring
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.poses import compose
 from sim.model.tendons.specs import TendonWrap
@@ -40,8 +41,8 @@ def _add_joint_springs(reader: Reader) -> None:
         name = reader.free(f"{reader.joints[joint]}/spring", reader.builder.tendons, "tendon")
         with reader.file.located("joint", joint, f"the spring of joint '{reader.joints[joint]}'"):
             reader.builder.add_fixed_tendon(
-                name, {reader.joints[joint]: 1.0}, rest_length=float(model.qpos_spring[model.jnt_qposadr[joint]]),
-                stiffness=(0.0, *curve[joint]),
+                name, {reader.joints[joint]: 1.0},
+                spring=Spring(rest=float(model.qpos_spring[model.jnt_qposadr[joint]]), stiffness=(0.0, *curve[joint])),
             )  # fmt: skip
 
 
@@ -111,13 +112,18 @@ def _properties(reader: Reader, tendon: int) -> dict[str, Any]:
     rest = model.tendon_lengthspring[tendon]
     curve, growth = (_polynomials(reader, f"tendon_{kind}poly", model.ntendon) for kind in ("stiffness", "damping"))
     return {
-        "stiffness": (float(model.tendon_stiffness[tendon]), *curve[tendon]),
-        "damping": (float(model.tendon_damping[tendon]), *growth[tendon]),
+        "spring": Spring(
+            stiffness=(float(model.tendon_stiffness[tendon]), *curve[tendon]),
+            damping=(float(model.tendon_damping[tendon]), *growth[tendon]),
+            rest=(float(rest[0]), float(rest[1])),
+        ),
+        "limits": Limits(
+            lower if lower > -MUJOCO_INFINITY else -np.inf,
+            upper if upper < MUJOCO_INFINITY else np.inf,
+            margin=float(model.tendon_margin[tendon]),
+            softness=softness_of(model.tendon_solref_lim[tendon], model.tendon_solimp_lim[tendon]),
+        ),
         "armature": float(model.tendon_armature[tendon]),
-        "rest_length": (float(rest[0]), float(rest[1])),
         "friction_loss": float(model.tendon_frictionloss[tendon]),
-        "limits": (lower if lower > -MUJOCO_INFINITY else -np.inf, upper if upper < MUJOCO_INFINITY else np.inf),
-        "limit_margin": float(model.tendon_margin[tendon]),
-        "limit_softness": softness_of(model.tendon_solref_lim[tendon], model.tendon_solimp_lim[tendon]),
         "friction_softness": softness_of(model.tendon_solref_fri[tendon], model.tendon_solimp_fri[tendon]),
     }

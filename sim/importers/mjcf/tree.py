@@ -4,6 +4,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.importers.mjcf.reader import Reader, pose, softness_of, translation
+from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.poses import IDENTITY, compose
 
@@ -137,7 +138,7 @@ def _add_joint(reader: Reader, joint: int, name: str, parent: str, child: str, p
     with reader.file.located("joint", joint, f"joint '{name}'"):
         reader.builder.add_joint(
             name, type, parent=parent, child=child, position=placement[:3], orientation=placement[3:],
-            **properties,  # type: ignore[arg-type]
+            **in_groups(JOINT_FIELDS, properties),
         )  # fmt: skip
 
 

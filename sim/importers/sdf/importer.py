@@ -27,6 +27,7 @@ from sim.importers.sdf.values import below, flag, named, number, pose, relative_
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import DEFAULT_SURFACE, Surface
 from sim.model.hulls import FlatMeshError
 from sim.model.model import Part
 from sim.model.names import free_name
@@ -212,15 +213,12 @@ class _Reader:
                     own = label if len(found) == 1 else f"{label}/{number_}"
                     own = free_name(own, self.builder.geometries)
                     placed = compose(around, shape.pose)
-                    surface: dict[str, float | int] = {}
-                    if tag == "collision":
-                        surface = {"friction": self._friction(item), "restitution": self.restitution}
-                        surface |= self._filter(item)
                     with item.located(f"geometry '{own}'"):
                         self.builder.add_geometry(
                             name, shape.type, name=own, size=shape.size, mesh=shape.mesh, rgba=shape.rgba,
                             position=placed[:3], orientation=placed[3:], collides=tag == "collision",
-                            visible=tag == "visual" or not visuals, **surface,  # type: ignore[arg-type]
+                            visible=tag == "visual" or not visuals,
+                            surface=self._surface(item) if tag == "collision" else DEFAULT_SURFACE,
                         )  # fmt: skip
                 count_unread(item, self.ignored)
 
@@ -229,18 +227,22 @@ class _Reader:
         stated = relative_to(item)
         return model.pose_of(link if stated is None else model.scopes[link].full(stated), item, self.base)
 
+    def _surface(self, collision: Element) -> Surface:
+        group, mask = self._filter(collision)
+        return Surface(friction=self._friction(collision), restitution=self.restitution, group=group, mask=mask)
+
     def _friction(self, collision: Element) -> float:
         found = below(collision, "surface", "friction", "ode")
         if self.friction is not None or found is None:
             return 1.0 if self.friction is None else self.friction
         return number(found, "mu", 1.0)
 
-    def _filter(self, collision: Element) -> dict[str, int]:
-        """Group and mask of a collision, where the file states one for any."""
+    def _filter(self, collision: Element) -> tuple[int, int]:
+        """Return group and mask of a collision; the defaults in a file that states none."""
         if not self.filtered:
-            return {}
+            return DEFAULT_SURFACE.group, DEFAULT_SURFACE.mask
         bits = bitmask(collision)
-        return {"group": ALL_BITS, "mask": -1} if bits is None else {"group": bits, "mask": bits}
+        return (ALL_BITS, -1) if bits is None else (bits, bits)
 
     def _joint(
         self,
@@ -263,9 +265,9 @@ class _Reader:
         parent = WORLD if joint.parent == WORLD else names[joint.parent]
         above = IDENTITY if joint.parent == WORLD else frames[joint.parent]
         where = compose(inverse(above), frames[link])
-        properties = joint_properties(model, joint, frames[link], self.base)
-        count_unread(joint.element, self.ignored)
         with joint.element.located(f"joint '{own}{joint.name}'"):
+            properties = joint_properties(model, joint, frames[link], self.base)
+            count_unread(joint.element, self.ignored)
             return self.builder.add_joint(
                 own + joint.name, joint.type, parent=parent, child=names[link], position=where[:3],
                 orientation=where[3:], **properties,  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from scipy.spatial.transform import Rotation
 from sim.importers.sdf.scopes import ROOT, FlatModel, Scope, version_of
 from sim.importers.sdf.values import bound, flag, number, numbers
 from sim.importers.xmltree import Element
+from sim.model.builder.properties import Limits, Spring
 from sim.model.specs import WORLD
 
 TYPES = {
@@ -72,7 +73,7 @@ def _end(model: FlatModel, element: Element, scope: Scope, tag: str) -> str:
 
 
 def joint_properties(model: FlatModel, joint: JointFrame, frame: np.ndarray, base: np.ndarray) -> dict[str, object]:
-    """Arguments of :meth:`sim.ModelBuilder.add_joint`: axis, limits, damping, friction and spring.
+    """Return the axis, limits, spring and dry friction of a joint, as arguments of :meth:`sim.ModelBuilder.add_joint`.
 
     Args:
         model: the model.
@@ -89,17 +90,18 @@ def joint_properties(model: FlatModel, joint: JointFrame, frame: np.ndarray, bas
     limit, dynamics = axis.optional("limit"), axis.optional("dynamics")
     properties: dict[str, object] = {"axis": _axis(model, joint, axis, frame, base)}
     effort, velocity = (bound(limit, key, np.inf, UNLIMITED) for key in ("effort", "velocity"))
-    # Negative ones are none.
-    properties |= {"effort": effort if effort >= 0.0 else np.inf, "velocity": velocity if velocity >= 0.0 else np.inf}
+    lower, upper = -np.inf, np.inf
     if joint.type != "continuous":
-        properties["lower"] = bound(limit, "lower", -np.inf, UNLIMITED)
-        properties["upper"] = bound(limit, "upper", np.inf, UNLIMITED)
+        lower, upper = bound(limit, "lower", lower, UNLIMITED), bound(limit, "upper", upper, UNLIMITED)
+    # Negative efforts and velocities are none.
+    effort, velocity = (value if value >= 0.0 else np.inf for value in (effort, velocity))
+    properties["limits"] = Limits(lower, upper, effort=effort, velocity=velocity)
     if dynamics is not None:
-        properties |= {
-            "damping": number(dynamics, "damping", 0.0), "friction_loss": number(dynamics, "friction", 0.0),
-            "stiffness": number(dynamics, "spring_stiffness", 0.0),
-            "rest_position": number(dynamics, "spring_reference", 0.0),
-        }  # fmt: skip
+        properties["spring"] = Spring(
+            stiffness=number(dynamics, "spring_stiffness", 0.0), damping=number(dynamics, "damping", 0.0),
+            rest=number(dynamics, "spring_reference", 0.0),
+        )  # fmt: skip
+        properties["friction_loss"] = number(dynamics, "friction", 0.0)
     return properties
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -20,6 +20,7 @@ from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_
 from sim.importers.urdf.shapes import Shape, collision_shapes, named_colours, origin, visual_shapes
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import ModelBuilder
+from sim.model.builder.properties import JOINT_FIELDS, Surface, in_groups
 from sim.model.model import Part
 from sim.model.poses import compose
 from sim.model.spec_checks import is_physical, pose
@@ -192,7 +193,7 @@ class _Reader:
                 child=self.link_name(joint.child),
                 position=placement[:3],
                 orientation=placement[3:],
-                **self._joint_properties(joint),  # type: ignore[arg-type]
+                **in_groups(JOINT_FIELDS, self._joint_properties(joint)),
             )
         if joint.type == "free":
             self.builder.joints[name].origin = placement
@@ -254,11 +255,17 @@ class _Reader:
                 if not found:
                     self.notes.append(f"left out: collision {number} of link '{name}', which has no volume")
                 whole = f"{name}/collision_{number}"
-                surface: dict[str, Any] = {"friction": friction, "restitution": restitution, "visible": not visuals}
                 for part, shape in enumerate(found):
                     with item.located(f"geometry '{whole}'"):
                         own = whole if len(found) == 1 else f"{whole}/{part}"
-                        _add_shape(self.builder, name, own, shape, **surface)
+                        _add_shape(
+                            self.builder,
+                            name,
+                            own,
+                            shape,
+                            surface=Surface(friction=friction, restitution=restitution),
+                            visible=not visuals,
+                        )
 
     def warn(self) -> None:
         """Issue everything noted while reading as warnings, each once for the file."""

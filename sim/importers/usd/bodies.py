@@ -22,6 +22,7 @@ from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators
 from sim.importers.usd.schemas.couplings import coupling
 from sim.importers.usd.stage import Kind
+from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
 from sim.model.poses import compose, inverse, is_identity
@@ -111,7 +112,7 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
             name = _joint_name(reader, prim, f"{child.removeprefix(reader.prefix)}_kinematic")
             reader.add(body, reader.builder.add_joint, name, "fixed", child=child, kinematic=True, **pose)
             return [name]
-        pose |= damping_and_friction(reader.scene, prim, None)
+        pose |= reader.add(body, in_groups, JOINT_FIELDS, damping_and_friction(reader.scene, prim, None))
         return [reader.add(body, reader.builder.add_joint, name, "free", child=child, **pose)]
     prim = reader.scene.prim(carrier.path)
     placement, axis = _placement(reader, prim, carrier)

@@ -16,6 +16,7 @@ from sim.importers.usd.filters import Filters
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.shapes import PRIMITIVES, Shape, annotated, mesh_of, primitive, seen_from
 from sim.importers.usd.stage import Kind, Scene
+from sim.model.builder.properties import SURFACE_FIELDS, in_groups
 from sim.model.names import free_name
 from sim.model.softness import Softness
 from sim.usd.annotations import agreed, kept, kept_softness, kept_text, kept_texts
@@ -43,7 +44,8 @@ def add_geometries(reader: Reader, touching: list[Any], filters: Filters, visual
         shown_by = shows.get(kept_text(prim, "name")) or (shows.get(found.primPath) if not shapes[0].mesh else None)
         drawn.update([shown_by.GetPath()] if shown_by is not None else [])
         shown = shown_by is not None or (_may_be_seen(prim) and reader.scene.body_of(found.primPath) not in covered)
-        options = _contact(reader, found, prim, materials, filters)
+        contact = _contact(reader, found, prim, materials, filters)
+        options = reader.add(found.primPath, in_groups, SURFACE_FIELDS, contact)
         rgba = colour(shown_by or prim)
         names[found.primPath] = [
             _geometry(reader, prim, shape, number, visible=shown, rgba=rgba, **options)

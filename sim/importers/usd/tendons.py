@@ -7,6 +7,7 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.importers.usd.reader import Reader
+from sim.model.builder.properties import Limits, Spring
 from sim.model.poses import IDENTITY
 from sim.model.specs import WORLD, Vector
 from sim.model.tendons.specs import TendonSpec, TendonWrap
@@ -38,10 +39,12 @@ def add_tendons(reader: Reader) -> None:
 def _add(reader: Reader, tendon: TendonSpec) -> None:
     builder, prefix = reader.builder, reader.prefix
     options: dict[str, Any] = {
-        "stiffness": (tendon.stiffness, *tendon.stiffness_polynomial),
-        "damping": (tendon.damping, *tendon.damping_polynomial), "armature": tendon.armature,
-        "rest_length": tendon.rest, "friction_loss": tendon.friction_loss, "limits": (tendon.lower, tendon.upper),
-        "limit_margin": tendon.limit_margin, "limit_softness": tendon.limit_softness,
+        "spring": Spring(
+            stiffness=(tendon.stiffness, *tendon.stiffness_polynomial),
+            damping=(tendon.damping, *tendon.damping_polynomial), rest=tendon.rest,
+        ),
+        "limits": Limits(tendon.lower, tendon.upper, margin=tendon.limit_margin, softness=tendon.limit_softness),
+        "armature": tendon.armature, "friction_loss": tendon.friction_loss,
         "friction_softness": tendon.friction_softness,
     }  # fmt: skip
     lost = {prefix + joint for joint in tendon.coefficients} - builder.joints.keys()

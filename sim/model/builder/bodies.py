@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from sim.errors import ModelError
+from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.links_and_joints import LinksAndJoints
+from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
 from sim.model.builder.shapes import Shapes
 from sim.model.mass_properties import solid_mass_properties
 from sim.model.model import Part
-from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_name, finite, solid_mass
 from sim.model.specs import GEOMETRY_CODES, IDENTITY_QUATERNION, Vector
 
@@ -21,6 +20,7 @@ SIZE_NAMES = {"box": "half_extents", "ellipsoid": "semi_axes"}
 class Bodies(LinksAndJoints, Shapes):
     """The methods of :class:`sim.ModelBuilder` that add a link, its free joint and its shape at once."""
 
+    @deprecated_keywords(SURFACE_FIELDS)
     def add_sphere(
         self,
         *,
@@ -30,23 +30,10 @@ class Bodies(LinksAndJoints, Shapes):
         name: str | None = None,
         position: Vector = (0.0, 0.0, 0.0),
         orientation: Vector = IDENTITY_QUATERNION,
-        friction: float = 1.0,
-        restitution: float = 0.0,
-        torsional_friction: float = 0.0,
-        rolling_friction: float = 0.0,
-        contact_stiffness: float = np.inf,
-        contact_damping: float = 0.0,
-        friction_rule: str = "product",
-        contact_priority: int = 0,
-        softness: Softness = DEFAULT_SOFTNESS,
-        softness_mix: float = 1.0,
-        contact_margin: float = 0.0,
-        contact_gap: float = 0.0,
+        surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
-        group: int = 1,
-        mask: int = -1,
     ) -> Part:
         """Add a free solid sphere.
 
@@ -57,23 +44,10 @@ class Bodies(LinksAndJoints, Shapes):
             name: name of its link; made from its kind if left out.
             position: of its centre at the start, in the world [m].
             orientation: at the start, in the world, quaternion xyzw.
-            friction: Coulomb friction; this and all that follows as for :meth:`add_geometry`.
-            restitution: restitution; a pair uses the product of the two.
-            torsional_friction: moment about the normal per normal force [m].
-            rolling_friction: moment about the tangents per normal force [m].
-            contact_stiffness: stiffness in contact [N/m], infinite for hard.
-            contact_damping: damping in contact [N s/m] of a compliant body.
-            friction_rule: "product" or "maximum".
-            contact_priority: of two geometries the one with the higher decides the friction.
-            softness: of contacts under :class:`sim.MujocoContact`, as are the two that follow.
-            softness_mix: the weight of its softness beside that of another geometry.
-            contact_margin: distance at which contacts begin to act [m].
-            contact_gap: how far beyond that they count for actuators that pull at contacts [m].
+            surface: friction, restitution, compliance and collision groups.
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
-            group: bits of the groups it belongs to.
-            mask: bits of the groups it collides with.
 
         Returns:
             a part with the link, its free joint ``<name>_free`` and the geometry ``<name>/geometry``.
@@ -89,25 +63,13 @@ class Bodies(LinksAndJoints, Shapes):
             density,
             position=position,
             orientation=orientation,
-            friction=friction,
-            restitution=restitution,
-            torsional_friction=torsional_friction,
-            rolling_friction=rolling_friction,
-            contact_stiffness=contact_stiffness,
-            contact_damping=contact_damping,
-            friction_rule=friction_rule,
-            contact_priority=contact_priority,
-            softness=softness,
-            softness_mix=softness_mix,
-            contact_margin=contact_margin,
-            contact_gap=contact_gap,
+            surface=surface,
             rgba=rgba,
             collides=collides,
             visible=visible,
-            group=group,
-            mask=mask,
         )
 
+    @deprecated_keywords(SURFACE_FIELDS)
     def add_box(
         self,
         *,
@@ -117,23 +79,10 @@ class Bodies(LinksAndJoints, Shapes):
         name: str | None = None,
         position: Vector = (0.0, 0.0, 0.0),
         orientation: Vector = IDENTITY_QUATERNION,
-        friction: float = 1.0,
-        restitution: float = 0.0,
-        torsional_friction: float = 0.0,
-        rolling_friction: float = 0.0,
-        contact_stiffness: float = np.inf,
-        contact_damping: float = 0.0,
-        friction_rule: str = "product",
-        contact_priority: int = 0,
-        softness: Softness = DEFAULT_SOFTNESS,
-        softness_mix: float = 1.0,
-        contact_margin: float = 0.0,
-        contact_gap: float = 0.0,
+        surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
-        group: int = 1,
-        mask: int = -1,
     ) -> Part:
         """Add a free solid box.
 
@@ -153,25 +102,13 @@ class Bodies(LinksAndJoints, Shapes):
             density,
             position=position,
             orientation=orientation,
-            friction=friction,
-            restitution=restitution,
-            torsional_friction=torsional_friction,
-            rolling_friction=rolling_friction,
-            contact_stiffness=contact_stiffness,
-            contact_damping=contact_damping,
-            friction_rule=friction_rule,
-            contact_priority=contact_priority,
-            softness=softness,
-            softness_mix=softness_mix,
-            contact_margin=contact_margin,
-            contact_gap=contact_gap,
+            surface=surface,
             rgba=rgba,
             collides=collides,
             visible=visible,
-            group=group,
-            mask=mask,
         )
 
+    @deprecated_keywords(SURFACE_FIELDS)
     def add_capsule(
         self,
         *,
@@ -182,23 +119,10 @@ class Bodies(LinksAndJoints, Shapes):
         name: str | None = None,
         position: Vector = (0.0, 0.0, 0.0),
         orientation: Vector = IDENTITY_QUATERNION,
-        friction: float = 1.0,
-        restitution: float = 0.0,
-        torsional_friction: float = 0.0,
-        rolling_friction: float = 0.0,
-        contact_stiffness: float = np.inf,
-        contact_damping: float = 0.0,
-        friction_rule: str = "product",
-        contact_priority: int = 0,
-        softness: Softness = DEFAULT_SOFTNESS,
-        softness_mix: float = 1.0,
-        contact_margin: float = 0.0,
-        contact_gap: float = 0.0,
+        surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
-        group: int = 1,
-        mask: int = -1,
     ) -> Part:
         """Add a free solid capsule along z.
 
@@ -219,25 +143,13 @@ class Bodies(LinksAndJoints, Shapes):
             density,
             position=position,
             orientation=orientation,
-            friction=friction,
-            restitution=restitution,
-            torsional_friction=torsional_friction,
-            rolling_friction=rolling_friction,
-            contact_stiffness=contact_stiffness,
-            contact_damping=contact_damping,
-            friction_rule=friction_rule,
-            contact_priority=contact_priority,
-            softness=softness,
-            softness_mix=softness_mix,
-            contact_margin=contact_margin,
-            contact_gap=contact_gap,
+            surface=surface,
             rgba=rgba,
             collides=collides,
             visible=visible,
-            group=group,
-            mask=mask,
         )
 
+    @deprecated_keywords(SURFACE_FIELDS)
     def add_cylinder(
         self,
         *,
@@ -248,23 +160,10 @@ class Bodies(LinksAndJoints, Shapes):
         name: str | None = None,
         position: Vector = (0.0, 0.0, 0.0),
         orientation: Vector = IDENTITY_QUATERNION,
-        friction: float = 1.0,
-        restitution: float = 0.0,
-        torsional_friction: float = 0.0,
-        rolling_friction: float = 0.0,
-        contact_stiffness: float = np.inf,
-        contact_damping: float = 0.0,
-        friction_rule: str = "product",
-        contact_priority: int = 0,
-        softness: Softness = DEFAULT_SOFTNESS,
-        softness_mix: float = 1.0,
-        contact_margin: float = 0.0,
-        contact_gap: float = 0.0,
+        surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
-        group: int = 1,
-        mask: int = -1,
     ) -> Part:
         """Add a free solid cylinder along z.
 
@@ -285,25 +184,13 @@ class Bodies(LinksAndJoints, Shapes):
             density,
             position=position,
             orientation=orientation,
-            friction=friction,
-            restitution=restitution,
-            torsional_friction=torsional_friction,
-            rolling_friction=rolling_friction,
-            contact_stiffness=contact_stiffness,
-            contact_damping=contact_damping,
-            friction_rule=friction_rule,
-            contact_priority=contact_priority,
-            softness=softness,
-            softness_mix=softness_mix,
-            contact_margin=contact_margin,
-            contact_gap=contact_gap,
+            surface=surface,
             rgba=rgba,
             collides=collides,
             visible=visible,
-            group=group,
-            mask=mask,
         )
 
+    @deprecated_keywords(SURFACE_FIELDS)
     def add_ellipsoid(
         self,
         *,
@@ -313,23 +200,10 @@ class Bodies(LinksAndJoints, Shapes):
         name: str | None = None,
         position: Vector = (0.0, 0.0, 0.0),
         orientation: Vector = IDENTITY_QUATERNION,
-        friction: float = 1.0,
-        restitution: float = 0.0,
-        torsional_friction: float = 0.0,
-        rolling_friction: float = 0.0,
-        contact_stiffness: float = np.inf,
-        contact_damping: float = 0.0,
-        friction_rule: str = "product",
-        contact_priority: int = 0,
-        softness: Softness = DEFAULT_SOFTNESS,
-        softness_mix: float = 1.0,
-        contact_margin: float = 0.0,
-        contact_gap: float = 0.0,
+        surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
-        group: int = 1,
-        mask: int = -1,
     ) -> Part:
         """Add a free solid ellipsoid.
 
@@ -349,23 +223,10 @@ class Bodies(LinksAndJoints, Shapes):
             density,
             position=position,
             orientation=orientation,
-            friction=friction,
-            restitution=restitution,
-            torsional_friction=torsional_friction,
-            rolling_friction=rolling_friction,
-            contact_stiffness=contact_stiffness,
-            contact_damping=contact_damping,
-            friction_rule=friction_rule,
-            contact_priority=contact_priority,
-            softness=softness,
-            softness_mix=softness_mix,
-            contact_margin=contact_margin,
-            contact_gap=contact_gap,
+            surface=surface,
             rgba=rgba,
             collides=collides,
             visible=visible,
-            group=group,
-            mask=mask,
         )
 
     def _free_name(self, kind: str) -> str:
@@ -384,9 +245,9 @@ class Bodies(LinksAndJoints, Shapes):
         *,
         position: Vector,
         orientation: Vector,
-        **surface: Any,
+        **looks: Any,
     ) -> Part:
-        """A free solid body of one geometry; ``surface`` are further arguments of :meth:`add_geometry`."""
+        """A free solid body of one geometry; ``looks`` are further arguments of :meth:`add_geometry`."""
         name = self._free_name(kind) if name in (None, "") else name
         size = finite(f"{kind} '{name}': {SIZE_NAMES.get(kind, 'size')}", size, (3,))
         volume, inertia = solid_mass_properties(GEOMETRY_CODES[kind], size)
@@ -396,7 +257,7 @@ class Bodies(LinksAndJoints, Shapes):
         self.add_link(name, mass=mass, inertia=mass * inertia)
         try:
             self.add_joint(joint, "free", child=name, position=position, orientation=orientation)
-            self.add_geometry(name, kind, name=f"{name}/geometry", size=size, **surface)
+            self.add_geometry(name, kind, name=f"{name}/geometry", size=size, **looks)
         except (ModelError, TypeError):
             self.links.pop(name)
             self.joints.pop(joint, None)

@@ -23,7 +23,7 @@ class ModelBuilder(Bodies, Actuators, Constraints, Tendons, Sensors, Media, File
     Example:
         >>> import sim
         >>> scene = sim.ModelBuilder()
-        >>> ground = scene.add_ground(friction=0.8)
+        >>> ground = scene.add_ground(surface=sim.Surface(friction=0.8))
         >>> arm = scene.add_urdf("scenes/robots/manipulator.urdf")
         >>> ball = scene.add_sphere(radius=0.05, mass=0.2, position=(0.6, 0, 0.05), name="ball")
         >>> model = scene.finalize()

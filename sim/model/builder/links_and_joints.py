@@ -6,7 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, names_in, number, require_names
+from sim.model.builder.aliases import deprecated_keywords
+from sim.model.builder.properties import JOINT_FIELDS, NO_LIMITS, NO_SPRING, Limits, Spring, limits_of
+from sim.model.checks import as_numbers, names_in, number, require_names, require_type
 from sim.model.joint_types import joint_type
 from sim.model.model import Keyframe, MujocoOptions, Part
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
@@ -79,6 +81,7 @@ class LinksAndJoints(WorldSpec):
         self.links[name] = spec
         return name
 
+    @deprecated_keywords(JOINT_FIELDS)
     def add_joint(
         self,
         name: str,
@@ -89,22 +92,10 @@ class LinksAndJoints(WorldSpec):
         position: Vector = (0.0, 0.0, 0.0),
         orientation: Vector = IDENTITY_QUATERNION,
         axis: Vector = (0.0, 0.0, 1.0),
-        lower: float = -np.inf,
-        upper: float = np.inf,
-        effort: float = np.inf,
-        velocity: float = np.inf,
-        damping: float = 0.0,
+        limits: Limits | tuple[float, float] = NO_LIMITS,
+        spring: Spring = NO_SPRING,
         armature: float = 0.0,
-        stiffness: float = 0.0,
-        rest_position: float = 0.0,
         friction_loss: float = 0.0,
-        limit_margin: float = 0.0,
-        limit_stiffness: float = np.inf,
-        limit_damping: float = 0.0,
-        swing_limit: float = np.inf,
-        twist_limit: float = np.inf,
-        rotation_limit: float = np.inf,
-        limit_softness: Softness = DEFAULT_SOFTNESS,
         friction_softness: Softness = DEFAULT_SOFTNESS,
         kinematic: bool = False,
         q0: float | Vector | None = None,
@@ -120,23 +111,12 @@ class LinksAndJoints(WorldSpec):
             orientation: its orientation, quaternion xyzw; for a free joint, the initial orientation.
             axis: axis of a revolute or prismatic joint in the joint frame, or that of a spherical joint's limits;
                 normalised here.
-            lower: lower limit [rad or m].
-            upper: upper limit [rad or m].
-            effort: largest driving force [N m or N]: the default force limit of the joint's actuators.
-            velocity: largest speed [rad/s or m/s]; stored, not enforced.
-            damping: viscous damping.
-            armature: rotor inertia.
-            stiffness: spring constant about ``rest_position``; revolute and prismatic only.
-            rest_position: position at which the spring is at rest.
+            limits: limits of position, effort and velocity; or a pair of the lower and the upper limit of a revolute or
+                prismatic joint [rad or m].
+            spring: spring and viscous damper.
+            armature: rotor inertia [kg m^2 or kg].
             friction_loss: dry friction [N m or N].
-            limit_margin: distance before a limit at which it becomes active [rad or m], as MuJoCo's margin.
-            limit_stiffness: stiffness of the limits [N m/rad or N/m]; infinite: hard.
-            limit_damping: damping of compliant limits [N m s/rad or N s/m].
-            swing_limit: largest angle between the axis and the axis that the child carries [rad]; spherical only.
-            twist_limit: largest angle by which the child turns about the axis, either way [rad]; spherical only.
-            rotation_limit: largest angle by which the child turns about whichever axis [rad]; spherical only.
-            limit_softness: of the limits, under :class:`sim.MujocoContact`.
-            friction_softness: of the dry friction, likewise.
+            friction_softness: of the dry friction, under :class:`sim.MujocoContact`.
             kinematic: the motion of the joint is prescribed. Its entries of qd keep the values that the state has at
                 the beginning of a step, whatever forces act; q is integrated from them, as for other joints. So the
                 body pushes, lifts and carries others at that velocity. With type "fixed" the body stands still in every
@@ -149,8 +129,8 @@ class LinksAndJoints(WorldSpec):
             the name.
 
         Raises:
-            ModelError: for a duplicate name, an unknown type, a zero axis, crossed limits, negative or non-finite
-                properties, or properties that the joint type doesn't have.
+            ModelError: for a duplicate name, an unknown type, a zero axis, negative or non-finite properties, or
+                properties that the joint type doesn't have.
         """
         check_name(name, self.joints, "joint")
         where = f"joint '{name}'"
@@ -160,10 +140,14 @@ class LinksAndJoints(WorldSpec):
         if code == codes.FREE and parent != WORLD:
             raise ModelError(f"{where}: a free joint needs the world as parent, not '{parent}'")
         unit_axis = finite(f"{where}: axis", axis, (3,))
-        if kind.has_axis or np.isfinite([swing_limit, twist_limit]).any():
+        limits = limits_of(where, limits)
+        require_type(f"{where}: spring", spring, Spring, "a sim.Spring")
+        if kind.has_axis or np.isfinite([limits.swing, limits.twist]).any():
             unit_axis = unit(unit_axis, f"{where}: the axis is zero; give it a direction")
-        if type == "continuous" and not (lower == -np.inf and upper == np.inf):
-            raise ModelError(f"{where}: a continuous joint has no limits {lower!r} and {upper!r}; make it revolute")
+        if type == "continuous" and not (limits.lower == -np.inf and limits.upper == np.inf):
+            raise ModelError(
+                f"{where}: a continuous joint has no limits {limits.lower!r} and {limits.upper!r}; make it revolute"
+            )
         spec = JointSpec(
             name=name,
             type=code,
@@ -171,22 +155,22 @@ class LinksAndJoints(WorldSpec):
             child=child,
             placement=pose(where, position, orientation),
             axis=unit_axis,
-            lower=number(where, "lower", lower),
-            upper=number(where, "upper", upper),
-            effort=number(where, "effort", effort),
-            velocity=number(where, "velocity", velocity),
-            damping=number(where, "damping", damping),
+            lower=limits.lower,
+            upper=limits.upper,
+            effort=limits.effort,
+            velocity=limits.velocity,
+            damping=number(where, "spring.damping", spring.damping),
             armature=number(where, "armature", armature),
-            stiffness=number(where, "stiffness", stiffness),
-            rest_position=number(where, "rest_position", rest_position),
+            stiffness=number(where, "spring.stiffness", spring.stiffness),
+            rest_position=number(where, "spring.rest", 0.0 if spring.rest is None else spring.rest),
             friction_loss=number(where, "friction_loss", friction_loss),
-            limit_margin=number(where, "limit_margin", limit_margin),
-            limit_stiffness=number(where, "limit_stiffness", limit_stiffness),
-            limit_damping=number(where, "limit_damping", limit_damping),
-            swing_limit=number(where, "swing_limit", swing_limit),
-            twist_limit=number(where, "twist_limit", twist_limit),
-            rotation_limit=number(where, "rotation_limit", rotation_limit),
-            limit_softness=limit_softness,
+            limit_margin=limits.margin,
+            limit_stiffness=limits.stiffness,
+            limit_damping=limits.damping,
+            swing_limit=limits.swing,
+            twist_limit=limits.twist,
+            rotation_limit=limits.rotation,
+            limit_softness=limits.softness,
             friction_softness=friction_softness,
             kinematic=kinematic,
         )

@@ -1,12 +1,15 @@
 """Shapes of a world: those fixed to links, ground and terrain, and pairs that never touch."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.checks import is_whole, names_in, number, require_names, require_type
+from sim.model.builder.aliases import deprecated_keywords
+from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
+from sim.model.checks import is_whole, names_in, require_names, require_type
 from sim.model.model import Geometry, Mesh
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import (
@@ -35,6 +38,7 @@ from warp_kernels import types as codes
 class Shapes(WorldSpec):
     """The methods of :class:`sim.ModelBuilder` for shapes."""
 
+    @deprecated_keywords(SURFACE_FIELDS)
     def add_geometry(
         self,
         link: str,
@@ -46,23 +50,10 @@ class Shapes(WorldSpec):
         orientation: Vector = IDENTITY_QUATERNION,
         mesh: Mesh | None = None,
         heights: npt.ArrayLike | None = None,
-        friction: float = 1.0,
-        restitution: float = 0.0,
-        torsional_friction: float = 0.0,
-        rolling_friction: float = 0.0,
-        contact_stiffness: float = np.inf,
-        contact_damping: float = 0.0,
-        friction_rule: str = "product",
-        contact_priority: int = 0,
-        softness: Softness = DEFAULT_SOFTNESS,
-        softness_mix: float = 1.0,
-        contact_margin: float = 0.0,
-        contact_gap: float = 0.0,
+        surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.7, 0.7, 0.7, 1.0),
         collides: bool = True,
         visible: bool = True,
-        group: int = 1,
-        mask: int = -1,
     ) -> str:
         """Fix a shape to a link.
 
@@ -78,40 +69,24 @@ class Shapes(WorldSpec):
             orientation: in the link frame, quaternion xyzw.
             mesh: for a convex mesh, its hull; for a triangle mesh, see :meth:`add_static_mesh`.
             heights: for a heightfield, see :meth:`add_heightfield`.
-            friction: Coulomb friction; a pair uses the product of the two, see ``friction_rule``.
-            restitution: a pair uses the product of the two.
-            torsional_friction: moment about the normal per normal force [m]; a pair uses the sum of the two.
-            rolling_friction: moment about the tangents per normal force [m]; a pair uses the sum of the two.
-            contact_stiffness: stiffness in contact [N/m], infinite for hard; those of a pair are in series.
-            contact_damping: damping in contact [N s/m] of a compliant geometry.
-            friction_rule: "product"; or "maximum", as in MuJoCo: of two geometries that both have it, a pair uses the
-                larger friction, torsional and rolling friction.
-            contact_priority: of two geometries with different ones, that with the higher alone decides the friction,
-                torsional and rolling friction of the pair.
-            softness: of contacts under :class:`sim.MujocoContact`, as are the two that follow. Of two geometries
-                that with the higher priority decides, or both by their mix.
-            softness_mix: the weight of its softness beside that of another geometry; MuJoCo's ``solmix``.
-            contact_margin: distance at which contacts begin to act [m]; a pair uses the sum of the two.
-            contact_gap: how far beyond that they count for actuators that pull at contacts [m]; likewise.
+            surface: friction, restitution, compliance and collision groups.
             rgba: red, green, blue and opacity, 0 to 1.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
-            group: bits of the groups it belongs to.
-            mask: bits of the groups it collides with; both sides must agree.
 
         Returns:
             the name.
 
         Raises:
             ModelError: for a duplicate name, sizes that are not positive, heights that are not a grid, a mesh or
-                heights that the type doesn't have, negative friction, restitution or colours outside 0 to 1, an unknown
-                friction rule, or groups that aren't whole.
+                heights that the type doesn't have, or colours outside 0 to 1.
         """
         require_names("add_geometry", link=link)
         if name is None:
             name = f"{link}/geometry_{self.shapes_of[link]}"
         check_name(name, self.geometries, "geometry")
         where = f"geometry '{name}'"
+        require_type(f"{where}: surface", surface, Surface, "a sim.Surface")
         code = GEOMETRY_CODES.get(type, -1) if isinstance(type, str) else type
         if not is_whole(code, 0) or code not in GEOMETRY_CODES.values():
             raise ModelError(f"{where}: unknown geometry type {type!r}; known are {', '.join(GEOMETRY_CODES)}")
@@ -129,77 +104,52 @@ class Shapes(WorldSpec):
             rgba=colour(where, rgba),
             collides=collides,
             visible=visible,
-            group=group,
-            mask=mask,
-            friction_rule=friction_rule,
-            contact_priority=contact_priority,
-            softness=softness,
-            softness_mix=number(where, "softness_mix", softness_mix),
-            contact_margin=number(where, "contact_margin", contact_margin),
-            contact_gap=number(where, "contact_gap", contact_gap),
+            group=surface.group,
+            mask=surface.mask,
+            friction_rule=surface.friction_rule,
+            contact_priority=surface.priority,
+            softness=surface.softness,
+            softness_mix=surface.softness_mix,
+            contact_margin=surface.margin,
+            contact_gap=surface.gap,
         )
         spec = GeometrySpec(
             link=link,
             geometry=geometry,
-            friction=number(where, "friction", friction),
-            restitution=number(where, "restitution", restitution),
-            torsional_friction=number(where, "torsional_friction", torsional_friction),
-            rolling_friction=number(where, "rolling_friction", rolling_friction),
-            contact_stiffness=number(where, "contact_stiffness", contact_stiffness),
-            contact_damping=number(where, "contact_damping", contact_damping),
+            friction=surface.friction,
+            restitution=0.0 if surface.restitution is None else surface.restitution,
+            torsional_friction=surface.torsional_friction,
+            rolling_friction=surface.rolling_friction,
+            contact_stiffness=surface.stiffness,
+            contact_damping=surface.damping,
         )
         check_geometry(spec)
         self.geometries[name] = spec
         self.shapes_of[link] += 1
         return name
 
+    @deprecated_keywords(SURFACE_FIELDS)
     def add_ground(
         self,
         *,
         height: float = 0.0,
-        friction: float = 1.0,
-        restitution: float = 1.0,
         name: str = "ground",
         orientation: Vector = IDENTITY_QUATERNION,
-        torsional_friction: float = 0.0,
-        rolling_friction: float = 0.0,
-        contact_stiffness: float = np.inf,
-        contact_damping: float = 0.0,
-        friction_rule: str = "product",
-        contact_priority: int = 0,
-        softness: Softness = DEFAULT_SOFTNESS,
-        softness_mix: float = 1.0,
-        contact_margin: float = 0.0,
-        contact_gap: float = 0.0,
+        surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.82, 0.84, 0.86, 1.0),
         collides: bool = True,
         visible: bool = True,
-        group: int = 1,
-        mask: int = -1,
     ) -> str:
         """Add the plane z = height. Its restitution of 1 leaves that of a pair to the other body.
 
         Args:
             height: its height [m].
-            friction: Coulomb friction; a pair uses the product of the two.
-            restitution: restitution; a pair uses the product of the two.
             name: its name.
             orientation: of a slope, quaternion xyzw; its normal is the z axis turned by it.
-            torsional_friction: as for :meth:`add_geometry`, like all that follow.
-            rolling_friction: moment about the tangents per normal force [m].
-            contact_stiffness: stiffness in contact [N/m], infinite for hard.
-            contact_damping: damping in contact [N s/m] of a compliant ground.
-            friction_rule: "product" or "maximum".
-            contact_priority: of two geometries the one with the higher decides the friction.
-            softness: of contacts under :class:`sim.MujocoContact`, as are the two that follow.
-            softness_mix: the weight of its softness beside that of another geometry.
-            contact_margin: distance at which contacts begin to act [m].
-            contact_gap: how far beyond that they count for actuators that pull at contacts [m].
+            surface: friction, restitution, compliance and collision groups.
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
-            group: bits of the groups it belongs to.
-            mask: bits of the groups it collides with.
 
         Returns:
             the name.
@@ -213,51 +163,26 @@ class Shapes(WorldSpec):
             name=name,
             position=(0.0, 0.0, height),
             orientation=orientation,
-            friction=friction,
-            restitution=restitution,
-            torsional_friction=torsional_friction,
-            rolling_friction=rolling_friction,
-            contact_stiffness=contact_stiffness,
-            contact_damping=contact_damping,
-            friction_rule=friction_rule,
-            contact_priority=contact_priority,
-            softness=softness,
-            softness_mix=softness_mix,
-            contact_margin=contact_margin,
-            contact_gap=contact_gap,
+            surface=_ground_surface(surface),
             rgba=rgba,
             collides=collides,
             visible=visible,
-            group=group,
-            mask=mask,
         )
 
+    @deprecated_keywords(SURFACE_FIELDS)
     def add_heightfield(
         self,
         heights: npt.ArrayLike,
         *,
         spacing: float | Vector | None = None,
         half_extents: Vector | None = None,
-        friction: float = 1.0,
-        restitution: float = 1.0,
         name: str = "heightfield",
         position: Vector = (0.0, 0.0, 0.0),
         orientation: Vector = IDENTITY_QUATERNION,
-        torsional_friction: float = 0.0,
-        rolling_friction: float = 0.0,
-        contact_stiffness: float = np.inf,
-        contact_damping: float = 0.0,
-        friction_rule: str = "product",
-        contact_priority: int = 0,
-        softness: Softness = DEFAULT_SOFTNESS,
-        softness_mix: float = 1.0,
-        contact_margin: float = 0.0,
-        contact_gap: float = 0.0,
+        surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.62, 0.58, 0.5, 1.0),
         collides: bool = True,
         visible: bool = True,
-        group: int = 1,
-        mask: int = -1,
     ) -> str:
         """Add terrain that doesn't move: triangles over a grid of points, solid below.
 
@@ -269,26 +194,13 @@ class Shapes(WorldSpec):
                 along y, columns along x, both towards the positive side.
             spacing: distance of neighbouring points [m], along x and y if two; give this or ``half_extents``.
             half_extents: of the whole grid along x and y [m].
-            friction: Coulomb friction; a pair uses the product of the two.
-            restitution: restitution; 1 leaves that of a pair to the other body.
             name: its name.
             position: origin of the terrain's frame in the world [m].
             orientation: of that frame, quaternion xyzw.
-            torsional_friction: as for :meth:`add_geometry`, like all that follow.
-            rolling_friction: moment about the tangents per normal force [m].
-            contact_stiffness: stiffness in contact [N/m], infinite for hard.
-            contact_damping: damping in contact [N s/m] of compliant terrain.
-            friction_rule: "product" or "maximum".
-            contact_priority: of two geometries the one with the higher decides the friction.
-            softness: of contacts under :class:`sim.MujocoContact`, as are the two that follow.
-            softness_mix: the weight of its softness beside that of another geometry.
-            contact_margin: distance at which contacts begin to act [m].
-            contact_gap: how far beyond that they count for actuators that pull at contacts [m].
+            surface: friction, restitution, compliance and collision groups.
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
-            group: bits of the groups it belongs to.
-            mask: bits of the groups it collides with.
 
         Returns:
             the name.
@@ -314,51 +226,26 @@ class Shapes(WorldSpec):
             position=position,
             orientation=orientation,
             heights=heights,
-            friction=friction,
-            restitution=restitution,
-            torsional_friction=torsional_friction,
-            rolling_friction=rolling_friction,
-            contact_stiffness=contact_stiffness,
-            contact_damping=contact_damping,
-            friction_rule=friction_rule,
-            contact_priority=contact_priority,
-            softness=softness,
-            softness_mix=softness_mix,
-            contact_margin=contact_margin,
-            contact_gap=contact_gap,
+            surface=_ground_surface(surface),
             rgba=rgba,
             collides=collides,
             visible=visible,
-            group=group,
-            mask=mask,
         )
 
+    @deprecated_keywords(SURFACE_FIELDS)
     def add_static_mesh(
         self,
         vertices: npt.ArrayLike,
         faces: npt.ArrayLike,
         *,
         scale: float | Vector = 1.0,
-        friction: float = 1.0,
-        restitution: float = 1.0,
         name: str = "mesh",
         position: Vector = (0.0, 0.0, 0.0),
         orientation: Vector = IDENTITY_QUATERNION,
-        torsional_friction: float = 0.0,
-        rolling_friction: float = 0.0,
-        contact_stiffness: float = np.inf,
-        contact_damping: float = 0.0,
-        friction_rule: str = "product",
-        contact_priority: int = 0,
-        softness: Softness = DEFAULT_SOFTNESS,
-        softness_mix: float = 1.0,
-        contact_margin: float = 0.0,
-        contact_gap: float = 0.0,
+        surface: Surface = DEFAULT_SURFACE,
         rgba: Sequence[float] = (0.62, 0.58, 0.5, 1.0),
         collides: bool = True,
         visible: bool = True,
-        group: int = 1,
-        mask: int = -1,
     ) -> str:
         """Add triangles that don't move, such as a scanned room, a tray or a bowl; they need not be convex.
 
@@ -370,26 +257,13 @@ class Shapes(WorldSpec):
             vertices: in the mesh's frame [n, 3], m.
             faces: vertices of each triangle [m, 3].
             scale: of the vertices, one or [3], positive.
-            friction: Coulomb friction; a pair uses the product of the two.
-            restitution: restitution; 1 leaves that of a pair to the other body.
             name: its name.
             position: origin of the mesh's frame in the world [m].
             orientation: of that frame, quaternion xyzw.
-            torsional_friction: as for :meth:`add_geometry`, like all that follow.
-            rolling_friction: moment about the tangents per normal force [m].
-            contact_stiffness: stiffness in contact [N/m], infinite for hard.
-            contact_damping: damping in contact [N s/m] of a compliant mesh.
-            friction_rule: "product" or "maximum".
-            contact_priority: of two geometries the one with the higher decides the friction.
-            softness: of contacts under :class:`sim.MujocoContact`, as are the two that follow.
-            softness_mix: the weight of its softness beside that of another geometry.
-            contact_margin: distance at which contacts begin to act [m].
-            contact_gap: how far beyond that they count for actuators that pull at contacts [m].
+            surface: friction, restitution, compliance and collision groups.
             rgba: colour.
             collides: whether it takes part in contact.
             visible: whether it is drawn.
-            group: bits of the groups it belongs to.
-            mask: bits of the groups it collides with.
 
         Returns:
             the name.
@@ -406,23 +280,10 @@ class Shapes(WorldSpec):
             position=position,
             orientation=orientation,
             mesh=Mesh(np.asarray(vertices), np.asarray(faces)),
-            friction=friction,
-            restitution=restitution,
-            torsional_friction=torsional_friction,
-            rolling_friction=rolling_friction,
-            contact_stiffness=contact_stiffness,
-            contact_damping=contact_damping,
-            friction_rule=friction_rule,
-            contact_priority=contact_priority,
-            softness=softness,
-            softness_mix=softness_mix,
-            contact_margin=contact_margin,
-            contact_gap=contact_gap,
+            surface=_ground_surface(surface),
             rgba=rgba,
             collides=collides,
             visible=visible,
-            group=group,
-            mask=mask,
         )
 
     def exclude_collision(self, link_a: str, link_b: str) -> None:
@@ -495,3 +356,9 @@ class Shapes(WorldSpec):
         finite_and_not_negative(where, "contact_margin", contact_margin)
         finite_and_not_negative(where, "contact_gap", contact_gap)
         self.pair_softness[frozenset((geometry_a, geometry_b))] = (softness, float(contact_margin), float(contact_gap))
+
+
+def _ground_surface(surface: Surface) -> Surface:
+    """The surface of what doesn't move: by default its restitution is 1."""
+    require_type("surface", surface, Surface, "a sim.Surface")
+    return surface if surface.restitution is not None else replace(surface, restitution=1.0)

@@ -8,31 +8,28 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_positive, number, require_names, require_type, two_numbers
+from sim.model.builder.aliases import deprecated_keywords
+from sim.model.builder.properties import NO_LIMITS, NO_SPRING, TENDON_FIELDS, Limits, Spring, limits_of
+from sim.model.checks import is_positive, number, require_names, require_type
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.spec_checks import check_name, finite, finite_and_not_negative
 from sim.model.specs import Vector, WorldSpec
 from sim.model.tendons.specs import TendonCouplingSpec, TendonSpec, TendonWrap
 
-NO_LIMITS = (-np.inf, np.inf)
-
 
 class Tendons(WorldSpec):
     """The methods of :class:`sim.ModelBuilder` for tendons."""
 
+    @deprecated_keywords(TENDON_FIELDS)
     def add_fixed_tendon(
         self,
         name: str,
         joints: Mapping[str, float],
         *,
-        stiffness: float | Sequence[float] = 0.0,
-        damping: float | Sequence[float] = 0.0,
+        limits: Limits | tuple[float, float] = NO_LIMITS,
+        spring: Spring = NO_SPRING,
         armature: float = 0.0,
-        rest_length: float | tuple[float, float] | None = None,
         friction_loss: float = 0.0,
-        limits: tuple[float, float] = NO_LIMITS,
-        limit_margin: float = 0.0,
-        limit_softness: Softness = DEFAULT_SOFTNESS,
         friction_softness: Softness = DEFAULT_SOFTNESS,
     ) -> str:
         """Add a tendon whose length is a sum of joint coordinates with coefficients, as MuJoCo's ``fixed``.
@@ -43,25 +40,19 @@ class Tendons(WorldSpec):
         Args:
             name: unique name.
             joints: coefficients [m/rad or 1] of revolute and prismatic joints by name.
-            stiffness: of a spring [N/m]. Two or three numbers are coefficients of the stretch, its square [N/m^2] and
-                its cube [N/m^3], as in MuJoCo 4.
-            damping: force per velocity of the length [N s/m]; likewise, with the signed square of the velocity.
+            limits: least and greatest length, with their margin and softness; or a pair of the two [m].
+            spring: spring and damper; it rests at a length or in a range of lengths.
             armature: inertia that the length's velocity sets in motion, such as of a spinning rotor [kg]. Only for a
                 tendon whose joints lie on one path from the root of a tree, and that lies around nothing.
-            rest_length: where the spring doesn't pull or push, a length or the ends of a range [m]; None for the
-                length in the initial configuration.
             friction_loss: dry friction [N].
-            limits: least and greatest length [m].
-            limit_margin: distance before a limit at which it becomes active [m].
-            limit_softness: of the limits, under MuJoCo's law.
-            friction_softness: of the dry friction, likewise.
+            friction_softness: of the dry friction, under MuJoCo's law.
 
         Returns:
             the name.
 
         Raises:
-            ModelError: for a duplicate name, no joints, values that are negative or not finite, and limits or a range
-                whose first number is greater than the second.
+            ModelError: for a duplicate name, no joints, values that are negative or not finite, and properties that
+                only joints have.
         """
         where = f"tendon '{name}'"
         require_type(f"{where}: joints", joints, Mapping, "a dictionary from names of joints to coefficients")
@@ -76,26 +67,22 @@ class Tendons(WorldSpec):
                 raise ModelError(f"{where}: the coefficient of joint '{joint}' is {coefficient}; it must be finite")
         return self._add_tendon(
             TendonSpec(
-                name=name, coefficients=coefficients, branches=[], rest=_rest(where, rest_length),
-                limit_softness=limit_softness, friction_softness=friction_softness,
-                **_numbers(where, limits, armature=armature, friction_loss=friction_loss, limit_margin=limit_margin),
-                **_of_length(where, stiffness, damping),
+                name=name, coefficients=coefficients, branches=[], armature=number(where, "armature", armature),
+                friction_loss=number(where, "friction_loss", friction_loss), friction_softness=friction_softness,
+                **_of_spring(where, spring), **_of_limits(where, limits),
             )
         )  # fmt: skip
 
+    @deprecated_keywords(TENDON_FIELDS)
     def add_spatial_tendon(
         self,
         name: str,
         path: Sequence[tuple[str, Vector] | TendonWrap | float],
         *,
-        stiffness: float | Sequence[float] = 0.0,
-        damping: float | Sequence[float] = 0.0,
+        limits: Limits | tuple[float, float] = NO_LIMITS,
+        spring: Spring = NO_SPRING,
         armature: float = 0.0,
-        rest_length: float | tuple[float, float] | None = None,
         friction_loss: float = 0.0,
-        limits: tuple[float, float] = NO_LIMITS,
-        limit_margin: float = 0.0,
-        limit_softness: Softness = DEFAULT_SOFTNESS,
         friction_softness: Softness = DEFAULT_SOFTNESS,
     ) -> str:
         """Add a tendon that runs from point to point, straight or around something, as MuJoCo's ``spatial``.
@@ -105,7 +92,7 @@ class Tendons(WorldSpec):
             path: links, or "world", with points in them [m], and between two of them a :class:`sim.TendonWrap` that the
                 tendon lies around. A number is a pulley: the tendon begins anew, and what follows counts in the length
                 divided by that number.
-            stiffness: and all others as for :meth:`add_fixed_tendon`.
+            limits: and all others as for :meth:`add_fixed_tendon`.
 
         Returns:
             the name.
@@ -117,10 +104,10 @@ class Tendons(WorldSpec):
         where = f"tendon '{name}'"
         return self._add_tendon(
             TendonSpec(
-                name=name, coefficients={}, branches=_branches(where, path), rest=_rest(where, rest_length),
-                limit_softness=limit_softness, friction_softness=friction_softness,
-                **_numbers(where, limits, armature=armature, friction_loss=friction_loss, limit_margin=limit_margin),
-                **_of_length(where, stiffness, damping),
+                name=name, coefficients={}, branches=_branches(where, path),
+                armature=number(where, "armature", armature),
+                friction_loss=number(where, "friction_loss", friction_loss), friction_softness=friction_softness,
+                **_of_spring(where, spring), **_of_limits(where, limits),
             )
         )  # fmt: skip
 
@@ -173,46 +160,33 @@ class Tendons(WorldSpec):
     def _add_tendon(self, spec: TendonSpec) -> str:
         where = f"tendon '{spec.name}'"
         check_name(spec.name, self.tendons, "tendon")
-        for label in ("limit_softness", "friction_softness"):
-            require_type(f"{where}: {label}", getattr(spec, label), Softness, "a sim.Softness")
-        for label in ("stiffness", "damping", "armature", "friction_loss", "limit_margin"):
+        require_type(f"{where}: friction_softness", spec.friction_softness, Softness, "a sim.Softness")
+        for label in ("armature", "friction_loss"):
             finite_and_not_negative(where, label, getattr(spec, label))
-        if not spec.lower <= spec.upper:
-            raise ModelError(
-                f"{where}: limits are ({spec.lower}, {spec.upper}); the first must not be greater than the second"
-            )
         self.tendons[spec.name] = spec
         return spec.name
 
 
-def _of_length(where: str, stiffness: float | Sequence[float], damping: float | Sequence[float]) -> dict[str, Any]:
+def _of_spring(where: str, spring: Spring) -> dict[str, Any]:
     """Spring and damper of a :class:`TendonSpec`."""
-    found: dict[str, Any] = {}
-    for label, given in (("stiffness", stiffness), ("damping", damping)):
-        values = np.atleast_1d(as_numbers(f"{where}: {label}", given))
-        if values.shape not in ((1,), (2,), (3,)) or not np.isfinite(values).all():
-            raise ModelError(f"{where}: {label} is {given}; it must be a finite number, or up to three of them")
-        first, second, third = np.append(values, np.zeros(3 - len(values))).tolist()
+    require_type(f"{where}: spring", spring, Spring, "a sim.Spring")
+    found: dict[str, Any] = {"rest": (spring.rest,) * 2 if isinstance(spring.rest, float) else spring.rest}
+    for label, given in (("stiffness", spring.stiffness), ("damping", spring.damping)):
+        values = (given,) if isinstance(given, float) else tuple(given)
+        first, second, third = (*values, 0.0, 0.0)[:3]
         found |= {label: first, f"{label}_polynomial": (second, third)}
     return found
 
 
-def _rest(where: str, given: float | tuple[float, float] | None) -> tuple[float, float] | None:
-    """Both ends of the range in which a spring is at rest."""
-    if given is None:
-        return None
-    lower, upper = (
-        (number(where, "rest_length", given),) * 2 if np.ndim(given) == 0 else two_numbers(where, "rest_length", given)
-    )
-    if not (np.isfinite(lower) and np.isfinite(upper) and lower <= upper):
-        raise ModelError(f"{where}: rest_length is {given}; it must be a finite length, or two in ascending order")
-    return lower, upper
-
-
-def _numbers(where: str, limits: tuple[float, float], **given: float) -> dict[str, Any]:
-    """Properties of a tendon that are single numbers, with its limits."""
-    lower, upper = two_numbers(where, "limits", limits)
-    return {"lower": lower, "upper": upper, **{label: number(where, label, value) for label, value in given.items()}}
+def _of_limits(where: str, given: Limits | tuple[float, float]) -> dict[str, Any]:
+    """Limits of a :class:`TendonSpec`; raises ModelError for those that only joints have."""
+    limits = limits_of(where, given)
+    for label in ("swing", "twist", "rotation", "effort", "velocity", "stiffness", "damping"):
+        if getattr(limits, label) != getattr(NO_LIMITS, label):
+            raise ModelError(f"{where}: limits.{label} is for joints; a tendon has none, leave it out")
+    return {
+        "lower": limits.lower, "upper": limits.upper, "limit_margin": limits.margin, "limit_softness": limits.softness,
+    }  # fmt: skip
 
 
 def _branches(

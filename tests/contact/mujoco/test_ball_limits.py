@@ -74,7 +74,7 @@ def test_gradients(path):
 def test_swing_and_twist_have_gradients_under_this_law_too():
     builder = sim.ModelBuilder()
     builder.add_link("ball", mass=1.0, com=(0.1, 0.2, 0.0), inertia=(0.01, 0.02, 0.03))
-    builder.add_joint("j", "spherical", child="ball", axis=(0, 0.6, 0.8), swing_limit=0.4, twist_limit=0.5)
+    builder.add_joint("j", "spherical", child="ball", axis=(0, 0.6, 0.8), limits=sim.Limits(swing=0.4, twist=0.5))
     contact = sim.MujocoContact()
     q = turn(1.3, (1.0, 0.4, 0.6))
     check(
@@ -86,10 +86,10 @@ def test_swing_and_twist_have_gradients_under_this_law_too():
 def test_the_hard_law_stops_a_rotation_as_it_stops_a_hinge(angle):
     """About a principal axis through the centre of mass, without gravity."""
     ends = []
-    for kind, options in (("spherical", {"rotation_limit": 0.75}), ("revolute", {"lower": -0.75, "upper": 0.75})):
+    for kind, limits in (("spherical", sim.Limits(rotation=0.75)), ("revolute", sim.Limits(-0.75, 0.75))):
         builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
         builder.add_link("ball", mass=1.0, inertia=(0.01, 0.02, 0.03))
-        builder.add_joint("j", kind, child="ball", axis=(0, 0, 1), **options)
+        builder.add_joint("j", kind, child="ball", axis=(0, 0, 1), limits=limits)
         simulator = sim.Simulator(builder.finalize("float64"), 0.01, device="cpu")
         spins = kind == "spherical"
         q = turn(angle, (0, 0, 1)) if spins else [angle]
@@ -116,5 +116,5 @@ def test_files_keep_them(tmp_path, path, suffix):
 def test_what_is_refused():
     builder = sim.ModelBuilder()
     builder.add_link("body", mass=1.0, inertia=(1.0, 1.0, 1.0))
-    with pytest.raises(sim.ModelError, match="rotation_limit is for spherical joints, not revolute"):
-        builder.add_joint("j", "revolute", child="body", rotation_limit=1.0)
+    with pytest.raises(sim.ModelError, match="limits.rotation is for spherical joints, not revolute"):
+        builder.add_joint("j", "revolute", child="body", limits=sim.Limits(rotation=1.0))

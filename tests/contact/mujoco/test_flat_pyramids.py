@@ -51,11 +51,11 @@ def test_motion(tmp_path, cone, friction, condim):
 def test_stack(friction, dtype, left, num_worlds):
     """Every step of a stack that slides apart is solved, also in single precision, for one world and for many."""
     builder = sim.ModelBuilder()
-    material = {"friction": friction, "friction_rule": "maximum"}
-    builder.add_ground(**material)
+    material = sim.Surface(friction=friction, friction_rule="maximum")
+    builder.add_ground(surface=material)
     for number in range(4):
         place = (0, 0, 0.1 + 0.2 * number)
-        builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0 + number, position=place, **material)
+        builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0 + number, position=place, surface=material)
     model = builder.finalize(dtype)
     contact = sim.MujocoContact(friction="pyramid")
     simulator = sim.Simulator(model, 2e-3, num_worlds=num_worlds, device="cpu", contact=contact)

@@ -114,7 +114,7 @@ def test_nothing_creeps():
     """A box on a slope of ten degrees: without sweeps the soft friction of MuJoCo lets it down."""
     gravity = 9.81 * np.array([np.sin(np.radians(10)), 0.0, -np.cos(np.radians(10))])
     builder = sim.ModelBuilder(gravity=gravity)
-    builder.add_ground(friction=0.8)
+    builder.add_ground(surface=sim.Surface(friction=0.8))
     builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 0, 0.1))
     model = builder.finalize("float64")
     way = {}
@@ -154,10 +154,10 @@ def test_gradients(tmp_path, cone, condim, speed, sweeps):
 def test_gradients_where_newton_ends_early(speed):
     """Beside weak friction of a heavy ball MuJoCo's bound of the multiplier's changes is wide."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.6)
+    builder.add_ground(surface=sim.Surface(friction=0.6))
     builder.add_sphere(
-        radius=0.2, mass=300.0, position=(0.0, 0.0, 0.1983), friction=0.6, torsional_friction=0.001,
-        rolling_friction=0.001,
+        radius=0.2, mass=300.0, position=(0.0, 0.0, 0.1983),
+        surface=sim.Surface(friction=0.6, torsional_friction=0.001, rolling_friction=0.001),
     )  # fmt: skip
     contact = sim.MujocoContact(noslip_iterations=2, noslip_tolerance=0.0)
     qd = [speed, speed, -0.1, 2.0 * speed, speed, 5.0 * speed]

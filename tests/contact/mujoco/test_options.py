@@ -8,10 +8,10 @@ import sim
 from tests.simulation.differences import METHODS
 
 
-def model(**ball: float) -> sim.Model:
+def model(ball: sim.Surface | None = None) -> sim.Model:
     builder = sim.ModelBuilder()
     builder.add_ground()
-    builder.add_sphere(radius=0.1, mass=1.0, name="ball", **ball)
+    builder.add_sphere(radius=0.1, mass=1.0, name="ball", surface=ball or sim.Surface())
     return builder.finalize()
 
 
@@ -36,13 +36,13 @@ def test_refused_options(options, said):
 @pytest.mark.parametrize(
     ("ball", "what"),
     [
-        ({"restitution": 0.5}, "restitution of geometries"),
-        ({"contact_stiffness": 1e4}, "contact_stiffness of geometries"),
+        (sim.Surface(restitution=0.5), "restitution of geometries"),
+        (sim.Surface(stiffness=1e4), "contact_stiffness of geometries"),
     ],
 )
 def test_refused_models(ball, what):
     with pytest.raises(sim.ModelError, match=f"MujocoContact: .* no {what}; .*sim.HardContact"):
-        sim.Simulator(model(**ball), 0.004, contact=sim.MujocoContact())
+        sim.Simulator(model(ball), 0.004, contact=sim.MujocoContact())
 
 
 def test_refused_parameters():

@@ -123,7 +123,7 @@ def test_what_is_refused(tmp_path):
     builder.add_link("a", mass=1.0, inertia=(1.0, 1.0, 1.0))
     builder.add_joint("j", "revolute", child="a")
     for given in ((1.0, 2.0, 3.0, 4.0), (), np.nan):
-        with pytest.raises(sim.ModelError, match=r"tendon 't': stiffness is .*up to three"):
-            builder.add_fixed_tendon("t", {"j": 1.0}, stiffness=given)
+        with pytest.raises(sim.ModelError, match=r"^Spring: stiffness is .*up to three"):
+            builder.add_fixed_tendon("t", {"j": 1.0}, spring=sim.Spring(stiffness=given))
     with pytest.raises(sim.ModelError, match="damping is -1"):
-        builder.add_fixed_tendon("t", {"j": 1.0}, damping=(-1.0, 2.0))
+        builder.add_fixed_tendon("t", {"j": 1.0}, spring=sim.Spring(damping=(-1.0, 2.0)))

@@ -78,8 +78,8 @@ def test_of_joints_comes_back_from_files(tmp_path):
     builder.add_link("arm", mass=1.0, com=(0.1, 0, 0), inertia=(0.1, 0.1, 0.1))
     limit, friction = sim.Softness((0.05, 0.8)), sim.Softness(solimp=(0.5, 0.6, 0.01, 0.4, 3.0))
     builder.add_joint(
-        "hinge", "revolute", child="arm", axis=(0, 1, 0), lower=-0.3, upper=0.3, friction_loss=0.1,
-        limit_softness=limit, friction_softness=friction,
+        "hinge", "revolute", child="arm", axis=(0, 1, 0), limits=sim.Limits(-0.3, 0.3, softness=limit),
+        friction_loss=0.1, friction_softness=friction,
     )  # fmt: skip
     model = builder.finalize("float64")
     sim.exporters.write_mjcf(tmp_path / "arm.xml", model)

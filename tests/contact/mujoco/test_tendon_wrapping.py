@@ -260,7 +260,9 @@ def test_what_a_tendon_lies_around_may_be_all_that_moves():
     builder.add_link("pin", mass=1.0, inertia=(1, 1, 1))
     builder.add_joint("x", "prismatic", parent="world", child="pin", axis=(1, 0, 0), q0=(0.3,))
     pin = sim.TendonWrap(link="pin", radius=0.1, axis=(0, 1, 0), side=("world", (9, 0, 0)))
-    builder.add_spatial_tendon("cord", [("world", (0, 0, 1)), pin, ("world", (0, 0, -1))], stiffness=5.0, rest_length=2)
+    builder.add_spatial_tendon(
+        "cord", [("world", (0, 0, 1)), pin, ("world", (0, 0, -1))], spring=sim.Spring(stiffness=5.0, rest=2)
+    )
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, 1e-3)
     end = simulator.step(simulator.initial_state())

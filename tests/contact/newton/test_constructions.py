@@ -14,7 +14,7 @@ H = 1 / 240
 def arch(stones: int, dtype: str) -> sim.Model:
     """Wedges of a half ring from 0.5 to 0.7 m that stand on the ground, dry, of 41 kg each."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=1.0)
+    builder.add_ground(surface=sim.Surface(friction=1.0))
     angles = np.linspace(0.0, np.pi, stones + 1)
     for number in range(stones):
         corners = [
@@ -29,7 +29,9 @@ def arch(stones: int, dtype: str) -> sim.Model:
         builder.add_link(f"stone{number}", mass=hull.mass, inertia=hull.moment_inertia)
         builder.add_joint(f"free{number}", "free", child=f"stone{number}", position=centre)
         mesh = Mesh(hull.vertices - centre, hull.faces)
-        builder.add_geometry(f"stone{number}", "convex", size=(1.0, 1.0, 1.0), mesh=mesh, friction=1.0)
+        builder.add_geometry(
+            f"stone{number}", "convex", size=(1.0, 1.0, 1.0), mesh=mesh, surface=sim.Surface(friction=1.0)
+        )
     return builder.finalize(dtype)
 
 
@@ -56,8 +58,10 @@ def test_a_gripper_holds_what_it_lifts(mass, dtype):
     for side, name in ((-1.0, "left"), (1.0, "right")):
         builder.add_link(name, mass=0.2, inertia=(1e-4, 1e-4, 1e-4))
         builder.add_joint(name, "prismatic", child=name, axis=(side, 0.0, 0.0), position=(0.06 * side, 0.0, 1.0))
-        builder.add_geometry(name, "box", size=(0.01, 0.02, 0.03), friction=1.0)
-    builder.add_box(half_extents=(0.05, 0.05, 0.05), mass=mass, position=(0.0, 0.0, 1.0), friction=0.8)
+        builder.add_geometry(name, "box", size=(0.01, 0.02, 0.03), surface=sim.Surface(friction=1.0))
+    builder.add_box(
+        half_extents=(0.05, 0.05, 0.05), mass=mass, position=(0.0, 0.0, 1.0), surface=sim.Surface(friction=0.8)
+    )
     model = builder.finalize(dtype)
     simulator = sim.Simulator(model, H)
     press = np.zeros((1440, model.nv))
@@ -77,7 +81,8 @@ def test_a_straight_chain_that_is_pinned_short(dtype):
         builder.add_link(f"l{number}", mass=0.1, com=(0.05, 0.0, 0.0), inertia=(1e-4, 1e-4, 1e-4))
         builder.add_joint(
             f"j{number}", "revolute", child=f"l{number}", parent=f"l{number - 1}" if number else "world",
-            position=(length, 0.0, 0.0) if number else (0.0, 0.0, 0.0), axis=(0.0, 1.0, 0.0), damping=0.01,
+            position=(length, 0.0, 0.0) if number else (0.0, 0.0, 0.0), axis=(0.0, 1.0, 0.0),
+            spring=sim.Spring(damping=0.01),
         )  # fmt: skip
     span = 0.95 * count * length
     builder.add_point_constraint(
@@ -109,7 +114,7 @@ def test_parts_that_fall_stay_finite_and_gain_no_energy(part, dt):
     worlds, height, g = 64, 0.5, 9.81
     builder = sim.ModelBuilder()
     builder.add_ground()
-    PARTS[part](builder, density=1000.0, position=(0.0, 0.0, height), friction=1.0)
+    PARTS[part](builder, density=1000.0, position=(0.0, 0.0, height))
     model = builder.finalize("float32")
     simulator = sim.Simulator(model, dt, worlds)
     q = np.tile(model.q0, (worlds, 1))
@@ -128,10 +133,12 @@ def test_a_symmetric_break_stays_symmetric():
     """A ball hits a triangle of fifteen that touch, along its axis: mirror images stay so, to a micrometre."""
     radius, rows = 0.03, 5
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.0)
+    builder.add_ground(surface=sim.Surface(friction=0.0))
     places = [(i * radius * np.sqrt(3.0), (j - i / 2) * 2 * radius) for i in range(rows) for j in range(i + 1)]
     for x, y in [*places, (-0.3, 0.0)]:
-        builder.add_sphere(radius=radius, mass=0.17, position=(x, y, radius), friction=0.2, restitution=0.95)
+        builder.add_sphere(
+            radius=radius, mass=0.17, position=(x, y, radius), surface=sim.Surface(friction=0.2, restitution=0.95)
+        )
     model = builder.finalize("float64")
     simulator = sim.Simulator(model, 1e-3)
     qd = np.zeros((len(places) + 1, 6))
@@ -149,7 +156,7 @@ def test_a_heap_of_any_size_has_room(size):
     """Twelve boxes of 1 mm, 10 cm or 100 m fall on each other: room for all contacts, and nothing sinks in."""
     rng = np.random.default_rng(0)
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=1.0)
+    builder.add_ground(surface=sim.Surface(friction=1.0))
     for number in range(12):
         builder.add_box(
             half_extents=(size,) * 3, density=1000.0, position=(*(size * rng.normal(size=2)), 3 * size * (number + 1)),

@@ -59,13 +59,13 @@ class TestLooseBodies:
     def test_pile_of_five_boxes(self, friction):
         """Each a little turned, so that no faces are parallel: between those, which corners touch would jump."""
         builder = sim.ModelBuilder()
-        builder.add_ground(friction=0.8)
+        builder.add_ground(surface=sim.Surface(friction=0.8))
         rng = np.random.default_rng(3)
         for number in range(5):
             builder.add_box(
                 half_extents=(0.1, 0.12, 0.05), mass=0.5 + 0.2 * number,
                 position=(0.01 * number, 0.0, 0.05 + 0.1 * number),
-                orientation=(*(2e-4 * rng.normal(size=2)), 0.02 * number, 1.0), friction=0.9,
+                orientation=(*(2e-4 * rng.normal(size=2)), 0.02 * number, 1.0), surface=sim.Surface(friction=0.9),
             )  # fmt: skip
         model = builder.finalize("float64")
         c = case(model, 3, lowered(model, INSIDE), list(0.3 * rng.normal(size=model.nv)), options(friction), force=0.3)
@@ -122,8 +122,8 @@ def test_actuators_beyond_their_limits():
 def test_compliant_contact(stiffness):
     """Softer than the regularisation, and harder: then that decides."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.3, contact_stiffness=stiffness, contact_damping=3.0)
-    builder.add_sphere(radius=0.1, mass=0.4, position=(0.0, 0.0, 0.0999), friction=0.8)
+    builder.add_ground(surface=sim.Surface(friction=0.3, stiffness=stiffness, damping=3.0))
+    builder.add_sphere(radius=0.1, mass=0.4, position=(0.0, 0.0, 0.0999), surface=sim.Surface(friction=0.8))
     model = builder.finalize("float64")
     c = case(model, 8, qd=[2.0, 0.7, -0.3, 0.2, 0.1, 0.3], contact=options())
     names = ["mass", "friction", "gravity", "geometry_size"]

@@ -52,7 +52,9 @@ def test_a_push_through_a_row_joins_islands(monkeypatch, device):
     builder = sim.ModelBuilder(gravity=(0.0, 0.0, 0.0))
     for number in range(12):
         position = (0.1 * number + (1e-6 * number if number else -1e-4), 0.0, 0.0)
-        builder.add_sphere(radius=0.05, mass=0.2, position=position, name=f"ball{number}", friction=0.5)
+        builder.add_sphere(
+            radius=0.05, mass=0.2, position=position, name=f"ball{number}", surface=sim.Surface(friction=0.5)
+        )
     model = builder.finalize("float64")
     qd = np.zeros(model.nv)
     qd[0] = 3.0

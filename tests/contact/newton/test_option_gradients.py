@@ -65,16 +65,16 @@ def test_deep_overlap():
 def test_compliant_contact(stiffness, bound):
     """Softer than the regularisation, which friction alone feels, and harder."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.8, contact_stiffness=stiffness, contact_damping=3.0)
-    builder.add_sphere(radius=0.1, mass=0.4, position=(0.0, 0.0, 0.0999), friction=0.8)
+    builder.add_ground(surface=sim.Surface(friction=0.8, stiffness=stiffness, damping=3.0))
+    builder.add_sphere(radius=0.1, mass=0.4, position=(0.0, 0.0, 0.0999), surface=sim.Surface(friction=0.8))
     c = case(builder.finalize("float64"), 8, qd=[0.2, 0.1, -0.3, 0.2, 0.1, 0.3], contact=options())
     check(c, BOTH, zero=["recovery_time"], bound=bound)
 
 
 def test_limits():
-    check(replace(pendulum(8, -0.301, -2.0, lower=-0.3, upper=0.5), contact=options()), BOTH)
+    check(replace(pendulum(8, -0.301, -2.0, limits=sim.Limits(-0.3, 0.5)), contact=options()), BOTH)
     q = np.concatenate([[0.2], turned(0.503, (0.6, 0.8, 0.0)), [0.1]])
-    check(case(spherical_arm(swing_limit=0.5), 6, q, [0.5, 3.0, 2.0, 1.0, 0.3], options()), BOTH)
+    check(case(spherical_arm(swing=0.5), 6, q, [0.5, 3.0, 2.0, 1.0, 0.3], options()), BOTH)
 
 
 def test_equalities():

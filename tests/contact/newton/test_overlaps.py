@@ -84,7 +84,7 @@ def folded(depth: float) -> sim.Model:
             f"to_{child}", "prismatic", parent=parent, child=child, position=position, axis=(1.0, 0.0, 0.0)
         )
     for name in ("base", "hand"):
-        builder.add_geometry(name, "sphere", size=(0.1, 0.0, 0.0), friction=0.5)
+        builder.add_geometry(name, "sphere", size=(0.1, 0.0, 0.0), surface=sim.Surface(friction=0.5))
     return builder.finalize("float64")
 
 

@@ -19,11 +19,16 @@ def options(smoothing: float = 0.0, margin: float = 0.5) -> sim.ContactMethod:
 def pushing() -> sim.Model:
     """A ball on a rail, and a box on the ground in its way."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.5)
+    builder.add_ground(surface=sim.Surface(friction=0.5))
     builder.add_link("pusher", mass=1.0)
     builder.add_joint("rail", "prismatic", child="pusher", axis=(1.0, 0.0, 0.0), position=(START, 0.0, 0.1))
-    builder.add_geometry("pusher", "sphere", size=(0.05, 0.0, 0.0), friction=0.0)
-    builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=0.5, position=(START + 0.15 + GAP, 0.0, 0.0999), friction=0.6)
+    builder.add_geometry("pusher", "sphere", size=(0.05, 0.0, 0.0), surface=sim.Surface(friction=0.0))
+    builder.add_box(
+        half_extents=(0.1, 0.1, 0.1),
+        mass=0.5,
+        position=(START + 0.15 + GAP, 0.0, 0.0999),
+        surface=sim.Surface(friction=0.6),
+    )
     return builder.finalize("float64")
 
 

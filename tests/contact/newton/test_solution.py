@@ -27,10 +27,12 @@ def roll(
 def boxes(masses: list[float], dtype: str = "float64", size: float = 0.1) -> sim.Model:
     """Cubes on top of each other."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=1.0)
+    builder.add_ground(surface=sim.Surface(friction=1.0))
     for number, mass in enumerate(masses):
         height = size * (2 * number + 1)
-        builder.add_box(half_extents=(size,) * 3, mass=mass, position=(0.0, 0.0, height), friction=1.0)
+        builder.add_box(
+            half_extents=(size,) * 3, mass=mass, position=(0.0, 0.0, height), surface=sim.Surface(friction=1.0)
+        )
     return builder.finalize(dtype)
 
 
@@ -83,11 +85,15 @@ def test_grams_and_a_thousand_tons_alike(mass):
 
 def test_a_slab_on_four_light_legs():
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=1.0)
+    builder.add_ground(surface=sim.Surface(friction=1.0))
     for x in (-0.3, 0.3):
         for y in (-0.3, 0.3):
-            builder.add_box(half_extents=(0.02, 0.02, 0.1), mass=0.1, position=(x, y, 0.1), friction=1.0)
-    builder.add_box(half_extents=(0.4, 0.4, 0.05), mass=100.0, position=(0.0, 0.0, 0.25), friction=1.0)
+            builder.add_box(
+                half_extents=(0.02, 0.02, 0.1), mass=0.1, position=(x, y, 0.1), surface=sim.Surface(friction=1.0)
+            )
+    builder.add_box(
+        half_extents=(0.4, 0.4, 0.05), mass=100.0, position=(0.0, 0.0, 0.25), surface=sim.Surface(friction=1.0)
+    )
     assert drift(builder.finalize("float64"), 5.0) < 1e-3
 
 
@@ -95,8 +101,10 @@ def test_a_heavy_box_hardly_creeps_down_a_slope():
     """Friction holds but for eps times the velocity that gravity adds in a step, below 0.1 mm/s."""
     angle = np.deg2rad(10.0)
     builder = sim.ModelBuilder(gravity=(G * np.sin(angle), 0.0, -G * np.cos(angle)))
-    builder.add_ground(friction=1.0)
-    builder.add_box(half_extents=(0.2, 0.2, 0.1), mass=100.0, position=(0.0, 0.0, 0.1), friction=1.0)
+    builder.add_ground(surface=sim.Surface(friction=1.0))
+    builder.add_box(
+        half_extents=(0.2, 0.2, 0.1), mass=100.0, position=(0.0, 0.0, 0.1), surface=sim.Surface(friction=1.0)
+    )
     _, qd, _ = roll(builder.finalize("float64"), 480)
     assert 0.0 < qd[-1, 0] < 1e-4
     # The corners' mean inverse mass is more than 1/m by their levers.
@@ -108,13 +116,13 @@ def test_a_point_on_a_slope_creeps_as_friction_is_soft(friction):
     """It sinks in by R = eps / m times its impulse, and slides by half of that R, which is friction's."""
     angle, mass, eps, recovery = np.deg2rad(10.0), 3.0, 1e-3, 0.02
     builder = sim.ModelBuilder(gravity=(G * np.sin(angle), 0.0, -G * np.cos(angle)))
-    builder.add_ground(friction=1.0)
+    builder.add_ground(surface=sim.Surface(friction=1.0))
     parent = "world"
     for name, axis in (("x", (1.0, 0.0, 0.0)), ("y", (0.0, 1.0, 0.0)), ("z", (0.0, 0.0, 1.0))):
         builder.add_link(name, mass=mass if name == "z" else 0.0, inertia=(1e-3 if name == "z" else 0.0,) * 3)
         builder.add_joint(name, "prismatic", parent=parent, child=name, axis=axis, position=(0, 0, 0.1 * (name == "z")))
         parent = name
-    builder.add_geometry("z", "sphere", size=(0.1, 0.0, 0.0), friction=1.0)
+    builder.add_geometry("z", "sphere", size=(0.1, 0.0, 0.0), surface=sim.Surface(friction=1.0))
     contact = sim.HardContact(friction=friction, regularisation=eps, recovery_time=recovery)
     q, qd, _ = roll(builder.finalize("float64"), 480, contact)
     np.testing.assert_allclose(qd[-1], [0.5 * eps * H * G * np.sin(angle), 0.0, 0.0], atol=1e-12)
@@ -133,8 +141,10 @@ def test_stopping_distance():
 
 def test_friction_lies_in_its_cone_against_the_slip():
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.7)
-    builder.add_box(half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.05), friction=0.6)
+    builder.add_ground(surface=sim.Surface(friction=0.7))
+    builder.add_box(
+        half_extents=(0.1, 0.2, 0.05), mass=0.7, position=(0.0, 0.0, 0.05), surface=sim.Surface(friction=0.6)
+    )
     model = builder.finalize("float64")
     _, _, simulator = roll(model, 1, qd=np.array([2.0, 0.7, 0.0, 0.0, 0.0, 0.4]))
     contacts = [block for block in blocks(simulator) if block.kind == CONTACT]
@@ -150,11 +160,11 @@ def heap(dtype: str = "float64") -> sim.Model:
     """Twelve boxes of all sizes that fall on each other in a tangle."""
     rng = np.random.default_rng(2)
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.8)
+    builder.add_ground(surface=sim.Surface(friction=0.8))
     for number in range(12):
         orientation = rng.normal(size=4)
         builder.add_box(
-            half_extents=tuple(rng.uniform(0.04, 0.12, 3)), density=1000.0, friction=1.0,
+            half_extents=tuple(rng.uniform(0.04, 0.12, 3)), density=1000.0, surface=sim.Surface(friction=1.0),
             position=(*(0.12 * rng.normal(size=2)), 0.2 + 0.22 * number),
             orientation=tuple(orientation / np.linalg.norm(orientation)),
         )  # fmt: skip
@@ -193,10 +203,14 @@ def test_overlaps_fade_without_a_hop():
 def test_flat_faces_do_not_jump(yaw, offset):
     """A box on another, tilted by a nanoradian either way: which corners touch hardly matters, to 1 µm/s."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.7)
-    builder.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, 0.0999), friction=0.8)
+    builder.add_ground(surface=sim.Surface(friction=0.7))
+    builder.add_box(
+        half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0.0, 0.0, 0.0999), surface=sim.Surface(friction=0.8)
+    )
     turned = Rotation.from_rotvec([0.0, 0.0, yaw])
-    builder.add_box(half_extents=(0.09, 0.09, 0.09), mass=0.9, position=(*offset, 0.2897), friction=0.8)
+    builder.add_box(
+        half_extents=(0.09, 0.09, 0.09), mass=0.9, position=(*offset, 0.2897), surface=sim.Surface(friction=0.8)
+    )
     model = builder.finalize("float64")
     q = np.tile(model.q0, (3, 1))
     for world, tilt in enumerate((-1e-9, 0.0, 1e-9)):

@@ -18,11 +18,17 @@ WARM, COLD = sim.HardContact(warm_start=True), sim.HardContact()
 def heap() -> sim.Model:
     """Boxes in four layers, each turned by itself."""
     builder = sim.ModelBuilder()
-    builder.add_ground(friction=0.6)
+    builder.add_ground(surface=sim.Surface(friction=0.6))
     turns = Rotation.from_rotvec(2.0 * np.random.default_rng(0).normal(size=(BOXES, 3))).as_quat()
     for number, turn in enumerate(turns):
         place = (0.16 * (number % 3), 0.16 * (number // 3 % 2), 0.1 + 0.16 * (number // 6))
-        builder.add_box(half_extents=(0.05, 0.05, 0.05), mass=0.5, position=place, orientation=turn, friction=0.6)
+        builder.add_box(
+            half_extents=(0.05, 0.05, 0.05),
+            mass=0.5,
+            position=place,
+            orientation=turn,
+            surface=sim.Surface(friction=0.6),
+        )
     return builder.finalize("float64")
 
 

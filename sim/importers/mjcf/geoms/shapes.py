@@ -11,6 +11,7 @@ from sim.importers.mjcf.geoms.contacts import Surfaces
 from sim.importers.mjcf.geoms.meshes import bounded_hull, mesh_of
 from sim.importers.mjcf.reader import Reader, pose, softness_of
 from sim.importers.mjcf.sensors.rays import met_by_rays
+from sim.model.builder.properties import Surface
 from sim.model.model import Mesh
 from sim.model.poses import compose
 from sim.model.specs import WORLD
@@ -102,19 +103,9 @@ def _add_geom(
     looks: dict[str, Any] = {"position": placement[:3], "orientation": placement[3:], "rgba": _colour(reader, geom)}
     options: dict[str, Any] = looks | {
         "size": [*model.geom_size[geom][:count], *[0.0] * (3 - count)],
-        "friction": surfaces.friction[geom, 0],
-        "torsional_friction": surfaces.friction[geom, 1],
-        "rolling_friction": surfaces.friction[geom, 2],
-        "friction_rule": "maximum",
-        "contact_priority": int(surfaces.priority[geom]),
-        "softness": softness_of(model.geom_solref[geom], model.geom_solimp[geom]),
-        "softness_mix": float(model.geom_solmix[geom]),
-        "contact_margin": float(model.geom_margin[geom]),
-        "contact_gap": float(model.geom_gap[geom]),
-        # 1, as for the ground: a pair's restitution is then that of the body.
-        "restitution": 1.0 if static else surfaces.restitution,
     }
     with reader.file.located("geom", geom, f"geometry '{name}'"):
+        options["surface"] = _surface(reader, surfaces, geom, static)
         if code == codes.CONVEX:
             mesh = int(model.geom_dataid[geom])
             options["size"] = looks["size"] = (1.0, 1.0, 1.0)
@@ -134,6 +125,18 @@ def _add_geom(
         if code == codes.HEIGHTFIELD:
             options |= _heightfield(reader, int(model.geom_dataid[geom]))
         return [builder.add_geometry(link, code, name=name, collides=collides, visible=visible, **options)]
+
+
+def _surface(reader: Reader, surfaces: Surfaces, geom: int, static: bool) -> Surface:
+    model, (slide, spin, roll) = reader.file.model, surfaces.friction[geom].tolist()
+    return Surface(
+        friction=slide, torsional_friction=spin, rolling_friction=roll, friction_rule="maximum",
+        priority=int(surfaces.priority[geom]), margin=float(model.geom_margin[geom]), gap=float(model.geom_gap[geom]),
+        softness=softness_of(model.geom_solref[geom], model.geom_solimp[geom]),
+        softness_mix=float(model.geom_solmix[geom]),
+        # 1, as for the ground: a pair's restitution is then that of the body.
+        restitution=1.0 if static else surfaces.restitution,
+    )  # fmt: skip
 
 
 def _heightfield(reader: Reader, index: int) -> dict[str, Any]:

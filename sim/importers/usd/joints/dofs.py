@@ -11,6 +11,7 @@ from sim.importers.usd.joints.joint import Joint
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.joints import joint_properties
 from sim.importers.usd.stage import Scene
+from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from sim.usd.annotations import UNLIMITED, agreed, kept, kept_softness
 from sim.usd.drives import Actuator, Drive, kept_actuators, stated_drive
 from warp_kernels import types as codes
@@ -19,9 +20,11 @@ SCALAR = ("revolute", "prismatic")
 
 
 def dof_properties(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, Any]:
-    """All properties of a joint that carries a body, as arguments of the builder's ``add_joint``."""
+    """Return all properties of a joint that carries a body, as arguments of the builder's ``add_joint``."""
     own = damping_and_friction(reader.scene, prim, joint)
-    return own | limits(prim, joint) | springs(reader, prim, joint, own)
+    properties = own | limits(prim, joint) | springs(reader, prim, joint, own)
+    found: dict[str, Any] = reader.add(joint.path, in_groups, JOINT_FIELDS, properties)
+    return found
 
 
 def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:

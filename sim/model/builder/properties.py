@@ -1,0 +1,265 @@
+"""Properties of geometries, joints and tendons that the builder takes together, as frozen dataclasses."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.model.checks import as_numbers, is_whole, number, require_type, two_numbers
+from sim.model.softness import DEFAULT_SOFTNESS, Softness
+from sim.model.spec_checks import LEAST_INTEGER, finite_and_not_negative
+from sim.model.specs import FRICTION_RULES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surface:
+    """Contact properties of a geometry: friction, restitution, compliance and collision groups.
+
+    One surface may serve many geometries; :func:`dataclasses.replace` changes some of its values. The first six are
+    also parameters of the model, with gradients: ``friction``, ``restitution``, ``torsional_friction``,
+    ``rolling_friction``, ``contact_stiffness`` and ``contact_damping``.
+
+    Attributes:
+        friction: Coulomb friction; a pair uses the product of the two, see ``friction_rule``.
+        restitution: 0 to 1; a pair uses the product of the two. Default: 0 on a link and in
+            :meth:`sim.ModelBuilder.add_geometry`; 1 for a ground, a heightfield and a static mesh, which leaves that of
+            a pair to the other body.
+        torsional_friction: moment about the normal per normal force [m]; a pair uses the sum of the two.
+        rolling_friction: moment about the tangents per normal force [m]; a pair uses the sum of the two.
+        stiffness: stiffness in contact [N/m], infinite for hard contact; those of a pair are in series.
+        damping: damping in contact [N s/m] of a compliant geometry.
+        friction_rule: "product"; or "maximum", as in MuJoCo: of two geometries that both have it, a pair uses the
+            larger friction, torsional and rolling friction.
+        priority: of two geometries with different ones, that with the higher alone decides the friction, torsional and
+            rolling friction of the pair.
+        softness: of contacts under :class:`sim.MujocoContact`, as are the two that follow. Of two geometries that
+            with the higher priority decides, or both by their mix.
+        softness_mix: the weight of its softness beside that of another geometry; MuJoCo's ``solmix``.
+        margin: distance at which contacts begin to act [m]; a pair uses the sum of the two.
+        gap: how far beyond that they count for actuators that pull at contacts [m]; likewise.
+        group: bits of the groups that the geometry belongs to.
+        mask: bits of the groups that it collides with; both sides must agree.
+
+    Raises:
+        ModelError: for values that are negative or not finite, a restitution outside 0 to 1, an unknown friction rule,
+            damping without a stiffness, and a priority or groups that aren't whole numbers.
+
+    Example:
+        >>> import sim
+        >>> rubber = sim.Surface(friction=1.2, stiffness=2e4, damping=50.0)
+        >>> scene = sim.ModelBuilder()
+        >>> ball = scene.add_sphere(radius=0.1, mass=1.0, surface=rubber)
+    """
+
+    friction: float = 1.0
+    restitution: float | None = None
+    torsional_friction: float = 0.0
+    rolling_friction: float = 0.0
+    stiffness: float = np.inf
+    damping: float = 0.0
+    friction_rule: str = "product"
+    priority: int = 0
+    softness: Softness = DEFAULT_SOFTNESS
+    softness_mix: float = 1.0
+    margin: float = 0.0
+    gap: float = 0.0
+    group: int = 1
+    mask: int = -1
+
+    def __post_init__(self) -> None:
+        where = "Surface"
+        for label in ("friction", "torsional_friction", "rolling_friction", "damping", "softness_mix", "margin", "gap"):
+            _set_not_negative(self, where, label)
+        if self.restitution is not None:
+            _set_number(self, where, "restitution")
+            if not 0.0 <= self.restitution <= 1.0:
+                raise ModelError(f"{where}: restitution is {self.restitution}; it must lie between 0 and 1")
+        _set_compliance(self, where, "contact")
+        if self.friction_rule not in FRICTION_RULES:
+            known = " or ".join(map(repr, FRICTION_RULES))
+            raise ModelError(f"{where}: friction_rule is {self.friction_rule!r}; it must be {known}")
+        require_type(f"{where}: softness", self.softness, Softness, "a sim.Softness")
+        for label in ("priority", "group", "mask"):
+            value = getattr(self, label)
+            if not is_whole(value, LEAST_INTEGER):
+                raise ModelError(f"{where}: {label} is {value!r}; it must be a whole number")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a joint or a tendon, and how they act.
+
+    Tendons have ``lower``, ``upper``, ``margin`` and ``softness`` alone.
+
+    Attributes:
+        lower: lower limit of a revolute or prismatic joint [rad or m], or least length of a tendon [m].
+        upper: upper limit, or greatest length.
+        swing: of a spherical joint, largest angle between its axis and the axis that the child carries [rad].
+        twist: of a spherical joint, largest angle by which the child turns about the axis, either way [rad].
+        rotation: of a spherical joint, largest angle by which the child turns about whichever axis [rad].
+        effort: largest driving force [N m or N]: the default force limit of the joint's actuators.
+        velocity: largest speed [rad/s or m/s]; stored, not enforced.
+        margin: distance before a limit at which it becomes active [rad or m], as MuJoCo's margin.
+        stiffness: stiffness of the limits [N m/rad or N/m], infinite for hard ones; the parameter ``limit_stiffness``.
+        damping: damping of compliant limits [N m s/rad or N s/m]; the parameter ``limit_damping``.
+        softness: of the limits, under :class:`sim.MujocoContact`.
+
+    Raises:
+        ModelError: for crossed limits, angles that are not positive or above pi, negative values, and damping without a
+            stiffness.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("arm", mass=1.0, com=(0.2, 0, 0), inertia=(0.01, 0.01, 0.01))
+        >>> scene.add_joint("elbow", "revolute", child="arm", limits=sim.Limits(-1.5, 1.5, effort=30.0))
+        'elbow'
+    """
+
+    lower: float = -np.inf
+    upper: float = np.inf
+    _: KW_ONLY
+    swing: float = np.inf
+    twist: float = np.inf
+    rotation: float = np.inf
+    effort: float = np.inf
+    velocity: float = np.inf
+    margin: float = 0.0
+    stiffness: float = np.inf
+    damping: float = 0.0
+    softness: Softness = DEFAULT_SOFTNESS
+
+    def __post_init__(self) -> None:
+        where = "Limits"
+        for label in ("lower", "upper"):
+            if np.isnan(_set_number(self, where, label)):
+                raise ModelError(f"{where}: {label} is nan; it must be a number, or infinite for no limit")
+        if self.lower > self.upper:
+            raise ModelError(f"{where}: the lower limit {self.lower} is above the upper limit {self.upper}")
+        for label in ("swing", "twist", "rotation"):
+            value = _set_number(self, where, label)
+            if not (0.0 < value <= np.pi or np.isposinf(value)):
+                raise ModelError(f"{where}: {label} is {value}; it must be positive and at most pi, or infinite")
+        for label in ("effort", "velocity"):
+            value = _set_number(self, where, label)
+            if not value >= 0.0:
+                raise ModelError(f"{where}: {label} is {value}; it must not be negative")
+        for label in ("margin", "damping"):
+            _set_not_negative(self, where, label)
+        _set_compliance(self, where, "limits")
+        require_type(f"{where}: softness", self.softness, Softness, "a sim.Softness")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spring:
+    """A spring and a damper, of a joint or a tendon.
+
+    Attributes:
+        stiffness: stiffness [N m/rad or N/m], for joints of revolute and prismatic ones only. For a tendon two or three
+            numbers are coefficients of the stretch, its square [N/m^2] and its cube [N/m^3], as in MuJoCo 4.
+        damping: viscous damping [N m s/rad or N s/m]; for a tendon likewise, with the signed square of the velocity.
+        rest: where the spring is at rest: a position [rad or m], or a length or the ends of a range [m] of a tendon.
+            Default: the position zero; the length in the initial configuration.
+
+    Raises:
+        ModelError: for values that are negative or not finite, and a range whose first number is greater than the
+            second.
+
+    Example:
+        >>> import sim
+        >>> scene = sim.ModelBuilder()
+        >>> _ = scene.add_link("cart", mass=1.0)
+        >>> scene.add_joint("rail", "prismatic", child="cart", spring=sim.Spring(stiffness=50.0, damping=2.0))
+        'rail'
+    """
+
+    stiffness: float | Sequence[float] = 0.0
+    damping: float | Sequence[float] = 0.0
+    rest: float | tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        where = "Spring"
+        for label in ("stiffness", "damping"):
+            given = getattr(self, label)
+            values = np.atleast_1d(as_numbers(f"{where}: {label}", given))
+            if values.shape not in ((1,), (2,), (3,)) or not np.isfinite(values).all():
+                raise ModelError(f"{where}: {label} is {given}; it must be a finite number, or up to three of them")
+            finite_and_not_negative(where, label, values[0])
+            object.__setattr__(self, label, float(given) if np.ndim(given) == 0 else tuple(values.tolist()))
+        if self.rest is not None:
+            one = np.ndim(self.rest) == 0
+            lower, upper = (number(where, "rest", self.rest),) * 2 if one else two_numbers(where, "rest", self.rest)
+            if not (np.isfinite(lower) and np.isfinite(upper) and lower <= upper):
+                raise ModelError(f"{where}: rest is {self.rest}; it must be a finite number, or two in ascending order")
+            object.__setattr__(self, "rest", lower if one else (lower, upper))
+
+
+# Where the properties of a geometry, joint or tendon stand, by the names that they have as parameters and in files.
+SURFACE_FIELDS = {
+    "friction": "surface.friction", "restitution": "surface.restitution",
+    "torsional_friction": "surface.torsional_friction", "rolling_friction": "surface.rolling_friction",
+    "contact_stiffness": "surface.stiffness", "contact_damping": "surface.damping",
+    "friction_rule": "surface.friction_rule", "contact_priority": "surface.priority", "softness": "surface.softness",
+    "softness_mix": "surface.softness_mix", "contact_margin": "surface.margin", "contact_gap": "surface.gap",
+    "group": "surface.group", "mask": "surface.mask",
+}  # fmt: skip
+JOINT_FIELDS = {
+    "lower": "limits.lower", "upper": "limits.upper", "effort": "limits.effort", "velocity": "limits.velocity",
+    "limit_margin": "limits.margin", "limit_stiffness": "limits.stiffness", "limit_damping": "limits.damping",
+    "swing_limit": "limits.swing", "twist_limit": "limits.twist", "rotation_limit": "limits.rotation",
+    "limit_softness": "limits.softness", "stiffness": "spring.stiffness", "damping": "spring.damping",
+    "rest_position": "spring.rest",
+}  # fmt: skip
+TENDON_FIELDS = {
+    "limit_margin": "limits.margin", "limit_softness": "limits.softness", "stiffness": "spring.stiffness",
+    "damping": "spring.damping", "rest_length": "spring.rest",
+}  # fmt: skip
+GROUPS: dict[str, type] = {"surface": Surface, "limits": Limits, "spring": Spring}
+
+
+def in_groups(fields: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of the builder with flat properties put into their dataclasses.
+
+    Args:
+        fields: ``SURFACE_FIELDS``, ``JOINT_FIELDS`` or ``TENDON_FIELDS``.
+        values: properties by the names in ``fields``, and other arguments, which stay as they are.
+
+    Raises:
+        ModelError: for values that the dataclasses refuse.
+    """
+    found = {name: value for name, value in values.items() if name not in fields}
+    grouped: dict[str, dict[str, Any]] = {}
+    for name in values.keys() & fields.keys():
+        group, field = fields[name].split(".")
+        grouped.setdefault(group, {})[field] = values[name]
+    return found | {group: GROUPS[group](**own) for group, own in grouped.items()}
+
+
+def limits_of(where: str, given: Limits | tuple[float, float]) -> Limits:
+    """Return limits, which may be given as a pair of the lower and the upper one. Raises ModelError for others."""
+    return given if isinstance(given, Limits) else Limits(*two_numbers(where, "limits", given))
+
+
+def _set_number(record: object, where: str, label: str) -> float:
+    """Make a field of a frozen record a float, and return it. Raises ModelError for what isn't one number."""
+    value = number(where, label, getattr(record, label))
+    object.__setattr__(record, label, value)
+    return value
+
+
+def _set_not_negative(record: object, where: str, label: str) -> None:
+    finite_and_not_negative(where, label, _set_number(record, where, label))
+
+
+def _set_compliance(record: Surface | Limits, where: str, what: str) -> None:
+    """Refuse a stiffness that is not positive, and damping of what is hard."""
+    stiffness = _set_number(record, where, "stiffness")
+    if not stiffness > 0.0:
+        raise ModelError(f"{where}: stiffness is {stiffness}; it must be positive, infinite for hard {what}")
+    if record.damping and np.isinf(stiffness):
+        raise ModelError(f"{where}: damping is for compliant {what}; give stiffness too")
+
+
+DEFAULT_SURFACE, NO_LIMITS, NO_SPRING = Surface(), Limits(), Spring()
