@@ -10,8 +10,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.compliance import compliance_functions
+from warp_kernels.constraints.references import reference_row_functions
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.solver.structs import solver_structs
+from warp_kernels.solver.structs import Constraints, TreeDofs, solver_structs
 from warp_kernels.types import warp_types
 
 
@@ -22,7 +23,9 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
     soft = compliance_functions(scalar)
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
-    Options = solver_structs(scalar).Options
+    reference_rows = reference_row_functions(scalar)
+    structs = solver_structs(scalar)
+    Options, Bounces, Rows, RowInputs = structs.Options, structs.Bounces, structs.Rows, structs.RowInputs
 
     @wp.func
     def is_compliant(spring: wp.array2d(dtype=vec2), item: int, world: int):
@@ -56,37 +59,45 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
         return common.stabilisation(distance, most, options, world)
 
     @wp.func
-    def contact_bias_adjoint(
-        distance: scalar,
-        most: scalar,
-        spring: wp.array2d(dtype=vec2),
+    def bias_adjoint(
+        constraint: int,
         item: int,
         world: int,
-        options: Options,
-        bias_bar: scalar,
-        softness_bar: scalar,
-        distance_bar: wp.array2d(dtype=scalar),
-        spring_bar: wp.array2d(dtype=vec2),
-        options_bar: Options,
+        b_bar: scalar,
+        trees: TreeDofs,
+        constraints: Constraints,
+        bounces: Bounces,
+        rows_bar: Rows,
+        inputs: RowInputs,
+        inputs_bar: RowInputs,
     ):
-        """Writes the adjoint of the spring, and adds to those of the distance and the options."""
-        if is_compliant(spring, item, world):
-            pair = spring[item, world]
-            bars = soft.compliance_adjoint(distance, pair[0], pair[1], options.dt, bias_bar, softness_bar)
-            distance_bar[item, world] += bars[0]
-            spring_bar[item, world] = vec2(bars[1], bars[2])
-        elif most < options.max_correction:
-            distance_bar[item, world] += common.correction_adjoint(
-                distance, most, options, world, bias_bar, options_bar
-            )
-        else:
-            distance_bar[item, world] += common.stabilisation_adjoint(
-                distance, most, options, world, bias_bar, softness_bar, options_bar
-            )
+        """Add to the adjoints of distance, spring and friction of a contact, and of the options."""
+        referred = reference_rows.is_referred(inputs.references, constraints.kind[constraint, world])
+        bouncing = bool(False)
+        if bounces.free.shape[0] > 0:
+            bouncing = bounces.free[constraint, world] != scalar(0.0)
+        if not referred and not bouncing:
+            distance = inputs.contacts.distance[item, world]
+            most = common.contact_correction(constraint, world, trees, constraints, inputs.options)
+            softness_bar = rows_bar.softness[constraint, world]
+            if is_compliant(inputs.contacts.spring, item, world):
+                pair = inputs.contacts.spring[item, world]
+                bars = soft.compliance_adjoint(distance, pair[0], pair[1], inputs.options.dt, b_bar, softness_bar)
+                inputs_bar.contacts.distance[item, world] += bars[0]
+                inputs_bar.contacts.spring[item, world] = vec2(bars[1], bars[2])
+            elif most < inputs.options.max_correction:
+                inputs_bar.contacts.distance[item, world] += common.correction_adjoint(
+                    distance, most, inputs.options, world, b_bar, inputs_bar.options
+                )
+            else:
+                inputs_bar.contacts.distance[item, world] += common.stabilisation_adjoint(
+                    distance, most, inputs.options, world, b_bar, softness_bar, inputs_bar.options
+                )
+        inputs_bar.contacts.friction[item, world] = rows_bar.bound[constraint, world]
 
     return SimpleNamespace(
         is_compliant=is_compliant,
         point_on_side=point_on_side,
         contact_bias=contact_bias,
-        contact_bias_adjoint=contact_bias_adjoint,
+        bias_adjoint=bias_adjoint,
     )

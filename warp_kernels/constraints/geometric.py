@@ -7,9 +7,11 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.constraints.kinds import POINT, is_angular
+from warp_kernels.constraints.contacts import contact_row_functions
+from warp_kernels.constraints.kinds import POINT, is_angular, is_of_contact_frame
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.cpu.native import Native
-from warp_kernels.solver.structs import Paths
+from warp_kernels.solver.structs import Paths, solver_structs
 from warp_kernels.types import warp_types
 
 
@@ -17,13 +19,31 @@ from warp_kernels.types import warp_types
 def geometric_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of geometric rows for one precision: three rows are a frame times a velocity, linear or angular."""
     t = warp_types(scalar)
-    sp = spatial_functions(scalar)
+    sp, common, contact_rows = spatial_functions(scalar), row_functions(scalar), contact_row_functions(scalar)
+    RowInputs = solver_structs(scalar).RowInputs
     vec2, vec3, mat33, spatial = t.vec2, t.vec3, t.mat33, t.spatial
 
     @wp.func
     def frame_of(kind: int, item: int):
         """Index of the frame of a constraint of an anchor, those of points and of orientations in turn."""
         return 2 * item + kind - POINT
+
+    @wp.func
+    def point_and_frame(kind: int, side: int, item: int, world: int, inputs: RowInputs):
+        """Return where a constraint acts on a side, and the frame that multiplies the velocity there, sign included."""
+        sign = common.side_sign(side)
+        point = vec3()
+        frame = sign * wp.identity(n=3, dtype=scalar)
+        if is_of_contact_frame(kind):
+            point = contact_rows.point_on_side(inputs.contacts.point, inputs.contacts.apart, side, item, world)
+            frame = inputs.contacts.frame[item, world] * sign
+        else:
+            frame = inputs.equalities.anchor_frame[frame_of(kind, item), world] * sign
+            if not is_angular(kind):
+                point = contact_rows.point_on_side(
+                    inputs.equalities.anchor_point, inputs.equalities.anchor_apart, side, item, world
+                )
+        return point, frame
 
     @wp.func
     def motion(kind: int, column: spatial, lever: vec3):
@@ -69,6 +89,7 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
 
     return SimpleNamespace(
         frame_of=frame_of,
+        point_and_frame=point_and_frame,
         motion=motion,
         write_rows=write_rows,
         column_adjoint=column_adjoint,

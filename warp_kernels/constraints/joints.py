@@ -1,4 +1,4 @@
-"""Rows of joints: what a constraint's velocity changes by per rate of a degree of freedom of its own joint."""
+"""Rows of joints, by the degrees of freedom of their own joints, and the adjoint of these rows."""
 
 import functools
 from types import SimpleNamespace
@@ -6,16 +6,30 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.kinds import CONE_LIMIT, COUPLING, UPPER_LIMIT
+from warp_kernels.constraints.entries import entry_functions
+from warp_kernels.constraints.kinds import (
+    ACTUATOR,
+    CONE_LIMIT,
+    COUPLING,
+    FRICTION_LOSS,
+    UPPER_LIMIT,
+    has_varying_row,
+)
+from warp_kernels.constraints.limits import limit_functions
+from warp_kernels.constraints.references import reference_row_functions
 from warp_kernels.constraints.shared import row_functions
+from warp_kernels.solver.structs import Constraints, Couplings, TreeDofs, solver_structs
 from warp_kernels.types import warp_types
 
 
 @functools.cache
 def joint_row_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of joint rows for one precision."""
-    common = row_functions(scalar)
+    common, entries, limit = row_functions(scalar), entry_functions(scalar), limit_functions(scalar)
+    reference_rows = reference_row_functions(scalar)
     vec3 = warp_types(scalar).vec3
+    structs = solver_structs(scalar)
+    Rows, RowInputs, Solved = structs.Rows, structs.RowInputs, structs.Solved
 
     @wp.func
     def joint_row(
@@ -45,4 +59,86 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
                 value = -common.value_of(coupling_ratio, world, item)
         return value
 
-    return SimpleNamespace(joint_row=joint_row)
+    @wp.func
+    def bias_adjoint(
+        constraint: int,
+        kind: int,
+        item: int,
+        world: int,
+        b_bar: scalar,
+        dof_q: wp.array(dtype=int),
+        constraints: Constraints,
+        rows_bar: Rows,
+        inputs: RowInputs,
+        inputs_bar: RowInputs,
+    ):
+        """From the adjoints of bias, softness and bound to those of what they are made of, references aside."""
+        softness_bar = rows_bar.softness[constraint, world]
+        bound_bar = rows_bar.bound[constraint, world]
+        if kind == FRICTION_LOSS:
+            common.add_at(inputs_bar.friction_loss, world, item, inputs.options.dt * bound_bar)
+        elif kind == ACTUATOR:
+            inputs_bar.actuator_row[item, world] = vec3(b_bar, softness_bar, bound_bar)
+        elif reference_rows.is_referred(inputs.references, kind):
+            return
+        elif kind == COUPLING:
+            inputs_bar.equalities.coupling_bias[item, world] = b_bar
+        elif kind == CONE_LIMIT:
+            first = constraints.tail[2 * constraint + 1, world] - 2
+            gap = inputs.cones.gap[item, world] - common.value_of(inputs.limits.margin, world, first)
+            gap_bar = limit.limit_bias_adjoint(
+                inputs.limits, first, gap, inputs.options, world, b_bar, softness_bar, inputs_bar.limits,
+                inputs_bar.options,
+            )  # fmt: skip
+            common.add_at(inputs_bar.limits.margin, world, first, -gap_bar)
+            inputs_bar.cones.gap[item, world] = gap_bar
+        else:
+            value = inputs.q[world, dof_q[item]]
+            inputs_bar.q[world, dof_q[item]] += limit.limit_adjoint(
+                inputs.limits, kind, item, value, inputs.options, world, b_bar, softness_bar, inputs_bar.limits,
+                inputs_bar.options,
+            )  # fmt: skip
+
+    @wp.func
+    def row_adjoint(
+        constraint: int,
+        world: int,
+        trees: TreeDofs,
+        constraints: Constraints,
+        couplings: Couplings,
+        solved: Solved,
+        rows_bar: Rows,
+        inputs: RowInputs,
+        inputs_bar: RowInputs,
+    ):
+        """From the adjoint of a joint's row to those of qd and of what the row is made of."""
+        kind = constraints.kind[constraint, world]
+        item = constraints.item[constraint, world]
+        b_bar = rows_bar.rhs[constraint, world]
+        for side in range(2):
+            tail = constraints.tail[2 * constraint + side, world]
+            if tail < 0:
+                continue
+            share = reference_rows.reference(inputs.references, kind, item, world)[2]
+            share_bar = scalar(0.0)
+            own = int(1)  # degrees of freedom of the joint in the row
+            if kind == CONE_LIMIT:
+                own = 3
+            row_bar = vec3()
+            for above in range(own):
+                k = tail - above
+                value = joint_row(kind, item, side, above, world, inputs.coupling_ratio, inputs.cones.row)
+                share_bar += value * b_bar[0] * inputs.qd[world, k]
+                inputs_bar.qd[world, k] += share * value * b_bar[0]
+                if has_varying_row(kind):
+                    at = entries.response_start(constraint, side, tail, world, trees, couplings)
+                    g = entries.entry_bar(constraint, at, k, world, share, solved, rows_bar, inputs)
+                    row_bar[2 - above] = g[0]
+            bar = vec3(scalar(0.0), scalar(0.0), share_bar)
+            reference_rows.add_reference_bar(inputs_bar.references, kind, item, world, bar)
+            if kind == CONE_LIMIT:
+                inputs_bar.cones.row[item, world] = row_bar
+            if kind == COUPLING and side == 0:
+                common.add_at(inputs_bar.coupling_ratio, world, item, -row_bar[2])
+
+    return SimpleNamespace(joint_row=joint_row, bias_adjoint=bias_adjoint, row_adjoint=row_adjoint)

@@ -144,6 +144,8 @@ is_geometric = _kinds_where("is_geometric", lambda kind: kind.family in (Family.
 is_angular = _kinds_where("is_angular", lambda kind: kind.turns)
 # Rows are those of one family.
 is_of_contact_frame = _kinds_where("is_of_contact_frame", lambda kind: kind.family is Family.CONTACT)
+is_of_anchor = _kinds_where("is_of_anchor", lambda kind: kind.family is Family.ANCHOR)
+is_of_joint = _kinds_where("is_of_joint", lambda kind: kind.family is Family.JOINT)
 is_of_tendon = _kinds_where("is_of_tendon", lambda kind: kind.family is Family.TENDON)
 is_of_pyramid = _kinds_where("is_of_pyramid", lambda kind: kind.family is Family.PYRAMID)
 # Rows are those of kernels that run only for models with such constraints.

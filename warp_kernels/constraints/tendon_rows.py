@@ -1,4 +1,4 @@
-"""Rows of the listed constraints of tendons along both paths, with their right-hand sides and bounds."""
+"""Rows of the listed constraints of tendons along both paths, with their right-hand sides and bounds, and their adjoint."""
 
 import functools
 from types import SimpleNamespace
@@ -6,11 +6,58 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.entries import entry_functions
 from warp_kernels.constraints.kinds import is_of_tendon
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.solver.structs import Constrained, Constraints, Paths, solver_structs
+from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def tendon_row_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of the adjoint for one precision."""
+    vec3 = warp_types(scalar).vec3
+    entries, factor = entry_functions(scalar), factor_kernels(scalar)
+    structs = solver_structs(scalar)
+    Rows, RowInputs, Solved = structs.Rows, structs.RowInputs, structs.Solved
+    zero = scalar(0.0)
+
+    @wp.func
+    def row_adjoint(
+        constraint: int,
+        world: int,
+        paths: Paths,
+        trees: TreeDofs,
+        constrained: Constrained,
+        constraints: Constraints,
+        couplings: Couplings,
+        solved: Solved,
+        rows_bar: Rows,
+        inputs: RowInputs,
+        inputs_bar: RowInputs,
+    ):
+        """From the adjoint of a constraint's row to those of qd, of the tendon's Jacobian and of the share of qd in the row."""
+        item = constraints.item[constraint, world]
+        b_bar = rows_bar.rhs[constraint, world]
+        share = inputs.references.tendon[item, world][2]
+        share_bar = scalar(0.0)
+        for side in range(2):
+            tail = constraints.tail[2 * constraint + side, world]
+            if tail < 0:
+                continue
+            at = entries.response_start(constraint, side, tail, world, trees, couplings)
+            for d in range(paths.dof_depth[tail] + 1):
+                k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
+                if constrained.tendon_side[item, k] == side:
+                    value = inputs.tendon_row[item, k, world]
+                    share_bar += value * b_bar[0] * inputs.qd[world, k]
+                    inputs_bar.qd[world, k] += share * value * b_bar[0]
+                    g = entries.entry_bar(constraint, at, k, world, share, solved, rows_bar, inputs)
+                    inputs_bar.tendon_row[item, k, world] = g[0]
+        inputs_bar.references.tendon[item, world] += vec3(zero, zero, share_bar)
+
+    return SimpleNamespace(row_adjoint=row_adjoint)
 
 
 @functools.cache

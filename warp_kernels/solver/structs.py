@@ -363,6 +363,65 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         free: wp.array2d(dtype=scalar)
         late: wp.array2d(dtype=scalar)
 
+    @wp.struct
+    class RowInputs:
+        """What the rows of constraints are made of.
+
+        Attributes:
+            options: numbers of the contact options.
+            limits: parameters of joint limits.
+            friction_loss: parameter [1 or world, nv], N m or N.
+            coupling_ratio: parameter [1 or world, coupling].
+            q: coordinates [world, nq].
+            qd: velocity before the step [world, nv].
+            motions: where trees and degrees of freedom are.
+            contacts: of each world.
+            equalities: of each world.
+            cones: limits of spherical joints.
+            references: what MuJoCo's law asks for.
+            actuator_row: bias, softness and bound of each actuator's row [actuator, world].
+            tendon_row: Jacobian of each constraint of tendons [tendon constraint, dof, world]; no rows where there are none.
+            tendon_bound: largest impulses of these [tendon constraint, world], N s.
+        """
+
+        options: Options
+        limits: Limits
+        friction_loss: wp.array2d(dtype=scalar)
+        coupling_ratio: wp.array2d(dtype=scalar)
+        q: wp.array2d(dtype=scalar)
+        qd: wp.array2d(dtype=scalar)
+        motions: Motions
+        contacts: Contacts
+        equalities: Equalities
+        cones: Cones
+        references: References
+        actuator_row: wp.array2d(dtype=t.vec3)
+        tendon_row: wp.array3d(dtype=scalar)
+        tendon_bound: wp.array2d(dtype=scalar)
+
+    @wp.struct
+    class Solved:
+        """What the adjoint of rows needs of a step's solution, with the names of :mod:`warp_kernels.solver.impulse`.
+
+        Attributes:
+            qd: v+, the velocity after the step [world, nv].
+            qdd: acceleration without impulses [world, nv].
+            impulse: lambda [nc, world].
+            weight: w [nv, world].
+            lag_weight: what reaches the path of positions; no rows where nothing bounces [nv, world].
+            response: sums of (D + D') Y' along the trees of each incidence; no rows where they are zero
+                [incidence times max_tree_dofs, world].
+            distance_share: of smoothed gradients (:mod:`warp_kernels.solver.newton.smoothing`); no rows without [nc, world].
+        """
+
+        qd: wp.array2d(dtype=scalar)
+        qdd: wp.array2d(dtype=scalar)
+        impulse: wp.array2d(dtype=t.vec3)
+        weight: wp.array2d(dtype=scalar)
+        lag_weight: wp.array2d(dtype=scalar)
+        response: wp.array2d(dtype=t.vec3)
+        distance_share: wp.array2d(dtype=scalar)
+
     return SimpleNamespace(
         Options=Options,
         Limits=Limits,
@@ -374,4 +433,6 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         Rows=Rows,
         References=References,
         Bounces=Bounces,
+        RowInputs=RowInputs,
+        Solved=Solved,
     )

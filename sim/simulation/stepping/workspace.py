@@ -51,6 +51,8 @@ class Workspace(SolverChoice):
     impulses: Any
     solver: Any
     warm_start: Any
+    impact_times: Any
+    joint_damping: Any
 
     def __init__(
         self,

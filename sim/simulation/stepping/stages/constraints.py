@@ -25,6 +25,10 @@ LIMITS = {
     "stiffness": "limit_stiffness",
     "damping": "limit_damping",
 }
+# Parameters that rows are made of, beside those of limits.
+ROW_PARAMETERS = ("friction_loss", "coupling_ratio")
+# Arrays of tendons that rows are made of, where there are tendons.
+OF_TENDONS = ("tendon_row", "tendon_bound")
 # With several trees: room for the constraints that act on a constraint, itself included, on average over a world.
 COUPLINGS_PER_CONSTRAINT = 128
 
@@ -132,6 +136,58 @@ class ConstraintStage:
     def limits_bar(self) -> Any:
         """Gradients of these parameters, without rows where none is wanted."""
         return self._step.parameter_gradients_of(self._step.structs.Limits, LIMITS)
+
+    @property
+    def inputs(self) -> Any:
+        """What rows are made of."""
+        step, errors, tendons = self._step, self._step.errors, self._step.tendons
+        return fill(
+            step.structs.RowInputs,
+            options=step.options,
+            limits=self.limits,
+            **step.device_model.parameter_arrays(*ROW_PARAMETERS),
+            q=step.q,
+            qd=step.qd,
+            motions=step.kinematics.motions,
+            contacts=step.contact_stage.contacts,
+            **{name: getattr(errors, name) for name in ("equalities", "cones", "references")},
+            actuator_row=step.actuation.actuator_row,
+            **({name: getattr(tendons, name) for name in OF_TENDONS} if tendons else {}),
+        )
+
+    @property
+    def inputs_bar(self) -> Any:
+        """Adjoints of what rows are made of; of parameters without rows where none is wanted."""
+        step, errors, tendons = self._step, self._step.errors, self._step.tendons
+        gradients = step.device_model.parameter_bars(*ROW_PARAMETERS)
+        return fill(
+            step.structs.RowInputs,
+            options=step.options_bar,
+            limits=self.limits_bar,
+            **dict(zip(ROW_PARAMETERS, gradients, strict=True)),
+            q=step.q.grad,
+            qd=step.qd.grad,
+            motions=step.kinematics.motions_bar,
+            contacts=step.contact_stage.contacts_bar,
+            **{name: getattr(errors, f"{name}_bar") for name in ("equalities", "cones", "references")},
+            actuator_row=step.actuation.actuator_row_bar,
+            **({name: getattr(tendons, name).grad for name in OF_TENDONS} if tendons else {}),
+        )
+
+    @property
+    def solved(self) -> Any:
+        """What the adjoint of rows needs of the solution."""
+        step = self._step
+        return fill(
+            step.structs.Solved,
+            qd=step.joint_damping.qd_solved,
+            qdd=step.dynamics.qdd,
+            impulse=self.impulse,
+            weight=step.impulses.weight.worlds,
+            lag_weight=step.impact_times.lag_weight,
+            response=step.solver.coupled_response,
+            distance_share=step.solver.distance_share,
+        )
 
     def _gathered(self) -> Any:
         arrays = {"rhs": self.rhs, "bound": self.bound, "softness": self.softness, "size": self.row_size}
