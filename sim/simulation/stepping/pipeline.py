@@ -12,10 +12,6 @@ import warp as wp
 from sim.arrays.launch import run_back
 from sim.simulation.stepping.stages.stages import Stages
 from warp_kernels.checkpoint import checkpoint_kernels
-from warp_kernels.sensors.contact_force import contact_force_kernels
-from warp_kernels.sensors.contacts import contact_sensor_kernels
-from warp_kernels.sensors.forces import force_sensor_kernels
-from warp_kernels.sensors.wrenches import wrench_sensor_kernels
 
 
 class Step(Stages):
@@ -145,31 +141,19 @@ class Step(Stages):
         self.launch(kernels.move_cursor, 1, by=1)
 
     def store_readings(self) -> None:
-        """Write the forces of the step at the cursor, and the velocities that sensors take their accelerations from."""
-        if self.accelerating:
-            self.launch(checkpoint_kernels(self.scalar).store_solved, self.num_worlds)
-        if self.num_sensors:
-            self.launch(contact_force_kernels(self.scalar).store_contact_forces, self.num_worlds)
-        if self.force_sensors.kind.shape[0]:
-            self.launch(force_sensor_kernels(self.scalar).store_sensor_forces, self.num_worlds)
-            self.launch(wrench_sensor_kernels(self.scalar).store_wrenches, self.num_worlds)
-        if self.contact_sensors.place.shape[0]:
-            self.launch(contact_sensor_kernels(self.scalar).store_contact_readings, self.num_worlds)
+        """Write what sensors read of the step at the cursor."""
+        if self.sensors:
+            self.sensors.store()
 
     def readings_adjoint(self) -> None:
-        """From the adjoint of the forces to those of the impulses and the frames of contacts."""
-        if self.num_sensors:
-            self.launch(contact_force_kernels(self.scalar).contact_force_adjoint, self.num_worlds)
-        if self.force_sensors.kind.shape[0]:
-            self.launch(force_sensor_kernels(self.scalar).sensor_force_adjoint, self.num_worlds)
-            self.launch(wrench_sensor_kernels(self.scalar).wrench_adjoint, self.num_worlds)
-        if self.contact_sensors.place.shape[0]:
-            self.launch(contact_sensor_kernels(self.scalar).contact_reading_adjoint, self.num_worlds)
+        """From the adjoint of the readings to those of the impulses and the frames of contacts."""
+        if self.sensors:
+            self.sensors.adjoint()
 
     def solved_adjoint(self) -> None:
         """Add to the adjoint of qd_solved what sensors read of it."""
-        if self.accelerating:
-            self.launch(checkpoint_kernels(self.scalar).add_solved_adjoint, self.num_worlds)
+        if self.sensors:
+            self.sensors.solved_adjoint()
 
     def find_stages(self) -> None:
         """Nothing, but in a step of several stages: see :class:`RungeKuttaStep`."""

@@ -152,16 +152,6 @@ class Workspace(SolverChoice):
         return self.collision.num_sensors
 
     @property
-    def force_sensors(self) -> Any:
-        """The sensors among those that measure them."""
-        return self.collision.force_sensors
-
-    @property
-    def contact_sensors(self) -> Any:
-        """The sensors of contacts."""
-        return self.collision.contact_sensors
-
-    @property
     def accelerating(self) -> bool:
         """Whether the model has sensors of accelerations that differ from the change of velocity in a step."""
         return self.by_mujoco and any(SENSOR_KINDS[sensor.kind].by_acceleration for sensor in self.model.sensors)

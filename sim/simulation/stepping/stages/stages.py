@@ -18,6 +18,7 @@ from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
 from sim.simulation.stepping.stages.impact_times import ImpactTimes
 from sim.simulation.stepping.stages.kinematics import Kinematics
 from sim.simulation.stepping.stages.link_forces import LinkForces
+from sim.simulation.stepping.stages.sensors import SensorStage, sensor_stage
 from sim.simulation.stepping.stages.warm_start import WarmStart
 from sim.simulation.stepping.workspace import Workspace
 
@@ -41,6 +42,7 @@ class Stages(Workspace):
         impulses: what impulses do to velocities.
         solver: what finds the impulses of constraints.
         joint_damping: what comes after the constraints.
+        sensors: what reads forces and accelerations for sensors; None where none does.
         carried_q, carried_qd: adjoint of the state that the backward pass has come to.
         parameter_gradients: gradients of parameters by name.
     """
@@ -64,6 +66,7 @@ class Stages(Workspace):
         self.impulses: Impulses = choose_impulses(self)(self)
         self.solver: ConstraintSolver = choose_solver(self)(self)
         self.joint_damping: Damping = type(self).damping_of(self)
+        self.sensors: SensorStage | None = sensor_stage(self)
         self.solver.gather()
         self.parameter_gradients: dict[str, wp.array] = {}
         self._watched: frozenset[str] | None = None
