@@ -1,6 +1,7 @@
 """Records of a rollout: slots and addresses of the pointer table."""
 
 import numpy as np
+import pytest
 import warp as wp
 
 from sim.arrays.host_memory import HostNumbers, new_rows
@@ -20,7 +21,10 @@ def test_addresses_of_the_arrays_that_are_given():
     assert addresses(records) == {SLOTS["q"]: q.ptr, SLOTS["qd"]: qd.ptr, SLOTS["tau"]: tau.ptr}
 
 
-def test_numbers_written_by_index():
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_numbers_written_by_index(in_memory, monkeypatch):
     numbers = HostNumbers(wp.array(np.arange(4), dtype=wp.uint64, device="cpu"))
+    if not in_memory:  # as on CUDA
+        monkeypatch.setattr(numbers, "_view", None)
     numbers.write_only({2: 2**63 + 1})
     assert list(numbers.array.numpy()) == [0, 0, 2**63 + 1, 0]
