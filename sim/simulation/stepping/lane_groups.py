@@ -21,6 +21,7 @@ from warp_kernels.algebra.lane_copies import lane_copy_kernels
 from warp_kernels.solver.mujoco.laws import CONES, RESISTING
 from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_CONSTRAINTS, group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
+from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.types import lane_types, warp_types
 
 
@@ -212,7 +213,8 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
         answers=integers(room),
         **{name: numbers(1) for name in ("scale", "square", "least", "at_hand", "left", "left_now", "lengths")},
         fields=numbers(FIELDS * room),
-        **{name: integers(lanes) for name in ("coupled", "moves", "waits", "mode", "failures", "sweeps", "number")},
+        state=wp.zeros(lanes, dtype=newton_structs(scalar).State, device=device),
+        **{name: integers(lanes) for name in ("coupled", "moves", "waits", "number")},
     )
 
 

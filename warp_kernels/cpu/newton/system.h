@@ -240,16 +240,6 @@ BACKSWING_INLINE void start_at(
     for (int k = 0; k < nv; ++k) z[k] = chosen ? step[k] : nothing;
 }
 
-// Move z by this length along the step in worlds that move.
-template <typename Number, int L>
-BACKSWING_INLINE void move_along(int group, int nv, Number length, const Array<int>& moves,
-    const Array<Number>& step_array, const Array<Number>& z_array) {
-    const Items<Number, L> step(step_array, group), z(z_array, group);
-    const Mask<Number, L> chosen = where<Number, L>(moves);
-    const Pack<Number, L> nothing = 0;
-    for (int k = 0; k < nv; ++k) z[k] += chosen ? length * step[k] : nothing;
-}
-
 // Move z along the step in worlds that move, by the length of each.
 template <typename Number, int L, typename Group>
 BACKSWING_INLINE void move_by(

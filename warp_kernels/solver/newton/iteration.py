@@ -167,7 +167,7 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
     def next_state(state: State, came: int, is_rounding: bool, goal: scalar, count: int, further: int):
         """Return the state after a step; further: systems that may still be solved. See the table of this module."""
         state.harder = one
-        if not wp.static(coupled):
+        if wp.static(not coupled):
             if came == SINGULAR or state.square <= goal or is_rounding:
                 state.mode = DONE
             return state

@@ -7,9 +7,10 @@ from sim.simulation.stepping.mujoco.noslip import NoSlipStage
 from sim.simulation.stepping.solvers.newton import Newton
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.impulse import impulse_kernels
-from warp_kernels.solver.mujoco.group import KEEPS_ALL, KEEPS_HALF, mujoco_group_kernels
+from warp_kernels.solver.mujoco.group import mujoco_group_kernels
 from warp_kernels.solver.mujoco.group_adjoint import mujoco_group_adjoint_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
+from warp_kernels.solver.newton.group.structs import KEEPS_ALL, KEEPS_HALF
 
 
 class Mujoco(Newton):

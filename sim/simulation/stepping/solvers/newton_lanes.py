@@ -4,6 +4,7 @@ from sim.simulation.stepping.solvers.newton import Newton
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.newton.group.adjoint import group_adjoint_kernels
 from warp_kernels.solver.newton.group.solve import newton_group_kernels
+from warp_kernels.solver.newton.group.structs import KEEPS_ALL
 
 
 class NewtonLanes(Newton):
@@ -16,7 +17,7 @@ class NewtonLanes(Newton):
         self._regularise()
         step = self._step
         kernel = newton_group_kernels(step.scalar, step.contact_options.friction, step.groups.lanes).newton_group
-        step.launch(kernel, step.groups.num_groups, keeps=int(self._goes_back))
+        step.launch(kernel, step.groups.num_groups, keeps=KEEPS_ALL if self._goes_back else 0)
         step.launch(self._kernels.newton_solve, step.num_worlds)
 
 

@@ -14,7 +14,7 @@ from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.group import adjoint_system as kept
 from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import DONE, group_structs
+from warp_kernels.solver.newton.group.structs import SOLVED, group_structs
 from warp_kernels.solver.newton.group.sweeps import FIELDS
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints
@@ -122,7 +122,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
             shared.left[n] = shared.square[n]
             shared.moves[n] = 0
             if s.has(0, world, constraints):
-                if stage[world] == DONE and sweep_count[world] > 0:
+                if stage[world] == SOLVED and sweep_count[world] > 0:
                     shared.moves[n] = 1
                     any_kept = True
         if any_kept:

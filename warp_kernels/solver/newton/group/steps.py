@@ -15,7 +15,7 @@ from warp_kernels.solver.mujoco.group_laws import mujoco_group_law_functions
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.group.order import group_order_functions
-from warp_kernels.solver.newton.group.structs import DONE, LEFT, MOST_CONSTRAINTS, MOVING, group_structs
+from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, SOLVED, UNSOLVED, group_structs
 from warp_kernels.solver.newton.group.system import group_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
@@ -33,7 +33,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
     together, order = group_functions(scalar, lanes), group_order_functions(scalar, lanes)
     structs = newton_structs(scalar)
     Problem, Iterate = structs.Problem, structs.Iterate
-    Group = group_structs(scalar).Group
+    Group, Work = group_structs(scalar).Group, group_structs(scalar).Work
     zero = scalar(0.0)
     by_mujoco = friction in CONES.values()
     side = mujoco_group_law_functions(scalar, friction, lanes)
@@ -59,37 +59,33 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             shared.three[r * lanes + n] = x[r]
 
     @wp.func
-    def answer_one_by_one(
-        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
-    ):
+    def answer_one_by_one(work: Work):
         """Row values and impulses at z, whose push is taken away from the residual; nothing for worlds that wait."""
-        for i in range(most):
-            together.find_values(i, group, nv, iterate.z, shared)
+        for i in range(work.most):
+            together.find_values(i, work.group, work.nv, work.iterate.z, work.shared)
             for n in range(lanes):
-                world = group * lanes + n
+                world = work.group * lanes + n
                 impulse = vec3()
-                if shared.waits[n] == 0 and has(i, world, constraints):
-                    value = problem.rhs[i, world] + get_three(n, shared)
-                    iterate.value[i, world] = value
-                    kind = constraints.kind[i, world]
-                    item = constraints.item[i, world]
-                    bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
-                    impulse = laws.answer(kind, value, problem.grip[i, world], bounds)
-                    iterate.impulse[i, world] = impulse
-                set_three(n, impulse, shared)
-            together.take_push(i, group, nv, shared, iterate.residual)
+                if work.shared.waits[n] == 0 and has(i, world, work.constraints):
+                    value = work.problem.rhs[i, world] + get_three(n, work.shared)
+                    work.iterate.value[i, world] = value
+                    kind = work.constraints.kind[i, world]
+                    item = work.constraints.item[i, world]
+                    bounds = f.impulse_bounds(i, kind, item, world, COUPLED, work.problem, work.iterate)
+                    impulse = laws.answer(kind, value, work.problem.grip[i, world], bounds)
+                    work.iterate.impulse[i, world] = impulse
+                set_three(n, impulse, work.shared)
+            together.take_push(i, work.group, work.nv, work.shared, work.iterate.residual)
 
     @wp.func
-    def find_residuals(
-        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
-    ):
+    def find_residuals(work: Work):
         """Row values, impulses, the residual and its square, at z; the last two are nothing for worlds that wait."""
-        together.begin_residual(group, nv, iterate.z, problem.inverse_mass, iterate.residual)
+        together.begin_residual(work.group, work.nv, work.iterate.z, work.problem.inverse_mass, work.iterate.residual)
         if wp.static(by_mujoco):
-            side.find_answers(group, most, nv, iterate.z, shared, iterate.residual)
+            side.find_answers(work.group, work.most, work.nv, work.iterate.z, work.shared, work.iterate.residual)
         else:
-            answer_one_by_one(group, most, nv, constraints, problem, iterate, shared)
-        together.find_square(group, nv, problem.inverse_mass, iterate.residual, shared)
+            answer_one_by_one(work)
+        together.find_square(work.group, work.nv, work.problem.inverse_mass, work.iterate.residual, work.shared)
 
     @wp.func
     def find_slopes(i: int, group: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group):
@@ -125,26 +121,22 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         together.factorise(nv, any_coupled, shared)
 
     @wp.func
-    def factorise_systems(
-        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
-    ):
+    def factorise_systems(work: Work):
         """Assemble the systems of all worlds and factor them."""
         for n in range(lanes):
-            shared.coupled[n] = 0
+            work.shared.coupled[n] = 0
         if wp.static(by_mujoco):
-            side.find_slopes(most, shared)
+            side.find_slopes(work.most, work.shared)
         else:
-            for i in range(most):
-                find_slopes(i, group, constraints, problem, iterate, shared)
-        factorise_slopes(group, most, nv, problem, shared)
+            for i in range(work.most):
+                find_slopes(i, work.group, work.constraints, work.problem, work.iterate, work.shared)
+        factorise_slopes(work.group, work.most, work.nv, work.problem, work.shared)
 
     @wp.func
-    def find_steps(
-        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
-    ):
+    def find_steps(work: Work):
         """The steps that the systems of all worlds make of their residuals."""
-        factorise_systems(group, most, nv, constraints, problem, iterate, shared)
-        together.solve_systems(group, nv, iterate.residual, shared, iterate.step)
+        factorise_systems(work)
+        together.solve_systems(work.group, work.nv, work.iterate.residual, work.shared, work.iterate.step)
 
     @wp.func
     def pushes(n: int, world: int, most: int, constraints: Constraints, iterate: Iterate, shared: Group):
@@ -155,96 +147,71 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             return descent.pushes(world, constraints.count[world], iterate)
 
     @wp.func
-    def begin_all(
-        group: int, most: int, nv: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group
-    ):
+    def begin_all(work: Work):
         """Start with the velocity before, or without impulses, whichever is nearer."""
         for n in range(lanes):
-            shared.moves[n] = 1
-            shared.waits[n] = 0
-        together.start_at(group, nv, shared.moves, iterate.step, iterate.z)
-        find_residuals(group, most, nv, constraints, problem, iterate, shared)
+            work.shared.moves[n] = 1
+            work.shared.waits[n] = 0
+        together.start_at(work.group, work.nv, work.shared.moves, work.iterate.step, work.iterate.z)
+        find_residuals(work)
         undecided = bool(False)
         for n in range(lanes):
-            world = group * lanes + n
-            shared.left[n] = shared.square[n]
-            if world < constraints.count.shape[0]:
-                rests = shared.square[n] <= shared.scale[n]
-                if not rests or not pushes(n, world, most, constraints, iterate, shared):
-                    shared.moves[n] = 0
+            world = work.group * lanes + n
+            work.shared.left[n] = work.shared.square[n]
+            if world < work.constraints.count.shape[0]:
+                rests = work.shared.square[n] <= work.shared.scale[n]
+                if not rests or not pushes(n, world, work.most, work.constraints, work.iterate, work.shared):
+                    work.shared.moves[n] = 0
                     undecided = True
         # Once without impulses, then back where that is farther.
         attempt = int(0)
         while undecided and attempt < 2:
-            together.start_at(group, nv, shared.moves, iterate.step, iterate.z)
-            find_residuals(group, most, nv, constraints, problem, iterate, shared)
+            together.start_at(work.group, work.nv, work.shared.moves, work.iterate.step, work.iterate.z)
+            find_residuals(work)
             attempt += 1
             undecided = bool(False)
             for n in range(lanes):
-                if shared.moves[n] == 0 and not shared.square[n] <= shared.left[n]:
-                    shared.moves[n] = 1
+                if work.shared.moves[n] == 0 and not work.shared.square[n] <= work.shared.left[n]:
+                    work.shared.moves[n] = 1
                     undecided = True
 
     @wp.func
-    def leave_all(group: int, worlds: int, stage: wp.array(dtype=int)):
-        """Leave all worlds to the solver for one."""
-        for n in range(worlds):
-            stage[group * lanes + n] = LEFT
-
-    @wp.func
-    def begin_group(
-        group: int,
-        worlds: int,
-        nv: int,
+    def begin(
+        work: Work,
         dt: scalar,
         paths: Paths,
-        # Data in
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
-        constraints: Constraints,
-        problem: Problem,
-        # Data out
-        shared: Group,
-        iterate: Iterate,
-        residual: wp.array(dtype=scalar),
-        sweep_count: wp.array(dtype=int),
-        stage: wp.array(dtype=int),
     ):
-        """Bring the worlds of a group together and begin. Returns how many constraints they have together, zero where there is nothing to solve."""
+        """Bring the worlds of a group together and begin. Returns ``most``, zero where nothing is solved together: see ``stage``."""
         most = int(0)
-        for n in range(worlds):
-            world = group * lanes + n
-            most = wp.max(most, constraints.count[world])
-            residual[world] = zero
-            sweep_count[world] = 0
-            stage[world] = DONE
+        for n in range(work.worlds):
+            world = work.group * lanes + n
+            most = wp.max(most, work.constraints.count[world])
+            work.residual[world] = zero
+            work.sweep_count[world] = 0
+        has_any = most > 0
         if most > MOST_CONSTRAINTS:
-            leave_all(group, worlds, stage)
             most = int(0)
         if wp.static(by_mujoco):
             if most > 0:
-                most = order.align(group, constraints, shared)
-                if most == 0:
-                    leave_all(group, worlds, stage)
+                most = order.align(work.group, work.constraints, work.shared)
         else:
-            order.take_in_order(group, most, constraints, shared)
+            order.take_in_order(work.group, most, work.constraints, work.shared)
+        for n in range(work.worlds):
+            work.stage[work.group * lanes + n] = wp.where(has_any and most == 0, UNSOLVED, SOLVED)
         if most > 0:
-            gather(group, most, nv, paths, constraints, problem, shared)
+            work.most = most
+            gather(work.group, most, work.nv, paths, work.constraints, work.problem, work.shared)
             if wp.static(by_mujoco):
-                side.gather_laws(group, most, constraints, problem, shared)
+                side.gather_laws(work.group, most, work.constraints, work.problem, work.shared)
             together.look_back_all(
-                group, nv, dt, scalar(LEAST_INVERSE), paths, qd, qdd, factor_l, problem.inverse_mass, shared, iterate.step
+                work.group, work.nv, dt, scalar(LEAST_INVERSE), paths, qd, qdd, factor_l, work.problem.inverse_mass,
+                work.shared, work.iterate.step,
             )  # fmt: skip
-            begin_all(group, most, nv, constraints, problem, iterate, shared)
+            begin_all(work)
         return most
-
-    @wp.func
-    def leave_rest(group: int, worlds: int, stage: wp.array(dtype=int)):
-        """Leave the worlds that are still on their way to the solver for one."""
-        for n in range(worlds):
-            if stage[group * lanes + n] == MOVING:
-                stage[group * lanes + n] = LEFT
 
     return SimpleNamespace(
         together=together,
@@ -258,6 +225,6 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         find_slopes=find_slopes,
         factorise_slopes=factorise_slopes,
         find_steps=find_steps,
-        begin_group=begin_group,
-        leave_rest=leave_rest,
+        begin=begin,
+        coupled=f.coupled,
     )

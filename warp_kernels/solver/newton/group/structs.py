@@ -6,6 +6,9 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.solver.structs import Constraints
+
 # Constraints of a world for which there is room; worlds with more are solved one by one.
 MOST_CONSTRAINTS = 64
 # Room for constraints with which the way back takes the worlds of a group together.
@@ -13,10 +16,10 @@ MOST_BACK = 128
 # Degrees of freedom of a world, one for each bit of a number.
 MOST_DOFS = 64
 
-# Where a world is: it has its solution, is on its way, or is left to the solver for one.
-DONE = 0
-MOVING = 1
-LEFT = 2
+# Whether a world has its solution, or is left to the solver for one.
+SOLVED, UNSOLVED = 0, 1
+# Whether the adjoint reads systems: without U, which it doesn't need where MuJoCo's law takes the worlds of a group together, or with it.
+KEEPS_HALF, KEEPS_ALL = 1, 2
 # C++ headers of the kernels of rows, of the solver and of its backward pass, see :mod:`warp_kernels.cpu.native`.
 GROUP_ROW_HEADERS = ("newton/order.h", "newton/rows.h")
 GROUP_HEADERS = ("newton/order.h", "newton/system.h", "newton/sweeps.h")
@@ -27,7 +30,8 @@ MUJOCO_ADJOINT_HEADERS = (*GROUP_ADJOINT_HEADERS, "mujoco/laws.h")
 
 @functools.cache
 def group_structs(scalar: Any) -> SimpleNamespace:
-    """The struct of one precision. L is the number of lanes; each entry has one number for each of them."""
+    """The structs of one precision. L is the number of lanes; each entry has one number for each of them."""
+    structs = newton_structs(scalar)
 
     @wp.struct
     class Group:
@@ -53,16 +57,14 @@ def group_structs(scalar: Any) -> SimpleNamespace:
             square: of the residual [L].
             least: smallest pivot, as a share of its diagonal entry [L].
             at_hand: squares at hand, see :func:`square_at_hand` [L].
-            left: the square before a step [L].
+            left: the square of the other start, or before a step of the adjoint [L].
             left_now: largest velocity that is still missing after it [L].
             coupled: 1 for the worlds whose system isn't symmetric [L].
             moves: 1 for the worlds that go along their step [L].
             waits: 1 for the worlds that have their solution, and are left as they are [L].
             along: what the slope of kinetic energy along a step begins with, and how fast it grows [2, L].
             lengths: how far along its step each world goes [L].
-            mode: COUPLED or SWEPT, see :mod:`warp_kernels.solver.newton.solve` [L].
-            failures: how often sweeps have come [L].
-            sweeps: of the next time [L].
+            state: where each world is in its iteration [L].
             number: of sweeps now [L].
             response: of one constraint on the way back, G at each degree of freedom [nv, 3, L].
             fields: what sweeps keep of each constraint, see :mod:`warp_kernels.solver.newton.group.sweeps`, or the way back,
@@ -92,11 +94,42 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         waits: wp.array(dtype=int)
         along: wp.array(dtype=scalar)
         lengths: wp.array(dtype=scalar)
-        mode: wp.array(dtype=int)
-        failures: wp.array(dtype=int)
-        sweeps: wp.array(dtype=int)
+        state: wp.array(dtype=structs.State)
         number: wp.array(dtype=int)
         response: wp.array(dtype=scalar)
         fields: wp.array(dtype=scalar)
 
-    return SimpleNamespace(Group=Group)
+    @wp.struct
+    class Work:
+        """The worlds of a group, and their arrays.
+
+        Attributes:
+            group: its number.
+            worlds: how many it has.
+            most: how many places for constraints they have together.
+            nv: degrees of freedom of a world.
+            tolerance: of the residual, as a share of the momenta at hand.
+            keeps: KEEPS_HALF or KEEPS_ALL where the adjoint reads systems, else zero.
+            regularisation: the parameter, for laws that have it.
+            residual: the largest velocity that is still missing, by the pivots of the last system [world], m/s or rad/s.
+            sweep_count: systems solved [world].
+            stage: SOLVED or UNSOLVED [world].
+        """
+
+        group: int
+        worlds: int
+        most: int
+        nv: int
+        tolerance: scalar
+        keeps: int
+        regularisation: wp.array2d(dtype=scalar)
+        constraints: Constraints
+        problem: structs.Problem
+        shared: Group
+        system: structs.System
+        iterate: structs.Iterate
+        residual: wp.array(dtype=scalar)
+        sweep_count: wp.array(dtype=int)
+        stage: wp.array(dtype=int)
+
+    return SimpleNamespace(Group=Group, Work=Work)

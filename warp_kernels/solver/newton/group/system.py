@@ -71,10 +71,6 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         """Set z to the step in worlds that move, to zero in others."""
 
     @native.func_native()
-    def move_along(group: int, nv: int, length: scalar, moves: ints, step: of_worlds, z: of_worlds):
-        """Move z by this length along the step in worlds that move."""
-
-    @native.func_native()
     def move_by(group: int, nv: int, step: of_worlds, shared: Group, z: of_worlds):
         """Move z along the step in worlds that move, by the ``lengths`` of each."""
 

@@ -1,0 +1,194 @@
+"""Newton's method on the worlds of a lane group, in lock-step: what :mod:`warp_kernels.solver.newton.iteration` makes a step of.
+
+A world that needs convex rounds, which few do, or more systems than MOST_STEPS is left to the solver for one. Worlds that are done wait
+for the others of their group.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.constraints.shared import row_functions
+from warp_kernels.solver.newton.constants import MOST_STEPS, SLOPE, STIFFEST, SUMS, rounding
+from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.group.steps import group_step_functions
+from warp_kernels.solver.newton.group.structs import KEEPS_ALL, SOLVED, UNSOLVED, group_structs
+from warp_kernels.solver.newton.group.swept import swept_step_functions
+from warp_kernels.solver.newton.iteration import DONE, SWEPT, decision_functions, iteration_functions
+from warp_kernels.solver.newton.structs import newton_structs
+
+
+@functools.cache
+def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamespace:
+    """Warp functions for one precision, friction model or cone of MuJoCo's, and number of worlds in a lane group."""
+    s = group_step_functions(scalar, friction, lanes)
+    coupled, together, laws = s.coupled, s.together, s.side
+    swept = swept_step_functions(scalar, friction, lanes) if coupled else SimpleNamespace()
+    descent, common = descent_functions(scalar, friction), row_functions(scalar)
+    decide = decision_functions(scalar, coupled, in_group=True)
+    Work, State = group_structs(scalar).Work, newton_structs(scalar).State
+    zero, singular = scalar(0.0), descent.singular
+    sums = scalar(SUMS[scalar] * rounding(scalar))
+
+    @wp.func
+    def state(n: int, work: Work, states: int):
+        return work.shared.state[n]
+
+    @wp.func
+    def with_state(n: int, work: Work, states: int, state: State):
+        work.shared.state[n] = state
+        return states
+
+    @wp.func
+    def world_at(n: int, work: Work):
+        return work.group * lanes + n
+
+    @wp.func
+    def count_at(n: int, work: Work):
+        return work.constraints.count[world_at(n, work)]
+
+    @wp.func
+    def epsilon_at(n: int, work: Work):
+        """Return R as a share of the inverse mass."""
+        if wp.static(coupled):
+            return common.value_of(work.regularisation, world_at(n, work), 0)
+        else:
+            return scalar(STIFFEST)
+
+    @wp.func
+    def find_steps(work: Work, states: int):
+        """Sweep worlds that ask for it, and find the steps of all."""
+        shared = work.shared
+        any_swept = bool(False)
+        for n in range(lanes):
+            mode = shared.state[n].mode
+            shared.waits[n] = int(mode >= DONE)
+            any_swept = any_swept or mode == SWEPT
+        if wp.static(coupled):
+            if any_swept:
+                swept.sweep(work)
+                swept.linear_residuals(work)
+        s.find_steps(work)
+        for n in range(lanes):
+            shared.moves[n] = int(shared.waits[n] == 0 and shared.least[n] > singular)
+            shared.lengths[n] = scalar(1.0)
+        if wp.static(coupled):
+            if any_swept:
+                swept.keep_impulses(work)
+        else:
+            together.find_energies(
+                work.group, work.nv, work.problem.inverse_mass, work.iterate.z, work.iterate.step, shared
+            )
+            laws.find_lengths(work.group, work.most, work.nv, scalar(SLOPE), work.iterate.step, shared)
+        for n in range(lanes):
+            if shared.waits[n] == 0:
+                state = decide.first_length(shared.state[n], shared.moves[n] == 1)
+                state.length = state.length * shared.lengths[n]
+                shared.state[n] = state
+        return states
+
+    @wp.func
+    def move(work: Work, states: int):
+        """Move z by the ``length`` of each world that tries it, and find the residuals with their squares."""
+        shared = work.shared
+        for n in range(lanes):
+            state = shared.state[n]
+            # Without a step there may be no numbers.
+            shared.moves[n] = int(state.tries == 1 and state.length != zero)
+            shared.lengths[n] = state.length
+        together.move_by(work.group, work.nv, work.iterate.step, shared, work.iterate.z)
+        s.find_residuals(work)
+        for n in range(lanes):
+            state = shared.state[n]
+            if state.tries == 1:
+                state.square = shared.square[n]
+                shared.state[n] = state
+        return states
+
+    @wp.func
+    def measure(work: Work):
+        """Find the squares at hand where that is done for all worlds at once."""
+        if wp.static(not coupled):
+            laws.find_at_hand(work.most, scalar(STIFFEST), sums, work.shared)
+
+    @wp.func
+    def square_at_hand(n: int, work: Work):
+        if wp.static(coupled):
+            world = world_at(n, work)
+            return descent.square_at_hand(
+                world, count_at(n, work), epsilon_at(n, work), work.constraints, work.problem, work.iterate
+            )
+        else:
+            return work.shared.at_hand[n]
+
+    @wp.func
+    def step_square(n: int, work: Work):
+        if wp.static(coupled):
+            return descent.step_square(world_at(n, work), work.nv, work.problem, work.iterate)
+        else:
+            return work.shared.along[lanes + n]
+
+    @wp.func
+    def goal(n: int, at_hand: scalar, work: Work):
+        return descent.goal(at_hand, work.shared.scale[n], epsilon_at(n, work), work.tolerance)
+
+    @wp.func
+    def prepare(n: int, work: Work, state: State):
+        """Nothing: worlds that need another problem or convex rounds are left."""
+
+    @wp.func
+    def end(work: Work, states: int, solved: int):
+        """Keep what is left of the worlds that this step has ended, and their systems for the adjoint."""
+        shared = work.shared
+        together.velocities_left(work.group, work.nv, work.iterate.residual, shared)
+        for n in range(lanes):
+            mode = shared.state[n].mode
+            shared.moves[n] = int(shared.waits[n] == 0 and mode == DONE)
+            if shared.moves[n] == 1:
+                work.residual[world_at(n, work)] = shared.left_now[n]
+                work.sweep_count[world_at(n, work)] = solved
+        if work.keeps > 0:
+            together.keep_system(work.group, work.nv, work.keeps == KEEPS_ALL, shared, work.system)
+
+    loop = iteration_functions(
+        scalar,
+        SimpleNamespace(
+            width=lanes,
+            Work=Work,
+            States=int,
+            decisions=decide,
+            state=state,
+            with_state=with_state,
+            count_at=count_at,
+            find_steps=find_steps,
+            move=move,
+            measure=measure,
+            square_at_hand=square_at_hand,
+            step_square=step_square,
+            goal=goal,
+            prepare=prepare,
+            end=end,
+        ),
+    )
+
+    @wp.func(inline=True)
+    def solve(work: Work, iterations: int):
+        """Solve worlds from z, whose values, impulses and residuals are there; ``stage``: which of them are solved."""
+        measure(work)
+        moving = int(0)
+        for n in range(lanes):
+            first = State()
+            first.mode = DONE
+            if s.has(0, world_at(n, work), work.constraints):
+                first = loop.begin(n, work.shared.square[n], work)
+            work.shared.state[n] = first
+            moving += int(first.mode < DONE)
+        loop.iterate(work, 0, moving, wp.min(iterations, MOST_STEPS))
+        if wp.static(not coupled):
+            laws.keep_answers(work.group, work.most, work.shared, work.iterate.value, work.iterate.impulse)
+        for n in range(work.worlds):
+            work.stage[world_at(n, work)] = wp.where(work.shared.state[n].mode == DONE, SOLVED, UNSOLVED)
+
+    return SimpleNamespace(Work=Work, begin=s.begin, solve=solve)
