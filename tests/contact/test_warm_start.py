@@ -224,7 +224,7 @@ def point_on_the_world() -> Case:
 
 
 def spinning_ball() -> Case:
-    return case(test_torsion.ball(surface=sim.Surface(friction=0.3)), 8, qd=[3.0, 1.0, 0.0, 2.0, 1.0, 5.0])
+    return case(test_torsion.ball(friction=0.3), 8, qd=[3.0, 1.0, 0.0, 2.0, 1.0, 5.0])
 
 
 def arm_at_its_cone() -> Case:
