@@ -134,6 +134,16 @@ class ContactMethod:
         """The most sweeps of MuJoCo's noslip solver."""
         return 0
 
+    @property
+    def cfm(self) -> float:
+        """Compliance that is added to the diagonal of the Delassus matrix [1/kg]."""
+        return 0.0
+
+    @property
+    def by_matrix(self) -> bool:
+        """Whether the solver works on the Delassus matrix of all rows, and not on the rows."""
+        return False
+
 
 @dataclass(frozen=True, kw_only=True)
 class HardContact(ContactMethod):
@@ -278,6 +288,11 @@ class PgsContact(ContactMethod):
     restitution_threshold: float = 0.1
     warm_start: bool = False
     _numbers: ClassVar[Mapping[str, Range]] = {**NUMBERS, "tolerance": NOT_NEGATIVE}
+
+    @property
+    def by_matrix(self) -> bool:
+        """Return true."""
+        return True
 
     @property
     def corrections(self) -> tuple[float, float]:

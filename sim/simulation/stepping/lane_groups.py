@@ -14,7 +14,7 @@ from sim.arrays.rows import integer_array, zeros
 from sim.arrays.structs import fill
 from sim.dynamics.differentiable_op import WORTH_LANES
 from sim.model.model import Model
-from sim.simulation.options import ContactMethod, PgsContact
+from sim.simulation.options import ContactMethod
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from warp_kernels.algebra.lane_copies import lane_copy_kernels
@@ -152,7 +152,7 @@ class SolverChoice:
     @property
     def newton(self) -> bool:
         """Whether the problem of a step is solved by Newton's method."""
-        return not isinstance(self.contact_options, PgsContact)
+        return not self.contact_options.by_matrix
 
     @property
     def by_mujoco(self) -> bool:

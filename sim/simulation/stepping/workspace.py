@@ -12,7 +12,7 @@ from sim.arrays.rows import integer_array, zeros
 from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.model.sensors.kinds import SENSOR_KINDS
-from sim.simulation.options import ContactMethod, PgsContact, hard_options
+from sim.simulation.options import ContactMethod, hard_options
 from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
@@ -176,7 +176,7 @@ class Workspace(SolverChoice):
             dt=self.dt,
             erp=self.scalar(options.erp),
             recovery_time=self.device_model.parameter_arrays("recovery_time")["recovery_time"],
-            cfm=self.scalar(options.cfm if isinstance(options, PgsContact) else 0.0),
+            cfm=self.scalar(options.cfm),
             max_correction=self.scalar(max_correction),
             own_correction=self.scalar(own_correction),
             restitution_threshold=self.scalar(options.restitution_threshold),
@@ -232,3 +232,28 @@ class Workspace(SolverChoice):
         """Launch a kernel whose threads share out the constraints of a world."""
         threads = self.constraint_threads
         self.launch(kernel, (threads, self.num_worlds), *own, threads=threads, **named)
+
+
+class Stage:
+    """A stage of a step: it owns its arrays, and launches the kernels that fill them.
+
+    Args:
+        step: the step's workspace.
+    """
+
+    def __init__(self, step: Workspace):
+        self._step = step
+
+    def differentiated(self) -> list[wp.array]:
+        """Return the arrays whose gradients kernels add to, but for those of contacts."""
+        return []
+
+    def of_contacts(self) -> list[wp.array]:
+        """Return those that have a row for each contact slot: only rows in use are cleared."""
+        return []
+
+    def prepare_adjoint(self) -> None:
+        """Allocate what only the adjoint needs."""
+
+    def gather(self) -> None:
+        """Gather arrays in structs again, once they have gradients."""

@@ -3,12 +3,12 @@
 from typing import Any
 
 from sim.arrays.launch import Twin
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 
 
-class Impulses:
+class Impulses(Stage):
     """The velocities after a step from impulses and free accelerations, world by world.
 
     Args:
@@ -21,9 +21,6 @@ class Impulses:
 
     by_groups = False
     weight: Twin
-
-    def __init__(self, step: Workspace):
-        self._step = step
 
     def prepare_adjoint(self) -> None:
         """Allocate what only the adjoint needs."""

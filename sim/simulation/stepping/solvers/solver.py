@@ -3,11 +3,11 @@
 import warp as wp
 
 from sim.arrays.launch import active_tape
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage
 from warp_kernels.solver.impulse import impulse_kernels
 
 
-class ConstraintSolver:
+class ConstraintSolver(Stage):
     """The solver of a step without constraints, and what all solvers share.
 
     A solver goes from the rows, the right-hand sides and the bounds of constraints to their impulses; its adjoint goes
@@ -35,12 +35,6 @@ class ConstraintSolver:
 
     rows_by_groups = False
     adjoint_by_groups = False
-
-    def __init__(self, step: Workspace):
-        self._step = step
-
-    def gather(self) -> None:
-        """Gather arrays of the step in structs; once more when arrays have got a gradient."""
 
     def prepare_adjoint(self) -> None:
         """Allocate what only the adjoint needs."""

@@ -5,7 +5,7 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.structs import fill
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.solver.actuators import actuator_kernels
 
 # Fields of the kernels' struct, and the parameters that they hold.
@@ -24,7 +24,7 @@ GAINS = {
 }
 
 
-class Actuation:
+class Actuation(Stage):
     """Finds joint forces, with their implicit share on the mass matrix's diagonal.
 
     Args:
@@ -41,7 +41,7 @@ class Actuation:
     actuator_row_bar: wp.array
 
     def __init__(self, step: Workspace):
-        self._step = step
+        super().__init__(step)
         model = step.model
         self.joint_force = wp.zeros_like(step.tau) if model.nu or step.tendons else step.tau
         self.implicit = step.groups.scalars(model.nv if model.nu else 0)

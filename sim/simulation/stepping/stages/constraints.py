@@ -7,7 +7,7 @@ import warp as wp
 
 from sim.arrays.structs import fill
 from sim.simulation.stepping.constraint_layout import least_inverse_masses
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.constraints.listing import constraint_kernels
 from warp_kernels.constraints.row_adjoint import row_adjoint_kernels
 from warp_kernels.constraints.rows import constraint_row_kernels
@@ -33,7 +33,7 @@ OF_TENDONS = ("tendon_row", "tendon_bound")
 COUPLINGS_PER_CONSTRAINT = 128
 
 
-class ConstraintStage:
+class ConstraintStage(Stage):
     """Lists the constraints of each world, and writes their rows.
 
     Args:
@@ -64,7 +64,7 @@ class ConstraintStage:
     further_impulse_bar: wp.array
 
     def __init__(self, step: Workspace):
-        self._step = step
+        super().__init__(step)
         t, room = step.device_model.types, step.max_constraints
         self.constrained: Any = self._constrained()
         self.trees: Any = self._tree_dofs()

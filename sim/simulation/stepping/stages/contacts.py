@@ -8,7 +8,7 @@ import warp as wp
 from sim.arrays.launch import active_tape
 from sim.arrays.structs import fill, gradients_of
 from sim.simulation.options import hard_options
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.collision.convex.identity import identity_kernels
 from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
@@ -27,7 +27,7 @@ from warp_kernels.contact_adjoints import contact_adjoint_kernels
 MANY_FOR_LANES = 8
 
 
-class ContactStage:
+class ContactStage(Stage):
     """Finds the contacts of a step, and where these are.
 
     Args:
@@ -49,7 +49,7 @@ class ContactStage:
     """
 
     def __init__(self, step: Workspace):
-        self._step = step
+        super().__init__(step)
         collision, worlds, t = step.collision, step.worlds_last, step.device_model.types
         self.near = collision.near_pairs.near if collision.by_grid else collision.all_near(step.num_worlds)
         # Of few pairs each is looked at without a first test, which costs less for the worlds of a lane group together.
@@ -86,8 +86,8 @@ class ContactStage:
         bounds = ("geometry_centre", "geometry_ball", "geometry_axis")
         self._bounds_of_groups = {name: groups.of_groups(of_groups, groups.types.vec3) for name in bounds}
 
-    def differentiated(self) -> list[wp.array]:
-        """Return the arrays of contacts whose gradients kernels add to: only of those that there are."""
+    def of_contacts(self) -> list[wp.array]:
+        """Return the arrays of contacts whose gradients kernels add to."""
         contacts = [getattr(self, f"contact_{field}") for field in self._step.structs.Contacts.vars]
         return [*contacts, self.contact_resistance, self.slot_motion_a, self.slot_motion_b]
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import warp as wp
 
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
 
 
-class Damping:
+class Damping(Stage):
     """Nothing is left to do: damping is among the forces.
 
     Args:
@@ -21,7 +21,7 @@ class Damping:
     """
 
     def __init__(self, step: Workspace):
-        self._step = step
+        super().__init__(step)
         self.qd_solved = step.qd_next
         self.damping_loss: wp.array = step.device_model.none(step.scalar)
         self.damping_weight = self.damping_loss

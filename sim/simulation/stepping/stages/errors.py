@@ -5,7 +5,7 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.structs import fill, gradients_of
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.constraints.cones import cone_kernels
 from warp_kernels.constraints.equalities import equality_kernels
 from warp_kernels.kinematics.acceleration import acceleration_kernels
@@ -14,7 +14,7 @@ from warp_kernels.solver.mujoco.references import contact_reference_kernels, ref
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 
 
-class ConstraintErrors:
+class ConstraintErrors(Stage):
     """Errors of all constraints but contacts, and the references of MuJoCo's law. All kernels have Warp's own adjoint.
 
     Args:
@@ -34,7 +34,7 @@ class ConstraintErrors:
     """
 
     def __init__(self, step: Workspace):
-        self._step = step
+        super().__init__(step)
         worlds, counts, t = step.worlds_last, step.model.counts, step.device_model.types
         anchors, cones, by_mujoco = counts["anchor"], len(step.layout.cones), step.by_mujoco
         self.coupling_bias = worlds(counts["coupling"])

@@ -5,13 +5,13 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.launch import Twin
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.dynamics.aba import aba_kernels
 from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
 
 
-class FreeDynamics:
+class FreeDynamics(Stage):
     """Runs the articulated-body algorithm, and factors the mass matrix as L^T D L.
 
     Args:
@@ -40,7 +40,7 @@ class FreeDynamics:
     motion_scratch: tuple[wp.array, ...]
 
     def __init__(self, step: Workspace):
-        self._step = step
+        super().__init__(step)
         model, groups = step.model, step.groups
         t, links, nv = groups.types, model.num_links, model.nv
         self.qdd = wp.zeros_like(step.qd)

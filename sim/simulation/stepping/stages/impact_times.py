@@ -5,11 +5,11 @@ from typing import Any
 import warp as wp
 
 from sim.arrays.structs import fill
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.solver.impact_time import impact_time_kernels
 
 
-class ImpactTimes:
+class ImpactTimes(Stage):
     """Finds the velocity along which positions move; see :mod:`warp_kernels.solver.impact_time`.
 
     Args:
@@ -27,7 +27,7 @@ class ImpactTimes:
     bounces_bar: Any
 
     def __init__(self, step: Workspace):
-        self._step = step
+        super().__init__(step)
         self.bounces: Any = self._rows(step.max_constraints if step.bouncing else 0)
         self.lag = step.worlds_last(step.model.nv if step.bouncing else 0)
         self.hardening = step.worlds_last(step.max_constraints if step.bouncing and step.newton else 0)

@@ -10,12 +10,12 @@ from sim.arrays.rows import zeros
 from sim.arrays.structs import fill, gradients_of
 from sim.dynamics.bodies import run_kinematics
 from sim.simulation.stepping.lane_groups import share
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.recentre import recentre_kernels
 
 
-class Kinematics:
+class Kinematics(Stage):
     """Finds where links are, and moves them.
 
     Args:
@@ -33,7 +33,7 @@ class Kinematics:
     motions_bar: Any
 
     def __init__(self, step: Workspace, links_of_worlds: np.ndarray):
-        self._step = step
+        super().__init__(step)
         model, groups = step.model, step.groups
         self.pose = groups.copies(model.num_links, "transform")
         self.origin = groups.copies(model.num_trees, "vec3")

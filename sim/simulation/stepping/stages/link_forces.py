@@ -4,13 +4,13 @@ import numpy as np
 import warp as wp
 
 from sim.arrays.launch import clear
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.dynamics.drag import drag_kernels
 from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
 
 
-class LinkForces:
+class LinkForces(Stage):
     """Finds wrenches on links; its arrays have no rows in a model without such forces.
 
     Args:
@@ -26,7 +26,7 @@ class LinkForces:
     """
 
     def __init__(self, step: Workspace):
-        self._step = step
+        super().__init__(step)
         model, t = step.model, step.device_model.types
         boxes = model.drag_boxes
         self._turning, self._boxes = len(step.turning), len(boxes.link)

@@ -20,7 +20,7 @@ from sim.simulation.stepping.stages.kinematics import Kinematics
 from sim.simulation.stepping.stages.link_forces import LinkForces
 from sim.simulation.stepping.stages.sensors import SensorStage, sensor_stage
 from sim.simulation.stepping.stages.warm_start import WarmStart
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage, Workspace
 
 
 class Stages(Workspace):
@@ -68,6 +68,7 @@ class Stages(Workspace):
         self.joint_damping: Damping = type(self).damping_of(self)
         self.sensors: SensorStage | None = sensor_stage(self)
         self.solver.gather()
+        self._stages = tuple(part for part in vars(self).values() if isinstance(part, Stage))
         self.parameter_gradients: dict[str, wp.array] = {}
         self._watched: frozenset[str] | None = None
         self._goes_back = False
@@ -75,39 +76,31 @@ class Stages(Workspace):
     @property
     def sources(self) -> tuple[Any, ...]:
         """Where arguments of kernels are looked up by name: the stages, the model, its parameters."""
-        stages = (
-            self.kinematics, self.link_forces, self.dynamics, self.actuation, self.contact_stage, self.errors,
-            self.constraint_stage, self.impact_times, self.warm_start, self.impulses, self.solver, self.joint_damping,
-        )  # fmt: skip
-        return (*stages, *super().sources)
+        return (*self._stages, *super().sources)
 
     def prepare_backward(self) -> None:
         """Allocate the arrays of the backward pass, once; again if memory ran out the first time."""
         if self._goes_back:
             return
         self._adjoint_memory = shared_gradients(self._differentiated(), self.device)
-        of_contacts = [*self.contact_stage.differentiated(), *self.errors.of_contacts()]
+        of_contacts = [array for stage in self._stages for array in stage.of_contacts()]
         self._contact_adjoint_memory = shared_gradients(of_contacts, self.device)
         for array in (self.q_next, self.qd_next, self.qd_path, self.joint_damping.qd_solved):
             array.requires_grad = True
         self.carried_q, self.carried_qd = (wp.zeros_like(x, requires_grad=False) for x in (self.q, self.qd))
-        stages = (
-            self.activations, self.actuation, self.dynamics, self.constraint_stage, self.impact_times, self.warm_start,
-            self.impulses, self.solver,
-        )  # fmt: skip
-        for stage in stages:
+        self.activations.prepare_adjoint()
+        for stage in self._stages:
             stage.prepare_adjoint()
-        for gathering in (self.kinematics, self.contact_stage, self.errors, self.solver):
-            gathering.gather()
+        for stage in self._stages:
+            stage.gather()
         self._goes_back = True
 
     def _differentiated(self) -> list[wp.array]:
         """Return the arrays whose gradients kernels add to."""
+        of_stages = [array for stage in self._stages for array in stage.differentiated()]
         return [
-            self.q, self.qd, self.tau, self.control, *self.kinematics.differentiated(),
-            *self.link_forces.differentiated(), *([self.qd_path] if self.bouncing else []),
-            *self.constraint_stage.differentiated(), *self.errors.differentiated(), *self.activations.differentiated,
-            *(self.tendons.differentiated if self.tendons else []),
+            self.q, self.qd, self.tau, self.control, *([self.qd_path] if self.bouncing else []), *of_stages,
+            *self.activations.differentiated, *(self.tendons.differentiated if self.tendons else []),
             *(self.transmissions.differentiated if self.transmissions else []),
         ]  # fmt: skip
 

@@ -2,12 +2,12 @@
 
 import warp as wp
 
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.solver.warm_start import warm_start_kernels
 
 
-class WarmStart:
+class WarmStart(Stage):
     """Impulses with which a solver begins; all its arrays have no rows without ``warm_start=True``.
 
     Args:
@@ -24,7 +24,7 @@ class WarmStart:
     carried_impulse: wp.array
 
     def __init__(self, step: Workspace):
-        self._step = step
+        super().__init__(step)
         constraints, vec3 = step.max_constraints if step.warm else 0, step.device_model.types.vec3
         self.start, self.previous_impulse = (step.worlds_last(constraints, vec3) for _ in range(2))
         self.constraint_key, self.previous_key = (step.worlds_last(constraints, wp.vec4i) for _ in range(2))
