@@ -1,4 +1,4 @@
-"""What both solvers share: where a step begins, its system, how far to go along it, and what is left.
+"""Shared by all solvers: initial guess, search direction, line search, stopping criterion.
 
 See :mod:`warp_kernels.solver.newton.solve`, whose equations these are.
 """
@@ -275,14 +275,11 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         return square
 
     return SimpleNamespace(
-        precision=precision,
-        sums=sums,
         singular=singular,
         find_step=find_step,
         move=move,
         step_square=step_square,
         velocity_left=velocity_left,
-        convex_length=convex_length,
         exact_length=exact_length,
         look_back=look_back,
         pushes=pushes,

@@ -16,13 +16,7 @@ import warp as wp
 from warp_kernels.constraints.kinds import follows_contact, is_bounded_by_normal, is_in_interval, is_one_sided
 from warp_kernels.constraints.products import product_functions
 from warp_kernels.cpu.native import Native
-from warp_kernels.solver.newton.constants import (
-    EVERY,
-    LEAST_SWEEPS,
-    MOST_PER_CONSTRAINT,
-    MOST_SWEEPS,
-    SLIDES_FROM,
-)
+from warp_kernels.solver.newton.constants import EVERY, SLIDES_FROM
 from warp_kernels.solver.newton.islands.parts import part_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import friction_projection_functions
@@ -42,16 +36,6 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     Problem, Iterate = structs.Problem, structs.Iterate
     native = Native(scalar, 1, "newton")
     zero, one = scalar(0.0), scalar(1.0)
-
-    @wp.func
-    def first_number(count: int):
-        """The number of sweeps of the first pass."""
-        return wp.clamp(2 * count, LEAST_SWEEPS, MOST_SWEEPS)
-
-    @wp.func
-    def next_number(number: int, count: int):
-        """How many sweeps the next pass has, after one with ``number``."""
-        return wp.max(number, wp.min(number + number, MOST_PER_CONSTRAINT * count))
 
     @wp.func
     def softness(grip: vec2):
@@ -308,8 +292,6 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         implied_values(world, count, paths, constraints, problem, iterate)
 
     return SimpleNamespace(
-        first_number=first_number,
-        next_number=next_number,
         softness=softness,
         step_lengths=f.step_lengths,
         resume=resume,
