@@ -1,6 +1,7 @@
 """Constraint kinds as data: what makes the rows of each kind, and what its impulses may be.
 
-A kernel knows the kind of a constraint by its number. What isn't about one kind alone asks the functions below. So solvers and sensors need no change for a new kind.
+A kernel knows the kind of a constraint by its number. What isn't about one kind alone asks the functions below, so that solvers
+need no change for a new kind.
 """
 
 import linecache
@@ -23,7 +24,7 @@ class Bound(Enum):
 
 
 class Family(Enum):
-    """Source of a constraint's rows. Each has a file with its rows and one with their adjoint."""
+    """Source of a constraint's rows. The functions of a family make them and their adjoint."""
 
     CONTACT = "the frame of a contact times the velocity between its sides"
     ANCHOR = "the frame of a pair of anchors times the velocity between its sides"
