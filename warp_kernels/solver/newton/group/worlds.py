@@ -32,24 +32,25 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
     zero, singular = scalar(0.0), descent.singular
     sums = scalar(SUMS[scalar] * rounding(scalar))
 
-    @wp.func
+    # Inline: a call copies the descriptions of all arrays, which takes 4 % of a step of 64 quadrupeds.
+    @wp.func(inline=True)
     def state(n: int, work: Work, states: int):
         return work.shared.state[n]
 
-    @wp.func
+    @wp.func(inline=True)
     def with_state(n: int, work: Work, states: int, state: State):
         work.shared.state[n] = state
         return states
 
-    @wp.func
+    @wp.func(inline=True)
     def world_at(n: int, work: Work):
         return work.group * lanes + n
 
-    @wp.func
+    @wp.func(inline=True)
     def count_at(n: int, work: Work):
         return work.constraints.count[world_at(n, work)]
 
-    @wp.func
+    @wp.func(inline=True)
     def epsilon_at(n: int, work: Work):
         """Return R as a share of the inverse mass."""
         if wp.static(coupled):
@@ -57,7 +58,7 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
         else:
             return scalar(STIFFEST)
 
-    @wp.func
+    @wp.func(inline=True)
     def find_steps(work: Work, states: int):
         """Sweep worlds that ask for it, and find the steps of all."""
         shared = work.shared
@@ -89,7 +90,7 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
                 shared.state[n] = state
         return states
 
-    @wp.func
+    @wp.func(inline=True)
     def move(work: Work, states: int):
         """Move z by the ``length`` of each world that tries it, and find the residuals with their squares."""
         shared = work.shared
@@ -107,13 +108,13 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
                 shared.state[n] = state
         return states
 
-    @wp.func
+    @wp.func(inline=True)
     def measure(work: Work):
         """Find the squares at hand where that is done for all worlds at once."""
         if wp.static(not coupled):
             laws.find_at_hand(work.most, scalar(STIFFEST), sums, work.shared)
 
-    @wp.func
+    @wp.func(inline=True)
     def square_at_hand(n: int, work: Work):
         if wp.static(coupled):
             world = world_at(n, work)
@@ -123,22 +124,22 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
         else:
             return work.shared.at_hand[n]
 
-    @wp.func
+    @wp.func(inline=True)
     def step_square(n: int, work: Work):
         if wp.static(coupled):
             return descent.step_square(world_at(n, work), work.nv, work.problem, work.iterate)
         else:
             return work.shared.along[lanes + n]
 
-    @wp.func
+    @wp.func(inline=True)
     def goal(n: int, at_hand: scalar, work: Work):
         return descent.goal(at_hand, work.shared.scale[n], epsilon_at(n, work), work.tolerance)
 
-    @wp.func
+    @wp.func(inline=True)
     def prepare(n: int, work: Work, state: State):
         """Nothing: worlds that need another problem or convex rounds are left."""
 
-    @wp.func
+    @wp.func(inline=True)
     def end(work: Work, states: int, solved: int):
         """Keep what is left of the worlds that this step has ended, and their systems for the adjoint."""
         shared = work.shared
