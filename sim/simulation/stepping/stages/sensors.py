@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sim.simulation.stepping.workspace import Workspace
+from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.sensors.contact_force import contact_force_kernels
 from warp_kernels.sensors.contacts import contact_sensor_kernels
@@ -10,7 +10,7 @@ from warp_kernels.sensors.forces import FORCE, force_sensor_kernels
 from warp_kernels.sensors.wrenches import wrench_sensor_kernels
 
 
-class SensorStage:
+class SensorStage(Stage):
     """The kernels that read a step for its sensors, and their adjoints; their results are arrays of the trajectory.
 
     Args:
@@ -18,7 +18,7 @@ class SensorStage:
     """
 
     def __init__(self, step: Workspace):
-        self._step = step
+        super().__init__(step)
         scalar, sensed = step.scalar, step.collision
         kinds = sensed.force_sensors.kind.numpy()
         # Forward and adjoint by what there is. The first one clears what the others write.
