@@ -29,6 +29,9 @@ from warp_kernels.collision.touch.search import touch_functions
 from warp_kernels.types import CAPSULE, PLANE, kernel_module, warp_types
 from warp_kernels.variants import looped_over_slots, used_arguments_only
 
+# Share of a step after which a bounce leaves an inner ball no way to go through anything.
+LATEST = 0.99
+
 VARIANTS = {"evaluate_kernels": [(name,) for name in PAIR_KERNELS]}
 
 
@@ -53,6 +56,14 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
     hulls = hull_contact_functions(scalar, ground_of(family)) if family in HULLS else nothing
     Data = Triangles if family in ON_TRIANGLES else wp.array2d(dtype=scalar)
     module = kernel_module(f"collision.evaluate_{name}", scalar, looping=looping, inlined=True)
+
+    @wp.func
+    def held_until(restitution: scalar, time: scalar):
+        """What stands in the place of an inner ball's restitution, see :mod:`warp_kernels.constraints.bounces`."""
+        result = scalar(0.0)
+        if restitution > scalar(0.0) and time < scalar(LATEST):
+            result = scalar(-1.0) - time
+        return result
 
     @wp.func
     def contact_in_slot(
@@ -136,8 +147,8 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
         when penetrating. Of a pair that touches within the step (``slot_time``, a share of the step), these are the
         pair's at that time, with point and distance taken back to the step's beginning: the distance that closes at the
         rate of that time. One step of Newton's method gives the time of a touch its derivative.
-        contact_friction: by the pair's rule. contact_restitution: the product of those of both geometries; the contact of an
-        inner ball does not bounce (:mod:`warp_kernels.collision.touch.inner_ball`).
+        contact_friction: by the pair's rule. contact_restitution: the product of those of both geometries; of the contact of
+        an inner ball, which does not bounce, -1 less the time at which its pair does (:mod:`warp_kernels.constraints.bounces`).
         """
         slot, world = wp.tid()
         if slot >= contact_count[world]:
@@ -208,7 +219,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
                 distance, point = balls.ball_contact(
                     geometries, packed, a, b, size_a, size_b, pose_a, pose_b, distance, point, normal
                 )
-                bounce = scalar(0.0)
+                bounce = held_until(bounce, time)
         apart = vec3()
         if wp.static(family != ON_PLANE):
             if time > scalar(0.0):

@@ -6,6 +6,10 @@ time, so u and u* belong to -h / 2 and h / 2, and the velocity at the touch is u
 to -e u_c, and the way to h / 2 adds (1/2 - s) (u* - u). Positions go on with the new velocity for the rest of the step alone
 (:mod:`warp_kernels.solver.impact_time`). So a motion depends continuously on its beginning, its derivatives converge to those
 of continuous time, and a bounce without loss neither gains nor loses energy.
+
+The contact of an inner ball (:mod:`warp_kernels.collision.touch.inner_ball`) doesn't bounce, but what its pair's bounce leaves of the
+velocity may still take the ball through the surface in the rest of the step. So it acts at the time s of that bounce, which stands in the place
+of its restitution as -1 - s, and the velocity after it uses up the distance that is left then: (d + s h u) + (1 - s) h v+ >= 0.
 """
 
 import functools
@@ -50,6 +54,25 @@ def bounce_functions(scalar: Any) -> SimpleNamespace:
         return restitution * touching_velocity(before, free, late) - (half - late) * (free - before)
 
     @wp.func
+    def is_held(restitution: scalar):
+        """Whether a contact is that of an inner ball whose pair may bounce."""
+        return restitution < scalar(-0.5)
+
+    @wp.func
+    def time(distance: scalar, free: scalar, restitution: scalar, options: Options):
+        """The share of the step after which a contact acts."""
+        if is_held(restitution):
+            return -one - restitution
+        return touch(distance, free, options)
+
+    @wp.func
+    def bias(distance: scalar, before: scalar, free: scalar, late: scalar, restitution: scalar, options: Options):
+        """Less the least normal velocity after the step."""
+        if is_held(restitution):
+            return (distance / options.dt + late * before) / (one - late)
+        return bounce_bias(before, free, late, restitution)
+
+    @wp.func
     def bounces(
         distance: scalar,
         before: scalar,
@@ -67,6 +90,8 @@ def bounce_functions(scalar: Any) -> SimpleNamespace:
         """
         if contact_rows.is_compliant(spring, item, world) or distance + options.dt * free >= zero:
             return False
+        if is_held(restitution):
+            return distance - options.dt * (one + restitution) * before >= zero
         late = touch(distance, free, options)
         if restitution * touching_velocity(before, free, late) >= -options.restitution_threshold:
             return False
@@ -85,6 +110,10 @@ def bounce_functions(scalar: Any) -> SimpleNamespace:
         late_bar: scalar,
     ):
         """Adjoints of distance, before, free and restitution from those of the bias, and of late where it is used otherwise."""
+        if is_held(restitution):
+            shares = bias_bar / (one - late)
+            share_bar = shares * (before + distance / options.dt) / (one - late)
+            return vec4(shares / options.dt, shares * late, zero, -share_bar - late_bar)
         rise = free - before
         touch_bar = late_bar + bias_bar * (restitution + one) * rise
         rise_bar = bias_bar * (restitution * (half + late) - half + late)
@@ -96,4 +125,4 @@ def bounce_functions(scalar: Any) -> SimpleNamespace:
         before_bar = bias_bar * restitution - rise_bar
         return vec4(distance_bar, before_bar, free_bar, bias_bar * touching_velocity(before, free, late))
 
-    return SimpleNamespace(touch=touch, bounce_bias=bounce_bias, bounces=bounces, bounce_adjoint=bounce_adjoint)
+    return SimpleNamespace(time=time, bias=bias, bounces=bounces, bounce_adjoint=bounce_adjoint)

@@ -78,8 +78,8 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
         found = bias
         late = scalar(0.0)
         if bounce.bounces(distance, before, free, restitution, contacts.spring, item, world, options):
-            late = bounce.touch(distance, free, options)
-            found = vec2(bounce.bounce_bias(before, free, late, restitution), scalar(0.0))
+            late = bounce.time(distance, free, restitution, options)
+            found = vec2(bounce.bias(distance, before, free, late, restitution, options), scalar(0.0))
         else:
             free = scalar(0.0)
         bounces.free[constraint, world] = free

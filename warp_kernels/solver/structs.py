@@ -246,7 +246,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             frame: rows normal (from a to b) and two tangents, along world axes.
             distance: between the surfaces, negative where they overlap [m].
             friction: product of both coefficients.
-            restitution: product of both coefficients.
+            restitution: product of both coefficients; of an inner ball -1 less the time at which its pair bounces.
             spring: stiffness [N/m] and damping [N s/m] of a compliant contact; no rows if there is none in the model.
         """
 
