@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
 
+from sim import ModelBuilder
 from sim.errors import ModelError
-from sim.model.builder import ModelBuilder
 from sim.model.builder.properties import Surface
 from sim.model.model import Model
 

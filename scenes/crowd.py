@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scenes.quadruped import LEG_LENGTH, LEGS, QUADRUPED_URDF, standing_height, standing_legs
-from sim.model.builder import ModelBuilder
+from sim import ModelBuilder
 from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 from warp_kernels.types import CAPSULE

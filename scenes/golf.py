@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sim import ModelBuilder
 from sim.errors import ModelError
-from sim.model.builder import ModelBuilder
 from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 

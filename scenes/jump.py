@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scenes import quadruped
+from sim import ModelBuilder
 from sim.errors import ModelError
-from sim.model.builder import ModelBuilder
 from sim.model.builder.properties import Surface
 from sim.model.model import Model
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scenes.racecar import RACECAR_URDF, WHEEL_RADIUS
+from sim import ModelBuilder
 from sim.errors import ModelError
-from sim.model.builder import ModelBuilder
 from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim import ModelBuilder
 from sim.errors import ModelError
-from sim.model.builder import ModelBuilder
 from sim.model.builder.properties import Spring
 from sim.model.geometry_types import capsule_inertia
 from sim.model.model import Model

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim import ModelBuilder
 from sim.errors import ModelError
-from sim.model.builder import ModelBuilder
 from sim.model.builder.properties import Limits, Spring, Surface
 from sim.model.model import Model, Part
 

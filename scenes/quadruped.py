@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from scenes.mjcf import to_mjcf
-from sim.model.builder import ModelBuilder
+from sim import ModelBuilder
 from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sim.model.builder import ModelBuilder
+from sim import ModelBuilder
 from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 

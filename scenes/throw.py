@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from sim import ModelBuilder
 from sim.dynamics.dynamics import inverse_dynamics
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
-from sim.model.builder import ModelBuilder
 from sim.model.builder.properties import Surface
 from sim.model.model import Model, Part
 

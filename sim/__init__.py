@@ -41,8 +41,8 @@ from sim.errors import (
     URDFWarning,
     USDWarning,
 )
+from sim.importers.builder import ModelBuilder
 from sim.importers.load import load
-from sim.model.builder import ModelBuilder
 from sim.model.builder.properties import Limits, Spring, Surface
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.model.model import Keyframe, Model, Part

@@ -23,11 +23,11 @@ import sys, sim
 assert not set({HEAVY}) & set(sys.modules), set({HEAVY}) & set(sys.modules)
 assert {{*{MODULES}, "__version__", *sim.__all__}} <= set(dir(sim))
 sim.render.Camera, sim.exporters.write_urdf, sim.exporters.write_mjcf
-sim.importers.urdf.add_urdf, sim.importers.mjcf.add_mjcf
+sim.ModelBuilder.add_usd, sim.importers.usd.add_usd
 assert not set({HEAVY}) & set(sys.modules), set({HEAVY}) & set(sys.modules)
 sim.viewer.Viewer
 assert "viser" not in sys.modules
-sim.importers.usd.add_usd, sim.usd.write_usd, sim.torch.Robot
+sim.usd.write_usd, sim.torch.Robot
 assert "usd" in dir(sim.importers)
 """
     subprocess.run([sys.executable, "-c", code], check=True)

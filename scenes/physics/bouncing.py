@@ -3,7 +3,7 @@
 import numpy as np
 
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity
-from sim.model.builder import ModelBuilder
+from sim import ModelBuilder
 from sim.model.builder.properties import Surface
 
 RADIUS = 0.1

@@ -3,7 +3,7 @@
 import numpy as np
 
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, turn_about
-from sim.model.builder import ModelBuilder
+from sim import ModelBuilder
 
 HALF = 0.1  # half edge of the stacked cubes [m]
 DOMINO = (0.01, 0.05, 0.1)  # half extents [m]

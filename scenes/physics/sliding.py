@@ -3,7 +3,7 @@
 import numpy as np
 
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, turn_about
-from sim.model.builder import ModelBuilder
+from sim import ModelBuilder
 from sim.model.builder.properties import Surface
 
 FRICTION = 0.5

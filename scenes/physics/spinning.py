@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes.physics.scene import G, Motion, PhysicsScene, Quantity, conjugate, rotate, turn_about
-from sim.model.builder import ModelBuilder
+from sim import ModelBuilder
 from sim.model.model import Model
 
 FIRST_ORDER = "first order in the time step"

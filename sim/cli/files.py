@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from sim.cli.standing import lowest_point
-from sim.importers.formats import reader_of
+from sim.importers.builder import ModelBuilder
+from sim.importers.formats import format_of
 from sim.importers.load import load
 from sim.importers.load import read_file as read_into_builder
 from sim.importers.transaction import named_file
-from sim.model.builder import ModelBuilder
 from sim.model.model import Model
 from sim.model.names import free_name
 
@@ -123,8 +123,7 @@ def is_urdf(file: Path) -> bool:
 
 
 def _is_read_as(file: Path, *formats: str) -> bool:
-    reader = reader_of(file)
-    return reader is not None and reader.name in formats
+    return format_of(file) in formats
 
 
 def notes_of(caught: Iterable[warnings.WarningMessage], file: Path) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sim.cli.files import add_file, is_urdf, read_builder, say
-from sim.model.builder import ModelBuilder
+from sim.model.builder import WorldBuilder
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, GEOMETRY_TYPE_NAMES, Model
 from sim.model.names import counted
@@ -33,7 +33,7 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def base_of(builder: ModelBuilder, model: Model) -> str:
+def base_of(builder: WorldBuilder, model: Model) -> str:
     """How the base of a robot is joined to the world; a hint where a fixed one looks as if it should move."""
     base = next(joint for joint in builder.joints.values() if joint.parent == WORLD)
     if base.type == codes.FREE:

@@ -5,14 +5,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sim.errors import ModelError
-from sim.model.checks import number, require_flags
+from sim.model.checks import number, require_flags, require_path
 
 
-def check_arguments(where: str, name: object, friction: object, restitution: object, **flags: object) -> None:
+def check_arguments(
+    where: str, path: object, name: object, friction: object, restitution: object, **flags: object
+) -> None:
     """Refuse what a reader can't use, before it looks at the file.
 
     Args:
         where: the reader, in messages.
+        path: text, or a path.
         name: text, or None for the names of the file.
         friction: a number, or None for that of the file.
         restitution: a number.
@@ -21,6 +24,7 @@ def check_arguments(where: str, name: object, friction: object, restitution: obj
     Raises:
         ModelError: naming the argument.
     """
+    require_path(path)
     if name is not None and not isinstance(name, str):
         raise ModelError(f"{where}: name is {name!r}; it must be text")
     if name == "":

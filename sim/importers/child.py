@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sim.errors import ImportFileError, ModelError
-from sim.importers.formats import reader_of
+from sim.importers.formats import FORMAT_OF_SUFFIX
 from sim.importers.load import load
 from sim.importers.model_file import model_to_bytes
 from sim.importers.transaction import in_words
+
+# The modules that importers load with the first file of a format.
+LIBRARIES = {"mjcf": "mujoco", "usd": "sim.importers.usd.contents"}
 
 
 def serve(requests: TextIO, replies: TextIO) -> None:
@@ -65,10 +68,9 @@ def _described(problem: Exception, path: str, memory: float | None) -> tuple[str
 
 def _load_libraries(path: str) -> None:
     """Load what the format needs, so that it doesn't count as memory of the file."""
-    if Path(path).suffix.lower() == ".xml":
-        importlib.import_module("mujoco")
-    elif (found := reader_of(path)) is not None:
-        found.function()
+    found = FORMAT_OF_SUFFIX.get(Path(path).suffix.lower())
+    if found in LIBRARIES:
+        importlib.import_module(LIBRARIES[found])
 
 
 def _limit(cpu_seconds: float, memory: float) -> None:

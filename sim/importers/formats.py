@@ -1,43 +1,49 @@
-"""The formats of files that can be read, registered with :mod:`sim.model.builder.readers`."""
+"""The formats of files that can be read."""
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from sim.importers.mjcf.importer import add_mjcf
+from sim.importers import mjcf, sdf, urdf, usd
 from sim.importers.mjcf.markup import root_tag
-from sim.importers.sdf.importer import add_sdf, read_gravity
-from sim.importers.urdf.importer import add_urdf
-from sim.model.builder.readers import FileReader, reader, reader_by_suffix, register_reader
 from sim.model.checks import require_path
+from sim.model.model import Part
 
-# By the first element of an .xml file.
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A format of files.
+
+    Attributes:
+        add: the importer, which is also the method ``ModelBuilder.add_<name>``.
+        suffixes: the suffixes of its files, in lower case with the dot.
+        gravity: returns the gravity that a file states [m/s^2], [3], where ``add`` leaves the builder's as it is.
+    """
+
+    add: Callable[..., Part | list[Part]]
+    suffixes: tuple[str, ...]
+    gravity: Callable[[str | os.PathLike[str]], np.ndarray] | None = None
+
+
+FORMATS = {
+    "urdf": FileFormat(urdf.add_urdf, (".urdf",)),
+    "mjcf": FileFormat(mjcf.add_mjcf, (".xml",)),
+    "sdf": FileFormat(sdf.add_sdf, (".sdf", ".world"), sdf.read_gravity),
+    "usd": FileFormat(usd.add_usd, (".usd", ".usda", ".usdc", ".usdz"), usd.read_gravity),
+}
+FORMAT_OF_SUFFIX = {suffix: name for name, format in FORMATS.items() for suffix in format.suffixes}
+# The format of an .xml file, by its first element.
 XML_FORMATS = {"mujoco": "mjcf", "robot": "urdf", "sdf": "sdf"}
 
 
-def _add_usd() -> Callable[..., Any]:
-    from sim.importers.usd.importer import add_usd  # here: USD's libraries take long to load
+def format_of(path: str | os.PathLike[str]) -> str | None:
+    """Return the format of a file, by its suffix, for ``.xml`` by its first element; None for an unknown suffix.
 
-    return add_usd
-
-
-def _usd_gravity(path: str | os.PathLike[str]) -> np.ndarray:
-    from sim.importers.usd.importer import read_gravity  # here: USD's libraries take long to load
-
-    return read_gravity(path)
-
-
-register_reader("urdf", (".urdf",), lambda: add_urdf)
-register_reader("mjcf", (".xml",), lambda: add_mjcf)
-register_reader("sdf", (".sdf", ".world"), lambda: add_sdf, read_gravity)
-register_reader("usd", (".usd", ".usda", ".usdc", ".usdz"), _add_usd, _usd_gravity)
-
-
-def reader_of(path: str | os.PathLike[str]) -> FileReader | None:
-    """The reader of a file by its suffix, for ``.xml`` by its first element; None for a suffix that no format has.
+    Returns:
+        a key of ``FORMATS``.
 
     Raises:
         ImportFileError: for an ``.xml`` file that can't be read or is empty.
@@ -45,7 +51,5 @@ def reader_of(path: str | os.PathLike[str]) -> FileReader | None:
     """
     require_path(path)
     suffix = Path(path).suffix.lower()
-    found = reader_by_suffix().get(suffix)
-    if found is not None and suffix == ".xml":
-        return reader(XML_FORMATS.get(root_tag(Path(path)), found.name))
-    return found
+    found = FORMAT_OF_SUFFIX.get(suffix)
+    return XML_FORMATS.get(root_tag(Path(path)), found) if suffix == ".xml" else found

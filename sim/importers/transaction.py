@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from sim.errors import ImportFileError, ModelError
-from sim.model.builder import ModelBuilder
+from sim.model.builder import WorldBuilder
 
 # What libraries raise for numbers and text that they can't work with; NumPy's and qhull's errors are among them. Not
 # TypeError, which an argument of the caller causes.
@@ -13,7 +13,7 @@ LIBRARY_ERRORS = (ArithmeticError, LookupError, ValueError, RuntimeError, Memory
 
 
 @contextmanager
-def all_or_nothing(builder: ModelBuilder) -> Iterator[None]:
+def all_or_nothing(builder: WorldBuilder) -> Iterator[None]:
     """Undo everything that was added to the builder inside the ``with`` block if the block raises."""
     before = {name: copy.copy(value) for name, value in vars(builder).items()}
     try:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.errors import ModelError
-from sim.model.builder import ModelBuilder
+from sim.model.builder import WorldBuilder
 from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
 from sim.model.checks import is_positive, is_whole
@@ -46,12 +46,12 @@ class Terrain:
 
     @deprecated_keywords(SURFACE_FIELDS)
     def add_to(
-        self, builder: ModelBuilder, *, surface: Surface = DEFAULT_SURFACE, name: str = "terrain", **look: Any
+        self, builder: WorldBuilder, *, surface: Surface = DEFAULT_SURFACE, name: str = "terrain", **look: Any
     ) -> list[str]:
         """Add it to a model's world: a heightfield, and boxes that don't move.
 
         Args:
-            builder: of the model.
+            builder: the :class:`sim.ModelBuilder` of the model.
             surface: friction, restitution, compliance and collision groups. Default: friction and restitution 1, which
                 leave those of a pair to the other body.
             name: of the heightfield; boxes are "<name>/box_0" and so on.

@@ -5,8 +5,8 @@ import pytest
 from scipy.spatial import QhullError
 
 import sim
+from sim.importers.builder import ModelBuilder
 from sim.importers.transaction import named_file
-from sim.model.builder import ModelBuilder
 from tests.importers.test_scaling import chain
 
 ERRORS = (

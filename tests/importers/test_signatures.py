@@ -1,48 +1,58 @@
-"""The options of files: spelled out where users look for them, the same wherever they are written."""
+"""The options of files: spelled out where users look for them, and checked."""
 
 import inspect
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import sim
+from sim.importers.formats import FORMATS, format_of
 from sim.importers.load import read_file
-from sim.importers.mjcf import add_mjcf
-from sim.importers.sdf import add_sdf
-from sim.importers.urdf import add_urdf
-from sim.importers.usd import add_usd
 
 QUADRUPED = Path(__file__).parents[2] / "scenes/robots/quadruped.urdf"
-READERS = {"urdf": add_urdf, "sdf": add_sdf, "mjcf": add_mjcf, "usd": add_usd}
 INERTIAL = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
 URDF = f"<robot name='r'><link name='a'>{INERTIAL}</link></robot>"
+WITH_WARNINGS = {
+    ".urdf": f"<robot name='r'><link name='a'>{INERTIAL}</link><gazebo/></robot>",
+    ".sdf": "<sdf version='1.10'><model name='m'><link name='a'/><plugin/></model></sdf>",
+    ".xml": """<mujoco>
+    <worldbody><body name='a'><joint name='j'/><geom size='1'/></body></worldbody>
+    <actuator><muscle joint='j' lengthrange='0 1'/></actuator>
+</mujoco>""",
+    ".usda": """#usda 1.0
+def Cube "box" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"]) {
+    vector3f physics:velocity = (1, 0, 0)
+}
+""",
+}
 MJCF = "<mujoco><worldbody><body name='a'><freejoint/><geom size='1'/></body></worldbody></mujoco>"
 
 
-def parameters(function):
-    return [(p.name, p.kind, p.default, p.annotation) for p in inspect.signature(function).parameters.values()]
+@pytest.mark.parametrize("name", FORMATS)
+def test_importers_are_the_methods_of_the_builder(name):
+    method = getattr(sim.ModelBuilder, f"add_{name}")
+    assert method is FORMATS[name].add
+    _, *arguments = inspect.signature(method).parameters
+    assert arguments[0] == "path"
+    assert all(f"{argument}: " in method.__doc__ for argument in arguments)
 
 
-@pytest.mark.parametrize("format", READERS)
-def test_methods_of_the_builder_spell_out_the_options(format):
-    """Name, order, default and type of every argument but the builder itself."""
-    method, reader = getattr(sim.ModelBuilder, f"add_{format}"), inspect.unwrap(READERS[format])
-    ours, theirs = parameters(method)[1:], parameters(reader)[1:]
-    assert [entry[:3] for entry in ours] == [entry[:3] for entry in theirs]
-    # Of modules with postponed annotations these are text.
-    written = inspect.signature(reader, eval_str=True)
-    assert [entry[3] for entry in ours] == [p.annotation for p in list(written.parameters.values())[1:]]
-    assert inspect.signature(method).return_annotation == written.return_annotation
-    for name, *_ in ours:
-        assert f"{name}: " in method.__doc__
+@pytest.mark.parametrize("name", FORMATS)
+def test_options_that_load_names_are_of_all_formats(name):
+    named = {"name", "position", "orientation", "visual", "collision", "friction", "restitution", "decompose"}
+    assert named < set(inspect.signature(FORMATS[name].add).parameters)
+    assert all(f"``{option}``" in sim.load.__doc__ for option in named)
 
 
-def test_load_has_the_options_of_all_formats():
-    own = {"path", "dtype", "collapse_fixed", "gravity", "untrusted"}
-    union = {name for format in READERS for name, *_ in parameters(getattr(sim.ModelBuilder, f"add_{format}"))}
-    assert set(inspect.signature(sim.load).parameters) == (union - {"self"}) | own
-    assert all(f"{name}: " in sim.load.__doc__ for name in union - {"self"})
+@pytest.mark.parametrize("name", ["a.urdf", "a.sdf", "a.xml", "a.usda"])
+def test_warnings_point_to_the_line_that_adds_the_file(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(WITH_WARNINGS[path.suffix])
+    with pytest.warns(UserWarning, match=re.escape(name)) as caught:
+        getattr(sim.ModelBuilder(), f"add_{format_of(path)}")(path)
+    assert {Path(warning.filename) for warning in caught} == {Path(__file__)}
 
 
 def test_no_method_of_the_builder_hides_its_arguments():
@@ -80,12 +90,11 @@ def test_options_of_another_format_are_refused(tmp_path):
             r"a\.urdf: drives is no option of URDF files; ModelBuilder\.add_urdf takes name, ",
         ),
         (mjcf, {"floating_base": False, "mimic": "free"}, r"a\.xml: floating_base, mimic are no options of MJCF files"),
+        (urdf, {"colour": 1}, r"colour is no option of URDF files; .* name, .*, package_dirs$"),
         (usd, {"self_collision": True}, r"a\.usda: self_collision is no option of USD files; .* drives$"),
     ):
         with pytest.raises(sim.ModelError, match=message):
             sim.load(path, **options)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
-        sim.load(urdf, colour=1)
     # An .xml file may hold a robot of either format.
     mjcf.write_text(URDF)
     assert sim.load(mjcf, floating_base=True).nv == 6
@@ -103,7 +112,7 @@ def test_defaults_of_the_format():
     assert (sim.load(QUADRUPED, friction=0.3).parameters["friction"] == 0.3).any()
 
 
-@pytest.mark.parametrize("format", READERS)
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -11,7 +11,7 @@ import numpy as np
 from sim.errors import ModelError, URDFWarning
 from sim.exporters.text import number
 from sim.exporters.urdf.elements import child, set_inertial, set_origin
-from sim.model.builder import ModelBuilder
+from sim.importers.builder import ModelBuilder
 from sim.model.model import Model
 from sim.output import WritingFolder, system_errors
 from warp_kernels.types import FREE

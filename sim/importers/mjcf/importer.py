@@ -22,7 +22,7 @@ from sim.importers.mjcf.sensors.sensors import add_sensors
 from sim.importers.mjcf.tendons import add_tendons
 from sim.importers.mjcf.tree import add_tree, joint_type
 from sim.importers.transaction import all_or_nothing, named_file
-from sim.model.builder import ModelBuilder
+from sim.model.builder import WorldBuilder
 from sim.model.model import Keyframe, Part
 from sim.model.names import free_name
 from sim.model.poses import compose
@@ -34,7 +34,7 @@ DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
 
 def add_mjcf(
-    builder: ModelBuilder,
+    builder: WorldBuilder,
     path: str | os.PathLike[str],
     *,
     name: str | None = None,
@@ -80,22 +80,44 @@ def add_mjcf(
     Muscles and other features without a counterpart here are skipped, with a
     :class:`sim.MJCFWarning` that names them; deformable bodies are an error.
 
-    Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_mjcf`.
+    Args:
+        path: the file.
+        name: prefix of all names, as "name/"; lets several copies stand in one world.
+        position: of the file's world frame in the world [m].
+        orientation: of that frame, quaternion xyzw. Gravity is not turned.
+        visual: read geometry that doesn't collide.
+        collision: let geometry collide.
+        self_collision: let moving bodies collide with each other where the file does.
+        world_geometry: read the geometry of the file's world and of bodies that don't move, such as its floor.
+        friction: Coulomb friction of all geometry, instead of the file's.
+        restitution: restitution of what moves.
+        decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
+            ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
+            1 for few.
+        static_meshes: what meshes that aren't convex collide as where no joint moves them: "hulls", as others do,
+            or "triangles" as they are, see :meth:`sim.ModelBuilder.add_static_mesh`.
+
+    Returns:
+        one part with all bodies of the file, named ``name`` or as the model in the file, with its keyframes and
+        time step.
+
+    Raises:
+        ImportFileError: naming the file and the element, or with MuJoCo's message.
+        ModelError: for a wrong argument, or without MuJoCo (the extra ``mjcf``).
 
     Example:
         >>> import tempfile
         >>> from pathlib import Path
         >>> import sim
-        >>> from sim.importers.mjcf import add_mjcf
         >>> path = Path(tempfile.mkdtemp()) / "ball.xml"
         >>> ball = '<body name="ball" pos="0 0 1"><freejoint/><geom size="0.1"/></body>'
         >>> _ = path.write_text(f"<mujoco><worldbody>{ball}</worldbody></mujoco>")
         >>> scene = sim.ModelBuilder()
-        >>> add_mjcf(scene, path).links
+        >>> scene.add_mjcf(path).links
         ('ball',)
     """
     check_arguments(
-        "add_mjcf", name, friction, restitution,
+        "add_mjcf", path, name, friction, restitution,
         visual=visual, collision=collision, self_collision=self_collision, world_geometry=world_geometry,
     )  # fmt: skip
     base, threshold = check_pose("add_mjcf", position, orientation), threshold_of(decompose)

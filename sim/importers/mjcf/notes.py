@@ -115,7 +115,7 @@ def warn_of(file: MJCFFile, further: list[str]) -> None:
     left = _listed("things are not as in MuJoCo", [*_forces(file), *further])
     said = [f"MuJoCo warns: {text}" for text in file.warnings]
     if left or said:
-        warnings.warn(f"{file.path}: " + "\n".join([*left, *said]), MJCFWarning, stacklevel=4)
+        warnings.warn(f"{file.path}: " + "\n".join([*left, *said]), MJCFWarning, stacklevel=3)
 
 
 def _listed(heading: str, notes: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sim.importers.mjcf.file import MJCFFile
-from sim.model.builder import ModelBuilder
+from sim.model.builder import WorldBuilder
 from sim.model.poses import IDENTITY, compose
 from sim.model.softness import SOLREF, Softness
 from sim.model.specs import WORLD
@@ -36,7 +36,7 @@ class Reader:
     """
 
     file: MJCFFile
-    builder: ModelBuilder
+    builder: WorldBuilder
     prefix: str
     base: np.ndarray
     links: list[str] = field(default_factory=list)

@@ -1,5 +1,5 @@
 """SDF files, as Gazebo reads them."""
 
-from sim.importers.sdf.importer import add_sdf
+from sim.importers.sdf.importer import add_sdf, read_gravity
 
-__all__ = ["add_sdf"]
+__all__ = ["add_sdf", "read_gravity"]

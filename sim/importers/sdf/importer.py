@@ -26,7 +26,7 @@ from sim.importers.sdf.unread import count_unread
 from sim.importers.sdf.values import below, flag, named, number, pose, relative_to, vector
 from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.xmltree import Element, parse_xml
-from sim.model.builder import ModelBuilder
+from sim.model.builder import WorldBuilder
 from sim.model.builder.properties import DEFAULT_SURFACE, Surface
 from sim.model.hulls import FlatMeshError
 from sim.model.model import Part
@@ -44,7 +44,7 @@ WORLDS_GRAVITY = (0.0, 0.0, -9.8)
 
 
 def add_sdf(
-    builder: ModelBuilder,
+    builder: WorldBuilder,
     path: str | os.PathLike[str],
     *,
     name: str | None = None,
@@ -59,6 +59,8 @@ def add_sdf(
     package_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
 ) -> list[Part]:
     """Add the models of an SDF file, at its top or in its world. Either all of it is added, or nothing.
+
+    Gravity stays as the builder has it (:func:`sim.load` takes that of the file).
 
     - Names of links, joints and frames are those of the file behind that of their model, as "robot/arm", without it
       where the file has one model; those of nested models keep their "::". ``<include>`` and meshes find ``model://``
@@ -76,20 +78,40 @@ def add_sdf(
     - Links of a model collide with each other only with ``<self_collide>``, and never where a joint joins them.
     - What isn't read (plugins, sensors, physics engines' settings ...) is listed in one warning.
 
-    Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_sdf`.
+    Args:
+        path: a ``.sdf`` or ``.world`` file.
+        name: prefix of all names, as "name/"; lets several copies stand in one world.
+        position: of the file's world frame in the world [m].
+        orientation: of that frame, quaternion xyzw.
+        visual: read the visual geometry, with its meshes.
+        collision: read the collision geometry, with its meshes.
+        friction: Coulomb friction of all collision geometry, instead of the file's.
+        restitution: restitution of the collision geometry.
+        decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
+            ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
+            1 for few.
+        static_meshes: what meshes that aren't convex collide as where no joint moves them: "hulls", as others do,
+            or "triangles" as they are, see :meth:`sim.ModelBuilder.add_static_mesh`.
+        package_dirs: a folder, or several, to search for ``model://`` models and meshes before all others.
+
+    Returns:
+        the parts, one for each model.
+
+    Raises:
+        ImportFileError: naming the file, the element and its line.
+        ModelError: for a wrong argument.
 
     Example:
         >>> import tempfile
         >>> from pathlib import Path
         >>> import sim
-        >>> from sim.importers.sdf import add_sdf
         >>> path = Path(tempfile.mkdtemp()) / "box.sdf"
         >>> _ = path.write_text('<sdf version="1.10"><model name="box"><link name="body"/></model></sdf>')
         >>> scene = sim.ModelBuilder()
-        >>> [part.links for part in add_sdf(scene, path)]
+        >>> [part.links for part in scene.add_sdf(path)]
         [('body',)]
     """
-    check_arguments("add_sdf", name, friction, restitution, visual=visual, collision=collision)
+    check_arguments("add_sdf", path, name, friction, restitution, visual=visual, collision=collision)
     base, threshold = check_pose("add_sdf", position, orientation), threshold_of(decompose)
     triangles = as_triangles("add_sdf", static_meshes)
     file = Path(path)
@@ -135,7 +157,7 @@ def _top(root: Element) -> Element:
 class _Reader:
     """Adds models to the builder."""
 
-    builder: ModelBuilder
+    builder: WorldBuilder
     base: np.ndarray
     friction: float | None
     restitution: float
@@ -307,7 +329,7 @@ class _Reader:
             kinds = ", ".join(f"{tag} ({count})" for tag, count in sorted(self.ignored.items()))
             self.notes.append(f"ignored elements: {kinds}")
         if self.notes:
-            warnings.warn(f"{file}: {'; '.join(self.notes)}", SDFWarning, stacklevel=4)
+            warnings.warn(f"{file}: {'; '.join(self.notes)}", SDFWarning, stacklevel=3)
 
 
 def _inertial(model: FlatModel, link: str, element: Element) -> tuple[float, np.ndarray, np.ndarray]:

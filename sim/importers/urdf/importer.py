@@ -19,7 +19,7 @@ from sim.importers.transaction import all_or_nothing, named_file
 from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_tree
 from sim.importers.urdf.shapes import Shape, collision_shapes, named_colours, origin, visual_shapes
 from sim.importers.xmltree import Element, parse_xml
-from sim.model.builder import ModelBuilder
+from sim.model.builder import WorldBuilder
 from sim.model.builder.properties import JOINT_FIELDS, Surface, in_groups
 from sim.model.model import Part
 from sim.model.poses import compose
@@ -34,7 +34,7 @@ READ_TAGS = {
 
 
 def add_urdf(
-    builder: ModelBuilder,
+    builder: WorldBuilder,
     path: str | os.PathLike[str],
     *,
     name: str | None = None,
@@ -81,20 +81,47 @@ def add_urdf(
       its up axis is not, as in ROS.
     - Elements with no meaning here (transmissions, Gazebo tags, safety controllers ...) are listed in one warning.
 
-    Arguments, result and errors are those of :meth:`sim.ModelBuilder.add_urdf`.
+    Args:
+        path: the file.
+        name: prefix of all names, as "name/"; lets several copies stand in one world.
+        position: of the root link in the world [m].
+        orientation: of the root link, quaternion xyzw.
+        floating_base: join the root link to the world by a free joint instead of welding it: for robots that
+            walk, drive or fly.
+        visual: read the visual geometry, with its meshes.
+        collision: read the collision geometry, with its meshes.
+        self_collision: let links of the robot collide with each other (never those joined by a joint).
+        friction: Coulomb friction of the collision geometry.
+        restitution: restitution of the collision geometry.
+        decompose: let meshes that aren't convex collide as several convex pieces, which CoACD (the extra
+            ``decompose``) finds in seconds to minutes a mesh; True, or its threshold, from 0.01 for many pieces to
+            1 for few.
+        static_meshes: what meshes that aren't convex collide as where no joint moves them: "hulls", as others do,
+            or "triangles" as they are, see :meth:`sim.ModelBuilder.add_static_mesh`.
+        mimic: how to read a joint that mimics another: "couple" holds it to the other by a constraint of the
+            solver (:meth:`sim.ModelBuilder.add_joint_coupling`), "free" leaves it independent. Either way it has a
+            coordinate of its own, and kinematics and dynamics without a simulator take it as it is given.
+        package_dirs: a folder, or several, to search for ``package://`` meshes, before ROS_PACKAGE_PATH,
+            AMENT_PREFIX_PATH and the folders above the file.
+
+    Returns:
+        the part, named ``name`` or as the robot in the file.
+
+    Raises:
+        ImportFileError: naming the file, the link or joint and its line.
+        ModelError: for a wrong argument.
 
     Example:
         >>> import sim
-        >>> from sim.importers.urdf import add_urdf
         >>> scene = sim.ModelBuilder()
-        >>> part = add_urdf(scene, "scenes/robots/quadruped.urdf", name="dog", floating_base=True)
+        >>> part = scene.add_urdf("scenes/robots/quadruped.urdf", name="dog", floating_base=True)
         >>> part.links[0]
         'dog/trunk'
     """
     if mimic not in ("couple", "free"):
         raise ModelError(f"add_urdf: mimic is {mimic!r}; it must be 'couple' or 'free'")
     check_arguments(
-        "add_urdf", name, friction, restitution,
+        "add_urdf", path, name, friction, restitution,
         floating_base=floating_base, visual=visual, collision=collision, self_collision=self_collision,
     )  # fmt: skip
     base, threshold = pose("add_urdf", position, orientation), threshold_of(decompose)
@@ -123,7 +150,7 @@ def add_urdf(
 class _Reader:
     """Adds the elements of one robot to the builder."""
 
-    builder: ModelBuilder
+    builder: WorldBuilder
     robot: Element
     tree: RobotTree
     label: str
@@ -294,7 +321,7 @@ class _Reader:
                 "limits"
             )
         for note in self.notes:
-            warnings.warn(f"{self.robot.path}: {note}", URDFWarning, stacklevel=4)
+            warnings.warn(f"{self.robot.path}: {note}", URDFWarning, stacklevel=3)
 
     def _joint_properties(self, joint: JointElement) -> dict[str, object]:
         element = joint.element
@@ -371,7 +398,7 @@ class _Reader:
         return [f"'{self.link_name(link)}'" for link in moving if link not in massive]
 
 
-def _add_shape(builder: ModelBuilder, link: str, name: str, shape: Shape, **options: object) -> None:
+def _add_shape(builder: WorldBuilder, link: str, name: str, shape: Shape, **options: object) -> None:
     builder.add_geometry(
         link, shape.type, name=name, size=shape.size, mesh=shape.mesh, rgba=shape.rgba,
         position=shape.position, orientation=shape.orientation, **options,  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from sim.importers.usd.layers import readable
 from sim.importers.usd.reader import ORIGIN, Reader
 from sim.importers.usd.schemas.properties import refuse_types
 from sim.importers.usd.stage import Kind, Scene, open_scene
-from sim.model.builder import ModelBuilder
+from sim.model.builder import WorldBuilder
 from sim.model.checks import require_path
 from sim.model.model import Model
 from sim.model.names import free_name
@@ -163,7 +163,7 @@ def _read(scene: Scene, ground: float | None) -> StoredMotion:
     """The motion of an open file."""
     scene.notes.clear()  # they are about physics
     refuse_types(scene)
-    builder = ModelBuilder()
+    builder = WorldBuilder()
     instancers = _instancers(scene)
     reader = Reader(builder, scene, ORIGIN, "", "springs", 1.0, 0.0, None, instancers=frozenset(instancers))
     prims = drawn_prims(reader)

@@ -12,7 +12,7 @@ from pxr import Sdf, Usd
 from sim.errors import ImportFileError, ModelError
 from sim.importers.usd.shapes import Shape
 from sim.importers.usd.stage import Scene
-from sim.model.builder import ModelBuilder
+from sim.model.builder import WorldBuilder
 from sim.model.poses import compose, inverse, is_identity
 from sim.model.specs import WORLD
 from sim.usd.annotations import kept
@@ -39,7 +39,7 @@ class Reader:
         instancers: point instancers of which the prototype is drawn.
     """
 
-    builder: ModelBuilder
+    builder: WorldBuilder
     scene: Scene
     base: np.ndarray
     prefix: str

@@ -1,5 +1,5 @@
-"""The builder of models, one file for each subject; :class:`ModelBuilder` puts their methods together."""
+"""The builder of models, one file for each subject; :class:`WorldBuilder` puts their methods together."""
 
-from sim.model.builder.builder import ModelBuilder
+from sim.model.builder.builder import WorldBuilder
 
-__all__ = ["ModelBuilder"]
+__all__ = ["WorldBuilder"]

@@ -1,9 +1,8 @@
-"""ModelBuilder: describe one world, check it, and make a :class:`sim.Model` of it."""
+"""WorldBuilder: describe one world, check it, and make a :class:`sim.Model` of it."""
 
 from sim.model.builder.actuators import Actuators
 from sim.model.builder.bodies import Bodies
 from sim.model.builder.constraints import Constraints
-from sim.model.builder.files import Files
 from sim.model.builder.medium import Media
 from sim.model.builder.sensors import Sensors
 from sim.model.builder.tendons import Tendons
@@ -14,21 +13,11 @@ from sim.model.spec_checks import finite
 from sim.model.specs import Vector
 
 
-class ModelBuilder(Bodies, Actuators, Constraints, Tendons, Sensors, Media, Files):
-    """Collects links, joints, geometries and actuators of one world; :meth:`finalize` checks them and makes the model.
+class WorldBuilder(Bodies, Actuators, Constraints, Tendons, Sensors, Media):
+    """:class:`sim.ModelBuilder` without its methods that read files, which :mod:`sim.importers.builder` adds.
 
     Args:
         gravity: gravity in the world frame [m/s^2].
-
-    Example:
-        >>> import sim
-        >>> scene = sim.ModelBuilder()
-        >>> ground = scene.add_ground(surface=sim.Surface(friction=0.8))
-        >>> arm = scene.add_urdf("scenes/robots/manipulator.urdf")
-        >>> ball = scene.add_sphere(radius=0.05, mass=0.2, position=(0.6, 0, 0.05), name="ball")
-        >>> model = scene.finalize()
-        >>> model.nq, model.nv, model.q_slice(ball)
-        (14, 13, slice(7, 14, None))
     """
 
     def __init__(self, gravity: Vector = (0.0, 0.0, -9.81)):
@@ -37,7 +26,7 @@ class ModelBuilder(Bodies, Actuators, Constraints, Tendons, Sensors, Media, File
     def __repr__(self) -> str:
         links, joints = counted(len(self.links), "link"), counted(len(self.joints), "joint")
         geometries, actuators = counted(len(self.geometries), "geometry"), counted(len(self.actuators), "actuator")
-        return f"ModelBuilder({links}, {joints}, {geometries}, {actuators})"
+        return f"{type(self).__name__}({links}, {joints}, {geometries}, {actuators})"
 
     def finalize(self, dtype: str = "float32", *, collapse_fixed: bool = True) -> Model:
         """Check everything and make the model.

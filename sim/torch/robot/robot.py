@@ -35,7 +35,7 @@ from sim.dynamics.momentum import (
 )
 from sim.dynamics.wrenches import link_wrench_operation
 from sim.errors import ModelError
-from sim.importers.formats import reader_of
+from sim.importers.formats import format_of
 from sim.importers.load import load
 from sim.model.checks import names_in
 from sim.model.model import Model
@@ -116,8 +116,7 @@ class Robot(RobotModule):
             default = torch.float64 if model.dtype == "float64" else torch.float32
         else:
             defaults: dict[str, Any] = {"visual": False, "collision": False, "collapse_fixed": False}
-            found = reader_of(source)
-            if found is not None and found.name == "urdf":
+            if format_of(source) == "urdf":
                 defaults["mimic"] = "free"
             model, path = load(source, **{**defaults, **options}), Path(source).resolve()
             default = torch.get_default_dtype()
