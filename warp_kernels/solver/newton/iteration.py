@@ -99,19 +99,17 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
         if square <= goal:
             state.mode = DONE
         elif wp.static(coupled) and count > TANGLE and square > scalar(AFAR) * at_hand:
-            state = next_pass(state, count)
+            state.mode = SWEPT
+            state.sweeps = next_sweeps(0, 0, count)
+            state.passes = 1
         return state
 
     @wp.func
-    def next_pass(state: State, count: int):
-        """Let sweeps come next: more of them than the last time."""
-        if state.passes == 0:
-            state.sweeps = wp.clamp(2 * count, LEAST_SWEEPS, MOST_SWEEPS)
-        else:
-            state.sweeps = wp.max(state.sweeps, wp.min(2 * state.sweeps, MOST_PER_CONSTRAINT * count))
-        state.passes += 1
-        state.mode = SWEPT
-        return state
+    def next_sweeps(passes: int, sweeps: int, count: int):
+        """Return the number of sweeps of the next pass: more of them than the last time."""
+        if passes == 0:
+            return wp.clamp(2 * count, LEAST_SWEEPS, MOST_SWEEPS)
+        return wp.max(sweeps, wp.min(2 * sweeps, MOST_PER_CONSTRAINT * count))
 
     @wp.func
     def first_length(state: State, found: bool):
@@ -182,7 +180,9 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
         elif came == CLOSER:
             state.mode = HELD
         elif state.passes < PASSES:
-            state = next_pass(state, count)
+            state.sweeps = next_sweeps(state.passes, state.sweeps, count)
+            state.passes += 1
+            state.mode = SWEPT
         elif wp.static(in_group):
             state.mode = LEFT
         elif state.rounds == ROUNDS and state.soft == NEVER and further > 1:
@@ -194,13 +194,14 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
             state.in_round = 0
             state.rounds += 1
         if state.harder != one:
-            state.passes = 0
-            state = next_pass(state, count)
+            state.sweeps = next_sweeps(0, 0, count)
+            state.passes = 1
+            state.mode = SWEPT
         return state
 
     return SimpleNamespace(
         first_state=first_state,
-        next_pass=next_pass,
+        next_sweeps=next_sweeps,
         first_length=first_length,
         next_length=next_length,
         outcome=outcome,
@@ -254,9 +255,9 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
             for n in range(width):
                 state = w.state(n, work, states)
                 if state.tries == 1:
-                    state = decide.next_length(state)
-                    trying = trying or state.tries == 1
-                    states = w.with_state(n, work, states, state)
+                    tried = decide.next_length(state)
+                    trying = trying or tried.tries == 1
+                    states = w.with_state(n, work, states, tried)
         return states
 
     @wp.func(inline=True)
@@ -278,10 +279,10 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
                     if decide.asks_for_rounding(came):
                         is_rounding = w.step_square(n, work) <= rounded * at_hand
                     goal = w.goal(n, at_hand, work)
-                    state = decide.next_state(state, came, is_rounding, goal, w.count_at(n, work), iterations - solved)
-                    w.prepare(n, work, state)
-                    ended += int(state.mode >= DONE)
-                    states = w.with_state(n, work, states, state)
+                    after = decide.next_state(state, came, is_rounding, goal, w.count_at(n, work), iterations - solved)
+                    w.prepare(n, work, after)
+                    ended += int(after.mode >= DONE)
+                    states = w.with_state(n, work, states, after)
             if ended > 0:
                 w.end(work, states, solved)
                 moving -= ended

@@ -212,7 +212,8 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
         if wp.static(coupled):
             if last.mode != DONE:
                 if last.mode != SWEPT:
-                    last = decide.next_pass(last, work.count)
+                    last.sweeps = decide.next_sweeps(last.passes, last.sweeps, work.count)
+                    last.passes += 1
                 sweep(work, last)
                 sweeps.settle(work.world, work.count, work.paths, work.constraints, work.problem, work.iterate)
         return left, solved

@@ -180,12 +180,13 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
         measure(work)
         moving = int(0)
         for n in range(lanes):
+            # No struct is assigned in a branch: the compiler would copy it at its end, and wait for what was just written.
             first = State()
             first.mode = DONE
-            if s.has(0, world_at(n, work), work.constraints):
-                first = loop.begin(n, work.shared.square[n], work)
             work.shared.state[n] = first
-            moving += int(first.mode < DONE)
+            if s.has(0, world_at(n, work), work.constraints):
+                work.shared.state[n] = loop.begin(n, work.shared.square[n], work)
+            moving += int(work.shared.state[n].mode < DONE)
         loop.iterate(work, 0, moving, wp.min(iterations, MOST_STEPS))
         if wp.static(not coupled):
             laws.keep_answers(work.group, work.most, work.shared, work.iterate.value, work.iterate.impulse)
