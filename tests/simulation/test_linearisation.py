@@ -81,7 +81,7 @@ def test_a_box_that_lands_and_slides(solver):
 
 def test_a_ball_that_bounces_within_the_step():
     """Its coordinates move along another velocity than the next one. Then its restitution is taken away."""
-    model = ball(surface=sim.Surface(restitution=0.8))
+    model = ball(restitution=0.8)
     simulator = sim.Simulator(model, H, device="cpu")
     state = simulator.state(at(model, 0.105), [1.0, 0.2, -3.0, 0.2, 0.1, 0.3])
     tau = 0.1 * np.arange(6.0)
