@@ -51,7 +51,7 @@ class JointType:
 
     @property
     def has_axis(self) -> bool:
-        """Whether the motion depends on the joint's axis."""
+        """Return whether the motion depends on the joint's axis."""
         return not np.array_equal(self.subspace(np.eye(3)[0]), self.subspace(np.eye(3)[2]))
 
 

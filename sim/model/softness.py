@@ -15,7 +15,7 @@ LARGEST = 1e30  # of these numbers, so that float32 holds them and their product
 
 @dataclass(frozen=True)
 class Softness:
-    """How a contact, a joint limit or dry friction yields under :class:`sim.MujocoContact`; MuJoCo's defaults.
+    """The softness of a contact, a joint limit or dry friction under :class:`sim.MujocoContact`; MuJoCo's defaults.
 
     Attributes:
         solref: time constant [s] and damping ratio of the way back to where nothing is violated; or, negative, minus

@@ -52,7 +52,7 @@ OF_THE_SOFT_LAW = "used with MuJoCo's law alone, Simulator(model, **sim.mujoco_s
 
 
 def mujoco_options(file: MJCFFile) -> MujocoOptions:
-    """What MuJoCo's contact takes from the file's options.
+    """Return what MuJoCo's contact takes from the file's options.
 
     Raises:
         ImportFileError: for an integrator that isn't supported.

@@ -23,7 +23,7 @@ def own_law(world: WorldSpec) -> MujocoOptions | None:
 
 
 def _is_hard(world: WorldSpec) -> bool:
-    """Whether something is only in hard contact."""
+    """Return whether a geometry or a joint has a property that hard contact alone has."""
     shapes = [spec for spec in world.geometries.values() if spec.geometry.collides]
     # The restitution of what doesn't move leaves that of a pair to the other body.
     given = any(

@@ -54,7 +54,7 @@ class Engine:
 
     @property
     def bouncing(self) -> bool:
-        """Whether contacts may bounce: then coordinates move along another velocity than the next one."""
+        """Return whether contacts may bounce: then coordinates move along another velocity than the next one."""
         return self.shards[0].step.bouncing
 
     def run_forward(self, work: Callable[[Shard], None]) -> None:

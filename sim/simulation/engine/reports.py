@@ -20,7 +20,7 @@ Problems = list[tuple[type[Warning], str]]
 
 
 class Reports:
-    """What the steps of the last rollout and the last backward pass tell of themselves.
+    """The reports of the last rollout and of the last backward pass.
 
     Args:
         settings: of the simulator.

@@ -112,7 +112,7 @@ def run_rollout(
 
 
 def _bytes_of_a_step(engine: Engine, keeps_solved: bool) -> int:
-    """What every step keeps beside states: readings of sensors, and the velocities that the law finds."""
+    """Return what every step keeps beside states: readings of sensors, and the velocities that constraints leave."""
     settings = engine.settings
     numbers = 3 * engine.shards[0].step.num_sensors if settings.contact_sensors else 0
     numbers += settings.model.nv * keeps_solved
@@ -161,7 +161,7 @@ def warn_caller(problems: Problems) -> None:
 
 
 def _level_of_caller() -> int:
-    """How many frames above the function that asks the first one is that isn't this package's or PyTorch's."""
+    """Return how many frames up the first function stands that isn't this package's or PyTorch's."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in NOT_CALLERS:

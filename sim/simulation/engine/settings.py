@@ -36,12 +36,12 @@ class Settings:
 
     @property
     def by_mujoco(self) -> bool:
-        """Whether the steps follow MuJoCo's law."""
+        """Return whether the steps follow MuJoCo's law."""
         return isinstance(self.contact, MujocoContact)
 
     @property
     def keeps_on_device(self) -> bool:
-        """Whether values and gradients of parameters stay on the device: there are no waits for a CPU to save."""
+        """Return whether values and gradients of parameters stay on the device, so that nothing waits for them."""
         return not self.device.is_cpu
 
 
