@@ -80,7 +80,7 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     ):
         """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
 
-        sweep_count: systems solved. stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.mujoco.group`); no rows
+        sweep_count: systems solved. stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`); no rows
         where none is.
         """
         world = wp.tid()

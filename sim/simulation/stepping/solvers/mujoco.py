@@ -7,9 +7,9 @@ from sim.simulation.stepping.mujoco.noslip import NoSlipStage
 from sim.simulation.stepping.solvers.newton import Newton
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.impulse import impulse_kernels
-from warp_kernels.solver.mujoco.group import mujoco_group_kernels
 from warp_kernels.solver.mujoco.group_adjoint import mujoco_group_adjoint_kernels
 from warp_kernels.solver.mujoco.solve import mujoco_kernels
+from warp_kernels.solver.newton.group.solve import newton_group_kernels
 from warp_kernels.solver.newton.group.structs import KEEPS_ALL, KEEPS_HALF
 
 
@@ -77,7 +77,7 @@ class MujocoLanes(Mujoco):
         """Minimise the cost of all worlds of a group, then of those that are left, and sweep."""
         self._soften()
         step = self._step
-        kernel = mujoco_group_kernels(step.scalar, step.cone, step.groups.lanes).convex_group
+        kernel = newton_group_kernels(step.scalar, step.cone, step.groups.lanes).solve
         step.launch(kernel, step.groups.num_groups, keeps=self.keeps if self._goes_back else 0)
         self._minimise()
 

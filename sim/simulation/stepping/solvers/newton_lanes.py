@@ -16,7 +16,7 @@ class NewtonLanes(Newton):
         """Search the velocities of the worlds of a group, then of those that are left."""
         self._regularise()
         step = self._step
-        kernel = newton_group_kernels(step.scalar, step.contact_options.friction, step.groups.lanes).newton_group
+        kernel = newton_group_kernels(step.scalar, step.contact_options.friction, step.groups.lanes).solve
         step.launch(kernel, step.groups.num_groups, keeps=KEEPS_ALL if self._goes_back else 0)
         step.launch(self._kernels.newton_solve, step.num_worlds)
 

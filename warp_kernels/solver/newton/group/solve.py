@@ -1,4 +1,4 @@
-"""The solver of the hard law for the worlds of a lane group together: see :mod:`warp_kernels.solver.newton.group.worlds`."""
+"""The solver of either law for the worlds of a lane group together: see :mod:`warp_kernels.solver.newton.group.worlds`."""
 
 import functools
 from types import SimpleNamespace
@@ -6,32 +6,37 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.newton.group.structs import GROUP_HEADERS, group_structs
+from warp_kernels.solver.mujoco.laws import CONES
+from warp_kernels.solver.newton.group.structs import GROUP_HEADERS, MUJOCO_GROUP_HEADERS, group_structs
 from warp_kernels.solver.newton.group.worlds import group_world_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import kernel_module
+from warp_kernels.variants import used_arguments_only
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
-VARIANTS = {"newton_group_kernels": [(model,) for model in FRICTION_MODELS]}
+VARIANTS = {"newton_group_kernels": [(cone,) for cone in (*FRICTION_MODELS, *CONES.values())]}
 
 
 @functools.cache
-def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -> SimpleNamespace:
-    """The solver for one precision, friction model and number of worlds in a lane group; none with one lane."""
+def newton_group_kernels(scalar: Any, cone: str = "cone", lanes: int = 1) -> SimpleNamespace:
+    """Kernel ``solve`` for one precision, cone of either law and number of worlds in a lane group; none with one lane."""
     if lanes == 1:
         return SimpleNamespace()
-    w = group_world_functions(scalar, friction, lanes)
+    hard = cone in FRICTION_MODELS
+    w = group_world_functions(scalar, cone, lanes)
     Work = w.Work
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     Group = group_structs(scalar).Group
-    module = kernel_module(f"newton_group.{friction}", scalar, lanes, headers=GROUP_HEADERS)
+    headers = GROUP_HEADERS if hard else MUJOCO_GROUP_HEADERS
+    module = kernel_module(f"{'newton' if hard else 'mujoco'}_group.{cone}", scalar, lanes, headers=headers)
     wp.set_module_options({"max_unroll": 1}, module)
 
-    @wp.kernel(module=module, enable_backward=False)
-    def newton_group(
+    @wp.kernel(name="newton_group" if hard else "convex_group", module=module, enable_backward=False)
+    @used_arguments_only
+    def solve(
         # Model
         paths: Paths,
         dt: scalar,
@@ -64,7 +69,8 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         work.nv = paths.dof_depth.shape[0]
         work.tolerance = tolerance
         work.keeps = keeps
-        work.regularisation = regularisation
+        if wp.static(hard):
+            work.regularisation = regularisation
         work.constraints = constraints
         work.problem = problem
         work.shared = shared
@@ -77,4 +83,4 @@ def newton_group_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) ->
         if work.most > 0:
             w.solve(work, iterations)
 
-    return SimpleNamespace(module=module, newton_group=newton_group)
+    return SimpleNamespace(module=module, solve=solve)
