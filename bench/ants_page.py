@@ -10,32 +10,47 @@ from examples.outputs import plot
 WAYS = ("here", "MuJoCo", "MuJoCo, twice as long", "here, then MuJoCo")
 PAPER = {"MuJoCo": "868 ± 77", "here, then MuJoCo": "1735 ± 1066"}
 PRETRAINING = """\
-Ants in MuJoCo after training there alone, and after training in a simulator first (the paper's table 5: 868 ± 77 and
-1735 ± 1066). Here PPO of Stable-Baselines3 trains for the same time on one core in each place, with 64 environments
-under MuJoCo's law (Euler's method) here and 64 of gymnasium's Ant-v5 there, and goes on in MuJoCo with the networks,
-their optimiser and the scale of observations that it had here. Each policy is played without randomness in both,
-20 episodes. The paper's agent and its numbers of steps are others, so that only the comparison within a table counts.
+The table shows ants in MuJoCo after training there alone, and after training in a simulator first (the paper's table 5:
+868 ± 77 and 1735 ± 1066).
 
-As in the paper, an ant that trained here first gets farther in MuJoCo with the same time there, with each of five
-seeds: to 2136 to 3668, on average 2982, beside 343. With four seeds three minutes in MuJoCo alone don't teach it to
-stay on its feet. The control is training in MuJoCo for as long as both together: on average 993, farther with no seed.
-A step here takes less than half the time of one there. The way back is another matter: ants that went on in MuJoCo, by
-its Runge-Kutta method, fall sooner here, by Euler's. Other work on the machine took much of the first seed's training
-after pretraining, as its few steps show; it took 230 s there. The other seeds are of a slower machine.
+PPO of Stable-Baselines3 trains for the same time on one core in each simulator, with 64 environments: under MuJoCo's
+law (Euler's method) here, and with gymnasium's Ant-v5 there. Training in MuJoCo continues with the networks, the
+optimiser and the observation scale from here. Each policy is then played without randomness in both simulators, 20
+episodes each. The paper's agent and its numbers of steps differ, so only comparisons within one table are valid.
+
+- As in the paper, an ant that trained here first gets farther in MuJoCo with the same training time there. This holds
+  for each of five seeds: 2136 to 3668, on average 2982, compared with 343.
+- With four seeds, three minutes in MuJoCo alone don't teach the ant to stay on its feet.
+- The control trains in MuJoCo for as long as both together: 993 on average, farther with no seed.
+- A step here takes less than half the time of a step there.
+- Transfer from MuJoCo to here is worse: ants that continued in MuJoCo, with its Runge-Kutta method, fall sooner here,
+  with Euler's method.
+
+Other programs took much of the machine during the first seed's training after pretraining, as its few steps show: it
+took 230 s there. The other seeds ran on a slower machine.
 """
 ENHANCEMENT = """\
-The paper's sample enhancement adds to each step nine transitions whose actions are within 0.01 of the one taken, by
-the derivatives of the step. Here its ant (`AntPaper`) learns by soft actor-critic (`examples/rl/sac.py`) without them;
-with them, by the whole derivative, and with rewards and ends of the states that it predicts; and with nine neighbours
-that are simulated, which takes about as long. All train for the same time, so that what takes time comes with fewer
-steps. The returns are means of the last 64 episodes, random as they are in training, at a third, two thirds and the
-whole of the time; and then that of the policy without randomness.
+The paper's sample enhancement adds nine transitions to each step, whose actions are within 0.01 of the one taken,
+predicted by the derivatives of the step. Here its ant (`AntPaper`) learns by soft actor-critic (`examples/rl/sac.py`)
+in three ways:
 
-By steps, what is added helps: after 18,000 of them the returns are 11 to 164 with it, and -13 to 21 without; after
-30,400 the medians of five seeds are 154 to 215 with it, and 86 without. By time it does not: neighbours take more than
-a third of the time, and SAC alone makes more of the steps that it takes instead. At the end its median is 517, and with
-what is added, in the order of the table, 293, 244, 334 and 218; without randomness 3360, and 2103, 1973, 2036 and 1952.
-Derivatives are no better than simulated neighbours, which need none, and actions within 0.1 no better than within 0.01.
+- without added transitions;
+- with transitions predicted by the whole derivative; rewards and ends of episodes follow from the predicted states;
+- with nine simulated neighbours, which takes about as long.
+
+All train for the same time, so that a slower method takes fewer steps. Returns are means of the last 64 episodes, with
+the random actions of training, after one third, two thirds and all of the time. The last column is the policy without
+randomness.
+
+Per step, added transitions help. After 18,000 steps the returns are 11 to 164 with them and -13 to 21 without. After
+30,400 steps the medians of five seeds are 154 to 215 with them and 86 without.
+
+Per second they don't help: added transitions take more than a third of the time, in which SAC alone takes more steps.
+At the end the median of SAC alone is 517; with added transitions it is 293, 244, 334 and 218, in the order of the
+table. Without randomness it is 3360, compared with 2103, 1973, 2036 and 1952.
+
+Derivatives are no better than simulated neighbours, which need no derivatives. Actions within 0.1 are no better than
+within 0.01.
 """
 
 

@@ -28,10 +28,11 @@ SPREAD = 0.3  # of the first torques
 GOOD = 0.999  # share of the best return at which a search ends
 SECONDS = 10.0
 TEXT = """\
-Torques without feedback that lift the pendulums of the next section, found by gradients from 16 random sequences on
-one core, each search until 99.9 % of the best return, n² / 2. With one step of the simulation for each torque, as in
-the paper, what is found for two links and more lives on the error of the step: played again with a quarter of it, the
-tip ends elsewhere."""
+Gradients search for torques without feedback that lift each pendulum. Each search starts from 16 random sequences,
+runs on one core and ends at 99.9 % of the best return, n² / 2.
+
+With one step of the simulation for each torque, as in the paper, the torques found for two links and more exploit the
+integration error: replayed with a quarter of the time step, the tip ends elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def final_distance(task: Task, simulator: sim.Simulator, control: torch.Tensor) 
 
 
 def section(record: dict) -> str:
-    """A table of all pendulums, for docs/results.md."""
+    """Return a table of all pendulums, for docs/results/pendulums.md."""
     lines = [
         TEXT,
         "",

@@ -1,6 +1,6 @@
 """The records of ``bench.policies`` and ``bench.learning`` as text for the pages of results and of learning."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 # Table 4 of Qiao et al.: greatest return in training, mean and standard deviation of 10 trainings.
@@ -21,72 +21,105 @@ GRADIENTS = {
 }
 NAMES = {**GRADIENTS, "unlimited": "SHAC, adjoint without limit"}
 PENDULUMS = """\
-Policies that lift a pendulum of n links (the paper's table 4; the return is n² / 2 - 2 d², d from the tip to its
-highest point at the end). The paper's figures are the greatest returns during training, with one step of the simulation
-for each action. Those here are returns without randomness of the policy that is kept, with eight steps for each action:
-with one, the best motions of three links and more live on the error of the step. The method is the gradient of whole
-episodes (`examples/rl/apg.py`), which uses more of the simulator's derivatives than the paper's policy enhancement.
-Seconds, here and below, are those of the processor with one thread.
+These policies lift a pendulum of n links (the paper's table 4). The return is n² / 2 - 2 d², with d the distance from
+the tip to its highest point at the end. The method is the gradient of whole episodes (`examples/rl/apg.py`), which uses
+more of the simulator's derivatives than the paper's policy enhancement.
+
+The paper's numbers are the greatest returns during training, with one step of the simulation for each action. The
+numbers here are returns of the final policy without randomness, with eight steps for each action: with one step, the
+best motions of three links and more exploit the integration error. Seconds, here and below, are processor time with
+one thread.
 """
 SUBSTEPS = """\
-How much of a return is owed to the size of the step: the same policies, which see the state after each action, played
-with a quarter of the step that they were trained with. With one step for each action, as in the paper, all are trained
-to the best return, and from two links on none holds it: they use the energy that the error of the step brings. With
-eight, little is lost up to four links. Seven links with one step for each action go to infinity in many an early
-episode, which is then left out of the gradient. The miss is the distance from the tip to its highest point at the end.
-The greatest returns in training are means of 16 episodes with random actions.
+### Smaller steps
+
+The next table shows how much of a return is due to the size of the step. The same policies, which see the state after
+each action, are replayed with a quarter of the step of their training.
+
+- With one step for each action, as in the paper, all are trained to the best return, and from two links on no policy
+  holds it: the policies use the energy that the integration error adds.
+- With eight steps, little is lost up to four links.
+- Seven links with one step for each action diverge in many early episodes, which are then left out of the gradient.
+
+The miss is the distance from the tip to its highest point at the end. The greatest returns in training are means of 16
+episodes with random actions.
 """
 ENHANCED = """\
-Policy enhancement itself (`examples/rl/sac.py`): soft actor-critic without gradients through the simulator; with the
-derivatives of each step stored beside it, as in the paper; and with the policy's own actions simulated. Each trains for
-the same time on one core, of which the derivatives take their part, so that the enhanced policies have seen fewer
-steps. Seeds are five up to three links, one with four. By steps derivatives help: after 43,000 with two links, mean
-returns in training have been at most -0.4 to 0.6 without them, 0.4 to 1.7 with stored ones, 0.3 to 1.9 with stored ones
-that are weighted by equation 16, so that they count for actions near their own, and 0.4 to 1.3 with simulated actions
-(of the seeds whose curves were kept). By time they don't. With one link all come within a tenth of the best return,
-0.5. With two, weighted derivatives come nearest to 2, with 1.95 on average; but half of the others ran on slower
-processors. Without derivatives it is 1.88, with stored ones 1.85, and with simulated actions, which take the most time,
-1.39. With three, whose best return is 4.5, it is 3.97 without derivatives, 2.77 with stored ones, 2.53 with weighted
-ones and 3.24 with simulated actions; each of these has seeds above 4.1 and seeds below 2.5. With four, whose best
-return is 8, single seeds come to 7.64, 2.20, 5.81 and 4.45, in the same order.
-"""
-OTHERS = """\
-Cart-pole and gymnasium's robots by short-horizon actor-critic (SHAC, `examples/rl/shac.py`) and, in the same
-environments and with one core each, by PPO and SAC of Stable-Baselines3. Returns are without randomness, here and, for
-the robots, of the same policy in MuJoCo. Gradients through contact help HalfCheetah most: all five run at 5.9 to 7.1
-m/s after less than three minutes of training, four of PPO's at 4.9 after five. The five hoppers that gradients taught
-all hop within 100 s, and one forgets it at the end; of PPO's three hop within 250 s. Cart-poles it brings about as far
-and ants farther, with the many steps that it takes meanwhile. How many these are depends on the machine, which other
-programs shared. SAC, with an update for each step, has seen too few of them.
+### Policy enhancement
 
-What was trained on hard contacts often doesn't carry over to MuJoCo's soft ones. There ants fall after some 100 steps,
-and HalfCheetahs that gradients taught hardly move, those of PPO at 0.4 to 3.2 m/s. Three of the five hoppers that
-gradients taught hop on. What was trained under MuJoCo's law (`law="mujoco"`, by Euler's method) carries over. All five
-hoppers that gradients taught in 100 to 160 seconds hop through the 1000 steps of the real Hopper-v5, by its RK4, as far
-as here; those of PPO, after 300 seconds, fall after 350 to 730. All five ants by PPO run in the real Ant-v5, at 1.9 to
-3.3 m/s. For gradients, Ant is harder on soft contacts than on hard ones: no ant by SHAC walks far there. HalfCheetah
-comes about as far by either, but for one by PPO, which found how to run at 6 m/s.
+The paper's policy enhancement (`examples/rl/sac.py`) is compared with soft actor-critic in four ways:
+
+- critic's: without gradients through the simulator;
+- stored derivatives: with the derivatives of each step stored with it, as in the paper;
+- stored derivatives, weighted: by equation 16, so that they count for actions near their own;
+- simulated action: with the policy's own actions simulated.
+
+Each trains for the same time on one core. Computing derivatives takes part of this time, so that enhanced policies see
+fewer steps.
+
+Per step, derivatives help. After 43,000 steps with two links, the largest mean returns in training are -0.4 to 0.6
+without them, 0.4 to 1.7 with stored ones, 0.3 to 1.9 with weighted ones and 0.4 to 1.3 with simulated actions (of the
+seeds whose curves were kept).
+
+Per second they don't help. The table has the mean returns of five seeds, of one seed with four links. With two links
+weighted derivatives are best, but half of the other trainings ran on slower processors. With three links each
+enhanced method has seeds above 4.1 and seeds below 2.5; all seeds without derivatives are above 3.
+"""
+ROBOTS = """\
+Cart-pole and gymnasium's robots learn by short-horizon actor-critic (SHAC, `examples/rl/shac.py`) and, in the same
+environments and with one core each, by PPO and SAC of Stable-Baselines3. Returns are those of policies without
+randomness, here and, for the robots, of the same policy in MuJoCo.
+
+- **HalfCheetah**: gradients through contact help most. All five run at 5.9 to 7.1 m/s after less than three minutes of
+  training; four of PPO's run at 4.9 m/s after five minutes.
+- **Hopper**: all five hop within 100 s with gradients, and one forgets it at the end. With PPO three hop within 250 s.
+- **Cart-pole and Ant**: PPO swings cart-poles up about as well and brings ants farther, with the many steps that it
+  takes in the same time. How many depends on the machine, which other programs shared.
+- SAC, with an update for each step, has seen too few steps.
+
+Policies trained on hard contacts often don't carry over to MuJoCo's soft contacts. There ants fall after some 100
+steps. HalfCheetahs trained with gradients hardly move, those of PPO run at 0.4 to 3.2 m/s. Three of the five hoppers
+trained with gradients keep hopping.
+
+Policies trained under MuJoCo's law (`law="mujoco"`, with Euler's method) carry over:
+
+- **Hopper**: all five trained with gradients, in 100 to 160 seconds, hop through the 1000 steps of the real Hopper-v5,
+  with its RK4, as far as here. Those of PPO, after 300 seconds, fall after 350 to 730 steps.
+- **Ant**: all five by PPO run in the real Ant-v5, at 1.9 to 3.3 m/s. Gradients are harder to use on soft contacts than
+  on hard ones: no ant by SHAC walks far there.
+- **HalfCheetah**: both methods come about as far, except one training by PPO, which found how to run at 6 m/s.
 """
 CURVES = """\
-Returns on the way there, of hoppers and HalfCheetahs on hard contacts, with the random actions of each method's
-training, five of each. All episodes of HalfCheetah end at the same time, so that its curves have steps:
+The curves show returns during training on hard contacts, with the random actions of each method's training, five
+trainings each. All episodes of HalfCheetah end at the same time, so that its curves have steps.
 
 ![Returns of hoppers and HalfCheetahs over the seconds of their trainings by SHAC, PPO and SAC](policies.png)
 """
 CARTPOLE = """\
-Until the mean return of the last episodes, with the random actions of the training, reaches -550. Gradients through the
-simulator and PPO learn from 64 environments, SAC with an update for each step of its 8. A training that doesn't get
-there is listed with what it has when its time is over.
+Each training runs until the mean return of the last episodes, with the random actions of the training, reaches -550.
+Gradients through the simulator and PPO learn from 64 environments, SAC with an update for each step of its 8. A
+training that doesn't reach this return is listed with its last return.
 """
 
 
-def section(record: dict[str, Any]) -> str:
-    """All trainings, the pendulums beside the paper's."""
-    rows = record["rows"]
-    enhanced = [ENHANCED.strip(), enhanced_table(rows)]
-    others = [OTHERS.strip(), other_table(rows), CURVES.strip(), processors(rows)]
-    pendulums = [PENDULUMS.strip(), pendulum_table(rows), SUBSTEPS.strip(), substep_table(rows)]
-    return "\n\n".join([*pendulums, *enhanced, *others])
+def pendulum_section(record: dict[str, Any]) -> str:
+    """Return the trainings of pendulums, with the paper's returns."""
+    rows = [row for row in record["rows"] if row["task"].startswith("Pendulum")]
+    parts = [PENDULUMS, pendulum_table(rows), SUBSTEPS, substep_table(rows), ENHANCED, mean_table(rows)]
+    parts += [folded("All trainings of policy enhancement", enhanced_table(rows)), processors(rows)]
+    return "\n\n".join(part.strip() for part in parts)
+
+
+def robot_section(record: dict[str, Any]) -> str:
+    """Return the trainings of all other tasks."""
+    rows = [row for row in record["rows"] if not row["task"].startswith("Pendulum")]
+    parts = [ROBOTS, range_table(rows), CURVES, folded("All trainings", other_table(rows)), processors(rows)]
+    return "\n\n".join(part.strip() for part in parts)
+
+
+def folded(title: str, table: str) -> str:
+    """Return a table that the reader unfolds."""
+    return f"<details><summary>{title}</summary>\n\n{table}\n\n</details>"
 
 
 def cartpole_section(record: dict[str, Any]) -> str:
@@ -154,6 +187,47 @@ def enhanced_table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def mean_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return a line for each number of links: mean returns of all seeds, by soft actor-critic."""
+    lines = [f"| links | best return | {' | '.join(GRADIENTS.values())} |", f"|---|---|{'---|' * len(GRADIENTS)}"]
+    for links in PAPER:
+        cells = []
+        for kind in GRADIENTS:
+            found = [row["return"] for row in rows if (row["task"], row["method"]) == (f"Pendulum-{links}", kind)]
+            cells.append(f"{sum(found) / len(found):.2f}" if found else "-")
+        if set(cells) != {"-"}:
+            lines.append(f"| {links} | {links**2 / 2:g} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def range_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return a line for each task and method: least and greatest values of all seeds."""
+    lines = [
+        "| task | method | seeds | seconds | return | speed [m/s] | length in MuJoCo | speed in MuJoCo [m/s] |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for task, name in dict.fromkeys((row["task"], method(row)) for row in rows):
+        found = [row for row in rows if (row["task"], method(row)) == (task, name)]
+        here, there = ([row[place] for row in found if place in row] for place in ("here", "mujoco"))
+        cells = [
+            span([row[key] for row in found], written)
+            for key, written in (("seconds", "{:.0f}".format), ("return", figure))
+        ]
+        cells += [span([each["speed"] for each in here], "{:.2f}".format)]
+        cells += [span([each["length"] for each in there], "{:.0f}".format)]
+        cells += [span([each["speed"] for each in there], "{:.2f}".format)]
+        lines.append(f"| {task} | {name} | {len(found)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def span(values: Sequence[float], written: Callable[[float], str]) -> str:
+    """Return the least and the greatest value; a dash if there are none."""
+    if not values:
+        return "-"
+    least, most = written(min(values)), written(max(values))
+    return least if least == most else f"{least} to {most}"
+
+
 def other_table(rows: Sequence[dict[str, Any]]) -> str:
     """A line for each training."""
     lines = [
@@ -161,8 +235,6 @@ def other_table(rows: Sequence[dict[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        if row["task"].startswith("Pendulum"):
-            continue
         upright = f", {row['upright']:.0%} upright at the end" if "upright" in row else ""
         speed = f"{row['here']['speed']:.2f} m/s" if "here" in row else "-"
         theirs = "-"
@@ -196,9 +268,7 @@ def processors(rows: Sequence[dict[str, Any]]) -> str:
     for title, found in seeds.items():
         cells = [", ".join(sorted(found.get(name, []))) for name in names]
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    return "\n".join(
-        ["<details><summary>Seeds by processor, whose speeds differ</summary>", "", *lines, "", "</details>"]
-    )
+    return folded("Seeds by processor, whose speeds differ", "\n".join(lines))
 
 
 def times(records: Sequence[dict[str, Any]]) -> str:

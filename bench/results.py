@@ -1,6 +1,6 @@
-"""Makes the page of results, and the figures in other pages, from the records that the other benchmarks wrote.
+"""Generator of the pages of results, and of the figures in other pages, from the records of the other benchmarks.
 
-python -m bench.results          # from bench/results/*.json: docs/results.md with its plots, and figures in other pages
+python -m bench.results          # from bench/results/*.json: docs/results with its plots, and figures in other pages
 """
 
 import argparse
@@ -33,79 +33,96 @@ DOCS = Path(__file__).parents[1] / "docs"
 INTRODUCTION = """\
 # Results
 
-This page repeats the experiments of Qiao, Liang, Koltun and Lin (*Efficient Differentiable Simulation of Articulated
-Bodies*, ICML 2021), and puts the paper's figures beside those measured here. Of its reinforcement learning these are
-the pendulums, sample enhancement, and ants that train in a simulator before MuJoCo. Apart from the pendulums and the
-ant of sample enhancement the scenes are not the paper's, because not all of its robots and numbers are published.
-One command makes this page from the records in [bench/results](../bench/results). Each section names the command that
-measured it.
+These pages repeat the experiments of Qiao, Liang, Koltun and Lin (*Efficient Differentiable Simulation of Articulated
+Bodies*, ICML 2021) and compare the paper's numbers with those measured here. One page compares forces and sensors with
+MuJoCo's.
+"""
+INTRODUCTION_END = """\
+The scenes are not the paper's, except for the pendulums and the ant of sample enhancement, because the paper does not
+publish all of its robots and numbers. Of the paper's reinforcement learning, the pendulums, sample enhancement and
+pretraining of ants are repeated.
+
+One command writes these pages from the records in [bench/results](../../bench/results). Each section names the command
+that measured its record.
 
     python -m bench.results
 """
-
 TRIALS = """\
 Each random target is a separate optimisation. In throw, settle and golf the unknowns are the torques of all motors at
-all steps: at the end of the motion the ball is at the target (throw) or lies there at rest (settle, golf). In friction
-the unknown is the friction with which a racecar stops at the target. A target counts as reached when the distance falls
-below 1 cm, in friction below 1 mm, within 50 iterations. Iterations and seconds are those of the targets reached.
+all steps. At the end of the motion the ball is at the target (throw) or rests there (settle, golf). In friction the
+unknown is the friction coefficient with which a racecar stops at the target.
 
-Throws start from torques that hold the arm still for half a second and then let the ball drop; golf starts from zero
-torques. If the ball stayed in the hand, the optimisation would get stuck: it would stretch the arm out towards the
-target, where no gradient tells it to let go.
+A target counts as reached if the distance falls below 1 cm, in friction below 1 mm, within 50 iterations. Iterations
+and seconds are those of the targets reached.
+
+Throws start from torques that hold the arm still for half a second and then let the ball drop. Golf starts from zero
+torques. If the initial guess of a throw kept the ball in the hand, the optimisation would get stuck: it would stretch
+the arm towards the target, where no gradient tells it to release the ball.
 """
 TRIALS_PICTURES = """\
 | throw | golf | racecar |
 |---|---|---|
-| ![An arm throws a ball](pictures/throw.webp) | ![A club hits a ball](pictures/golf.webp) \
-| ![A car slides and stops](pictures/friction.webp) |
+| ![An arm throws a ball](../pictures/throw.webp) | ![A club hits a ball](../pictures/golf.webp) \
+| ![A car slides and stops](../pictures/friction.webp) |
 """
-RACECAR = "A racecar with locked wheels stops from 1 m/s after 0.8 m at a friction of v² / (2 g x) = 0.064, not 0.2."
+RACECAR = (
+    "A racecar with locked wheels stops from 1 m/s after 0.8 m at a friction of v² / (2 g x) = 0.064, not 0.2 as in\n"
+    "the paper."
+)
 PUBLISHED = """\
-The paper's [published code](https://github.com/YilingQiao/diffarticulated) shows how close its own optimisations come.
-Golf ends at a root mean square of 5 cm over the coordinates (`python/exp_punch.py`), which is a distance of 8.7 cm. The
-racecar stops 1 cm from its mark (`python/exp_car.py`). A log of 60 throws (`ours_throw4.txt`) starts at 0.185 and has
-its minimum, 0.0056, after 49 iterations. If these are root mean squares, as in `python/exp_throw.py`, the distances are
-32 cm at the start, 4.8 cm after 20 iterations and 1.0 cm at the minimum.
+The paper's [published code](https://github.com/YilingQiao/diffarticulated) shows how close its own optimisations come:
+
+- Golf ends at a root mean square of 5 cm over the coordinates (`python/exp_punch.py`), a distance of 8.7 cm.
+- The racecar stops 1 cm from its mark (`python/exp_car.py`).
+- A log of 60 throws (`ours_throw4.txt`) starts at 0.185 and has its minimum, 0.0056, after 49 iterations. If these
+  are root mean squares, as in `python/exp_throw.py`, the distances are 32 cm at the start, 4.8 cm after 20 iterations
+  and 1.0 cm at the minimum.
 """
 CMAES = """\
 An episode is one motion simulated in one world. An iteration with gradients simulates one world per controlled
 coordinate, so that one backward pass gives the derivatives of all of them: three worlds in throw, two in settle and
-golf, one in friction. Both methods start from the same point. CMA-ES (pycma, with a diagonal covariance for thousands
-of unknowns) may use 1,500 episodes, in friction 400, and simulates a generation at once. Each of its figures is from a
-different seed. The goal is 1 cm, in friction 1 mm. When it started from torques that only hold the arm, CMA-ES came
-within 8, 19 and 9 cm in throw.
+golf, one in friction. The goal is 1 cm, in friction 1 mm.
 
-In estimate, friction, restitution and two masses are estimated from the motion of one box (`examples/estimate.py`). The
-goal is a χ² at most 1 above that of the best fit near the truth, which is within one standard deviation of it. Both
-methods run ten times, with different seeds. The gradient search simulates 32 random guesses and improves the best
-four side by side by Gauss-Newton steps. All these episodes are counted, and two more wherever derivatives are computed,
-for which the motion and its intervals are simulated again. Boxes that are estimated together share the guesses: with
-256 boxes, each accounts for 2. CMA-ES starts in the middle of the range and restarts from a random point when it
-converges to a wrong minimum; it may use 4,000 episodes. An earlier version, which computed derivatives in every step,
-needed 564, more than 616 and 552 episodes with the first three seeds, which now need 56, 56 and 48.
+Both methods start from the same point. CMA-ES (pycma, with a diagonal covariance for thousands of unknowns) may use
+1,500 episodes, in friction 400, and simulates one generation at once. Each of its numbers is from a different seed.
+When CMA-ES started from torques that only hold the arm, it came within 8, 19 and 9 cm in throw.
 
-The intervals take 144 motions of each box more, without derivatives (`sim.identify.sample_surrogate`; sampling the
-posterior itself took 1,536). A box with its intervals takes no more motions than CMA-ES's search alone, which gives
-none.
+In estimate, the unknowns are friction, restitution and two masses of one box, estimated from its motion
+(`examples/estimate.py`). The goal is a χ² at most 1 above that of the best fit near the truth, which is within one
+standard deviation of it. Both methods run ten times, with different seeds:
+
+- The gradient search simulates 32 random guesses and improves the best four in parallel by Gauss-Newton steps. All
+  episodes count, and a step with derivatives counts two more, because the motion and its intervals are simulated
+  again. Boxes estimated in one batch share the guesses: with 256 boxes, each accounts for 2.
+- CMA-ES starts in the middle of the range and restarts from a random point when it converges to a wrong minimum. It
+  may use 4,000 episodes.
+- An earlier version of the gradient search, which computed derivatives in every step, needed 564, more than 616 and
+  552 episodes with the first three seeds. The same seeds now need 56, 56 and 48.
+
+The confidence intervals take 144 more motions of each box, without derivatives (`sim.identify.sample_surrogate`;
+sampling the posterior itself took 1,536). A box with its intervals takes no more motions than the search by CMA-ES
+alone, which gives no intervals.
 """
 ESTIMATION = """\
 A box is thrown at floor and wall while a known force pushes it. It is observed 20 times a second, with noise of 1 % of
-the distance it travels and of the angle it turns (`examples/estimate.py`). The paper estimates friction only. Each
-interval holds 95 % of the posterior: residuals of a few motions around the minima found are interpolated, and the
-interpolant is sampled. Motions with derivatives count three. If the intervals are right, 95 % of them contain
-the truth, give or take the standard error beside each share, and errors divided by the stated standard deviations have
-a root mean square of 1. That is so of boxes drawn at random; for one box, whose posterior has several peaks, it needn't
-be: here friction is always in its interval.
+the distance it travels and of the angle it turns (`examples/estimate.py`). The paper estimates friction only.
+
+Each interval holds 95 % of the posterior. The posterior is sampled on an interpolant of the residuals of a few motions
+around each minimum. A motion with derivatives counts as three motions.
+
+If the intervals are right, 95 % of them contain the truth, give or take the standard error stated with each share. The
+errors divided by the stated standard deviations then have a root mean square of 1. Both hold for boxes drawn at random.
+They need not hold for one box whose posterior has several peaks: here the true friction is always in its interval.
 """
-ESTIMATION_PICTURE = "![A box bounces off a wall, past balls where it was seen](pictures/estimate.webp)\n"
+ESTIMATION_PICTURE = "![A box bounces off a wall, past balls where it was seen](../pictures/estimate.webp)\n"
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page, made from one record.
+    """Part of a page, made from one record.
 
     Attributes:
-        title: heading of the section.
+        title: heading of the section; "" for the only section of a page.
         file: name of the record in ``bench/results``.
         command: command that writes the record, without ``--json`` and the file. A record may hold its own command.
         text: makes the section from the record.
@@ -206,45 +223,128 @@ def estimation_section(record: dict[str, Any]) -> str:
     return f"{ESTIMATION}\n{ESTIMATION_PICTURE}\n{table}\n\n{fits}"
 
 
-SECTIONS = [
-    Section("Optimised motions and friction", "optimise_cpu.json", "python -m bench.optimise", trials_section),
-    Section("Gradients compared with CMA-ES", "cmaes_cpu.json", "python -m bench.cmaes", cmaes_section),
-    Section("Estimates and their uncertainty", "estimation_cpu.json", "python -m bench.estimation", estimation_section),
-    Section(
+@dataclass(frozen=True)
+class Page:
+    """Page of one experiment.
+
+    Attributes:
+        name: name of the file in ``docs/results``, without ``.md``.
+        title: title of the page.
+        point: what the experiment shows.
+        sections: parts of the page.
+    """
+
+    name: str
+    title: str
+    point: str
+    sections: tuple[Section, ...]
+
+
+PAGES = [
+    Page(
+        "motions",
+        "Optimised motions and friction",
+        "Gradients through contact reach all 150 random targets, with medians of at most 9 iterations and 1.9 seconds.",
+        (Section("", "optimise_cpu.json", "python -m bench.optimise", trials_section),),
+    ),
+    Page(
+        "cmaes",
+        "Gradients compared with CMA-ES",
+        "With thousands of unknowns, gradients reach within 30 episodes what CMA-ES does not reach within 1,500.\n"
+        "With one to four unknowns, gradients need 4 to 56 episodes; CMA-ES needs 44 to 368, or fails within 4,000.",
+        (Section("", "cmaes_cpu.json", "python -m bench.cmaes", cmaes_section),),
+    ),
+    Page(
+        "estimates",
+        "Estimates and their uncertainty",
+        "For boxes drawn at random, 93.8 to 96.5 % of the 95 % intervals contain the true parameter.",
+        (Section("", "estimation_cpu.json", "python -m bench.estimation", estimation_section),),
+    ),
+    Page(
+        "long-gradients",
         "Memory and time of long gradients",
-        "tables_cpu.json",
-        "python -m bench.tables --steps 50 100 500 1000 5000",
-        tables.section,
+        "The gradient of 5,000 steps of a quadruped takes 1.3 MB and 0.18 s.\n"
+        "PyTorch would need more than 4,000 times the memory for the same step; MJX needs 36 to 380 times the memory.",
+        (Section("", "tables_cpu.json", "python -m bench.tables --steps 50 100 500 1000 5000", tables.section),),
     ),
-    Section("Pendulums by torques alone", "open_loop_cpu.json", "python -m bench.open_loop", open_loop.section),
-    Section("Policies", "policies_cpu.json", "python -m bench.policies", policies_page.section),
-    Section(
-        "Cart-pole to the same return", "cartpole_cpu.json", "python -m bench.cartpole", policies_page.cartpole_section
+    Page(
+        "pendulums",
+        "Pendulums of one to seven links",
+        "Gradients of whole episodes lift pendulums of up to seven links with at least 98 % of the best return.\n"
+        "With one simulation step per action, as in the paper, the motions exploit the integration error.",
+        (
+            Section("Torques alone", "open_loop_cpu.json", "python -m bench.open_loop", open_loop.section),
+            Section("Policies", "policies_cpu.json", "python -m bench.policies", policies_page.pendulum_section),
+        ),
     ),
-    Section(
+    Page(
+        "robots",
+        "Policies of robots",
+        "Short-horizon gradients (SHAC) teach HalfCheetah and Hopper sooner than PPO does; PPO teaches Ant better.\n"
+        "Policies trained under MuJoCo's contact law carry over to MuJoCo; those trained on hard contacts often don't.",
+        (
+            Section("Trainings", "policies_cpu.json", "python -m bench.policies", policies_page.robot_section),
+            Section(
+                "Cart-pole to the same return",
+                "cartpole_cpu.json",
+                "python -m bench.cartpole",
+                policies_page.cartpole_section,
+            ),
+        ),
+    ),
+    Page(
+        "sample-enhancement",
         "Ants with sample enhancement",
-        "sample_enhancement_cpu.json",
-        "python -m bench.sample_enhancement",
-        ants_page.enhancement_section,
+        "Sample enhancement helps per simulation step, but not per second of training.\n"
+        "Neighbours predicted by derivatives are no better than neighbours that are simulated.",
+        (
+            Section(
+                "",
+                "sample_enhancement_cpu.json",
+                "python -m bench.sample_enhancement",
+                ants_page.enhancement_section,
+            ),
+        ),
     ),
-    Section(
-        "Ants from here to MuJoCo", "pretraining_cpu.json", "python -m bench.pretraining", ants_page.pretraining_section
+    Page(
+        "pretraining",
+        "Ants pretrained here for MuJoCo",
+        "Ants that train here before MuJoCo reach an average return of 2982 there; with MuJoCo alone they reach 343,\n"
+        "and 993 in twice the time.",
+        (Section("", "pretraining_cpu.json", "python -m bench.pretraining", ants_page.pretraining_section),),
     ),
-    Section(
-        "Forces and sensors beside MuJoCo",
-        "beside_mujoco.json",
-        "python -m bench.beside_mujoco corpus",
-        beside_mujoco.section,
+    Page(
+        "forces-and-sensors",
+        "Forces and sensors compared with MuJoCo",
+        "From the same states, forces and sensors of 15 of 20 robots agree with MuJoCo to 5e-13 of the largest value.\n"
+        "In the other five, contact points differ or MuJoCo's own search is less exact.",
+        (
+            Section(
+                "",
+                "beside_mujoco.json",
+                "python -m bench.beside_mujoco corpus",
+                beside_mujoco.section,
+            ),
+        ),
     ),
 ]
 
 
-def page(records: Path = RECORDS) -> str:
-    """The whole page, from a folder of records. A section without a record names the command that makes it."""
-    parts = [INTRODUCTION]
-    for section in SECTIONS:
+def pages(records: Path = RECORDS) -> dict[str, str]:
+    """Return the text of each page of ``docs/results`` by its name, from a folder of records."""
+    lines = [f"- [{page.title}]({page.name}.md): {page.point.replace(chr(10), ' ')}" for page in PAGES]
+    toctree = "\n".join(["```{toctree}", ":hidden:", "", *(page.name for page in PAGES), "```"])
+    front = "\n".join([INTRODUCTION, *lines, "", INTRODUCTION_END, toctree, ""])
+    return {"index": front} | {page.name: page_text(page, records) for page in PAGES}
+
+
+def page_text(page: Page, records: Path) -> str:
+    """Return the text of a page. A section without a record names the command that makes it."""
+    parts = [f"# {page.title}\n", f"{page.point}\n"]
+    for section in page.sections:
         file = records / section.file
-        parts.append(f"## {section.title}\n")
+        if section.title:
+            parts.append(f"## {section.title}\n")
         if not file.is_file():
             parts.append(f"Not measured yet; run `{section.command} --json bench/results/{section.file}`.\n")
             continue
@@ -324,7 +424,7 @@ def filled(page: str, text: str, records: Path = RECORDS) -> str:
     return text
 
 
-# The pictures of the page, by the names of their records.
+# The pictures of the pages, by the names of their records.
 PLOTS: dict[str, Callable[[Path, dict[str, Any]], None]] = {
     "cmaes": lambda path, record: cmaes.plot(path, [cmaes.Run(**run) for run in record["runs"]]),
     "sample_enhancement": ants_page.plot_enhancement,
@@ -332,25 +432,26 @@ PLOTS: dict[str, Callable[[Path, dict[str, Any]], None]] = {
 }
 
 
-def write_plots(docs: Path, records: Path) -> None:
-    """Write the pictures that the page shows."""
+def write_plots(folder: Path, records: Path) -> None:
+    """Write the pictures that the pages of results show."""
     for name, draw in PLOTS.items():
         file = records / f"{name}_cpu.json"
         if file.is_file():
-            draw(docs / f"{name}.png", json.loads(file.read_text(encoding="utf-8")))
+            draw(folder / f"{name}.png", json.loads(file.read_text(encoding="utf-8")))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=Path, default=RECORDS, help="folder of the records")
-    parser.add_argument("--docs", type=Path, default=DOCS, help="folder of the page and its plots")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="folder of the pages")
     options = parser.parse_args()
-    write_text(options.docs / "results.md", page(options.records))
-    write_plots(options.docs, options.records)
+    for name, text in pages(options.records).items():
+        write_text(options.docs / "results" / f"{name}.md", text)
+    write_plots(options.docs / "results", options.records)
     for page_name in dict.fromkeys(each.page for each in FIGURES):
         file = options.docs.parent / page_name
         write_text(file, filled(page_name, file.read_text(encoding="utf-8"), options.records))
-    print(f"wrote results.md and its plots to {options.docs}, and figures to docs/robot.md and README.md")
+    print(f"wrote the pages of {options.docs / 'results'} with their plots, and figures in other pages")
 
 
 if __name__ == "__main__":

@@ -140,9 +140,12 @@ def test_parameter_table_is_complete() -> None:
 
 def test_every_example_is_pictured() -> None:
     """Small, in the README, and every picture that a page shows is there."""
-    pages = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    pages = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     files = {
-        page: {page.parent / name for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text(encoding="utf-8"))}
+        page: {
+            (page.parent / name).resolve()
+            for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+        }
         for page in pages
     }
     small = {ROOT / "docs" / "pictures" / f"{name}.webp" for name in find_examples()}
@@ -192,8 +195,9 @@ def test_fidelity_table_has_every_scene() -> None:
     assert rows == expected
 
 
-def test_results_page_is_that_of_the_records() -> None:
-    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == results.page()
+def test_results_pages_are_those_of_the_records() -> None:
+    folder = ROOT / "docs" / "results"
+    assert {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.md")} == results.pages()
 
 
 def test_figures_in_pages_are_those_of_the_records() -> None:
@@ -219,7 +223,7 @@ def test_figures_of_the_robot_are_made_from_records(tmp_path) -> None:
     assert "20 to 20 µs, and 80 to 80 µs with its gradient<!-- end -->" in results.filled("README.md", readme, tmp_path)
 
 
-def test_results_page_has_all_sections(tmp_path) -> None:
+def test_results_pages_have_all_sections(tmp_path) -> None:
     """A record that is missing is named with the command that makes it; one that is there gives a table."""
     machine = {"processor": "P", "cores": "2", "load": "0.1", "python": "3"}
     trial = dict(problem="golf", seed=0, target=[4.0, 0.5], hit=True, iterations=5, off=0.001, seconds=1.25)
@@ -237,7 +241,7 @@ def test_results_page_has_all_sections(tmp_path) -> None:
     other = search | dict(method="CMA-ES", episodes=[8, 16], seconds=[0.5, 0.7], best=[200.0, 91.5])
     runs = [search, search | dict(seed=1, episodes=[516, 600]), other]
     (tmp_path / "cmaes_cpu.json").write_text(json.dumps({"machine": machine, "runs": runs}))
-    page = results.page(tmp_path)
+    page = "\n".join(results.pages(tmp_path).values())
     assert "| golf | 50 iterations; CMA-ES not within 1,500 episodes | 2 | 1 | 5, 5, 5 | 1.2 |" in page
     assert "Missed: golf at (3.00, 0.25) m: 12.3 cm off." in page
     assert "| boxes | 4 | friction | 1.3% | 1.25 | 75.0% ± 10.9% | 9 | 55 + 96 | 12 |" in page

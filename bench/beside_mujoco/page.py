@@ -9,26 +9,31 @@ LOOSER = 100.0  # tolerance of MuJoCo's other free motion, in those of the file
 
 TEXT = """\
 Random inputs drive each robot in MuJoCo for {steps:,} steps, from the first keyframe of its file or its default, with
-the file's own settings. From each of these states both engines take one step in float64, each with its own contacts, so
-that differences don't add up. Every file has a standard set of sensors for its joints, bodies, actuators and tendons
-beside its own.
+the settings of the file. From each of these states both engines take one step in float64, each with its own contacts,
+so that differences don't add up. Each file gets a standard set of sensors for its joints, bodies, actuators and
+tendons, in addition to its own.
 
-The table gives the largest difference over all steps as a share of the largest value, that of energy as a share of the
-largest kinetic energy: of the total energy after the step; of the generalised forces of constraints, and of actuators,
-springs and dampers; of the forces of contacts on each geom; and of all sensors, with the kind that differs most.
-MuJoCo's solver goes on to the end here. The last column is how far MuJoCo is from that, in any of these, where its
-solver ends at the tolerance of the file."""
+The table gives the largest difference over all steps as a share of the largest value:
+
+- energy: total energy after the step, as a share of the largest kinetic energy;
+- constraints: generalised forces of constraints;
+- actuators, passive: generalised forces of actuators, springs and dampers;
+- contacts: contact forces on each geom;
+- sensors: all sensors, with the kind that differs most.
+
+MuJoCo's solver runs to convergence here. The last column is the largest change of any of these in MuJoCo itself when
+its solver stops at the tolerance of the file."""
 RK4 = """\
 ¹ The integrator of the file is RK4. Generalised forces are those of an Euler step from the same states, since MuJoCo's
-don't depend on the integrator; all else is of its own steps."""
+don't depend on the integrator; everything else comes from RK4 steps."""
 BALANCE = """\
-² `JointForces` doesn't tell apart forces of a medium. Here forces of constraints are what is left of the step's change
-of velocity when MuJoCo's other forces are taken off, with the differences of all."""
+² `JointForces` doesn't separate the forces of a medium. Here constraint forces are the change of velocity in the step
+minus MuJoCo's other forces, so that they include the differences of all of them."""
 FREE = """\
-Then each engine makes the whole motion by itself, with the settings of the file. In brackets is how far MuJoCo's motion
-parts from one of its own with {looser:g} times the tolerance. "Place" is how far any body is ever from
-where MuJoCo has it. Motions part that are chaotic, or in which contacts differ."""
-LEFT = "Not compared, because it is refused by name or isn't in the importer: {left}."
+Then each engine computes the whole motion by itself, with the settings of the file. The number in brackets is the
+difference between MuJoCo's motion and its own with {looser:g} times the tolerance. "Place" is the largest distance of
+any body from its position in MuJoCo. Motions diverge if they are chaotic or if contacts differ."""
+LEFT = "Not compared, because the importer refuses or lacks it: {left}."
 
 
 def section(record: dict[str, Any]) -> str:

@@ -31,8 +31,8 @@ BACKWARD: dict[str, Columns] = {  # table 3 [ms a step]
 INTRODUCTION = """\
 The paper's tables 1 to 3 have one Laikago (19 coordinates, 18 velocities) standing on the ground, on an Intel Xeon
 W-2123 with 3.6 GHz. The quadruped here has as many coordinates and velocities. The machines differ, so only the orders
-of magnitude and the growth with the number of steps can be compared. Of ten robots the paper says that its simulator
-stores 5 KB a step, and that CppAD fails at 5,000 steps.
+of magnitude and the growth with the number of steps can be compared. For ten robots, the paper states that its
+simulator stores 5 KB a step and that CppAD fails at 5,000 steps.
 """
 
 

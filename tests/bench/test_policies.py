@@ -31,12 +31,14 @@ def test_policies_are_listed_beside_the_paper() -> None:
             task="Ant", **{"return": 3456.7}, here={"speed": 2.5}, mujoco={"return": 61.0, "length": 39.0, "speed": 0.9}
         ),
     ]
-    text = policies_page.section({"rows": rows})
+    text = "\n".join(page({"rows": rows}) for page in (policies_page.pendulum_section, policies_page.robot_section))
     assert "| 2 | 2 | 1.93 ± 0.08 | 1.90 ± 0.02 | 2, 1.5 | 2048, 2048 | 12.3, 12.3 |" in text
     assert "| 2 | 1 | 1.95 | 1.92 | -0.88 | 0.20 | 1.20 |" in text
     assert "| CartpoleSwingup | SHAC | 0 | 2048 | 12 | -500 ± 1.5, 94% upright at the end | 240 | - | - |" in text
     assert "| Ant | SHAC | 0 | 2048 | 12 | 3457 ± 1.5 | 240 | 2.50 m/s | 61, 39, 0.90 m/s |" in text
     assert "| 2 | simulated action | 0 | 2048 | 12 | 1.9 |" in text
+    assert "| 2 | 2 | - | - | 1.80 | 1.90 |" in text
+    assert "| Ant | SHAC | 1 | 12 | 3457 | 2.50 | 39 | 0.90 |" in text
     assert "| 2 | stored derivatives, weighted | 0 | 2048 | 12 | 1.8 |" in text
     assert "Pendulum-3" not in text
     assert text.endswith("All on P.")
