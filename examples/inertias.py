@@ -101,7 +101,7 @@ def estimate(
     """
     links = moving_links(robot)
     for link in links:
-        robot.make_learnable(robot.link_names[link], "inertial")
+        robot.learn_quantity(robot.link_names[link], "inertial")
 
     def loss(_: int) -> torch.Tensor:
         deviations = drawing.deviations(Bodies.of(robot, links))

@@ -95,8 +95,8 @@ def make_origins_learnable(robot: sim.torch.Robot, links: list[int]) -> torch.nn
     numbers = []
     for link in links:
         name = robot.link_names[link]
-        numbers += [*robot.make_learnable(name, "translation").parameters()]
-        numbers += [*robot.make_learnable(name, "rotation").parameters()]
+        numbers += [*robot.learn_quantity(name, "translation").parameters()]
+        numbers += [*robot.learn_quantity(name, "rotation").parameters()]
     return torch.nn.ParameterList(numbers)
 
 

@@ -59,6 +59,7 @@ from sim.simulation.options import ContactMethod, HardContact, ModelContact, Muj
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory
+from sim.version import __version__ as __version__
 
 __all__ = [
     "ContactMethod",
@@ -141,13 +142,11 @@ _LAZY = ("envs", "exporters", "identify", "importers", "optimise", "render", "te
 
 
 def __getattr__(name: str) -> Any:
-    """Import a module, or look up the version, when it is first asked for."""
+    """Import a module when it is first asked for."""
     if name in _LAZY:
         return importlib.import_module(f"sim.{name}")
-    if name == "__version__":
-        return importlib.import_module("sim.version").version()
     raise AttributeError(f"module 'sim' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, "__version__"})
+    return sorted({*globals(), *_LAZY})

@@ -1,11 +1,21 @@
-"""The version of the package that is installed."""
+"""The version of Backswing, and the warning of names that a later one removes."""
 
-import importlib.metadata
+import warnings
+
+__version__ = "0.2.0"  # the only place; pyproject.toml reads it
 
 
-def version() -> str:
-    """Its number, such as "0.1.0"; "0+unknown" in a checkout that isn't installed."""
-    try:
-        return importlib.metadata.version("backswing")
-    except importlib.metadata.PackageNotFoundError:
-        return "0+unknown"
+def warn_deprecated(old: str, instead: str, removed: str, *, stacklevel: int = 2) -> None:
+    """Warn that a name or an argument is deprecated.
+
+    Args:
+        old: what is deprecated, as a user writes it, such as "sim.ContactOptions(...)".
+        instead: what to do now, such as "call sim.HardContact(...)".
+        removed: the version that removes it, the next minor one after that which deprecates it, such as "0.3".
+        stacklevel: as for :func:`warnings.warn`, counted from the caller; 2 shows the line that called the caller.
+    """
+    warnings.warn(
+        f"{old} is deprecated and will be removed in version {removed}; {instead}",
+        DeprecationWarning,
+        stacklevel=stacklevel + 1,
+    )

@@ -9,7 +9,7 @@ import warp as wp
 
 from sim.cli.files import UsageError
 from sim.errors import ModelError
-from sim.version import version
+from sim.version import __version__
 
 PROBLEM, USAGE, STOPPED = 1, 2, 130
 COMMANDS = {
@@ -62,7 +62,7 @@ def _run(words: list[str]) -> int:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {version()}")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, line in COMMANDS.items():
         sub = commands.add_parser(name, help=line)

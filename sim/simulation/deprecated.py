@@ -1,11 +1,11 @@
-"""The earlier form of contact methods, to be removed in the next release."""
+"""The deprecated form of contact methods."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from sim.errors import ModelError
 from sim.simulation.options import ContactMethod, HardContact, ModelContact, MujocoContact, PgsContact
+from sim.version import warn_deprecated
 
 # The keywords in their order, with their defaults.
 KEYWORDS: Mapping[str, Any] = {
@@ -49,9 +49,7 @@ class ContactOptions:
                 raise ModelError(f"ContactOptions: {name} is no option of sim.{chosen.__name__}; leave it out")
         method = chosen(**changed)
         given = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-        warnings.warn(
-            f"sim.ContactOptions is deprecated; call sim.{chosen.__name__}({given})", DeprecationWarning, stacklevel=2
-        )
+        warn_deprecated("sim.ContactOptions(...)", f"call sim.{chosen.__name__}({given})", "0.3")
         return method
 
 

@@ -34,9 +34,10 @@ from sim.simulation.options import STATE_LIMIT, ContactMethod
 from sim.simulation.rollout import unguarded_rollout
 from sim.simulation.state import Impulses, State
 from sim.simulation.trajectory import Trajectory
+from sim.version import warn_deprecated
 
 MOST_NAMED = 3  # pairs that a warning names
-# Earlier attributes that belong to the engine, and where they are; they go with the next release.
+# Earlier attributes that belong to the engine, and where they are; deprecated.
 MOVED = {
     "bad_state": attrgetter("engine.reports.bad_state"),
     "keeps_on_device": attrgetter("engine.settings.keeps_on_device"),
@@ -502,11 +503,8 @@ class Simulator:
         def __getattr__(self, name: str) -> Any:
             if name not in MOVED:
                 raise AttributeError(f"'Simulator' object has no attribute {name!r}")
-            warnings.warn(
-                f"Simulator.{name} is deprecated: it belongs to the engine behind a simulator, which may change",
-                DeprecationWarning,
-                stacklevel=2,
-            )
+            instead = "use bad_worlds, rollout or Trajectory.backward; simulator.engine may change with any version"
+            warn_deprecated(f"Simulator.{name}", instead, "0.3")
             return MOVED[name](self)
 
 

@@ -11,7 +11,7 @@ SIM: dict[str, tuple[str, ...]] = {
     "version": (),
     "cores": (),
     "output": ("errors",),
-    "model": ("errors",),
+    "model": ("errors", "version"),
     "arrays": ("model", "output", "cores"),
     "dynamics": ("arrays",),
     "rays": ("dynamics",),

@@ -50,7 +50,7 @@ def test_every_old_keyword_is_tested():
 def test_surfaces(shape):
     old, new = sim.ModelBuilder(), sim.ModelBuilder()
     with pytest.warns(
-        DeprecationWarning, match=rf"^add_{shape}: friction, .* are deprecated; give surface=sim\.Surface\(friction"
+        DeprecationWarning, match=rf"^add_{shape}\(friction=.*give surface=sim\.Surface\(friction"
     ) as warned:
         getattr(old, f"add_{shape}")(**SHAPES[shape], **SURFACE)
     assert [warning.filename for warning in warned] == [__file__]
@@ -66,7 +66,7 @@ def test_surfaces(shape):
 @pytest.mark.parametrize(("kind", "values"), [("revolute", HINGE), ("spherical", BALL)])
 def test_joints(kind, values):
     old, new = sim.ModelBuilder(), sim.ModelBuilder()
-    with pytest.warns(DeprecationWarning, match=r"^add_joint: .*limits=sim\.Limits\("):
+    with pytest.warns(DeprecationWarning, match=r"^add_joint\(.*limits=sim\.Limits\("):
         old.add_joint("j", kind, child="a", **values)
     limits = sim.Limits(**fields(values, JOINT_FIELDS, "limits"))
     new.add_joint("j", kind, child="a", limits=limits, spring=sim.Spring(**fields(values, JOINT_FIELDS, "spring")))
@@ -94,7 +94,7 @@ def test_tendons(kind):
 def test_terrain():
     ground = sim.terrain.generate([sim.terrain.Stairs(rise=0.1, tread=0.5)], size=5.0)
     builder = sim.ModelBuilder()
-    with pytest.warns(DeprecationWarning, match=r"^add_to: .*surface=sim\.Surface\(friction="):
+    with pytest.warns(DeprecationWarning, match=r"^add_to\(.*surface=sim\.Surface\(friction="):
         ground.add_to(builder, friction=0.4)
     assert {(one.friction, one.restitution) for one in builder.geometries.values()} == {(0.4, 1.0)}
 

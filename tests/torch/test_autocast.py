@@ -15,7 +15,7 @@ from sim.identify import torque_regressor
 
 def learned_mass_matrix() -> torch.Tensor:
     robot = sim.torch.Robot(MANIPULATOR_URDF)
-    robot.make_learnable("link7", "inertia")
+    robot.learn_quantity("link7", "inertia")
     return robot.mass_matrix(torch.full((2, 7), 0.3))
 
 

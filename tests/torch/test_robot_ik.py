@@ -97,7 +97,7 @@ def test_gradient_in_a_placement(device):
     tight = {"restarts": 1, "iterations": 30, "position_tolerance": 1e-13, "rotation_tolerance": 1e-13}
     start = random_coordinates(robot, 2)
     position, quaternion = robot.forward_kinematics(start, tip)
-    module = robot.make_learnable(robot.joint_names[2], "translation")
+    module = robot.learn_quantity(robot.joint_names[2], "translation")
     q = robot.inverse_kinematics(tip, position, quaternion, start=start, **tight).q
     (found,) = torch.autograd.grad(q.sum(), list(module.parameters()))
     h = 1e-6

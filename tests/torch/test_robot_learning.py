@@ -40,7 +40,7 @@ def test_starts_at_the_present_value_and_has_its_gradient(name, quantity, module
     robot = zoo_robot(device)
     q, qd, qdd, _ = state(robot, (2,), seed=1)
     before = robot.inverse_dynamics(q, qd, qdd)
-    module = robot.make_learnable(name, quantity, copy.deepcopy(module))
+    module = robot.learn_quantity(name, quantity, copy.deepcopy(module))
     torch.testing.assert_close(robot.inverse_dynamics(q, qd, qdd), before, rtol=1e-12, atol=1e-12)
     assert {id(p) for p in robot.parameters()} == {id(p) for p in module.parameters()}
     (free,) = module.parameters()
@@ -71,19 +71,19 @@ def test_any_module_gives_the_value(device):
 
     robot = zoo_robot(device)
     net = Net(1)
-    robot.make_learnable("link2", "mass", net)
+    robot.learn_quantity("link2", "mass", net)
     q, qd, qdd, _ = state(robot, (2,))
     torch.testing.assert_close(robot.value("mass")[2], net()[0])
     robot.inverse_dynamics(q, qd, qdd).sum().backward()
     assert net.linear.weight.grad.abs().max() > 0.0
     with pytest.raises(sim.ModelError, match=r"the module for mass of 'link3' gives \(2,\); expected \(\)"):
-        robot.make_learnable("link3", "mass", Net(2))
+        robot.learn_quantity("link3", "mass", Net(2))
 
 
 def test_frozen_quantities_stay(device):
     robot = zoo_robot(device)
-    module = robot.make_learnable("link3", "mass")
-    robot.make_learnable("link3", "com")
+    module = robot.learn_quantity("link3", "mass")
+    robot.learn_quantity("link3", "com")
     optimiser = torch.optim.SGD(robot.parameters(), lr=0.1)
     q, qd, qdd, _ = state(robot, (2,))
 
@@ -113,10 +113,10 @@ def test_no_step_leads_out_of_what_is_physical(seed, device):
     rng = torch.Generator().manual_seed(seed)
     robot = zoo_robot(device)
     modules = {
-        "inertial": robot.make_learnable("link1", "inertial"),
-        "inertia": robot.make_learnable("link2", "inertia"),
-        "mass": robot.make_learnable("link2", "mass", Positive(0.2)),
-        "rotation": robot.make_learnable("link2", "rotation"),
+        "inertial": robot.learn_quantity("link1", "inertial"),
+        "inertia": robot.learn_quantity("link2", "inertia"),
+        "mass": robot.learn_quantity("link2", "mass", Positive(0.2)),
+        "rotation": robot.learn_quantity("link2", "rotation"),
     }
     for module in modules.values():
         for p in module.parameters():
@@ -141,8 +141,8 @@ def test_a_mass_and_an_origin_are_found(device):
     with torch.no_grad():
         learner.mass[3] *= 1.5
         learner.joint_placement[5, :3] += 0.1
-    learner.make_learnable("link3", "mass")
-    learner.make_learnable("link5", "translation")
+    learner.learn_quantity("link3", "mass")
+    learner.learn_quantity("link5", "translation")
     optimiser = torch.optim.LBFGS(
         learner.parameters(), max_iter=200, line_search_fn="strong_wolfe", tolerance_grad=0.0, tolerance_change=0.0
     )
@@ -170,8 +170,8 @@ def test_friction_and_damping_of_all_joints_are_those_of_least_squares(device):
     learner.damping.fill_(1.0)
     learner.friction_loss.fill_(1.0)
     for joint in joints:
-        learner.make_learnable(joint, "damping", Unconstrained())
-        learner.make_learnable(joint, "friction", Unconstrained())
+        learner.learn_quantity(joint, "damping", Unconstrained())
+        learner.learn_quantity(joint, "friction", Unconstrained())
     optimiser = torch.optim.LBFGS(
         learner.parameters(), max_iter=100, line_search_fn="strong_wolfe", tolerance_grad=0.0, tolerance_change=0.0
     )
@@ -199,8 +199,8 @@ def test_friction_and_damping_of_all_joints_are_those_of_least_squares(device):
 
 def test_what_is_learnt_is_in_the_state(device):
     robot = zoo_robot(device)
-    robot.make_learnable("link3", "inertial")
-    robot.make_learnable("link3", "rotation")
+    robot.learn_quantity("link3", "inertial")
+    robot.learn_quantity("link3", "rotation")
     other = copy.deepcopy(robot)
     for p in robot.parameters():
         p.data += 0.1
@@ -219,12 +219,12 @@ def robot(tmp_path: Path) -> sim.torch.Robot:
 
 def test_a_learnt_robot_is_written_and_read(robot, tmp_path):
     """Values as they were learnt, through the file; what hasn't changed stands as it stood."""
-    robot.make_learnable("turn", "inertial")
-    robot.make_learnable("slide", "com")
-    robot.make_learnable("weld", "translation")
-    robot.make_learnable("hinge", "rotation")
-    robot.make_learnable("continuous", "damping")
-    robot.make_learnable("continuous", "friction")
+    robot.learn_quantity("turn", "inertial")
+    robot.learn_quantity("slide", "com")
+    robot.learn_quantity("weld", "translation")
+    robot.learn_quantity("hinge", "rotation")
+    robot.learn_quantity("continuous", "damping")
+    robot.learn_quantity("continuous", "friction")
     rng = torch.Generator().manual_seed(0)
     for p in robot.parameters():
         p.data += 0.1 * torch.randn(p.shape, generator=rng, dtype=p.dtype)
@@ -244,7 +244,7 @@ def test_a_learnt_robot_is_written_and_read(robot, tmp_path):
 def test_a_placement_that_the_file_states_by_a_quaternion(tmp_path):
     (tmp_path / "robot.urdf").write_text(ROBOT.replace('rpy="0.5 0.6 0.7"', 'quat_xyzw="0.1 0.2 0.3 0.4"'))
     robot = sim.torch.Robot(tmp_path / "robot.urdf", dtype=torch.float64)
-    robot.make_learnable("weld", "translation")
+    robot.learn_quantity("weld", "translation")
     for p in robot.parameters():
         p.data += 0.1
     robot.save_urdf(tmp_path / "learnt.urdf")
@@ -308,7 +308,7 @@ def test_merged_links_and_models_are_refused(robot, tmp_path):
     with pytest.raises(sim.ModelError, match="made from a model"):
         sim.torch.Robot(robot.model).save_urdf(tmp_path / "out.urdf")
     with pytest.raises(sim.ModelError, match="'tool' was merged into another link"):
-        merged.make_learnable("tool", "mass")
+        merged.learn_quantity("tool", "mass")
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_merged_links_and_models_are_refused(robot, tmp_path):
 )
 def test_misuse(arguments, message, robot):
     with pytest.raises(sim.ModelError, match=message):
-        robot.make_learnable(*arguments)
+        robot.learn_quantity(*arguments)
     assert not len(robot.learnt)
     assert not list(robot.parameters())
 
@@ -398,11 +398,11 @@ def test_new_values_of_what_is_learnt(robot):
 
 
 def test_one_quantity_is_learnt_once(robot):
-    robot.make_learnable("turn", "inertial", PhysicalInertia())
+    robot.learn_quantity("turn", "inertial", PhysicalInertia())
     with pytest.raises(sim.ModelError, match="mass of 'turn': its inertial is learnt already"):
-        robot.make_learnable("turn", "mass")
-    robot.make_learnable("turn", "rotation", Rotation())
-    robot.make_learnable("turn", "translation")
+        robot.learn_quantity("turn", "mass")
+    robot.learn_quantity("turn", "rotation", Rotation())
+    robot.learn_quantity("turn", "translation")
     with pytest.raises(sim.ModelError, match="mass of 'slide' is not learnt"):
         robot.learnable("slide", "mass")
 
@@ -415,3 +415,11 @@ def test_a_parameter_for_each_row_is_not_learnt_in_part(quantity, robot):
     with pytest.raises(sim.ModelError, match=f"learning {quantity} of 'turn' needs one value for all rows"):
         robot.learn_quantity("turn", quantity)
     assert not len(robot.learnt)
+
+
+def test_the_earlier_name_warns():
+    robot = zoo_robot("cpu")
+    with pytest.warns(DeprecationWarning, match="learn_quantity") as warned:
+        module = robot.make_learnable("link3", "mass")
+    assert module is robot.learnable("link3", "mass")
+    assert warned[0].filename == __file__

@@ -24,7 +24,7 @@ def test_quantities_by_the_names_of_parameters_and_methods(device):
     robot.friction_loss.fill_(0.1)
     centre = robot.learn_quantity("link5", "centre_of_mass")
     assert robot.learnable("link5", "com") is robot.learnable("link5", "centre_of_mass") is centre
-    friction = robot.make_learnable("joint5", "friction_loss")
+    friction = robot.learn_quantity("joint5", "friction_loss")
     assert robot.learnable("joint5", "friction") is friction
     assert set(robot.learnt) == {"com_5", "friction_5"}
     assert torch.equal(robot.value("centre_of_mass"), robot.value("com"))

@@ -1,18 +1,18 @@
 """Deprecated keywords of the builder's methods, translated into the dataclasses that replace them."""
 
 import functools
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from sim.errors import ModelError
 from sim.model.builder.properties import GROUPS, in_groups
+from sim.version import warn_deprecated
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def deprecated_keywords(fields: Mapping[str, str]) -> Callable[[Method], Method]:
-    """Let a method of the builder take the keywords that it had in version 0.1, with a DeprecationWarning.
+    """Let a method of the builder take the keywords that it had in version 0.1, with a deprecation warning.
 
     Args:
         fields: "argument.field" by the old keyword, see :func:`sim.model.builder.properties.in_groups`.
@@ -50,9 +50,5 @@ def _translated(
             raise ModelError(f"{method}: both {name} and {group} are given; put {field} into {group}")
         forms.setdefault(group, []).append(f"{field}=...")
     written = ", ".join(f"{group}=sim.{GROUPS[group].__name__}({', '.join(own)})" for group, own in forms.items())
-    warnings.warn(
-        f"{method}: {', '.join(old)} {'is' if len(old) == 1 else 'are'} deprecated; give {written}",
-        DeprecationWarning,
-        stacklevel=3,
-    )
+    warn_deprecated(f"{method}({', '.join(f'{name}=...' for name in old)})", f"give {written}", "0.3", stacklevel=3)
     return new | in_groups(fields, values)

@@ -28,6 +28,7 @@ from sim.torch.robot.learning import (
     with_learnt,
 )
 from sim.torch.robot.parametrisations import Parametrisation
+from sim.version import warn_deprecated
 
 LIMITS = ("lower_limit", "upper_limit", "velocity_limit", "effort_limit")
 
@@ -166,7 +167,8 @@ class RobotModule(torch.nn.Module):
         return module
 
     def make_learnable(self, name: str, quantity: str, module: torch.nn.Module | None = None) -> torch.nn.Module:
-        """Alias of :meth:`learn_quantity`."""
+        """Deprecated: call :meth:`learn_quantity`."""
+        warn_deprecated("Robot.make_learnable(...)", "call Robot.learn_quantity(...)", "0.3")
         return self.learn_quantity(name, quantity, module)
 
     def learnable(self, name: str, quantity: str) -> torch.nn.Module:
