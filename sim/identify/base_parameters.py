@@ -69,7 +69,7 @@ class BaseParameters:
         together = len(self.names) - len(self.alone) - len(self.never)
         head = (
             f"{self.rank} combinations of {len(self.names)} parameters are determined, condition number "
-            f"{self.condition:.3g}; {len(self.alone)} parameters alone, {together} only together with others, "
+            f"{self.condition:.3g};\n{len(self.alone)} parameters alone, {together} only together with others, "
             f"{len(self.never)} not at all:"
         )
         return "\n".join([head, *(f"  {line}" for line in self.words())])
