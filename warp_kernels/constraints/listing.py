@@ -19,6 +19,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.frame import geometry_frame_functions
+from warp_kernels.collision.structs import collision_structs
 from warp_kernels.constraints.incidences import sort_incidences
 from warp_kernels.constraints.kinds import (
     ACTUATOR,
@@ -46,10 +47,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
     common = row_functions(scalar)
     limit = limit_functions(scalar)
     frames = geometry_frame_functions(scalar)
-    vec2, vec3 = t.vec2, t.vec3
     module = kernel_module("constraint", scalar)
-    structs = solver_structs(scalar)
-    Options, Limits, Cones = structs.Options, structs.Limits, structs.Cones
+    RowInputs, Geometries = solver_structs(scalar).RowInputs, collision_structs(scalar).Geometries
 
     @wp.func
     def joint_constraint(
@@ -91,6 +90,26 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         constraints.tail[2 * constraint + 1, world] = tail_b
         constraints.reference[constraint, world] = frames.reference_tree(link_a, link_b, link_tree)
 
+    @wp.func
+    def contact_constraint(
+        constraint: int,
+        world: int,
+        kind: int,
+        slot: int,
+        geometries: Geometries,
+        link_tail_dof: wp.array(dtype=int),
+        pair_a: wp.array(dtype=int),
+        pair_b: wp.array(dtype=int),
+        slot_pair: wp.array2d(dtype=int),
+        constraints: Constraints,
+    ):
+        """Write a constraint of a contact."""
+        pair = slot_pair[slot, world]
+        link_constraint(
+            constraint, world, kind, slot, geometries.link[pair_a[pair]], geometries.link[pair_b[pair]], link_tail_dof,
+            geometries.link_tree, constraints,
+        )  # fmt: skip
+
     @wp.kernel(module=module, enable_backward=False)
     def list_constraints(
         # Model
@@ -98,24 +117,17 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         actuator_dof: wp.array(dtype=int),
         dof_q: wp.array(dtype=int),
         link_tail_dof: wp.array(dtype=int),
-        link_tree: wp.array(dtype=int),
-        geometry_link: wp.array(dtype=int),
+        geometries: Geometries,
         pair_a: wp.array(dtype=int),
         pair_b: wp.array(dtype=int),
         trees: TreeDofs,
         pyramids_resist: int,
-        options: Options,
-        # Parameters
-        limits: Limits,
         # Data in
-        q: wp.array2d(dtype=scalar),
-        qd: wp.array2d(dtype=scalar),
+        inputs: RowInputs,
         qdd: wp.array2d(dtype=scalar),
         contact_count: wp.array(dtype=int),
         slot_pair: wp.array2d(dtype=int),
-        contact_resistance: wp.array2d(dtype=vec2),
-        actuator_row: wp.array2d(dtype=vec3),
-        cones: Cones,
+        contact_resistance: wp.array2d(dtype=t.vec2),
         tendon_active: wp.array2d(dtype=int),
         # Data out
         constraints: Constraints,
@@ -128,17 +140,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         world = wp.tid()
         count = int(0)
         for slot in range(contact_count[world]):
-            pair = slot_pair[slot, world]
-            link_constraint(
-                count,
-                world,
-                CONTACT,
-                slot,
-                geometry_link[pair_a[pair]],
-                geometry_link[pair_b[pair]],
-                link_tail_dof,
-                link_tree,
-                constraints,
+            contact_constraint(
+                count, world, CONTACT, slot, geometries, link_tail_dof, pair_a, pair_b, slot_pair, constraints
             )
             count += 1
         if contact_resistance.shape[0] > 0:
@@ -157,34 +160,27 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
                     first = TORSION
                     last = TORSION
                 for kind in range(first, last + 1):
-                    pair = slot_pair[slot, world]
-                    link_constraint(
-                        count,
-                        world,
-                        kind,
-                        slot,
-                        geometry_link[pair_a[pair]],
-                        geometry_link[pair_b[pair]],
-                        link_tail_dof,
-                        link_tree,
-                        constraints,
+                    contact_constraint(
+                        count, world, kind, slot, geometries, link_tail_dof, pair_a, pair_b, slot_pair, constraints
                     )
                     count += 1
         for i in range(constrained.limited_dof.shape[0]):
             k = constrained.limited_dof[i]
-            value = q[world, dof_q[k]]
-            reach = limit.reach(options, qd[world, k] + options.dt * qdd[world, k])
+            value = inputs.q[world, dof_q[k]]
+            reach = limit.reach(inputs.options, inputs.qd[world, k] + inputs.options.dt * qdd[world, k])
             for kind in range(LOWER_LIMIT, UPPER_LIMIT + 1):  # both where the range is narrow
-                if limit.limit_gap(limits, kind, k, value, world) < reach:
+                if limit.limit_gap(inputs.limits, kind, k, value, world) < reach:
                     joint_constraint(count, world, kind, k, k, constraints)
                     count += 1
         for i in range(constrained.cone_dof.shape[0]):
             k = constrained.cone_dof[i]
             rate = scalar(0.0)
             for axis in range(3):
-                rate += cones.row[i, world][axis] * (qd[world, k + axis] + options.dt * qdd[world, k + axis])
-            reach = limit.reach(options, rate)
-            if cones.gap[i, world] - common.value_of(limits.margin, world, k) < reach:
+                rate += inputs.cones.row[i, world][axis] * (
+                    inputs.qd[world, k + axis] + inputs.options.dt * qdd[world, k + axis]
+                )
+            reach = limit.reach(inputs.options, rate)
+            if inputs.cones.gap[i, world] - common.value_of(inputs.limits.margin, world, k) < reach:
                 constraints.kind[count, world] = CONE_LIMIT
                 constraints.item[count, world] = i
                 constraints.tail[2 * count, world] = -1
@@ -194,8 +190,8 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             k = constrained.friction_dof[i]
             joint_constraint(count, world, FRICTION_LOSS, k, k, constraints)
             count += 1
-        for i in range(actuator_row.shape[0]):
-            if actuator_row[i, world][1] > scalar(0.0):
+        for i in range(inputs.actuator_row.shape[0]):
+            if inputs.actuator_row[i, world][1] > scalar(0.0):
                 joint_constraint(count, world, ACTUATOR, i, actuator_dof[i], constraints)
                 count += 1
         for i in range(tendon_active.shape[0]):
@@ -214,16 +210,9 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         for i in range(constrained.anchor_link_a.shape[0]):
             for part in range(1 + constrained.anchor_welded[i]):
                 link_constraint(
-                    count,
-                    world,
-                    POINT + part,
-                    i,
-                    constrained.anchor_link_a[i],
-                    constrained.anchor_link_b[i],
-                    link_tail_dof,
-                    link_tree,
-                    constraints,
-                )
+                    count, world, POINT + part, i, constrained.anchor_link_a[i], constrained.anchor_link_b[i],
+                    link_tail_dof, geometries.link_tree, constraints,
+                )  # fmt: skip
                 count += 1
         constraints.count[world] = count
         sort_incidences(count, world, trees.dof_tree, constraints, couplings)

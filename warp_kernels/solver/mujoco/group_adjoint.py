@@ -19,9 +19,8 @@ from warp_kernels.solver.newton.group.sides import side_structs
 from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import MUJOCO_ADJOINT_HEADERS, group_structs
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
-from warp_kernels.solver.newton.structs import newton_structs
-from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
-from warp_kernels.types import kernel_module, lane_types, warp_types
+from warp_kernels.solver.structs import Paths, TreeDofs, solver_structs
+from warp_kernels.types import kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"mujoco_group_adjoint_kernels": [(cone,) for cone in CONES.values()]}
@@ -32,17 +31,14 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
     """The adjoint for one precision, cone and number of worlds in a lane group; none with one lane."""
     if lanes == 1:
         return SimpleNamespace()
-    t, lane = warp_types(scalar), lane_types(scalar, lanes)
+    t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     s = group_step_functions(scalar, cone, lanes)
     a, linear = adjoint_solve_functions(scalar, cone, lanes), adjoint_system_functions(scalar, lanes, True)
     geometry = group_geometry_functions(scalar, lanes)
     f, law_adjoint = residual_functions(scalar, cone), law_adjoint_functions(scalar, cone)
-    structs = newton_structs(scalar)
-    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
-    row_structs = solver_structs(scalar)
-    Contacts, Equalities, References = row_structs.Contacts, row_structs.Equalities, row_structs.References
-    Group, sides = group_structs(scalar).Group, side_structs(scalar, lanes)
+    Rows, Work = solver_structs(scalar).Rows, group_structs(scalar).Work
+    Geometry = side_structs(scalar, lanes).Geometry
     module = kernel_module(f"mujoco_group_adjoint.{cone}", scalar, lanes, headers=MUJOCO_ADJOINT_HEADERS)
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
@@ -53,41 +49,29 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
         paths: Paths,
         trees: TreeDofs,
         # Data in
-        constraints: Constraints,
-        problem: Problem,
-        softness: wp.array2d(dtype=scalar),
-        system: System,
-        sweep_count: wp.array(dtype=int),
-        stage: wp.array(dtype=int),
         factor_l: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         qd_solved: wp.array2d(dtype=scalar),
-        impulse: wp.array2d(dtype=vec3),
-        origin: wp.array2d(dtype=vec3),
-        subspace: wp.array2d(dtype=lane.spatial),
-        contacts: Contacts,
-        equalities: Equalities,
-        references: References,
+        row_geometry: Geometry,
         # Adjoint in
         further_impulse_bar: wp.array2d(dtype=vec3),
         # Data out
-        shared: Group,
-        iterate: Iterate,
+        work: Work,
         # Adjoint out
         weight: wp.array2d(dtype=scalar),
-        rhs_bar: wp.array2d(dtype=vec3),
-        bound_bar: wp.array2d(dtype=scalar),
-        softness_bar: wp.array2d(dtype=scalar),
-        subspace_bar: wp.array2d(dtype=lane.spatial),
-        origin_bar: wp.array2d(dtype=vec3),
-        contacts_bar: Contacts,
-        equalities_bar: Equalities,
-        references_bar: References,
+        rows_bar: Rows,
+        row_geometry_bar: Geometry,
         qd_bar: wp.array2d(dtype=scalar),
         adjoint_residual: wp.array(dtype=scalar),
     ):
-        """weight: D^-1 L'^-1 v+_bar, made w. iterate: the solution, whose values are read; all else of it is scratch."""
+        """weight: D^-1 L'^-1 v+_bar, made w. work: the solution, whose values and impulses are read; the rest of its
+        iterate is scratch.
+        """
         group = wp.tid()
+        constraints = work.constraints
+        problem = work.problem
+        iterate = work.iterate
+        shared = work.shared
         worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
         nv = paths.dof_depth.shape[0]
         most = int(0)
@@ -105,7 +89,10 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
             s.find_slopes(i, group, constraints, problem, iterate, shared)
             if has_further:
                 a.keep_further(i, group, further_impulse_bar, shared)
-        a.solve(group, most, nv, has_further, constraints, problem, system, sweep_count, stage, weight, shared, iterate)
+        a.solve(
+            group, most, nv, has_further, constraints, problem, work.system, work.sweep_count, work.stage, weight, shared,
+            iterate,
+        )  # fmt: skip
         for n in range(lanes):
             world = group * lanes + n
             shared.moves[n] = 0
@@ -117,8 +104,6 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
         linear.push_weights(group, nv, shared.moves, problem.inverse_mass, iterate.step, iterate.residual, weight)
         linear.finish_weights(group, nv, paths, factor_l, weight)
         geometry.begin_rows(group, nv, qd, qd_solved, shared)
-        made_of = sides.geometry(contacts, equalities, references, origin, subspace)
-        made_of_bar = sides.geometry(contacts_bar, equalities_bar, references_bar, origin_bar, subspace_bar)
         for i in range(most):
             for n in range(worlds):
                 world = group * lanes + n
@@ -127,18 +112,20 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
                     kind = constraints.kind[c, world]
                     item = constraints.item[c, world]
                     value_bar = a.get(i, kept.RHS_BAR, n, shared)
-                    rhs_bar[c, world] = value_bar
+                    rows_bar.rhs[c, world] = value_bar
                     bounds = f.impulse_bounds(c, kind, item, world, COUPLED, problem, iterate)
                     bars = law_adjoint.bound_adjoint(
                         c, kind, item, world, a.get(i, kept.S, n, shared), bounds, problem, iterate
                     )
-                    bound_bar[c, world] = bars[0]
-                    softness_bar[c, world] = law_adjoint.common_resistance_adjoint(
+                    rows_bar.bound[c, world] = bars[0]
+                    rows_bar.softness[c, world] = law_adjoint.common_resistance_adjoint(
                         c, world, iterate.value[c, world], value_bar, problem
                     )
             for n in range(lanes):
                 a.keep_own(i, n, mat33(), shared)  # R doesn't depend on the rows
-            geometry.rows_adjoint(i, group, nv, trees, constraints, made_of, impulse, weight, shared, made_of_bar)
+            geometry.rows_adjoint(
+                i, group, nv, trees, constraints, row_geometry, iterate.impulse, weight, shared, row_geometry_bar
+            )
         geometry.end_rows(group, nv, shared, qd_bar)
 
     return SimpleNamespace(module=module, convex_group_adjoint=convex_group_adjoint)

@@ -14,6 +14,7 @@ from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
+from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.newton.islands.solve import newton_island_kernels
 from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
 from warp_kernels.solver.newton.smoothing import smoothing_kernels
@@ -105,6 +106,28 @@ class Newton(ConstraintSolver):
             step.launch(along.factorisation_adjoints, step.groups.num_groups)
         else:
             step.launch(own_adjoint_kernels(step.scalar).own_adjoint, step.num_worlds)
+
+    def _work(self, keeps: int = 0) -> Any:
+        """Return the struct of kernels that take the worlds of a lane group together.
+
+        Args:
+            keeps: what a solution keeps for the adjoint.
+        """
+        step, stage = self._step, self._step.constraint_stage
+        return fill(
+            group_structs(step.scalar).Work,
+            tolerance=step.tolerance,
+            keeps=keeps,
+            regularisation=self._regularisation["regularisation"],
+            constraints=stage.constraints,
+            problem=self.problem,
+            shared=self.shared,
+            system=self.system,
+            iterate=self.iterate,
+            residual=step.residual,
+            sweep_count=step.sweep_count,
+            stage=self.stage,
+        )
 
     def _regularise(self) -> None:
         step = self._step

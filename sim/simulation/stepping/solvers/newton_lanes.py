@@ -17,7 +17,7 @@ class NewtonLanes(Newton):
         self._regularise()
         step = self._step
         kernel = newton_group_kernels(step.scalar, step.contact_options.friction, step.groups.lanes).solve
-        step.launch(kernel, step.groups.num_groups, keeps=KEEPS_ALL if self._goes_back else 0)
+        step.launch(kernel, step.groups.num_groups, work=self._work(KEEPS_ALL if self._goes_back else 0))
         step.launch(self._kernels.newton_solve, step.num_worlds)
 
 
@@ -30,7 +30,8 @@ class NewtonLanesBothWays(NewtonLanes):
         """Walk back to all but what comes of the right-hand sides and of the rows of joints."""
         step, groups = self._step, self._step.groups
         kernel = group_adjoint_kernels(step.scalar, step.contact_options.friction, groups.lanes).group_adjoint
-        step.launch(kernel, groups.num_groups, **self._regularisation)
+        bar = self._regularisation["regularisation_bar"]
+        step.launch(kernel, groups.num_groups, work=self._work(), regularisation_bar=bar)
         step.launch(impulse_group_kernels(step.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
 
     @property

@@ -1,5 +1,6 @@
 """The constraint stage of a step: which constraints there are, which of them act on each other, and their rows."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from warp_kernels.constraints.tendon_rows import tendon_constraint_kernels
 from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.group.rows import group_row_kernels
+from warp_kernels.solver.newton.group.sides import side_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, TreeDofs
 
 # Fields of the kernels' struct, and the parameters that they hold.
@@ -175,6 +177,16 @@ class ConstraintStage(Stage):
         )
 
     @property
+    def row_geometry(self) -> Any:
+        """Return what rows of lane groups are made of."""
+        return self._row_geometry(lambda array: array)
+
+    @property
+    def row_geometry_bar(self) -> Any:
+        """Return the adjoints of what rows of lane groups are made of."""
+        return self._row_geometry(lambda array: array.grad, "_bar")
+
+    @property
     def solved(self) -> Any:
         """What the adjoint of rows needs of the solution."""
         step = self._step
@@ -192,6 +204,16 @@ class ConstraintStage(Stage):
     def _gathered(self) -> Any:
         arrays = {"rhs": self.rhs, "bound": self.bound, "softness": self.softness, "size": self.row_size}
         return fill(self._step.structs.Rows, **arrays)
+
+    def _row_geometry(self, array_of: Callable[[wp.array], wp.array], suffix: str = "") -> Any:
+        step = self._step
+        return fill(
+            side_structs(step.scalar, step.groups.lanes).Geometry,
+            contacts=getattr(step.contact_stage, f"contacts{suffix}"),
+            **{name: getattr(step.errors, f"{name}{suffix}") for name in ("equalities", "references")},
+            origin=array_of(step.kinematics.origin.worlds),
+            subspace=array_of(step.kinematics.subspace.groups),
+        )
 
     def _rows_of_worlds(self, count: int) -> wp.array:
         """Room for rows [count, world]; those of a world lie beside each other on a CPU, which goes world by world."""

@@ -24,7 +24,7 @@ from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
-from warp_kernels.types import kernel_module, lane_types, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"group_adjoint_kernels": [(model,) for model in FRICTION_MODELS]}
@@ -35,7 +35,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     """The adjoint for one precision, friction model and number of worlds in a lane group; none with one lane."""
     if lanes == 1:
         return SimpleNamespace()
-    t, lane = warp_types(scalar), lane_types(scalar, lanes)
+    t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     s = group_step_functions(scalar, friction, lanes)
     a, linear = adjoint_solve_functions(scalar, friction, lanes), adjoint_system_functions(scalar, lanes, False)
@@ -44,10 +44,10 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
     law_adjoint = law_adjoint_functions(scalar, friction)
     factor = factor_kernels(scalar)
     structs = newton_structs(scalar)
-    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
-    row_structs = solver_structs(scalar)
-    Contacts, Equalities, References = row_structs.Contacts, row_structs.Equalities, row_structs.References
-    Group, sides = group_structs(scalar).Group, side_structs(scalar, lanes)
+    Problem, Iterate = structs.Problem, structs.Iterate
+    Rows, Equalities = solver_structs(scalar).Rows, solver_structs(scalar).Equalities
+    Group, Work = group_structs(scalar).Group, group_structs(scalar).Work
+    Geometry = side_structs(scalar, lanes).Geometry
     module = kernel_module(f"newton_group_adjoint.{friction}", scalar, lanes, headers=GROUP_ADJOINT_HEADERS)
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
@@ -66,24 +66,22 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         equalities: Equalities,
         equalities_bar: Equalities,
         shared: Group,
-        bound_bar: wp.array2d(dtype=scalar),
-        softness_bar: wp.array2d(dtype=scalar),
+        rows_bar: Rows,
         regularisation_bar: wp.array2d(dtype=scalar),
-        rhs_bar: wp.array2d(dtype=vec3),
     ):
         """The adjoints of a constraint's law in one world, where it is in place i. Returns that of the inverse masses of its rows."""
         kind = constraints.kind[c, world]
         item = constraints.item[c, world]
         value_bar = a.get(i, kept.RHS_BAR, n, shared)
-        rhs_bar[c, world] = value_bar
+        rows_bar.rhs[c, world] = value_bar
         bounds = f.impulse_bounds(c, kind, item, world, COUPLED, problem, iterate)
         bars = law_adjoint.bound_adjoint(c, kind, item, world, a.get(i, kept.S, n, shared), bounds, problem, iterate)
-        bound_bar[c, world] = bars[0]
+        rows_bar.bound[c, world] = bars[0]
         value = iterate.value[c, world]
         resistance_bar = law_adjoint.resistance_adjoint(
             c, kind, world, value, value_bar, bounds, regularisation, constraints, problem, softness
         )
-        softness_bar[c, world] = resistance_bar[0]
+        rows_bar.softness[c, world] = resistance_bar[0]
         return law_adjoint.own_adjoint(
             c, kind, world, value, value_bar, resistance_bar, regularisation, constraints, problem, equalities,
             equalities_bar, regularisation_bar,
@@ -120,53 +118,39 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         # Model
         paths: Paths,
         trees: TreeDofs,
-        # Parameters
-        regularisation: wp.array2d(dtype=scalar),
         # Data in
-        constraints: Constraints,
         couplings: Couplings,
-        problem: Problem,
         softness: wp.array2d(dtype=scalar),
-        system: System,
-        sweep_count: wp.array(dtype=int),
-        stage: wp.array(dtype=int),
         factor_l: wp.array2d(dtype=scalar),
         qd: wp.array2d(dtype=scalar),
         qd_solved: wp.array2d(dtype=scalar),
-        impulse: wp.array2d(dtype=vec3),
-        origin: wp.array2d(dtype=vec3),
-        subspace: wp.array2d(dtype=lane.spatial),
-        contacts: Contacts,
-        equalities: Equalities,
-        references: References,
+        row_geometry: Geometry,
         # Adjoint in
         further_impulse_bar: wp.array2d(dtype=vec3),
         # Data out
-        shared: Group,
-        iterate: Iterate,
+        work: Work,
         # Adjoint out
         weight: wp.array2d(dtype=scalar),
-        rhs_bar: wp.array2d(dtype=vec3),
-        bound_bar: wp.array2d(dtype=scalar),
-        softness_bar: wp.array2d(dtype=scalar),
+        rows_bar: Rows,
         regularisation_bar: wp.array2d(dtype=scalar),
         coupled_response: wp.array2d(dtype=vec3),
         own_mass_bar: wp.array2d(dtype=scalar),
         own_mass_bar_diagonal: wp.array2d(dtype=scalar),
-        subspace_bar: wp.array2d(dtype=lane.spatial),
-        origin_bar: wp.array2d(dtype=vec3),
-        contacts_bar: Contacts,
-        equalities_bar: Equalities,
-        references_bar: References,
+        row_geometry_bar: Geometry,
         qd_bar: wp.array2d(dtype=scalar),
         adjoint_residual: wp.array(dtype=scalar),
     ):
-        """weight: D^-1 L'^-1 v+_bar, made w. iterate: the solution, whose values are read; all else of it is scratch.
+        """weight: D^-1 L'^-1 v+_bar, made w. work: the solution, whose values and impulses are read; the rest of its
+        iterate is scratch.
 
         coupled_response: G of the constraints whose rows are not made of velocities, but of joints or tendons; no rows where there are none.
         own_mass_bar: adjoints of L and of D.
         """
         group = wp.tid()
+        constraints = work.constraints
+        problem = work.problem
+        iterate = work.iterate
+        shared = work.shared
         worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)
         nv = paths.dof_depth.shape[0]
         linear.clear_mass_bars(group, own_mass_bar, own_mass_bar_diagonal)
@@ -184,7 +168,8 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
                 if has_further:
                     a.keep_further(i, group, further_impulse_bar, shared)
             a.solve(
-                group, most, nv, has_further, constraints, problem, system, sweep_count, stage, weight, shared, iterate
+                group, most, nv, has_further, constraints, problem, work.system, work.sweep_count, work.stage, weight,
+                shared, iterate,
             )  # fmt: skip
             for n in range(lanes):
                 world = group * lanes + n
@@ -201,8 +186,8 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         if most == 0:
             return
         geometry.begin_rows(group, nv, qd, qd_solved, shared)
-        made_of = sides.geometry(contacts, equalities, references, origin, subspace)
-        made_of_bar = sides.geometry(contacts_bar, equalities_bar, references_bar, origin_bar, subspace_bar)
+        equalities = row_geometry.equalities
+        equalities_bar = row_geometry_bar.equalities
         for i in range(most):
             for n in range(lanes):
                 world = group * lanes + n
@@ -210,8 +195,8 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
                 c = shared.order[i * lanes + n]
                 if c >= 0:
                     own = find_bars(
-                        c, i, n, world, regularisation, constraints, problem, softness, iterate,
-                        equalities, equalities_bar, shared, bound_bar, softness_bar, regularisation_bar, rhs_bar,
+                        c, i, n, world, work.regularisation, constraints, problem, softness, iterate, equalities,
+                        equalities_bar, shared, rows_bar, regularisation_bar,
                     )  # fmt: skip
                 a.keep_own(i, n, own, shared)
             linear.find_own_response(
@@ -227,7 +212,9 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
                             keep_response(
                                 c, world, n, paths, trees, constraints, couplings, shared, coupled_response
                             )  # fmt: skip
-            geometry.rows_adjoint(i, group, nv, trees, constraints, made_of, impulse, weight, shared, made_of_bar)
+            geometry.rows_adjoint(
+                i, group, nv, trees, constraints, row_geometry, iterate.impulse, weight, shared, row_geometry_bar
+            )
         geometry.end_rows(group, nv, shared, qd_bar)
 
     return SimpleNamespace(module=module, group_adjoint=group_adjoint)

@@ -16,7 +16,7 @@ from warp_kernels.solver.newton.group.order import group_order_functions
 from warp_kernels.solver.newton.group.sides import side_structs
 from warp_kernels.solver.newton.group.structs import GROUP_ROW_HEADERS, group_structs
 from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
-from warp_kernels.types import kernel_module, lane_types, warp_types
+from warp_kernels.types import kernel_module, warp_types
 
 
 @functools.cache
@@ -24,13 +24,10 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """The kernel for one precision and number of worlds in a lane group; none with one lane."""
     if lanes == 1:
         return SimpleNamespace()
-    t, lane = warp_types(scalar), lane_types(scalar, lanes)
-    vec3 = t.vec3
-    of_worlds, vectors = wp.array2d(dtype=scalar), wp.array2d(dtype=vec3)
+    of_worlds, vectors = wp.array2d(dtype=scalar), wp.array2d(dtype=warp_types(scalar).vec3)
     order, reference_rows = group_order_functions(scalar, lanes), reference_row_functions(scalar)
     structs = solver_structs(scalar)
-    Contacts, Equalities, Cones = structs.Contacts, structs.Equalities, structs.Cones
-    References, Rows, Bounces = structs.References, structs.Rows, structs.Bounces
+    Cones, Rows, Bounces = structs.Cones, structs.Rows, structs.Bounces
     Group, sides = group_structs(scalar).Group, side_structs(scalar, lanes)
     Geometry, Joints = sides.Geometry, sides.Joints
     module = kernel_module("group_rows", scalar, lanes, headers=GROUP_ROW_HEADERS)
@@ -68,13 +65,9 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Data in
         qd: of_worlds,
         qdd: of_worlds,
-        origin: vectors,
-        subspace: wp.array2d(dtype=lane.spatial),
         factor_l: of_worlds,
-        contacts: Contacts,
-        equalities: Equalities,
+        row_geometry: Geometry,
         cones: Cones,
-        references: References,
         constraints: Constraints,
         # Data out
         shared: Group,
@@ -92,7 +85,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         if most == 0:
             return
         load_speeds(group, nv, dt, qd, qdd, shared)
-        made_of = sides.geometry(contacts, equalities, references, origin, subspace)
+        references = row_geometry.references
         joints = Joints()
         joints.cones = cones
         joints.coupling_ratio = coupling_ratio
@@ -108,7 +101,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                         own = reference_rows.reference(references, kind, constraints.item[i, world], world)
                         shared.three[n] = own[2]
             make_rows(
-                place, group, paths, trees, constraints, made_of, joints, factor_l, shared, row, rows, bounces
+                place, group, paths, trees, constraints, row_geometry, joints, factor_l, shared, row, rows, bounces
             )  # fmt: skip
 
     return SimpleNamespace(module=module, group_rows=group_rows)

@@ -12,7 +12,7 @@ from warp_kernels.types import lane_types, warp_types
 
 @functools.cache
 def side_structs(scalar: Any, lanes: int) -> SimpleNamespace:
-    """The structs for one precision and number of lanes, and ``geometry``, which makes one of them."""
+    """The structs for one precision and number of lanes."""
     vectors, columns = wp.array2d(dtype=warp_types(scalar).vec3), wp.array2d(dtype=lane_types(scalar, lanes).spatial)
     structs = solver_structs(scalar)
     Contacts, Equalities, References = structs.Contacts, structs.Equalities, structs.References
@@ -48,16 +48,4 @@ def side_structs(scalar: Any, lanes: int) -> SimpleNamespace:
         cones: Cones
         coupling_ratio: wp.array2d(dtype=scalar)
 
-    @wp.func
-    def geometry(
-        contacts: Contacts, equalities: Equalities, references: References, origin: vectors, subspace: columns
-    ):
-        made = Geometry()
-        made.contacts = contacts
-        made.equalities = equalities
-        made.references = references
-        made.origin = origin
-        made.subspace = subspace
-        return made
-
-    return SimpleNamespace(Geometry=Geometry, Joints=Joints, geometry=geometry)
+    return SimpleNamespace(Geometry=Geometry, Joints=Joints)
