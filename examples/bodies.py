@@ -7,7 +7,7 @@ import torch
 import sim.torch
 from examples.learning import draw
 from sim.identify import InertialPrior, linear_parameters, torque_regressor
-from sim.identify.inertial import spread, to_linear, trace
+from sim.identify.regressor import spread, to_linear, trace
 
 
 @dataclass(frozen=True)

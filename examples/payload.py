@@ -41,7 +41,7 @@ from examples.outputs import BLUE, GREY, RED, plot, write_arrays
 from examples.resume import Progress
 from sim.identify import Excitation, Log, Normal, TorqueFit, excite, fit_torques, read_csv, save_html
 from sim.identify.estimate import CONFIDENCE
-from sim.identify.inertial import COLUMNS, ROWS, from_linear, to_linear
+from sim.identify.regressor import COLUMNS, ROWS, from_linear, to_linear
 from sim.output import write_text
 
 RATE, SECONDS = 200.0, 10.0  # of the log [Hz, s]

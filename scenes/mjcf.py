@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from sim.errors import MJCFWarning
+from sim.exporters.files import number, numbers
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.exporter import mjcf_tree
-from sim.exporters.text import number, numbers
 from sim.model.model import Model
 
 

@@ -41,13 +41,13 @@ from sim.errors import (
     URDFWarning,
     USDWarning,
 )
-from sim.importers.builder import ModelBuilder
+from sim.importers.formats import ModelBuilder
 from sim.importers.load import load
 from sim.model.builder.properties import Limits, Spring, Surface
 from sim.model.conventions import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from sim.model.model import Keyframe, Model, Part
 from sim.model.softness import Softness
-from sim.model.tendons.specs import TendonWrap
+from sim.model.tendons import TendonWrap
 from sim.rays.cast import RayHits, cast_rays
 from sim.rays.targets import RayTargets
 from sim.simulation.contacts import Contacts

@@ -6,8 +6,7 @@ import pytest
 import warp as wp
 from warp._src import context  # Warp has no public name for what it records
 
-from sim.arrays.graphs.graph import Graph
-from sim.arrays.graphs.replay import Replay
+from sim.arrays.graphs import Graph, Replay
 from sim.simulation.engine import shard
 
 

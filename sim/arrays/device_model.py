@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from sim.arrays.allocation import scalars
 from sim.arrays.kernels import start_warp
 from sim.arrays.launch import launch, record
-from sim.arrays.precision import scalars
 from sim.errors import ModelError
 from sim.model.checks import is_whole, names_in, require_type
-from sim.model.inertia_check import check_mass_matrix, check_masses
+from sim.model.inertia import check_mass_matrix, check_masses
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS, check_parameter, number_of_dims
 from warp_kernels.parameter_values import parameter_value_kernels

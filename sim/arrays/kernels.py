@@ -24,8 +24,8 @@ from typing import Any
 import warp as wp
 from tqdm import tqdm
 
+from sim.arrays.critical_sections import interruptible
 from sim.arrays.headers import Headers, require_space_on_disk
-from sim.arrays.interrupts import interruptible
 from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.output import reason

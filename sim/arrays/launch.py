@@ -6,7 +6,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.interrupts import check
+from sim.arrays.critical_sections import check
 from sim.arrays.kernels import block_threads, load_modules, warp_runtime
 from warp_kernels.replay import replay_kernels
 

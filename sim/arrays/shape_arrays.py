@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from sim.arrays.rows import integer_array
-from sim.arrays.structs import fill
+from sim.arrays.allocation import fill, integer_array
 from sim.model.hulls import PackedShapes
 from sim.model.model import Model
 from warp_kernels import types as codes

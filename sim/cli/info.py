@@ -9,9 +9,9 @@ import numpy as np
 
 from sim.cli.files import add_file, is_urdf, read_builder, say
 from sim.model.builder import WorldBuilder
+from sim.model.checks import counted
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, GEOMETRY_TYPE_NAMES, Model
-from sim.model.names import counted
 from sim.model.specs import WORLD
 from warp_kernels import types as codes
 

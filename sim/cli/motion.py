@@ -10,8 +10,8 @@ from tqdm import tqdm
 
 from sim.cli.files import UsageError, say
 from sim.errors import ModelError, NotFiniteWarning
+from sim.model.checks import counted
 from sim.model.model import Keyframe, Model, Part
-from sim.model.names import counted
 from sim.simulation.contacts import overlaps_of
 from sim.simulation.engine.memory import host_memory, require_memory
 from sim.simulation.mujoco_settings import mujoco_settings

@@ -1,11 +1,19 @@
-"""Frames of a motion, for the commands that draw it."""
+"""Frames of a motion, simulated or stored in a USD file, for the commands that draw it."""
+
+import argparse
+import math
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sim.arrays.device_model import DeviceModel
-from sim.cli.files import UsageError, say
+from sim.cli.convert import USD
+from sim.cli.files import UsageError, reader_options, say
 from sim.dynamics.kinematics import forward_kinematics
 from sim.model.model import Model
+from sim.render import Outermost, Renderer, fit_camera
 
 
 def frames_per_second(given: float | None, usual: float, dt: float) -> float:
@@ -35,3 +43,76 @@ def world_poses(model: Model, q: np.ndarray) -> np.ndarray:
     frames, worlds = q.shape[:2]
     poses = forward_kinematics(DeviceModel(model, "cpu"), q.reshape(frames * worlds, model.nq)).numpy()
     return poses.reshape(frames, worlds, model.num_links, 7)
+
+
+if TYPE_CHECKING:  # USD's libraries take long to load
+    from sim.importers.usd.motion import StoredMotion
+
+READABLE_USD = (*USD, ".usdz")
+
+
+def open_motion(given: argparse.Namespace) -> "tuple[StoredMotion, list[str]]":
+    """The stored motion of the file, and the warnings of its reader.
+
+    Raises:
+        ModelError: see :func:`sim.importers.usd.motion.read_motion`.
+        UsageError: for an option that USD files don't have.
+    """
+    from sim.importers.usd.motion import read_motion  # here, since USD's libraries take long to load
+
+    reader_options(given)  # of which USD files have none
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        motion = read_motion(given.file, ground=given.ground)
+    return motion, [str(warning.message).removeprefix(f"{given.file}: ") for warning in caught]
+
+
+def frame_rate(motion: "StoredMotion", fps: float | None, most: float) -> float:
+    """Frames per second: as given, or one for every time code, or fewer if that is more than ``most``.
+
+    Raises:
+        UsageError: for a number that is not positive.
+    """
+    if fps is None:
+        return motion.codes_per_second / math.ceil(motion.codes_per_second / most)
+    if not (np.isfinite(fps) and fps > 0.0):
+        raise UsageError(f"--fps {fps} must be positive")
+    return fps
+
+
+def frame_times(motion: "StoredMotion", fps: float, start: float | None = None, end: float | None = None) -> np.ndarray:
+    """Times of the frames, in seconds after the beginning of the stored motion; by default all of it.
+
+    Raises:
+        UsageError: for a time that isn't in the motion.
+    """
+    start = 0.0 if start is None else start
+    end = motion.seconds if end is None else end
+    if not 0.0 <= start <= end <= motion.seconds + 1e-9:
+        raise UsageError(
+            f"--start {start:g} and --end {end:g} must be in this order and within the motion of the file, which lasts "
+            f"{motion.seconds:g} s"
+        )
+    return start + np.arange(int((end - start) * fps + 1e-6) + 1) / fps
+
+
+def draw_motion(given: argparse.Namespace, motion: "StoredMotion", times: np.ndarray) -> Iterator[np.ndarray]:
+    """The pictures of a stored motion, seen by the camera of the file unless the arguments place one."""
+    aspect = given.width / given.height
+    angles = {key: getattr(given, key) for key in ("azimuth", "elevation") if getattr(given, key) is not None}
+    camera = None if angles else motion.camera(times[0], aspect)
+    fitted = camera is None
+    if camera is None:
+        outermost = Outermost(motion.model.num_links)
+        for time in times:
+            outermost.add(motion.poses(time))
+        camera = fit_camera(motion.model, outermost.poses, aspect=aspect, **angles)
+    renderer = Renderer(
+        motion.model, width=given.width, height=given.height, camera=camera, device=given.device,
+        offsets=np.zeros((motion.num_worlds, 3)), occlusion=given.occlusion,
+    )  # fmt: skip
+    for time in times:
+        seen = None if fitted else motion.camera(time, aspect)
+        if seen is not None and seen != renderer.camera:
+            renderer.camera = seen
+        yield renderer.draw(motion.poses(time))

@@ -18,10 +18,18 @@ from tqdm import tqdm
 
 from sim.cli.files import UsageError, add_file, check_output, read_file, say
 from sim.cli.motion import add_motion, check_worlds, number_of_steps, simulate, start, time_step
-from sim.cli.pictures import every, frames_per_second, world_poses
-from sim.cli.stored import READABLE_USD, draw_motion, frame_rate, frame_times, open_motion
+from sim.cli.pictures import (
+    READABLE_USD,
+    draw_motion,
+    every,
+    frame_rate,
+    frame_times,
+    frames_per_second,
+    open_motion,
+    world_poses,
+)
+from sim.model.checks import counted
 from sim.model.model import Model
-from sim.model.names import counted
 from sim.render import AmbientOcclusion, fit_camera, iterate_frames, write_gif, write_mp4, write_png
 from sim.simulation.engine.memory import host_memory, require_memory
 

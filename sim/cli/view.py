@@ -17,7 +17,7 @@ import warp as wp
 
 from sim.cli.files import UsageError, add_file, read_file, say
 from sim.cli.motion import add_motion, begin, check_finite, number_of_steps, simulator_of, time_step
-from sim.cli.stored import READABLE_USD, frame_rate, frame_times, open_motion
+from sim.cli.pictures import READABLE_USD, frame_rate, frame_times, open_motion
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.model import Model

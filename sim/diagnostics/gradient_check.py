@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.warp_lock import serialized
+from sim.arrays.critical_sections import serialized
 from sim.diagnostics.finite_differences import INPUTS, Differences, Problem, finite_differences, start_state
 from sim.diagnostics.gradient_entries import Entry, entries
 from sim.diagnostics.gradient_report import CheckedEntry, GradientReport

@@ -10,7 +10,7 @@ from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS
 from sim.model.specs import ACTUATOR_GAINS
-from sim.model.tendons.tendons import owners_of
+from sim.model.tendons import owners_of
 from warp_kernels.types import EXACT_FILTER, FILTER
 
 AXES = ("x", "y", "z")

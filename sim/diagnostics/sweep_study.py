@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sim.arrays.warp_lock import serialized
+from sim.arrays.critical_sections import serialized
 from sim.errors import ModelError
 from sim.model.checks import is_whole, require_type
 from sim.model.parameters import number_of_dims

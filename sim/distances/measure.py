@@ -10,8 +10,7 @@ from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch
 from sim.arrays.scratch import scratch_array
 from sim.distances.pairs import DistanceArrays, GeometryPair, numbered_pairs
-from sim.dynamics.differentiable_op import Array, DifferentiableOp, batch, launch_last, on_device, run
-from sim.dynamics.kept_arrays import KeptArrays
+from sim.dynamics.differentiable_op import Array, DifferentiableOp, KeptArrays, batch, launch_last, on_device, run
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.checks import number

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from sim.arrays.allocation import fill, integer_array
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.rows import integer_array
 from sim.arrays.shape_arrays import geometry_struct, packed_struct
-from sim.arrays.structs import fill
 from sim.errors import ModelError
 from sim.model.checks import require_type
 from sim.model.hulls import PackedShapes, convex_hull

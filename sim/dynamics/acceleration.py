@@ -6,19 +6,19 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch
+from sim.dynamics.arguments import Names, frame_names, reference_code
 from sim.dynamics.bodies import Motions
 from sim.dynamics.differentiable_op import (
     Array,
     DifferentiableOp,
+    any_leading_shape,
     batch,
     launch_last,
     on_device,
     run,
     taped_backward,
 )
-from sim.dynamics.frames import Names, frame_names, reference_code
 from sim.dynamics.kinematics import run_of_frames, run_velocities
-from sim.dynamics.leading_shape import any_leading_shape
 from sim.model.model import Model
 from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.kinematics.jacobian import jacobian_derivative_kernels

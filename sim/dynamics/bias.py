@@ -10,9 +10,8 @@ import warp as wp
 
 from sim.arrays.device_model import DeviceModel
 from sim.dynamics.bodies import Bodies
-from sim.dynamics.differentiable_op import Array, DifferentiableOp, of_position, of_velocity
+from sim.dynamics.differentiable_op import Array, DifferentiableOp, any_leading_shape, of_position, of_velocity
 from sim.dynamics.dynamics import add_rigid_body_force, add_rigid_body_gradient, taped_bodies, weightless, zeros
-from sim.dynamics.leading_shape import any_leading_shape
 from sim.model.model import Model
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia")

@@ -8,24 +8,48 @@ On a CPU some hundred worlds are worked on at a time, so that their scratch, whi
 the cache of the processor.
 """
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+import functools
+import inspect
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy.typing as npt
 import warp as wp
 
+from sim.arrays.critical_sections import serialized
 from sim.arrays.device_model import DeviceModel, find_device
 from sim.arrays.kernels import block_threads, warp_runtime
 from sim.arrays.launch import active_tape, bind, is_collecting, launch, load_launched
 from sim.arrays.scratch import scratch_array, scratch_arrays
-from sim.arrays.warp_lock import serialized
-from sim.dynamics.coordinate_checks import require_coordinates
+from sim.dynamics.arguments import require_coordinates
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, require_type
 from sim.model.model import Model
+
+Arrays = TypeVar("Arrays")
+
+
+class KeptArrays(Generic[Arrays]):
+    """Keeps the arrays of the latest questions, at most ``most``, and drops the oldest ones."""
+
+    def __init__(self, most: int):
+        self._most = most
+        self._kept: dict[Hashable, tuple[Model, Arrays]] = {}
+
+    def get(self, m: DeviceModel, question: Hashable, make: Callable[[], Arrays]) -> Arrays:
+        """Those of a model on a device, made where they aren't there."""
+        key = (id(m.model), question, str(m.device), m.model.dtype)
+        if key not in self._kept:
+            # The entry keeps the model alive, so that its id stays its own.
+            self._kept[key] = m.model, make()
+            if len(self._kept) > self._most:
+                self._kept.pop(next(iter(self._kept)))
+        return self._kept[key][1]
+
 
 Array = wp.array | npt.ArrayLike
 DYNAMICS_PARAMETERS = (
@@ -244,3 +268,41 @@ def detached(array: wp.array) -> wp.array:
     return wp.array(
         ptr=array.ptr, dtype=array.dtype, shape=array.shape, strides=array.strides, device=array.device, copy=False
     )
+
+
+P = ParamSpec("P")
+
+
+def any_leading_shape(function: Callable[P, wp.array]) -> Callable[P, wp.array]:
+    """Let the arrays of a function have any leading shape in place of num_worlds, none included, and its result too.
+
+    A number of a single state is an array of one entry, since Warp has none without dimensions.
+    """
+    signature = inspect.signature(function)
+    arrays = [each.name for each in signature.parameters.values() if each.annotation in (Array, Array | None)]
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> wp.array:
+        given = signature.bind(*args, **kwargs).arguments
+        require_type("model", given["model"], (Model, DeviceModel), "a sim.Model")
+        leading = _shape(arrays[0], given[arrays[0]])[:-1]
+        if len(leading) == 1:
+            return function(*args, **kwargs)
+        given |= {name: _flat(name, given[name], leading) for name in arrays if given.get(name) is not None}
+        result = function(**given)  # type: ignore[call-arg]
+        return result.reshape((*leading, *result.shape[1:]) or (1,))
+
+    return wrapper
+
+
+def _shape(name: str, value: Array) -> tuple[int, ...]:
+    return tuple(value.shape) if hasattr(value, "shape") else as_numbers(name, value).shape
+
+
+def _flat(name: str, value: Array, leading: tuple[int, ...]) -> Array:
+    """An array with one dimension in place of the leading ones."""
+    array = value.contiguous() if isinstance(value, wp.array) else as_numbers(name, value)
+    first, rest = tuple(array.shape[: len(leading)]), array.shape[len(leading) :]
+    if first != leading:
+        raise ModelError(f"{name} has shape {tuple(array.shape)}; it must begin with {leading}, as q does")
+    return array.reshape((math.prod(leading), *rest))

@@ -26,22 +26,22 @@ in float32 they are worked out in float64 and rounded at the end.
 
 import warp as wp
 
+from sim.arrays.allocation import in_double, rounded
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch
-from sim.arrays.precision import in_double, rounded
 from sim.arrays.scratch import scratch_array
 from sim.dynamics.bodies import Bodies
 from sim.dynamics.differentiable_op import (
     Array,
     DifferentiableOp,
     active_tape,
+    any_leading_shape,
     batch,
     detached,
     dynamics_parameters,
     on_device,
     run,
 )
-from sim.dynamics.leading_shape import any_leading_shape
 from sim.model.checks import require_flags
 from sim.model.model import Model
 from warp_kernels.dynamics.aba import aba_kernels

@@ -1,4 +1,4 @@
-"""Kinematics of a model: poses, velocities and Jacobians of frames, motion of the coordinates.
+"""Kinematics of a model: poses, velocities and Jacobians of frames, motion of the coordinates, lengths of tendons.
 
 Free functions by the rules of :mod:`sim.dynamics`.
 """
@@ -6,25 +6,27 @@ Free functions by the rules of :mod:`sim.dynamics`.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from sim.arrays.array_refs import States
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch, threads_of_world
+from sim.dynamics.arguments import Names, frame_names, reference_code
 from sim.dynamics.bodies import Motions, Poses
 from sim.dynamics.differentiable_op import (
     Array,
     DifferentiableOp,
+    any_leading_shape,
     batch,
     launch_last,
     on_device,
     run,
     taped_backward,
 )
-from sim.dynamics.frames import Names, frame_names, reference_code
-from sim.dynamics.leading_shape import any_leading_shape
 from sim.model.checks import number
 from sim.model.model import Model
+from sim.model.tendons import lengths_of, tendon_places
 from warp_kernels.kinematics.frames import frame_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.jacobian import jacobian_kernels
@@ -328,3 +330,17 @@ def difference_operation(model: Model) -> DifferentiableOp:
         launch_last(kernel, dim, m, device=m.device, q0=q0, q1=q1, qd=result)
 
     return DifferentiableOp((model.nv,), forward, taped_backward(forward))
+
+
+def tendon_lengths(model: Model, q: np.ndarray) -> np.ndarray:
+    """The length of each tendon for coordinates [nq], by the model's own parameters [num_tendons], m."""
+    tendons = model.tendons
+    if not tendons.names:
+        return np.zeros(0)
+    poses = np.zeros((0, 7))
+    if len(tendons.point_link):
+        given: wp.array = wp.array(q[None], dtype=model.scalar, device="cpu")  # so that no GPU has to be there
+        poses = forward_kinematics(model, given).numpy()[0]
+    coordinates = q[model.dof_q[tendons.term_dof]]
+    places = tendon_places(tendons, model.parameters, poses)
+    return lengths_of(tendons, model.parameters["tendon_coefficient"], coordinates, *places)

@@ -5,14 +5,13 @@ Sources: Featherstone, *Rigid Body Dynamics Algorithms* (2014), table 6.2 (CRBA)
 
 import warp as wp
 
+from sim.arrays.allocation import in_double, rounded
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch
-from sim.arrays.precision import in_double, rounded
 from sim.arrays.scratch import scratch_array
 from sim.dynamics.bodies import Bodies
-from sim.dynamics.differentiable_op import Array, DifferentiableOp, of_position, on_device
+from sim.dynamics.differentiable_op import Array, DifferentiableOp, any_leading_shape, of_position, on_device
 from sim.dynamics.dynamics import solve_mass_matrix, taped_bodies, zeros
-from sim.dynamics.leading_shape import any_leading_shape
 from sim.model.model import Model
 from warp_kernels.dynamics.crba import crba_kernels
 from warp_kernels.dynamics.inverse import inverse_kernels

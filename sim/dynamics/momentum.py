@@ -13,13 +13,13 @@ from sim.dynamics.bodies import Bodies
 from sim.dynamics.differentiable_op import (
     Array,
     DifferentiableOp,
+    any_leading_shape,
     launch_last,
     of_position,
     of_velocity,
     taped_backward,
 )
 from sim.dynamics.kinematics import run_velocities
-from sim.dynamics.leading_shape import any_leading_shape
 from sim.errors import ModelError
 from sim.model.model import Model
 from warp_kernels.dynamics.momentum import momentum_kernels

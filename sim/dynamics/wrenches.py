@@ -5,18 +5,18 @@ from collections.abc import Sequence
 import warp as wp
 
 from sim.arrays.device_model import DeviceModel
+from sim.dynamics.arguments import Names, frame_names, reference_code
 from sim.dynamics.bodies import Poses
 from sim.dynamics.differentiable_op import (
     Array,
     DifferentiableOp,
+    any_leading_shape,
     batch,
     launch_last,
     on_device,
     run,
     taped_backward,
 )
-from sim.dynamics.frames import Names, frame_names, reference_code
-from sim.dynamics.leading_shape import any_leading_shape
 from sim.model.model import Model
 from warp_kernels.dynamics.wrench import wrench_kernels
 

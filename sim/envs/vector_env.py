@@ -14,8 +14,7 @@ import warp as wp
 
 from sim.arrays.host_memory import as_warp
 from sim.dynamics.kinematics import forward_kinematics
-from sim.envs.checks import bound_of, require_settings, require_state
-from sim.envs.task import DTYPES, Task, TaskState
+from sim.envs.task import DTYPES, Task, TaskState, bound_of, require_settings, require_state
 from sim.envs.view import View
 from sim.errors import ModelError, NotFiniteWarning
 from sim.model.checks import is_whole, number, require_flags, require_type

@@ -1,8 +1,9 @@
-"""A robot file and the mesh files beside it."""
+"""A robot file and the mesh files beside it, and numbers as text."""
 
 import os
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,21 @@ import numpy as np
 from sim.errors import ModelError
 from sim.model.model import Geometry, Mesh
 from sim.output import WritingFolder, check_target, system_errors
+
+
+def number(value: float) -> str:
+    """One number."""
+    return repr(float(value) + 0.0)
+
+
+def numbers(values: Iterable[float]) -> str:
+    """Several numbers, separated by spaces."""
+    return " ".join(number(value) for value in values)
+
+
+def wxyz(quaternion: np.ndarray) -> str:
+    """A quaternion xyzw in MuJoCo's order, wxyz."""
+    return numbers(quaternion[[3, 0, 1, 2]])
 
 
 class MeshFiles:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sim.errors import ModelError
-from sim.model.checks import require_flags
-from sim.model.names import some
+from sim.model.checks import require_flags, some
 
 
 class Losses:

@@ -3,12 +3,11 @@
 from sim.identify.base_parameters import BaseParameters, base_parameters, robot_base_parameters
 from sim.identify.estimate import Estimate
 from sim.identify.excitation import Excitation, excite
-from sim.identify.inertial import INERTIAL_NAMES
 from sim.identify.logs.alignment import Alignment, align
 from sim.identify.logs.log import Log
 from sim.identify.logs.readers import read_csv, read_frame, read_npz, read_rosbag
 from sim.identify.posterior import Posterior, sample
-from sim.identify.regressor import column_names, linear_parameters, torque_regressor
+from sim.identify.regressor import INERTIAL_NAMES, column_names, linear_parameters, torque_regressor
 from sim.identify.report import cannot_tell, plot, report, save_html, save_plot
 from sim.identify.surrogate import sample_surrogate
 from sim.identify.torque_fit import TorqueFit, fit_torques

@@ -5,7 +5,7 @@ import torch
 
 from sim.errors import ModelError
 from sim.identify.estimate import INSIDE
-from sim.identify.inertial import from_linear
+from sim.identify.regressor import from_linear
 from sim.identify.unknown.blocks import Bodies, Numbers
 from sim.identify.unknown.unknowns import Unknowns
 from sim.torch.robot.parametrisations import log_cholesky, pseudo_inertia

@@ -11,7 +11,6 @@ from sim.errors import ModelError
 from sim.identify.base_parameters import BaseParameters, base_parameters
 from sim.identify.estimate import Estimate, Residuals, describe, jacobian, prior_deviations, prior_slopes, solve
 from sim.identify.first_guess import first_guess, linear_solution
-from sim.identify.inertial import to_linear
 from sim.identify.logs.log import Log, listed_logs
 from sim.identify.regressor import (
     JOINT_COLUMNS,
@@ -21,6 +20,7 @@ from sim.identify.regressor import (
     column_names,
     dof_names,
     linear_parameters,
+    to_linear,
     torque_regressor,
 )
 from sim.identify.unknown.priors import Prior

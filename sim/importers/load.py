@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.errors import ModelError
-from sim.importers.builder import ModelBuilder
-from sim.importers.formats import FORMAT_OF_SUFFIX, FORMATS, format_of
+from sim.importers.formats import FORMAT_OF_SUFFIX, FORMATS, ModelBuilder, format_of
 from sim.importers.transaction import named_file
 from sim.importers.untrusted import Limits, load_untrusted
 from sim.model.checks import require_type

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from sim.model.equalities import Equalities
-from sim.model.excluded_pairs import ExcludedPairs
-from sim.model.medium.medium import DragBoxes
+from sim.model.medium import DragBoxes
 from sim.model.model import Frame, Geometry, Keyframe, Mesh, Model, MujocoOptions, PairFriction, PairSoftness, Part
-from sim.model.sensors.sensor import Sensor
+from sim.model.sensors import Sensor
 from sim.model.softness import Softness
-from sim.model.tendons.tendons import Tendons
-from sim.model.transmission.transmissions import Transmissions
+from sim.model.tendons import Tendons
+from sim.model.topology import Equalities, ExcludedPairs, Transmissions
 
 CLASSES = {
     each.__name__: each

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.mass_properties import mesh_mass_properties
+from sim.model.inertia import mesh_mass_properties
 from sim.model.model import Geometry, Mesh
 from warp_kernels import types as codes
 from warp_kernels.collision.convex.shapes import DISC_SIDES, MAX_CORNERS

@@ -12,17 +12,14 @@ from typing import Any
 import numpy as np
 
 from sim.errors import ModelError
-from sim.model.checks import require_type
-from sim.model.equalities import Equalities
-from sim.model.excluded_pairs import ExcludedPairs
+from sim.model.checks import counted, find_number, numbered, require_type
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.joint_types import JOINT_TYPES
-from sim.model.medium.medium import DragBoxes
-from sim.model.names import counted, find_number, numbered
-from sim.model.sensors.sensor import Sensor
+from sim.model.medium import DragBoxes
+from sim.model.sensors import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.tendons.tendons import Tendons
-from sim.model.transmission.transmissions import Transmissions
+from sim.model.tendons import Tendons
+from sim.model.topology import Equalities, ExcludedPairs, Transmissions
 from warp_kernels import types as codes
 
 ACTUATOR_KIND_NAMES = {

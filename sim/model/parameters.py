@@ -18,9 +18,9 @@ class ParameterSpec:
 
     Attributes:
         per: what it is counted by: "link", "dof", "geometry", "height" (all points of the heightfields, one field
-            after the other, row by row), "anchor" or "coupling" (see :class:`sim.model.equalities.Equalities`),
+            after the other, row by row), "anchor" or "coupling" (see :class:`sim.model.topology.Equalities`),
             "actuator", "tendon", "tendon_term", "tendon_point", "tendon_wrap" or "tendon_coupling" (see
-            :class:`sim.model.tendons.tendons.Tendons`), or "world" (a single one).
+            :class:`sim.model.tendons.Tendons`), or "world" (a single one).
         shape: the shape of one value.
         unit: its SI unit.
         about: one line for the documentation.

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.model.geometry_types import GEOMETRY_TYPES
-from sim.model.medium.medium import DragBox, Medium
+from sim.model.medium import DragBox, Medium
 from sim.model.model import Geometry, Part
-from sim.model.sensors.sensor import Sensor
+from sim.model.sensors import Sensor
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
-from sim.model.tendons.specs import TendonCouplingSpec, TendonSpec
+from sim.model.tendons import TendonCouplingSpec, TendonSpec
 from warp_kernels import types as codes
 
 WORLD = "world"

@@ -14,7 +14,7 @@ from sim.optimise.methods.solve import solve
 from sim.optimise.motion import Motion
 from sim.optimise.parametrisations import Knots, Parametrisation, PerStage, Policy
 from sim.optimise.problem import Evaluation, Problem
-from sim.optimise.result import Result
+from sim.optimise.result import Iteration, Result
 from sim.optimise.terms import (
     ActuatorState,
     ContactForce,
@@ -25,7 +25,6 @@ from sim.optimise.terms import (
     Smoothness,
     Velocity,
 )
-from sim.optimise.watching import Iteration
 
 __all__ = [
     "MPC",

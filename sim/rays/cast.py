@@ -11,12 +11,12 @@ from sim.arrays.scratch import scratch_array
 from sim.dynamics.differentiable_op import (
     Array,
     DifferentiableOp,
+    KeptArrays,
     batch,
     launch_last,
     on_device,
     run,
 )
-from sim.dynamics.kept_arrays import KeptArrays
 from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.checks import number, require_type

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.arrays.allocation import fill
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.shape_arrays import field_shapes
-from sim.arrays.structs import fill
 from sim.errors import ModelError
 from sim.model.checks import names_in
 from sim.model.model import Geometry, Mesh, Model

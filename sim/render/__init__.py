@@ -1,9 +1,8 @@
 """Pictures and animations of a motion: a ray tracer that needs no GPU and no display."""
 
+from sim.render.files import write_gif, write_mp4, write_png
 from sim.render.frames import grid_offsets, iterate_frames, render_frames
-from sim.render.gif import write_gif, write_png
 from sim.render.renderer import AmbientOcclusion, Renderer, Survey
-from sim.render.video import write_mp4
 from sim.render.view import Camera, Marker, Outermost, Trail, fit_camera
 
 __all__ = [

@@ -11,10 +11,9 @@ import numpy.typing as npt
 import warp as wp
 from scipy.spatial.transform import Rotation
 
+from sim.arrays.critical_sections import interruptible, serialized
 from sim.arrays.device_model import find_device
-from sim.arrays.interrupts import interruptible
 from sim.arrays.launch import launch
-from sim.arrays.warp_lock import serialized
 from sim.cores import usable_cores
 from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_positive, is_whole, require_type

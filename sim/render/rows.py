@@ -6,7 +6,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.interrupts import interruptible
+from sim.arrays.critical_sections import interruptible
 from sim.arrays.launch import record
 from sim.cores import usable_cores
 

@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.model.model import Model
 from sim.model.poses import compose
-from sim.model.tendons.course import tendon_places
+from sim.model.tendons import tendon_places
 from sim.render.shapes import Triangles, tube
 
 ARC_PIECES = 12  # straight pieces along each wrap

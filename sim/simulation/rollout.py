@@ -2,9 +2,9 @@
 
 import warp as wp
 
+from sim.arrays.critical_sections import serialized
 from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.launch import active_tape
-from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
 from sim.simulation.batches import ArrayLike
 from sim.simulation.engine.first_state import first_state

@@ -12,15 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from sim.arrays.critical_sections import serialized
 from sim.arrays.host_memory import as_warp, row_of
 from sim.arrays.launch import active_tape
-from sim.arrays.warp_lock import serialized
-from sim.dynamics.coordinate_checks import require_coordinates
+from sim.dynamics.arguments import require_coordinates
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError, OverlapWarning
-from sim.model.checks import as_numbers, require_flags, require_type
+from sim.model.checks import as_numbers, counted, require_flags, require_type
 from sim.model.model import Model
-from sim.model.names import counted
 from sim.model.parameters import require_finite
 from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts, Overlap, overlaps_of, read_contacts
@@ -54,7 +53,7 @@ MOVED = {
 class Simulator:
     """Steps ``num_worlds`` worlds of a model with frictional contact, by semi-implicit Euler or by Runge-Kutta.
 
-    Python threads that use simulators take turns (see :mod:`sim.arrays.warp_lock`).
+    Python threads that use simulators take turns (see :mod:`sim.arrays.critical_sections`).
     Kernel launches of a step are captured once as a graph and replayed. On a CPU the worlds are split into shards
     that run on a pool of threads; on CUDA they run as one.
 

@@ -7,22 +7,20 @@ from typing import Any, Protocol
 import numpy as np
 import warp as wp
 
-from sim.arrays.graphs.graph import require_no_capture
+from sim.arrays.critical_sections import serialized
+from sim.arrays.graphs import require_no_capture
 from sim.arrays.host_memory import Rows, as_warp
 from sim.arrays.launch import launch
-from sim.arrays.packed import PackedArray, pack, unpack
-from sim.arrays.warp_lock import serialized
 from sim.errors import ModelError
-from sim.model.checks import as_numbers, is_whole, require_flags
+from sim.model.checks import as_numbers, counted, is_whole, require_flags
 from sim.model.model import Model
-from sim.model.names import counted
 from sim.simulation.batches import ArrayLike
 from sim.simulation.contacts import Contacts
 from sim.simulation.engine.engine import Engine
 from sim.simulation.engine.recording import LossGradient, Recording
 from sim.simulation.gradients import GradientNorms, Gradients
 from sim.simulation.options import ContactMethod
-from sim.simulation.state import Impulses, State
+from sim.simulation.state import Impulses, PackedArray, State, pack, unpack
 from warp_kernels.records import Records
 from warp_kernels.trajectory import trajectory_kernels
 

@@ -9,7 +9,7 @@ import torch
 import warp as wp
 
 from sim.arrays.device_model import the_cpu
-from sim.arrays.graphs.graph import CAPTURED
+from sim.arrays.graphs import CAPTURED
 from sim.arrays.host_memory import HostArray, Rows
 from sim.arrays.kernels import start_warp
 from sim.errors import ModelError

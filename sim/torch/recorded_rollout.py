@@ -14,8 +14,8 @@ import numpy as np
 import torch
 import warp as wp
 
+from sim.arrays.critical_sections import serialized
 from sim.arrays.host_memory import Rows, as_warp
-from sim.arrays.warp_lock import serialized
 from sim.simulation.engine.first_state import first_impulses
 from sim.simulation.engine.recording import LossGradient, Recording
 from sim.simulation.engine.rollout import run_steps

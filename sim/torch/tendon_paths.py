@@ -2,7 +2,7 @@
 
 import torch
 
-from sim.model.tendons.course import ANY_SIDE
+from sim.model.tendons import ANY_SIDE
 from sim.simulation.simulator import Simulator
 from sim.torch.present_robot import present_parameter
 from sim.torch.robot.robot import Robot

@@ -8,7 +8,7 @@ from pxr import Usd
 
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.specs import DYNAMICS_CODES
-from sim.model.transmission.transmissions import NO_LINK
+from sim.model.topology import NO_LINK
 from sim.usd.annotations import UNLIMITED, keep, keep_text, keep_texts, kept, kept_text, kept_texts
 from warp_kernels import types as codes
 

@@ -7,8 +7,8 @@ import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
+from sim.model.inertia import principal_moments
 from sim.model.joint_types import JOINT_TYPES, name_in_files
-from sim.model.mass_properties import principal_moments
 from sim.model.model import Model
 from sim.usd.annotations import UNLIMITED, keep, keep_parameters, keep_softness, keep_text, kept_text
 from sim.usd.drives import actuators_of, keep_actuator, stated_drive

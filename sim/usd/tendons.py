@@ -8,8 +8,7 @@ from pxr import Usd
 from sim.model.model import Model
 from sim.model.softness import Softness
 from sim.model.specs import WORLD
-from sim.model.tendons.course import ANY_SIDE
-from sim.model.tendons.specs import TendonCouplingSpec, TendonSpec, TendonWrap
+from sim.model.tendons import ANY_SIDE, TendonCouplingSpec, TendonSpec, TendonWrap
 from sim.usd.annotations import keep, keep_softness, keep_texts, kept, kept_rows, kept_softness, kept_texts
 
 # Numbers of one step of a path: what it is, a place, an axis, a radius or divisor, and the point on a side.
@@ -136,7 +135,7 @@ def _step(model: Model, kind: str, value: int | float) -> tuple[list[str], np.nd
 def _branches(
     texts: tuple[str, ...], steps: np.ndarray
 ) -> list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]]:
-    """As :attr:`sim.model.tendons.specs.TendonSpec.branches`."""
+    """As :attr:`sim.model.tendons.TendonSpec.branches`."""
     branches: list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]] = [(1.0, [])]
     for link, beside, (kind, *numbers) in zip(texts[::2], texts[1::2], steps.tolist(), strict=True):
         place, axis, size, side = numbers[:3], numbers[3:6], numbers[6], numbers[7:]

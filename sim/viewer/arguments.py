@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.dynamics.coordinate_checks import require_coordinates
+from sim.dynamics.arguments import require_coordinates
 from sim.errors import ModelError
 from sim.model.checks import as_numbers
 from sim.model.model import Model

@@ -10,7 +10,7 @@ import torch
 import warp as wp
 
 import sim
-from sim.arrays.graphs.graph import WarpGraph
+from sim.arrays.graphs import WarpGraph
 from sim.torch.arrays import on_torch_stream
 from tests.simulation.worlds import DT, hopper, rollout
 

@@ -8,8 +8,8 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from scenes.quadruped import QUADRUPED_URDF
+from sim.cli.files import lowest_point
 from sim.cli.main import main
-from sim.cli.standing import lowest_point
 
 QUADRUPED = str(QUADRUPED_URDF)
 

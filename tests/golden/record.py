@@ -10,7 +10,7 @@ import numpy as np
 import warp as wp
 
 import sim
-from sim.arrays.graphs.replay import Replay
+from sim.arrays.graphs import Replay
 from sim.simulation.engine.first_state import first_state
 from sim.simulation.engine.rollout import run_steps
 from sim.simulation.trajectory import Trajectory

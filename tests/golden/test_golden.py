@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from sim.arrays.graphs.graph import is_listed
+from sim.arrays.graphs import is_listed
 from tests.golden.__main__ import ROOT
 from tests.golden.cases import CASES
 from tests.golden.compare import describe, differences, same, ulps

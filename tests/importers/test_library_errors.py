@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial import QhullError
 
 import sim
-from sim.importers.builder import ModelBuilder
+from sim.importers.formats import ModelBuilder
 from sim.importers.transaction import named_file
 from tests.importers.test_scaling import chain
 

@@ -8,8 +8,8 @@ import trimesh
 from numpy.testing import assert_allclose
 
 import sim
-from sim.importers.arguments import folders_in
 from sim.importers.meshes import MeshLibrary
+from sim.importers.transaction import folders_in
 from warp_kernels import types as codes
 
 INERTIAL = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.importers.mjcf.geoms.contacts import set_pairs
+from sim.importers.mjcf.contacts import set_pairs
 from sim.simulation.stepping.collision import candidate_pairs
 from sim.simulation.stepping.pair_friction import pair_friction
 from tests.importers.mjcf_zoo import compiled, load_quietly

@@ -9,7 +9,7 @@ import pytest
 
 import sim
 from sim.arrays.device_model import packed_ancestors
-from sim.model.excluded_pairs import ExcludedPairs
+from sim.model.topology import ExcludedPairs
 from tests.model.trees import random_tree
 
 

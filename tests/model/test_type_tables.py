@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 import sim
 from sim.model.geometry_types import GEOMETRY_TYPES
+from sim.model.inertia import mesh_mass_properties
 from sim.model.joint_types import JOINT_TYPES
-from sim.model.mass_properties import mesh_mass_properties
 from sim.model.model import Geometry, Mesh
 from sim.render.shapes import tessellate
 from warp_kernels import types as codes

@@ -6,7 +6,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.dynamics.tendons import tendon_lengths
+from sim.dynamics.kinematics import tendon_lengths
 from sim.render import Camera, Renderer, render_frames
 from sim.render.tendons import ARC_PIECES, RADIUS, num_tendon_pieces, tendon_pieces, turns_from_z
 

@@ -13,8 +13,8 @@ from warp._src import context
 
 import sim
 from scenes import crowd
-from sim.arrays.graphs import graph
-from sim.arrays.graphs.graph import Graph
+from sim.arrays import graphs
+from sim.arrays.graphs import Graph
 from sim.simulation.engine.shard import Shard
 from tests.listed import require_all_listed
 from tests.simulation.worlds import DT, WORLDS, hopper, inputs
@@ -93,8 +93,8 @@ def test_a_crowd(captures, device):
 def test_warp_repeats_the_same(contact, monkeypatch):
     """As it does where it may call kernels otherwise: in versions that came later. Bit by bit, forward and back."""
     found = []
-    for versions in (graph.CALLED_ALIKE, ()):
-        monkeypatch.setattr(graph, "CALLED_ALIKE", versions)
+    for versions in (graphs.CALLED_ALIKE, ()):
+        monkeypatch.setattr(graphs, "CALLED_ALIKE", versions)
         model = hopper("float64")
         model.parameters["restitution"][:] = 0.0
         simulator = sim.Simulator(model, DT, WORLDS, "cpu", CONTACTS[contact])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.arrays.interrupts import check, deferred, interruptible
+from sim.arrays.critical_sections import check, deferred, interruptible
 from tests.simulation.interrupted import interrupted_at_line, lines_of, simulation
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.arrays.graphs.graph import WarpGraph
-from sim.arrays.graphs.replay import Replay
+from sim.arrays.graphs import Replay, WarpGraph
 from sim.simulation.engine.shard import STEPS_AT_ONCE
 from tests.simulation.worlds import DT, WORLDS, cotangents, hopper, inputs, rollout
 

@@ -64,7 +64,7 @@ def test_a_stage_that_is_moved_takes_its_tendons_along(tmp_path):
     # Lengths stay what they were.
     for name in ("rest_lower", "rest_upper"):
         np.testing.assert_array_equal(moved.parameters[f"tendon_{name}"], model.parameters[f"tendon_{name}"])
-    from sim.dynamics.tendons import tendon_lengths
+    from sim.dynamics.kinematics import tendon_lengths
 
     np.testing.assert_allclose(tendon_lengths(moved, moved.q0), tendon_lengths(model, model.q0), atol=1e-6)
 

@@ -99,7 +99,7 @@ class TendonRows:
 
 @wp.struct
 class TendonWraps:
-    """The spheres and cylinders that tendons lie around; see :class:`sim.model.tendons.tendons.Tendons`.
+    """The spheres and cylinders that tendons lie around; see :class:`sim.model.tendons.Tendons`.
 
     Attributes:
         link: the link that it moves with, -1 for the world.

@@ -5,7 +5,7 @@ import math
 import torch
 
 from sim.envs.task import Task, TaskState
-from sim.importers.builder import ModelBuilder
+from sim.importers.formats import ModelBuilder
 from sim.model.geometry_types import capsule_inertia
 from sim.model.model import Model
 from warp_kernels.types import BOX, CAPSULE

@@ -6,7 +6,7 @@ import torch
 
 from sim.envs.task import Task, TaskState
 from sim.errors import ModelError
-from sim.importers.builder import ModelBuilder
+from sim.importers.formats import ModelBuilder
 from sim.model.checks import is_whole, number
 from sim.model.model import Model
 from sim.model.specs import WORLD

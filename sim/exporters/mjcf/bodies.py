@@ -1,4 +1,4 @@
-"""Links and joints as bodies of an MJCF file."""
+"""Links and joints as bodies of an MJCF file, and the softness of constraints."""
 
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
@@ -8,16 +8,30 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
+from sim.exporters.files import number, numbers, wxyz
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.medium import inertia_axes
-from sim.exporters.mjcf.softness import set_softness
-from sim.exporters.text import number, numbers, wxyz
+from sim.model.checks import free_name
 from sim.model.joint_types import name_in_files
 from sim.model.model import Frame, Geometry, Model
-from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose, inverse
+from sim.model.softness import DEFAULT_SOFTNESS, Softness
 from sim.model.specs import WORLD
 from warp_kernels import types as codes
+
+
+def set_softness(element: ET.Element, softness: Softness, suffix: str = "") -> None:
+    """Write solref and solimp of an element, unless they are the default.
+
+    Args:
+        element: a geom, a joint or an equality.
+        softness: its softness.
+        suffix: "limit" or "friction" of a joint.
+    """
+    if softness != DEFAULT_SOFTNESS:
+        element.set(f"solref{suffix}", numbers(softness.solref))
+        element.set(f"solimp{suffix}", numbers(softness.solimp))
+
 
 # MuJoCo refuses moving bodies with less mass or inertia than this.
 LEAST = 1e-15

@@ -9,9 +9,8 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from itertools import combinations, product
 
-from sim.exporters.mjcf.bodies import Bodies
-from sim.exporters.mjcf.softness import set_softness
-from sim.exporters.text import number, numbers
+from sim.exporters.files import number, numbers
+from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.model.model import Model, PairSoftness
 from sim.simulation.stepping.collision import may_touch
 from sim.simulation.stepping.mujoco.law import pair_softness

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.errors import MJCFWarning
-from sim.exporters.files import MeshFiles
+from sim.exporters.files import MeshFiles, numbers
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies
 from sim.exporters.mjcf.contacts import add_contacts
@@ -17,11 +17,9 @@ from sim.exporters.mjcf.losses import lose_values
 from sim.exporters.mjcf.medium import add_medium
 from sim.exporters.mjcf.sensors import add_sensors
 from sim.exporters.mjcf.tendons import add_tendons
-from sim.exporters.text import numbers
-from sim.model.checks import require_type
+from sim.model.checks import free_name, require_type
 from sim.model.conventions import to_mujoco
 from sim.model.model import MUJOCO_INTEGRATORS, Model
-from sim.model.names import free_name
 from sim.output import check_target
 from warp_kernels import types as codes
 

@@ -5,16 +5,15 @@ import xml.etree.ElementTree as ET
 import numpy as np
 
 from sim.errors import ModelError
+from sim.exporters.files import number, numbers
 from sim.exporters.losses import Losses
-from sim.exporters.mjcf.bodies import Bodies
-from sim.exporters.mjcf.softness import set_softness
+from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.exporters.mjcf.tendons import add_tied_lengths
-from sim.exporters.text import number, numbers
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from sim.model.specs import DYNAMICS_CODES
-from sim.model.transmission.transmissions import NO_LINK
+from sim.model.topology import NO_LINK
 from warp_kernels import types as codes
 
 ACTUATOR_TAGS = {

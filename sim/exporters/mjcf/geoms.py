@@ -6,12 +6,10 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
-from sim.exporters.files import MeshFiles, scaled
+from sim.exporters.files import MeshFiles, number, numbers, scaled, wxyz
 from sim.exporters.losses import Losses
-from sim.exporters.mjcf.bodies import Bodies
+from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.exporters.mjcf.contacts import Surface, surface
-from sim.exporters.mjcf.softness import set_softness
-from sim.exporters.text import number, numbers, wxyz
 from sim.model.model import Geometry
 from warp_kernels import types as codes
 

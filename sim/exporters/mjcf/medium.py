@@ -5,10 +5,10 @@ import xml.etree.ElementTree as ET
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from sim.exporters.files import number, numbers
 from sim.exporters.losses import Losses
-from sim.exporters.text import number, numbers
-from sim.model.mass_properties import principal_moments
-from sim.model.medium.medium import inertia_box
+from sim.model.inertia import principal_moments
+from sim.model.medium import inertia_box
 from sim.model.model import Model
 
 # How far edges, places and axes may be from those of the inertia, relative to what they are.

@@ -5,13 +5,13 @@ from collections.abc import Container, Sequence
 
 import numpy as np
 
+from sim.exporters.files import number, numbers, wxyz
 from sim.exporters.losses import Losses
 from sim.exporters.mjcf.bodies import Bodies
-from sim.exporters.text import number, numbers, wxyz
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
-from sim.model.sensors.carried import links_carried
-from sim.model.sensors.kinds import (
+from sim.model.sensor_targets import links_carried
+from sim.model.sensors import (
     ACTUATOR,
     BALL,
     CONTACT_CHOICES,
@@ -23,8 +23,8 @@ from sim.model.sensors.kinds import (
     RANGE_READINGS,
     SENSOR_KINDS,
     TENDON,
+    Sensor,
 )
-from sim.model.sensors.sensor import Sensor
 from sim.model.specs import WORLD
 
 # MuJoCo's words for what sensors read of each contact, or of each ray.

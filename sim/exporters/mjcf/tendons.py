@@ -7,14 +7,13 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from scipy.spatial.transform import Rotation
 
-from sim.dynamics.tendons import tendon_lengths
+from sim.dynamics.kinematics import tendon_lengths
+from sim.exporters.files import number, numbers, wxyz
 from sim.exporters.losses import Losses
-from sim.exporters.mjcf.bodies import Bodies
-from sim.exporters.mjcf.softness import set_softness
-from sim.exporters.text import number, numbers, wxyz
+from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.poses import IDENTITY
-from sim.model.tendons.course import ANY_SIDE
+from sim.model.tendons import ANY_SIDE
 
 # What MuJoCo takes for the length in the initial configuration.
 AUTOMATIC = -1.0

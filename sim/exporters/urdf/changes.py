@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from sim.errors import ModelError, URDFWarning
-from sim.exporters.text import number
+from sim.exporters.files import number
 from sim.exporters.urdf.elements import child, set_inertial, set_origin
-from sim.importers.builder import ModelBuilder
+from sim.importers.formats import ModelBuilder
 from sim.model.model import Model
 from sim.output import WritingFolder, system_errors
 from warp_kernels.types import FREE

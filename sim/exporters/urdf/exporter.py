@@ -7,16 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from sim.errors import URDFWarning
-from sim.exporters.files import MeshFiles
+from sim.exporters.files import MeshFiles, number, numbers
 from sim.exporters.losses import Losses
-from sim.exporters.text import number, numbers
-from sim.exporters.urdf.elements import child, set_inertial, set_origin
+from sim.exporters.urdf.elements import ShapeWriter, child, set_inertial, set_origin
 from sim.exporters.urdf.losses import check_expressible, lose_values
-from sim.exporters.urdf.shapes import ShapeWriter
-from sim.model.checks import require_type
+from sim.model.checks import free_name, require_type
 from sim.model.joint_types import name_in_files
 from sim.model.model import Frame, Model
-from sim.model.names import free_name
 from sim.model.poses import is_identity
 from sim.model.specs import UNREACHABLE, WORLD
 from sim.output import check_target

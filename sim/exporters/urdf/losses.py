@@ -7,8 +7,8 @@ import numpy as np
 
 from sim.errors import ModelError
 from sim.exporters.losses import Losses
+from sim.model.checks import some
 from sim.model.model import Model
-from sim.model.names import some
 from sim.model.softness import DEFAULT_SOFTNESS
 from sim.simulation.stepping.collision import may_touch
 from warp_kernels import types as codes

@@ -1,5 +1,6 @@
-"""Logs cut into motions of one length, which are simulated side by side."""
+"""Logs cut into motions of one length, which are simulated side by side, and states of actuators along a log."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,12 +8,40 @@ from typing import Any
 import numpy as np
 import torch
 
-from sim.errors import ModelError
+from sim.errors import ModelError, NotFiniteWarning
 from sim.identify.logs.log import EVEN, Log
-from sim.identify.trajectories.activations import activations_of
 from sim.identify.trajectories.sensitivity import Inputs, as_states
 from sim.model.checks import as_numbers, is_positive
 from sim.model.model import Model
+from sim.simulation.simulator import Simulator
+
+
+def activations_of(model: Model, log: Log, qd: np.ndarray, dt: float, hold: int) -> np.ndarray:
+    """States of actuators in each row of a log [n, na]: those that it has, or what its inputs make of zeros.
+
+    They follow from inputs and parameters alone, wherever the simulated joints go.
+
+    Args:
+        model: the model.
+        log: the log.
+        qd: velocities of its rows [n, nv].
+        dt: time step [s].
+        hold: number of steps from one row to the next.
+    """
+    if log.act is not None:
+        return log.act
+    found = np.zeros((len(log), model.na))
+    if model.na and log.control is not None:
+        simulator = Simulator(model, dt, device="cpu")
+        state = simulator.state(log.q[0], qd[0])
+        control = np.repeat(log.control[:-1], hold, axis=0)[:, None]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotFiniteWarning)
+            states = simulator.rollout(state, control=control, checkpoint_interval=hold).act
+        assert states is not None, "the model has some"
+        found[:] = np.nan_to_num(states.numpy()[:, 0], nan=0.0, posinf=0.0, neginf=0.0)
+    return found
+
 
 MEASURED = ("q", "qd")
 # Standard deviation of a state of an actuator, relative to the largest: how far a search looks at first.

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
-from sim.identify.inertial import COLUMNS, ROWS
+from sim.identify.regressor import COLUMNS, ROWS
 from sim.identify.unknown.priors import InertialPrior, LogNormal, Normal, Prior
 from sim.model.model import Model
 from sim.torch.robot.parametrisations import body_of_pseudo_inertia, from_log_cholesky, log_cholesky, pseudo_inertia

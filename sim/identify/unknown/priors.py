@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from sim.errors import ModelError
-from sim.identify.inertial import spread
+from sim.identify.regressor import spread
 from sim.model.checks import is_positive, number
 
 Bodies = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # mass [...], centre of mass [..., 3], inertia [..., 3, 3]

@@ -7,24 +7,29 @@ from typing import Literal
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim.importers.arguments import check_arguments
 from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.mjcf.actuators import add_actuators
+from sim.importers.mjcf.contacts import read_surfaces, set_pairs
 from sim.importers.mjcf.equalities import add_equalities
 from sim.importers.mjcf.file import read_mjcf
-from sim.importers.mjcf.geoms.contacts import read_surfaces, set_pairs
-from sim.importers.mjcf.geoms.shapes import add_geometries
-from sim.importers.mjcf.medium import add_medium
+from sim.importers.mjcf.geoms import add_geometries
 from sim.importers.mjcf.notes import refuse_bodies, refuse_numbers, refuse_states, warn_of
-from sim.importers.mjcf.options import apply_flags, gravity, mujoco_options, notes_on_options, of_the_soft_law
+from sim.importers.mjcf.options import (
+    add_medium,
+    apply_flags,
+    gravity,
+    mujoco_options,
+    notes_on_options,
+    of_the_soft_law,
+)
 from sim.importers.mjcf.reader import Reader, pose
-from sim.importers.mjcf.sensors.sensors import add_sensors
+from sim.importers.mjcf.sensors import add_sensors
 from sim.importers.mjcf.tendons import add_tendons
 from sim.importers.mjcf.tree import add_tree, joint_type
-from sim.importers.transaction import all_or_nothing, named_file
+from sim.importers.transaction import all_or_nothing, check_arguments, named_file
 from sim.model.builder import WorldBuilder
+from sim.model.checks import free_name
 from sim.model.model import Keyframe, Part
-from sim.model.names import free_name
 from sim.model.poses import compose
 from sim.model.spec_checks import pose as check_pose
 from sim.model.specs import IDENTITY_QUATERNION, Vector

@@ -10,7 +10,7 @@ from sim.importers.mjcf.tree import joint_type
 from sim.model.builder.properties import Limits, Spring
 from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.poses import compose
-from sim.model.tendons.specs import TendonWrap
+from sim.model.tendons import TendonWrap
 
 
 def add_tendons(reader: Reader) -> None:

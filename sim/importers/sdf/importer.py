@@ -16,7 +16,6 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ImportFileError, SDFWarning
-from sim.importers.arguments import check_arguments, folders_in
 from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.meshes import MeshLibrary
 from sim.importers.sdf.joints import JointFrame, joint_properties, tree_of
@@ -24,13 +23,13 @@ from sim.importers.sdf.scopes import FlatModel, Library, flat_models, resource_f
 from sim.importers.sdf.shapes import ALL_BITS, bitmask, shapes
 from sim.importers.sdf.unread import count_unread
 from sim.importers.sdf.values import below, flag, named, number, pose, relative_to, vector
-from sim.importers.transaction import all_or_nothing, named_file
+from sim.importers.transaction import all_or_nothing, check_arguments, folders_in, named_file
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import WorldBuilder
 from sim.model.builder.properties import DEFAULT_SURFACE, Surface
+from sim.model.checks import free_name
 from sim.model.hulls import FlatMeshError
 from sim.model.model import Part
-from sim.model.names import free_name
 from sim.model.poses import IDENTITY, compose, inverse, is_identity
 from sim.model.spec_checks import is_physical
 from sim.model.spec_checks import pose as check_pose

@@ -12,10 +12,9 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError, URDFWarning
-from sim.importers.arguments import check_arguments, folders_in
 from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.meshes import MeshLibrary
-from sim.importers.transaction import all_or_nothing, named_file
+from sim.importers.transaction import all_or_nothing, check_arguments, folders_in, named_file
 from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_tree
 from sim.importers.urdf.shapes import Shape, collision_shapes, named_colours, origin, visual_shapes
 from sim.importers.xmltree import Element, parse_xml

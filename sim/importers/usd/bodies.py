@@ -15,8 +15,8 @@ from sim.errors import ModelError
 from sim.importers.usd.joints.chains import add_chain
 from sim.importers.usd.joints.dofs import actuators, damping_and_friction, dof_properties
 from sim.importers.usd.joints.forest import Forest
-from sim.importers.usd.joints.joint import Joint
 from sim.importers.usd.joints.loops import MISFIT, note_misfit
+from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.masses import mass_properties
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators
@@ -26,7 +26,7 @@ from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
 from sim.model.poses import compose, inverse, is_identity
-from sim.model.sensors.place import place_sensor
+from sim.model.sensor_targets import place_sensor
 from sim.model.spec_checks import is_physical
 from sim.model.specs import DYNAMICS_CODES, WORLD
 from sim.usd.annotations import agreed, kept, kept_rows, kept_softness, kept_text, kept_texts

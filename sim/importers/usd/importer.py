@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from sim.errors import ModelError
-from sim.importers.arguments import check_arguments
 from sim.importers.decomposition import threshold_of
+from sim.importers.transaction import check_arguments
 from sim.model.builder import WorldBuilder
 from sim.model.checks import require_path
 from sim.model.model import Part

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.importers.usd.shapes import Shape
 from sim.importers.usd.stage import Scene
-from sim.model.mass_properties import mesh_mass_properties, solid_mass_properties
+from sim.model.inertia import mesh_mass_properties, solid_mass_properties
 from sim.usd.annotations import agreed, kept
 from sim.usd.physics import NO_MASS
 from warp_kernels import types as codes

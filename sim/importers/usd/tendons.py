@@ -10,7 +10,7 @@ from sim.importers.usd.reader import Reader
 from sim.model.builder.properties import Limits, Spring
 from sim.model.poses import IDENTITY
 from sim.model.specs import WORLD, Vector
-from sim.model.tendons.specs import TendonSpec, TendonWrap
+from sim.model.tendons import TendonSpec, TendonWrap
 from sim.usd.tendons import kept_tendons, kept_ties
 
 

@@ -8,7 +8,7 @@ from sim.model.builder.aliases import deprecated_keywords
 from sim.model.builder.links_and_joints import LinksAndJoints
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
 from sim.model.builder.shapes import Shapes
-from sim.model.mass_properties import solid_mass_properties
+from sim.model.inertia import solid_mass_properties
 from sim.model.model import Part
 from sim.model.spec_checks import check_name, finite, solid_mass
 from sim.model.specs import GEOMETRY_CODES, IDENTITY_QUATERNION, Vector

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sim.model.checks import names_in, number
-from sim.model.sensors.place import place_sensor
-from sim.model.sensors.sensor import Sensor
+from sim.model.sensor_targets import place_sensor
+from sim.model.sensors import Sensor
 from sim.model.specs import WORLD, Vector, WorldSpec
 
 

@@ -31,7 +31,7 @@ from sim.model.specs import (
     Vector,
     WorldSpec,
 )
-from sim.model.triangles.check import static_mesh
+from sim.model.triangles import static_mesh
 from warp_kernels import types as codes
 
 

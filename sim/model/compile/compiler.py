@@ -1,10 +1,11 @@
 """From the description of a world to a model: check the graph, order it, merge what is welded, lay out the arrays."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 
-from sim.errors import ModelError
+from sim.errors import MJCFWarning, ModelError
 from sim.model.checks import require_flags
 from sim.model.compile.bodies import (
     Body,
@@ -19,19 +20,15 @@ from sim.model.compile.bodies import (
 from sim.model.compile.constraints import centre_of_mass, coupled_dofs, fit_followers, place_anchors
 from sim.model.compile.dofs import DofLayout, lay_out_dofs
 from sim.model.compile.exclusions import excluded_pairs, pair_frictions, pair_softness
-from sim.model.compile.law import own_law
-from sim.model.compile.parameters import collect_parameters
-from sim.model.compile.ranges import check_range
+from sim.model.compile.parameters import check_range, collect_parameters
 from sim.model.compile.tendons import lay_out_tendons
 from sim.model.compile.transmissions import lay_out_transmissions
-from sim.model.equalities import Equalities
-from sim.model.excluded_pairs import ExcludedPairs
-from sim.model.medium.medium import DragBoxes
-from sim.model.model import Frame, Geometry, Model
+from sim.model.medium import DragBoxes
+from sim.model.model import Frame, Geometry, Model, MujocoOptions
 from sim.model.poses import compose
-from sim.model.sensors.kinds import LINK, SENSOR_KINDS
-from sim.model.sensors.sensor import Sensor
-from sim.model.specs import JointSpec, WorldSpec
+from sim.model.sensors import LINK, SENSOR_KINDS, Sensor
+from sim.model.specs import WORLD, JointSpec, WorldSpec
+from sim.model.topology import Equalities, ExcludedPairs
 from warp_kernels import types as codes
 
 
@@ -244,3 +241,26 @@ def _equalities(
         coupling_q0=np.array([begun[spec.joint] for spec in couplings], dtype=np.float64).reshape(-1),
     )
     return equalities, anchor_a, anchor_b
+
+
+def own_law(world: WorldSpec) -> MujocoOptions | None:
+    """How MuJoCo steps a world that is wholly from MJCF files which agree; None for any other.
+
+    What of such files hard contact doesn't use is then said in a warning.
+    """
+    stated = {part.mujoco for part in world.parts} - {None}
+    if world.from_mujoco == world.elements() and len(stated) == 1 and not _is_hard(world):
+        return stated.pop()
+    for note in world.soft_notes:
+        warnings.warn(note, MJCFWarning, stacklevel=5)
+    return None
+
+
+def _is_hard(world: WorldSpec) -> bool:
+    """Return whether a geometry or a joint has a property that hard contact alone has."""
+    shapes = [spec for spec in world.geometries.values() if spec.geometry.collides]
+    # The restitution of what doesn't move leaves that of a pair to the other body.
+    given = any(
+        np.isfinite(spec.contact_stiffness) or (spec.restitution > 0.0 and spec.link != WORLD) for spec in shapes
+    )
+    return given or any(np.isfinite(joint.limit_stiffness) for joint in world.joints.values())

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from sim.errors import ModelError
-from sim.model.excluded_pairs import ExcludedPairs
 from sim.model.model import Geometry, PairFriction, PairSoftness
 from sim.model.specs import WORLD, WorldSpec
+from sim.model.topology import ExcludedPairs
 from warp_kernels import types as codes
 
 

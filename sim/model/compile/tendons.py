@@ -12,9 +12,7 @@ from sim.model.compile.dofs import DofLayout
 from sim.model.joint_types import is_scalar
 from sim.model.poses import compose
 from sim.model.specs import IDENTITY_QUATERNION, Vector
-from sim.model.tendons.course import ANY_SIDE, lengths_of, tendon_places
-from sim.model.tendons.specs import TendonCouplingSpec, TendonSpec, TendonWrap
-from sim.model.tendons.tendons import Tendons
+from sim.model.tendons import ANY_SIDE, TendonCouplingSpec, Tendons, TendonSpec, TendonWrap, lengths_of, tendon_places
 
 
 def lay_out_tendons(

@@ -6,7 +6,7 @@ from sim.errors import ModelError
 from sim.model.compile.bodies import Homes
 from sim.model.poses import IDENTITY, compose
 from sim.model.specs import WORLD, WorldSpec
-from sim.model.transmission.transmissions import NO_LINK, Transmissions
+from sim.model.topology import NO_LINK, Transmissions
 
 
 def lay_out_transmissions(world: WorldSpec, home: Homes) -> tuple[Transmissions, dict[str, np.ndarray]]:

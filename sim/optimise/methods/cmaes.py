@@ -17,8 +17,7 @@ from sim.optimise.methods.search import (
     require_numbers,
 )
 from sim.optimise.problem import Problem
-from sim.optimise.result import Result
-from sim.optimise.watching import Iteration, Watch
+from sim.optimise.result import Iteration, Result, Watch
 
 DIAGONAL = 1000  # with more unknowns the covariance is diagonal
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sim.arrays.warp_lock import sole_use
+from sim.arrays.critical_sections import sole_use
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem, arrays_of, quiet
 from sim.simulation.rollout import unguarded_rollout

@@ -33,8 +33,7 @@ from sim.optimise.methods.search import (
 )
 from sim.optimise.motion import Motion
 from sim.optimise.problem import Problem
-from sim.optimise.result import Result
-from sim.optimise.watching import Iteration, Watch
+from sim.optimise.result import Iteration, Result, Watch
 from sim.torch.modes import with_gradients
 
 MOST_RESIDUALS = 24  # a term with more of them counts by its gradient alone

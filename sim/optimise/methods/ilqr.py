@@ -26,8 +26,7 @@ from sim.optimise.methods.search import (
 )
 from sim.optimise.parametrisations import PerStage
 from sim.optimise.problem import Problem
-from sim.optimise.result import Result
-from sim.optimise.watching import Iteration, Watch
+from sim.optimise.result import Iteration, Result, Watch
 from sim.torch.modes import with_gradients
 
 STEPS = 0.5 ** np.arange(10.0)  # lengths that the line search tries

@@ -17,8 +17,7 @@ from sim.optimise.methods.search import (
     warn_of_lost_gradients,
 )
 from sim.optimise.problem import Problem
-from sim.optimise.result import Result
-from sim.optimise.watching import Iteration, Watch
+from sim.optimise.result import Iteration, Result, Watch
 from sim.torch.modes import with_gradients
 
 ENDS = {0: "no further improvement", 1: "iterations used up"}  # by SciPy's status

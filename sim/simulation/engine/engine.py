@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from sim.arrays.warp_lock import sole_use
+from sim.arrays.critical_sections import sole_use
 from sim.simulation.batches import Batches
 from sim.simulation.engine.parameters import Parameters, Value
 from sim.simulation.engine.reports import Reports

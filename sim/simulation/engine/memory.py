@@ -12,7 +12,7 @@ import warp as wp
 
 from sim.arrays.host_memory import Rows
 from sim.errors import ModelError
-from sim.model.names import counted
+from sim.model.checks import counted
 from warp_kernels.types import LANES
 
 T = TypeVar("T")

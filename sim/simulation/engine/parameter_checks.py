@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from sim.arrays.parameter_range import unused_entries
+from sim.arrays.device_values import unused_entries
 from sim.errors import ModelError
-from sim.model.inertia_check import DECISIVE, check_mass_matrix, is_semidefinite, least_scales
+from sim.model.inertia import DECISIVE, check_mass_matrix, is_semidefinite, least_scales
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.parameters import PARAMETERS, TOLERANCE
 from sim.model.softness import require_impedance

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.graphs.graph import require_no_capture
+from sim.arrays.graphs import require_no_capture
 from sim.arrays.host_memory import Rows, as_warp, copy_rows, new_rows
 from sim.dynamics.differentiable_op import paused_tape
 from sim.simulation.engine.engine import Engine

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.arrays.host_memory import Rows
 from sim.errors import ContactOverflowWarning, NotFiniteWarning, OpenConstraintWarning
-from sim.model.names import counted
+from sim.model.checks import counted
 from sim.simulation.engine.settings import Settings
 from sim.simulation.engine.shard import Shard
 from sim.simulation.options import HardContact, hard_options

@@ -7,13 +7,12 @@ from types import FrameType
 import numpy as np
 import warp as wp
 
-from sim.arrays.graphs.graph import require_no_capture
+from sim.arrays.critical_sections import serialized
+from sim.arrays.graphs import require_no_capture
 from sim.arrays.host_memory import Rows, as_warp, new_rows
-from sim.arrays.warp_lock import serialized
 from sim.dynamics.differentiable_op import paused_tape
 from sim.errors import ModelError
-from sim.model.checks import is_whole
-from sim.model.names import counted
+from sim.model.checks import counted, is_whole
 from sim.model.parameters import range_in_words
 from sim.simulation.engine.engine import Engine
 from sim.simulation.engine.memory import require_trajectory_memory

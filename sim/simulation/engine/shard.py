@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import warp as wp
 
-from sim.arrays.graphs.graph import Graph, capture, is_listed
+from sim.arrays.critical_sections import check
+from sim.arrays.graphs import Graph, capture, is_listed
 from sim.arrays.host_memory import HostNumbers, Rows, copy_rows
-from sim.arrays.interrupts import check
 from sim.arrays.kernels import load_modules
 from sim.arrays.launch import launch, load_kernels, load_launched
 from sim.simulation.stepping.pipeline import Step

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
-from sim.arrays.interrupts import interruptible
+from sim.arrays.critical_sections import interruptible
 from sim.simulation.engine.shard import Shard
 
 

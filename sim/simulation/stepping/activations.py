@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.arrays.allocation import integer_array, zeros
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.rows import integer_array, zeros
 from warp_kernels.activation.checkpoint import activation_checkpoint_kernels
 from warp_kernels.activation.dynamics import activation_kernels
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.structs import fill
+from sim.arrays.allocation import fill
 from sim.model.model import Model
 from sim.simulation.options import ContactMethod, HardContact, MujocoContact
 from sim.simulation.stepping.collision import (

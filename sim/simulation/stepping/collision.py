@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from sim.arrays.rows import integer_array
+from sim.arrays.allocation import fill, integer_array
 from sim.arrays.shape_arrays import geometry_struct, packed_struct, row_array
-from sim.arrays.structs import fill
 from sim.errors import ModelError
 from sim.model.hulls import PackedShapes
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
-from sim.model.triangles.elements import MeshElements
+from sim.model.triangles import MeshElements
 from sim.simulation.stepping.pair_friction import friction_rules
 from sim.simulation.stepping.sensors.contact_sensors import contact_places, contact_sensors, num_places
 from sim.simulation.stepping.sensors.force_sensors import force_sensors

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.arrays.allocation import fill, integer_array, zeros
 from sim.arrays.launch import Twin, active_tape, launch
-from sim.arrays.rows import integer_array, zeros
-from sim.arrays.structs import fill
 from sim.dynamics.differentiable_op import WORTH_LANES
 from sim.model.model import Model
 from sim.simulation.options import ContactMethod

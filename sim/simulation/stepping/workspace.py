@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.arrays.allocation import fill, integer_array, zeros
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import launch, loops_over_contacts, threads_of_world
-from sim.arrays.rows import integer_array, zeros
-from sim.arrays.structs import fill
 from sim.model.model import Model
-from sim.model.sensors.kinds import SENSOR_KINDS
+from sim.model.sensors import SENSOR_KINDS
 from sim.simulation.options import ContactMethod, hard_options
 from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel

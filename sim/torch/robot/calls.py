@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sim.arrays.warp_lock import serialized
+from sim.arrays.critical_sections import serialized
 from sim.dynamics.differentiable_op import DifferentiableOp
 from sim.errors import ModelError
 from sim.model.model import Model

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch._C._functorch import TransformType
 
-from sim.dynamics.coordinate_checks import SHORTEST
+from sim.dynamics.arguments import SHORTEST
 from sim.errors import ModelError
 from sim.model.checks import is_whole
 from sim.torch.modes import in_own_precision

@@ -14,7 +14,7 @@ from sim.dynamics.differentiable_op import dynamics_parameters
 from sim.errors import ModelError
 from sim.exporters.urdf.changes import update_urdf
 from sim.model.compile.compiler import dtype_name
-from sim.model.inertia_check import DECISIVE, check_mass_matrix, check_masses
+from sim.model.inertia import DECISIVE, check_mass_matrix, check_masses
 from sim.model.model import Model
 from sim.torch.arrays import TORCH_DTYPES
 from sim.torch.not_compiled import not_compiled

@@ -12,10 +12,10 @@ import warp as wp
 from sim.distances.measure import DISTANCE_PARAMETERS, GeometryDistances, distance_operation
 from sim.distances.pairs import GeometryPair, numbered_pairs
 from sim.dynamics.acceleration import acceleration_operation, jacobian_derivative_operation
+from sim.dynamics.arguments import frame_names, reference_code
 from sim.dynamics.bias import bias_operation, coriolis_operation, gravity_operation
 from sim.dynamics.differentiable_op import DifferentiableOp
 from sim.dynamics.dynamics import forward_dynamics_operation, inverse_dynamics_operation
-from sim.dynamics.frames import frame_names, reference_code
 from sim.dynamics.kinematics import (
     difference_operation,
     integrate_operation,

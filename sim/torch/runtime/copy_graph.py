@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import torch
 
+from sim.arrays.critical_sections import warp_lock
 from sim.arrays.device_model import DeviceModel
-from sim.arrays.warp_lock import warp_lock
 from sim.dynamics.differentiable_op import paused_tape
 from sim.torch.runtime.call_signature import CallSignature, FastPath, parts_of
 from sim.torch.runtime.graph import Graph

@@ -11,9 +11,9 @@ from types import CodeType
 
 import torch
 
+from sim.arrays.critical_sections import serialized
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import collecting_kernels, load_kernels
-from sim.arrays.warp_lock import serialized
 from sim.dynamics.differentiable_op import DifferentiableOp, paused_tape
 from sim.model.model import Model
 from sim.torch.arrays import DTYPES, on_torch_stream, stream_key, warp_device

@@ -11,7 +11,7 @@ from weakref import WeakSet
 import torch
 import warp as wp
 
-from sim.arrays.graphs.graph import WarpGraph
+from sim.arrays.graphs import WarpGraph
 from sim.arrays.scratch import kept_scratch
 from sim.torch.runtime.call_signature import CallSignature, FastPath
 from sim.torch.runtime.lru import next_use

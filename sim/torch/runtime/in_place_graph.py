@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import torch
 
 from sim.arrays.array_refs import ArrayRef
+from sim.arrays.critical_sections import warp_lock
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.scratch import scratch_arrays
-from sim.arrays.warp_lock import warp_lock
 from sim.dynamics.differentiable_op import DifferentiableOp, paused_tape
 from sim.torch.runtime.allocation import new_tensor
 from sim.torch.runtime.call_signature import CallSignature, FastPath, separate_parts, whole_gradient

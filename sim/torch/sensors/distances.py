@@ -5,7 +5,7 @@ import itertools
 import torch
 
 from sim.distances.measure import DISTANCE_PARAMETERS
-from sim.model.sensors.sensor import Sensor
+from sim.model.sensors import Sensor
 from sim.simulation.simulator import Simulator
 from sim.torch.present_robot import parameters_of_rows
 from sim.torch.robot.robot import Robot

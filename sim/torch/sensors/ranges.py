@@ -2,7 +2,7 @@
 
 import torch
 
-from sim.model.sensors.sensor import Sensor
+from sim.model.sensors import Sensor
 from sim.model.specs import WORLD
 from sim.rays.cast import RAY_PARAMETERS
 from sim.rays.targets import RayTargets

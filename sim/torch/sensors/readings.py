@@ -7,9 +7,8 @@ import torch
 
 from sim.errors import ModelError
 from sim.model.checks import names_in, require_type
-from sim.model.sensors.carried import links_carried
-from sim.model.sensors.kinds import FRAME, GEOMETRIES, LINK, SENSOR_KINDS
-from sim.model.sensors.sensor import Sensor
+from sim.model.sensor_targets import links_carried
+from sim.model.sensors import FRAME, GEOMETRIES, LINK, SENSOR_KINDS, Sensor
 from sim.model.specs import WORLD
 from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from sim.dynamics.tendons import tendon_lengths
+from sim.dynamics.kinematics import tendon_lengths
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
 from sim.simulation.trajectory import SimulatorLike

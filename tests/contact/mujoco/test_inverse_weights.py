@@ -6,7 +6,7 @@ import pytest
 
 import sim
 from sim.cli.main import main
-from sim.dynamics.tendons import tendon_lengths
+from sim.dynamics.kinematics import tendon_lengths
 from sim.simulation.stepping.mujoco.law import InverseWeights
 from tests.importers.mjcf_zoo import load_quietly
 

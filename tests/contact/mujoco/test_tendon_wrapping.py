@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import sim
-from sim.dynamics.tendons import tendon_lengths
+from sim.dynamics.kinematics import tendon_lengths
 from sim.exporters import write_mjcf
-from sim.model.tendons.wrapping import touching_places
+from sim.model.tendon_wrapping import touching_places
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_paths import TendonPaths
 from tests.importers.mjcf_zoo import load_quietly

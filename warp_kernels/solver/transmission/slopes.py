@@ -15,7 +15,7 @@ from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.solver.transmission.structs import transmission_structs
 from warp_kernels.types import kernel_module, warp_types
 
-# No link, see sim.model.transmission.transmissions.NO_LINK.
+# No link, see sim.model.topology.NO_LINK.
 NONE = -2
 
 

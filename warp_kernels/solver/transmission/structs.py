@@ -16,7 +16,7 @@ def transmission_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Lines:
-        """Actuators that act neither on a joint nor on a tendon, by number; see :mod:`sim.model.transmission.transmissions`.
+        """Actuators that act neither on a joint nor on a tendon, by number; see :mod:`sim.model.topology`.
 
         Attributes:
             actuator: index of each one [num_lines].

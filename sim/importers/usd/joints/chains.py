@@ -6,10 +6,10 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.importers.usd.joints.dofs import dof_properties
-from sim.importers.usd.joints.joint import AXES, Joint
 from sim.importers.usd.joints.loops import MISFIT
+from sim.importers.usd.joints.reading import AXES, Joint
 from sim.importers.usd.reader import ORIGIN, Reader
-from sim.model.names import free_name
+from sim.model.checks import free_name
 
 
 def add_chain(reader: Reader, carrier: Joint, placement: np.ndarray, motion: np.ndarray) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from pxr import Usd
 
-from sim.importers.usd.joints.joint import Joint
+from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.joints import joint_properties
 from sim.importers.usd.stage import Scene

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pxr import Sdf
 
-from sim.importers.usd.joints.joint import Joint
+from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.stage import Kind, Scene
 from sim.usd.parts import tree_number
 

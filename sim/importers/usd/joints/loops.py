@@ -7,7 +7,7 @@ from pxr import Sdf
 from scipy.spatial.transform import Rotation
 
 from sim.importers.usd.joints.forest import Forest
-from sim.importers.usd.joints.joint import Joint
+from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.model.poses import compose, inverse
 from sim.usd.annotations import kept, kept_softness, kept_text

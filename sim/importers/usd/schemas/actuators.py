@@ -9,7 +9,7 @@ import numpy as np
 from pxr import Sdf, Usd
 
 from sim.importers.force_laws import NoForceLawError, affine_law
-from sim.importers.usd.joints.joint import Joint
+from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.stage import Scene
 from sim.usd.drives import Actuator
 from warp_kernels import types as codes

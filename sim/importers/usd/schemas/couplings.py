@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from pxr import Sdf, Usd
 
-from sim.importers.usd.joints.joint import Joint
+from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.stage import Scene
 from sim.usd.annotations import kept, kept_text
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from pxr import Usd
 
-from sim.importers.usd.joints.joint import Joint
+from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.stage import Kind, Scene
 
 # PhysX's default, which bounds nothing.

@@ -10,10 +10,10 @@ from scipy.spatial.transform import Rotation
 from sim.dynamics.kinematics import forward_kinematics, jacobian
 from sim.dynamics.mass_matrix import mass_matrix
 from sim.errors import ModelError
-from sim.model.inertia_check import check_mass_matrix
+from sim.model.inertia import check_mass_matrix
 from sim.model.model import Geometry, Model
 from sim.model.softness import Softness
-from sim.model.tendons.course import tendon_places
+from sim.model.tendons import tendon_places
 from sim.simulation.stepping.collision import CollisionModel, radius_of
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.transmission.reach import pair_reach

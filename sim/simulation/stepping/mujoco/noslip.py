@@ -4,7 +4,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.structs import fill
+from sim.arrays.allocation import fill
 from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.mujoco.noslip import Islands, noslip_kernels, noslip_structs
 from warp_kernels.solver.mujoco.noslip_adjoint import noslip_adjoint_kernels

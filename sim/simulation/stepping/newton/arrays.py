@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.rows import zeros
-from sim.arrays.structs import fill
+from sim.arrays.allocation import fill, zeros
 from sim.model.model import Model
 from sim.simulation.stepping.lane_groups import LaneGroups
 from warp_kernels.solver.newton.group.structs import MOST_DOFS

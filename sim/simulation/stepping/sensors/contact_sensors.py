@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.rows import integer_array
-from sim.arrays.structs import fill
+from sim.arrays.allocation import fill, integer_array
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
-from sim.model.sensors.sensor import Sensor
+from sim.model.sensors import Sensor
 from sim.model.specs import WORLD
 from warp_kernels import types as codes
 from warp_kernels.sensors.contacts import PER_CONTACT, contact_sensor_structs

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.structs import fill
+from sim.arrays.allocation import fill
 from sim.errors import ModelError
 from sim.model.checks import is_whole, require_type
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
-from sim.model.sensors.carried import links_carried
-from sim.model.sensors.kinds import SENSOR_KINDS
-from sim.model.sensors.sensor import Sensor
+from sim.model.sensor_targets import links_carried
+from sim.model.sensors import SENSOR_KINDS, Sensor
 from warp_kernels.sensors.forces import (
     FORCE,
     JOINT_LIMIT,

@@ -4,8 +4,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.rows import zeros
-from sim.arrays.structs import fill
+from sim.arrays.allocation import fill, zeros
 from sim.simulation.options import HardContact, MujocoContact
 from sim.simulation.stepping.lane_groups import shared_memory
 from sim.simulation.stepping.newton.arrays import NewtonArrays, system_room

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.structs import fill
+from sim.arrays.allocation import fill
 from sim.simulation.stepping.constraint_layout import least_inverse_masses
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.constraints.listing import constraint_kernels

@@ -5,8 +5,8 @@ from typing import Any
 
 import warp as wp
 
+from sim.arrays.allocation import fill, gradients_of
 from sim.arrays.launch import active_tape
-from sim.arrays.structs import fill, gradients_of
 from sim.simulation.options import hard_options
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.collision.convex.identity import identity_kernels

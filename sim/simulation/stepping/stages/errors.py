@@ -4,7 +4,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.structs import fill, gradients_of
+from sim.arrays.allocation import fill, gradients_of
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.constraints.cones import cone_kernels
 from warp_kernels.constraints.equalities import equality_kernels

@@ -4,7 +4,7 @@ from typing import Any
 
 import warp as wp
 
-from sim.arrays.structs import fill
+from sim.arrays.allocation import fill
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.solver.impact_time import impact_time_kernels
 

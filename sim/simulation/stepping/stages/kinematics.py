@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from sim.arrays.rows import zeros
-from sim.arrays.structs import fill, gradients_of
+from sim.arrays.allocation import fill, gradients_of, zeros
 from sim.dynamics.bodies import run_kinematics
 from sim.simulation.stepping.lane_groups import share
 from sim.simulation.stepping.workspace import Stage, Workspace

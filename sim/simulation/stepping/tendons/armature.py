@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.arrays.allocation import zeros
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear
-from sim.arrays.rows import zeros
 from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.solver.tendons.armature import tendon_armature_kernels
 

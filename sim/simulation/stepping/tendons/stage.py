@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.arrays.allocation import fill, integer_array, zeros
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear
-from sim.arrays.rows import integer_array, zeros
-from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.stepping.mujoco.law import MujocoLaw
 from sim.simulation.stepping.tendons.armature import HeavyTendons

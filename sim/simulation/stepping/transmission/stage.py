@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from sim.arrays.allocation import fill, integer_array
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear
-from sim.arrays.rows import integer_array
-from sim.arrays.structs import fill
 from sim.model.model import Model
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.tendons.layout import dofs_above

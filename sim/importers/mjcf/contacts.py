@@ -1,0 +1,284 @@
+"""Which geoms of an MJCF file collide, with what friction and softness.
+
+MuJoCo decides by bits, bodies and lists of pairs, and takes the larger friction of two geoms, or that of the one with
+priority. Geometries here do so too. What is left are geoms of different ``condim`` and listed pairs: where the geoms
+give another friction than the file, it is stated for the pair.
+
+MuJoCo mixes the softness of two geoms and bounds the result. Geometries here have numbers within the bounds, which are
+then mixed. Where that gives something else, the softness of the pair is stated. So it is where the file disables
+"refsafe", one of the bounds.
+
+A table of all pairs of geoms would take memory with the square of their number: its rows are computed where needed.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from sim.importers.mjcf.file import MJCFFile
+from sim.importers.mjcf.reader import Reader, softness_of
+from sim.simulation.stepping.mujoco.law import mixed_softness, pair_softness
+
+
+def unbounded(file: MJCFFile, solref: np.ndarray) -> np.ndarray:
+    """What MuJoCo makes of solref [n, 2] where the file disables "refsafe"; otherwise the same.
+
+    Time constants below two time steps are then as they are. Here they are stated as the stiffness and the damping that
+    they stand for, since these are never bounded.
+    """
+    if not file.model.opt.disableflags & int(file.mujoco.mjtDisableBit.mjDSBL_REFSAFE):
+        return solref
+    time, ratio = solref.T
+    quick = (time > 0.0) & (ratio > 0.0) & (time < 2.0 * file.model.opt.timestep)
+    freed = np.array(solref, dtype=np.float64)
+    freed[quick] = np.stack([-1.0 / (time[quick] * ratio[quick]) ** 2, -2.0 / time[quick]], axis=1)
+    return freed
+
+
+class MixedSoftness:
+    """The geoms of a file with numbers beyond the bounds, and what pairs of them have."""
+
+    def __init__(self, reader: Reader):
+        self._reader, self._model = reader, reader.file.model
+        ends = self._model.pair_geom1.tolist(), self._model.pair_geom2.tolist()
+        self._listed = {frozenset(pair) for pair in zip(*ends, strict=True)}
+        solref, solimp = self._model.geom_solref, self._model.geom_solimp
+        bounded = [softness_of(*numbers) for numbers in zip(solref, solimp, strict=True)]
+        solrefs = np.reshape([each.solref for each in bounded], solref.shape)
+        solimps = np.reshape([each.solimp for each in bounded], solimp.shape)
+        freed = unbounded(reader.file, solref)
+        self._beyond = np.asarray((solrefs != freed).any(axis=1) | (solimps != solimp).any(axis=1))
+
+    def state(self, geom: int, others: np.ndarray, names: dict[int, list[str]]) -> None:
+        """State the softness of a geom with others where theirs, mixed, is another than the file's.
+
+        Those that the file lists as a ``<pair>`` have its softness.
+
+        Args:
+            geom: the geom.
+            others: the geoms that it touches.
+            names: of geometries, by geom.
+        """
+        geometries = self._reader.builder.geometries
+        for other in others[self._beyond[others] | self._beyond[geom]].tolist():
+            if frozenset((geom, other)) in self._listed:
+                continue
+            a, b = (geometries[names[each][0]].geometry for each in (geom, other))
+            solref, solimp = self._mixed(geom, other)
+            softness = softness_of(unbounded(self._reader.file, solref[None])[0], solimp)
+            if softness == pair_softness(a, b):
+                continue
+            margin, gap = a.contact_margin + b.contact_margin, a.contact_gap + b.contact_gap
+            for pair in product(names[geom], names[other]):
+                self._reader.builder.set_pair_softness(*pair, softness=softness, contact_margin=margin, contact_gap=gap)
+
+    def _mixed(self, geom: int, other: int) -> tuple[np.ndarray, np.ndarray]:
+        """solref and solimp of two geoms, mixed and not bounded."""
+        model, pair = self._model, [geom, other]
+        priority, weights = model.geom_priority[pair], model.geom_solmix[pair]
+        if priority[0] != priority[1]:
+            first = pair[int(priority[1] > priority[0])]
+            return model.geom_solref[first], model.geom_solimp[first]
+        numbers = mixed_softness(model.geom_solref[pair].tolist(), model.geom_solimp[pair].tolist(), weights.tolist())
+        solref, solimp = map(np.array, numbers)
+        return solref, solimp
+
+
+class Touching:
+    """Whether MuJoCo looks for contacts of two geoms, row by row.
+
+    Notes on pairs that never collide here are added to the reader's.
+
+    Attributes:
+        moves: whether a geom's body moves [ngeom].
+    """
+
+    def __init__(self, reader: Reader, self_collision: bool):
+        model = reader.file.model
+        self._model, self._self_collision = model, self_collision
+        self._weld = model.body_weldid[model.geom_bodyid]
+        self._above = model.body_weldid[model.body_parentid[self._weld]]
+        self.moves = self._weld > 0
+        self._excluded: dict[int, list[int]] = defaultdict(list)
+        for signature in model.exclude_signature:
+            a, b = int(signature) >> 16, int(signature) & 0xFFFF
+            self._excluded[a].append(b)
+            self._excluded[b].append(a)
+        self._stated: dict[int, list[int]] = defaultdict(list)
+        for number, (a, b) in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist(), strict=True)):
+            if self._neighbours(a)[b]:
+                reader.notes.append(
+                    f"{reader.file.label('pair', number)}: links joined by a joint never collide here; "
+                    "the pair is left out"
+                )
+            else:
+                self._stated[a].append(b)
+                self._stated[b].append(a)
+
+    def of(self, geom: int) -> np.ndarray:
+        """The geoms that a geom touches, as truth values [ngeom]."""
+        model, weld = self._model, self._weld
+        bits = (model.geom_contype[geom] & model.geom_conaffinity) | (model.geom_conaffinity[geom] & model.geom_contype)
+        touch = (bits != 0) & ~self._neighbours(geom)
+        for body in self._excluded.get(int(model.geom_bodyid[geom]), ()):
+            touch &= model.geom_bodyid != body
+        touch[self._stated.get(geom, [])] = True
+        touch &= weld != weld[geom]
+        if not self._self_collision and self.moves[geom]:
+            touch &= ~self.moves
+        return np.asarray(touch)
+
+    def _neighbours(self, geom: int) -> np.ndarray:
+        """The geoms of the links that are joined to a geom's link; none for those that don't move [ngeom]."""
+        if not self.moves[geom]:
+            return np.zeros(len(self.moves), dtype=bool)
+        beside = (self._above == self._weld[geom]) | (self._weld == self._above[geom])
+        return np.asarray(self.moves & beside)
+
+
+# The least ``condim`` of contacts with sliding, torsional and rolling friction.
+LEAST_DIMENSION = (3, 4, 6)
+# MuJoCo's least friction of each kind that a contact has (mjMINMU); with none at all its pyramids would be softer.
+LEAST_FRICTION = 1e-5
+
+
+@dataclass(frozen=True)
+class Surfaces:
+    """The contact properties of each geom.
+
+    Attributes:
+        collides: whether a geom takes part in contact [ngeom].
+        touching: which geoms of the file collide with each other.
+        priority: of two geoms, that with the higher decides the friction [ngeom].
+        friction: sliding, torsional [m] and rolling friction [ngeom, 3].
+        of_file: the same whatever the geom's ``condim`` [ngeom, 3].
+        dimension: ``condim`` [ngeom].
+        restitution: of geoms that move.
+    """
+
+    collides: np.ndarray
+    touching: Touching
+    priority: np.ndarray
+    friction: np.ndarray
+    of_file: np.ndarray
+    dimension: np.ndarray
+    restitution: float
+
+
+def read_surfaces(reader: Reader, friction: float | None, restitution: float, self_collision: bool) -> Surfaces:
+    """Surfaces of all geoms; ``friction`` replaces the sliding friction of the file."""
+    model = reader.file.model
+    paired = np.isin(np.arange(model.ngeom), [model.pair_geom1, model.pair_geom2])
+    of_file = np.maximum(model.geom_friction, LEAST_FRICTION)
+    dimension = np.array(model.geom_condim)
+    if friction is not None:
+        of_file[:, 0] = float(friction)
+        dimension = np.maximum(dimension, LEAST_DIMENSION[0])
+    return Surfaces(
+        collides=(model.geom_contype | model.geom_conaffinity).astype(bool) | paired,
+        touching=Touching(reader, self_collision),
+        priority=np.array(model.geom_priority),
+        friction=_acting(of_file, dimension),
+        of_file=of_file,
+        dimension=dimension,
+        restitution=restitution,
+    )
+
+
+def set_pairs(reader: Reader, surfaces: Surfaces, friction: float | None, names: dict[int, list[str]]) -> None:
+    """Exclude the pairs of geoms that don't touch in the file, and state the friction that geoms don't give a pair.
+
+    Args:
+        reader: of the file. Notes on what differs from it are added to the reader's.
+        surfaces: of all geoms.
+        friction: replaces the sliding friction of the file.
+        names: of the geometries of geoms that collide, by geom. Those of one link, and so of the world, never do.
+    """
+    geoms = np.array(list(names), dtype=np.int64)
+    links = np.array([reader.places[int(body)][0] for body in reader.file.model.geom_bodyid[geoms]])
+    listed = _listed_pairs(reader, friction)
+    mixing = MixedSoftness(reader)
+    for number, geom in enumerate(geoms.tolist()):
+        later = geoms[number + 1 :]
+        touching = surfaces.touching.of(geom)[later]
+        apart = ~touching & (links[number + 1 :] != links[number])
+        for other in later[apart].tolist():
+            for pair in product(names[geom], names[other]):
+                reader.builder.exclude_geometries(*pair)
+        _state_frictions(reader, surfaces, geom, later[touching], listed, names)
+        mixing.state(geom, later[touching], names)
+    _state_softness(reader, names)
+
+
+def _state_frictions(
+    reader: Reader,
+    surfaces: Surfaces,
+    geom: int,
+    others: np.ndarray,
+    listed: dict[frozenset[int], np.ndarray],
+    names: dict[int, list[str]],
+) -> None:
+    """State the friction of a geom with those others where the file's is another than theirs give."""
+    here = _mixed(surfaces.friction, surfaces.priority, geom, others)
+    of_file = _mixed(surfaces.of_file, surfaces.priority, geom, others)
+    there = _acting(of_file, _mixed(surfaces.dimension[:, None], surfaces.priority, geom, others)[:, 0])
+    for row, other in enumerate(others.tolist()):
+        there[row] = listed.get(frozenset((geom, other)), there[row])
+    differ = (here != there).any(axis=1)
+    for other, (slide, spin, roll) in zip(others[differ].tolist(), there[differ].tolist(), strict=True):
+        for pair in product(names[geom], names[other]):
+            reader.builder.set_pair_friction(*pair, friction=slide, torsional_friction=spin, rolling_friction=roll)
+
+
+def _state_softness(reader: Reader, names: dict[int, list[str]]) -> None:
+    """State softness and margin of the pairs that the file lists."""
+    model = reader.file.model
+    for pair in range(model.npair):
+        if np.any(model.pair_solreffriction[pair]):
+            reader.notes.append(f"left out: solreffriction of {reader.file.label('pair', pair)}; its solref is used")
+        ends = [names.get(int(geom[pair]), []) for geom in (model.pair_geom1, model.pair_geom2)]
+        if not (ends[0] and ends[1]):
+            continue
+        a, b = (reader.builder.geometries[end[0]].geometry for end in ends)
+        softness = softness_of(model.pair_solref[pair], model.pair_solimp[pair])
+        margin, gap = float(model.pair_margin[pair]), float(model.pair_gap[pair])
+        sums = a.contact_margin + b.contact_margin, a.contact_gap + b.contact_gap
+        if softness == pair_softness(a, b) and (margin, gap) == sums:
+            continue
+        with reader.file.located("pair", pair, "pair"):
+            for one, other in product(*ends):
+                reader.builder.set_pair_softness(one, other, softness=softness, contact_margin=margin, contact_gap=gap)
+
+
+def _mixed(values: np.ndarray, priority: np.ndarray, geom: int, others: np.ndarray) -> np.ndarray:
+    """MuJoCo's values of a geom with others: those of the one with the higher priority, or the larger ones [n, ...]."""
+    own, theirs = priority[geom], priority[others][:, None]
+    a, b = values[geom], values[others]
+    return np.where(own == theirs, np.maximum(a, b), np.where(own > theirs, a, b))
+
+
+def _acting(friction: np.ndarray, dimension: np.ndarray) -> np.ndarray:
+    """Of sliding, torsional and rolling friction [n, 3] those that contacts of these dimensions have."""
+    return np.where(dimension[:, None] >= LEAST_DIMENSION, friction, 0.0)
+
+
+def _listed_pairs(reader: Reader, friction: float | None) -> dict[frozenset[int], np.ndarray]:
+    """Sliding, torsional and rolling friction of the pairs of geoms that the file lists."""
+    model, listed = reader.file.model, {}
+    frictions = np.maximum(model.pair_friction, LEAST_FRICTION).tolist()
+    for pair, (first, second, spin, roll, other_roll) in enumerate(frictions):
+        dimension = int(model.pair_dim[pair])
+        if (dimension >= LEAST_DIMENSION[0] and first != second) or (
+            dimension >= LEAST_DIMENSION[2] and roll != other_roll
+        ):
+            reader.notes.append(
+                f"{reader.file.label('pair', pair)}: its friction differs along its two tangents; "
+                "the first is used for both"
+            )
+        values = _acting(np.array([[first, spin, roll]]), np.array([dimension]))[0]
+        if friction is not None:
+            values[0] = friction
+        listed[frozenset((int(model.pair_geom1[pair]), int(model.pair_geom2[pair])))] = values
+    return listed

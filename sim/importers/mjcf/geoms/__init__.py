@@ -1,1 +1,0 @@
-"""Geoms of an MJCF file."""

@@ -1,1 +1,0 @@
-"""Sensors of an MJCF file."""

@@ -1,0 +1,168 @@
+"""Volume and inertia of solid shapes, and checks of a model's inertia before the simulation.
+
+Do all links have a mass, and is the mass matrix regular? Without the checks a free body whose inertia was forgotten
+would give NaN in its first step.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from sim.errors import ModelError
+from sim.model.geometry_types import GEOMETRY_TYPES
+from sim.model.joint_types import JOINT_TYPES
+from sim.model.model import Mesh, Model
+from warp_kernels.parameter_values import INDEFINITE, NEGLIGIBLE
+from warp_kernels.types import FREE
+
+# Rounding residue of files that mean zero [kg m^2]; a steel ball of a millimetre has 4e-13.
+NEGLIGIBLE_INERTIA = 1e-16
+
+
+def solid_mass_properties(type: int, size: np.ndarray) -> tuple[float, np.ndarray]:
+    """Volume [m^3] of a solid primitive, and its principal moments about the origin of its frame per unit mass [3].
+
+    Args:
+        type: a geometry code of :mod:`warp_kernels.types`: sphere, capsule, cylinder, box or ellipsoid.
+        size: as for :class:`sim.model.model.Geometry` [3].
+    """
+    known = GEOMETRY_TYPES.get(type)
+    if known is None or known.solid is None:
+        raise ValueError(f"a shape of type {type} is not a solid primitive")
+    return known.solid([float(value) for value in size])
+
+
+def mesh_mass_properties(mesh: Mesh) -> tuple[float, np.ndarray, np.ndarray]:
+    """Volume [m^3] of a closed mesh, its centre [3], and its inertia about that per unit mass [3, 3]."""
+    import trimesh  # takes long to import
+
+    whole = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)
+    volume = float(whole.volume)
+    return volume, np.array(whole.center_mass), np.array(whole.moment_inertia) / volume
+
+
+def principal_moments(inertia: np.ndarray) -> tuple[np.ndarray, Rotation]:
+    """Principal moments [3] of a rotational inertia [3, 3] and the rotation of their axes in the link frame."""
+    if not np.any(inertia - np.diag(np.diag(inertia))):
+        return np.diag(inertia), Rotation.identity()
+    moments, axes = np.linalg.eigh(inertia)
+    if np.linalg.det(axes) < 0.0:
+        axes[:, 0] = -axes[:, 0]
+    return moments, Rotation.from_matrix(axes)
+
+
+# What decides whether the mass matrix is regular.
+DECISIVE = ("joint_placement", "mass", "com", "inertia", "damping", "armature", "stiffness")
+# Smallest share of a joint's inertia that may be left once the joints further out give way; less is rounding.
+SMALLEST_SHARE = 1e-12
+
+
+def check_masses(model: Model, mass: np.ndarray) -> None:
+    """Check that links which came without inertial data have a mass by now; ``mass`` [num_links], or for each world.
+
+    Raises:
+        ModelError: naming those that haven't.
+    """
+    missing = [name for name in model.massless_links if not (mass[..., model.link(name)] > 0.0).all()]
+    if missing:
+        raise ModelError(
+            f"dynamics need the masses of links {', '.join(map(repr, missing))}, which came without inertial data; "
+            "give them a mass"
+        )
+
+
+def least_scales(inertia: np.ndarray) -> np.ndarray:
+    """Return the scales by which :func:`is_semidefinite` judges other inertias of a model's links [n].
+
+    Args:
+        inertia: those of the model [n, 3, 3].
+
+    Returns:
+        the largest entry of all, since differences are as wide for each; NaN where a link's own is indefinite, as files
+        may have it: then nothing is judged.
+    """
+    scales = np.full(len(inertia), np.abs(inertia).max(initial=0.0))
+    return np.where(is_semidefinite(inertia, np.zeros(len(inertia))), scales, np.nan)
+
+
+def is_semidefinite(inertia: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """Return whether symmetric parts of inertias [..., 3, 3] have no negative moment, beyond rounding and differences.
+
+    Args:
+        inertia: the inertias.
+        least: the scale of each, beside its own largest entry [...].
+    """
+    half = 0.5 * (inertia + np.swapaxes(inertia, -1, -2))
+    scale = np.maximum(np.abs(half).max(axis=(-1, -2)), np.nan_to_num(least, nan=0.0))
+    a = half / np.maximum(scale, NEGLIGIBLE)[..., None, None] + INDEFINITE * np.eye(3)
+    minor = a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] ** 2
+    return np.asarray((a[..., 0, 0] > 0.0) & (minor > 0.0) & (np.linalg.det(a) > 0.0))
+
+
+def check_mass_matrix(model: Model, parameters: Mapping[str, np.ndarray], dt: float) -> None:
+    """Check that the mass matrix is regular, damping and springs of a step included.
+
+    The recursion of the articulated-body algorithm (Featherstone 2008, chapter 7) at joint positions drawn at random,
+    so that only what is singular everywhere is refused, not a gimbal that happens to be locked.
+
+    Args:
+        model: the model.
+        parameters: values of DECISIVE parameters, others may be there; of those per world the first world's count.
+        dt: time step [s].
+
+    Raises:
+        ModelError: naming the first joint with a direction without inertia, or a parameter that isn't finite.
+    """
+    given = {name: parameters[name] for name in DECISIVE}
+    value = {name: x[0] if x.ndim > model.parameters[name].ndim else x for name, x in given.items()}
+    for name, array in value.items():
+        if not np.isfinite(array).all():
+            raise ModelError(f"parameter '{name}' isn't finite, so there is no mass matrix")
+    implicit = value["armature"] + dt * value["damping"] + dt * dt * value["stiffness"]
+    articulated = [_spatial_inertia(*body) for body in zip(value["mass"], value["com"], value["inertia"], strict=True)]
+    composite = [inertia.copy() for inertia in articulated]
+    rng = np.random.default_rng(0)
+    for link in reversed(range(model.num_links)):
+        axes = JOINT_TYPES[int(model.joint_type[link])].subspace(model.joint_axis[link])
+        start = model.joint_qd_start[link]
+        own = np.diag(implicit[start : start + axes.shape[1]])
+        left = axes.T @ articulated[link] @ axes + own
+        whole = np.sqrt(np.maximum(np.diag(axes.T @ composite[link] @ axes + own), 0.0))
+        if axes.shape[1] and _smallest_share(left, whole) < SMALLEST_SHARE:
+            raise ModelError(
+                f"joint '{model.joint_names[link]}' has a direction without inertia, so the mass matrix is singular; "
+                f"give link '{model.link_names[link]}' a mass and an inertia, or the joint an armature"
+            )
+        force = articulated[link] @ axes
+        rest = articulated[link] - force @ np.linalg.solve(left, force.T)
+        parent = model.link_parent[link]
+        if parent >= 0:
+            to_link = _motion_transform(value["joint_placement"][link], int(model.joint_type[link]), axes, rng)
+            articulated[parent] += to_link.T @ rest @ to_link
+            composite[parent] += to_link.T @ composite[link] @ to_link
+
+
+def _smallest_share(left: np.ndarray, whole: np.ndarray) -> float:
+    """Smallest eigenvalue of an inertia [n, n] in units of ``whole`` [n]; zero where that is zero."""
+    if (whole == 0.0).any():
+        return 0.0
+    return float(np.linalg.eigvalsh(left / np.outer(whole, whole))[0])
+
+
+def _spatial_inertia(mass: float, com: np.ndarray, inertia: np.ndarray) -> np.ndarray:
+    c = _cross(com)
+    return np.block([[inertia + mass * c @ c.T, mass * c], [mass * c.T, mass * np.eye(3)]])
+
+
+def _motion_transform(placement: np.ndarray, joint_type: int, axes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """From motions in the parent's frame to motions in the link's, at a random position of the joint."""
+    frame = Rotation.from_quat(placement[3:]) if placement[3:].any() else Rotation.identity()
+    move = axes @ rng.uniform(0.5, 1.5, axes.shape[1]) if joint_type != FREE else np.zeros(6)
+    turn = (frame * Rotation.from_rotvec(move[:3])).as_matrix().T
+    position = placement[:3] + frame.apply(move[3:])
+    return np.block([[turn, np.zeros((3, 3))], [-turn @ _cross(position), turn]])
+
+
+def _cross(v: np.ndarray) -> np.ndarray:
+    return np.array([[0.0, -v[2], v[1]], [v[2], 0.0, -v[0]], [-v[1], v[0], 0.0]])

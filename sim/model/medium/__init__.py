@@ -1,1 +1,0 @@
-"""A medium such as water, and what it drags."""

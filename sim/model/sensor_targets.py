@@ -1,0 +1,228 @@
+"""Checks of a sensor against the world that it is added to, and the links that move with its link."""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from sim.errors import ModelError
+from sim.model.checks import is_whole, number, require_names
+from sim.model.joint_types import JOINT_TYPES, is_scalar
+from sim.model.model import Model
+from sim.model.sensors import (
+    ACTUATOR,
+    BALL,
+    CONTACT_CHOICES,
+    CONTACT_READINGS,
+    FRAME,
+    GEOMETRIES,
+    JOINT,
+    LINK,
+    RANGE_READINGS,
+    SENSOR_KINDS,
+    TENDON,
+    ZONE_SIZES,
+    Sensor,
+)
+from sim.model.spec_checks import check_name, finite
+from sim.model.specs import WORLD, WorldSpec
+from warp_kernels import types as codes
+from warp_kernels.collision.pairs import distance_family
+
+
+def links_carried(model: Model, top: int) -> list[int]:
+    """A link and all that it carries, in order."""
+    links = [top]
+    for link in range(top + 1, model.num_links):
+        if int(model.link_parent[link]) in links:
+            links.append(link)
+    return links
+
+
+# Kinds with a zone, which that of contacts may do without, and kinds that look at geometries.
+ZONED = ("touch", "inside", "contact")
+OF_GEOMETRIES = ("touch", *(kind for kind, each in SENSOR_KINDS.items() if each.of == GEOMETRIES))
+# MuJoCo's, where a world has none of its own.
+MAGNETIC_FIELD = (0.0, -0.5, 0.0)
+
+
+def place_sensor(world: WorldSpec, sensor: Sensor) -> str:
+    """Add a sensor to a world and return its name.
+
+    Raises:
+        ModelError: naming the sensor, for what doesn't fit its kind or isn't there.
+    """
+    check_name(sensor.name, world.sensors, "sensor")
+    if sensor.kind == "rangefinder" and not sensor.readings:
+        sensor = dataclasses.replace(sensor, readings=("distance",))
+    where = f"sensor '{sensor.name}'"
+    require_names(where, kind=sensor.kind, target=sensor.target, reference=sensor.reference)
+    if sensor.kind not in SENSOR_KINDS:
+        raise ModelError(f"{where}: unknown kind '{sensor.kind}'; known are {', '.join(SENSOR_KINDS)}")
+    _check_target(world, where, sensor)
+    if sensor.reference != WORLD and not SENSOR_KINDS[sensor.kind].relative:
+        raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' measures in no other frame; leave reference out")
+    if sensor.reference != WORLD and not _is_frame(world, sensor.reference):
+        raise ModelError(f"{where}: unknown reference '{sensor.reference}'; add the frame or link first")
+    lower, upper = number(where, "lower", sensor.lower), number(where, "upper", sensor.upper)
+    if not lower < upper:
+        raise ModelError(f"{where}: lower is {lower} and upper {upper}; the first must be less")
+    _check_geometries(world, where, sensor)
+    _check_readings(where, sensor)
+    _check_choice(where, sensor)
+    _check_pixels(where, sensor)
+    world.sensors[sensor.name] = dataclasses.replace(
+        sensor,
+        lower=lower,
+        upper=upper,
+        magnetic_field=_field(where, sensor),
+        zone_size=_zone_size(where, sensor),
+        image=_image(where, sensor),
+    )
+    return sensor.name
+
+
+def _is_frame(world: WorldSpec, name: str) -> bool:
+    return name in world.links or name in world.frames
+
+
+def _check_target(world: WorldSpec, where: str, sensor: Sensor) -> None:
+    of, target = SENSOR_KINDS[sensor.kind].of, sensor.target
+    if of in (JOINT, BALL):
+        if target not in world.joints:
+            raise ModelError(f"{where}: unknown joint '{target}'; add the joint first")
+        type = world.joints[target].type
+        if not (type == codes.SPHERICAL if of == BALL else is_scalar(type)):
+            needed = "spherical" if of == BALL else "revolute or prismatic"
+            raise ModelError(
+                f"{where}: joint '{target}' is {JOINT_TYPES[type].name}; '{sensor.kind}' needs a {needed} one"
+            )
+    elif of == ACTUATOR and target not in world.actuators:
+        raise ModelError(f"{where}: unknown actuator '{target}'; add the actuator first")
+    elif of == TENDON and target not in world.tendons:
+        raise ModelError(f"{where}: unknown tendon '{target}'; add the tendon first")
+    elif of in (FRAME, GEOMETRIES) and target != WORLD and not _is_frame(world, target):
+        raise ModelError(f"{where}: unknown frame or link '{target}'; add it first")
+    elif of == LINK and target not in world.links:
+        raise ModelError(f"{where}: unknown link '{target}'; add the link first")
+    if sensor.kind in ("touch", "force", "torque") and target == WORLD:
+        raise ModelError(
+            f"{where}: a sensor of kind '{sensor.kind}' needs a frame or link as its target; add_frame makes a frame"
+        )
+
+
+def _check_geometries(world: WorldSpec, where: str, sensor: Sensor) -> None:
+    sides = (sensor.geometries, sensor.against)
+    if sensor.kind not in OF_GEOMETRIES:
+        if any(side is not None for side in sides):
+            raise ModelError(f"{where}: geometries are not for kind '{sensor.kind}'; leave them out")
+        return
+    for side, label in zip(sides, ("geometries", "against"), strict=True):
+        for name in side or ():
+            if name not in world.geometries:
+                raise ModelError(f"{where}: unknown geometry '{name}'; add the geometry first")
+        if not side and sensor.kind.startswith("geometry_"):
+            raise ModelError(f"{where}: {label} is empty; a distance needs geometries on both sides")
+    if not sensor.kind.startswith("geometry_"):
+        return
+    if not sensor.reach >= 0.0:
+        raise ModelError(f"{where}: reach is {sensor.reach}; it must be zero or more")
+    for one, other in itertools.product(sensor.geometries or (), sensor.against or ()):
+        if not have_distance(world, one, other):
+            raise ModelError(
+                f"{where}: there is no distance between the geometries '{one}' and '{other}': heightfields and "
+                "triangle meshes have none, and neither have two planes, or a geometry from itself"
+            )
+
+
+def have_distance(world: WorldSpec, one: str, other: str) -> bool:
+    """Whether :func:`sim.geometry_distances` knows the distance between two geometries."""
+    types = (world.geometries[name].geometry.type for name in (one, other))
+    return one != other and distance_family(*types) is not None
+
+
+def _check_readings(where: str, sensor: Sensor) -> None:
+    known = {"contact": CONTACT_READINGS, "rangefinder": RANGE_READINGS}.get(sensor.kind, {})
+    if sensor.kind == "contact" and not sensor.readings:
+        raise ModelError(f"{where}: it has no readings; give add_contact_sensor some of {', '.join(known)}")
+    for reading in sensor.readings:
+        if reading not in known:
+            raise ModelError(f"{where}: unknown reading '{reading}'; known are {', '.join(known) or 'none'}")
+    if len(set(sensor.readings)) < len(sensor.readings):
+        raise ModelError(f"{where}: readings {list(sensor.readings)} name one twice")
+
+
+def _check_choice(where: str, sensor: Sensor) -> None:
+    """Of a sensor of contacts."""
+    if sensor.kind != "contact":
+        return
+    if sensor.choice not in CONTACT_CHOICES:
+        raise ModelError(f"{where}: unknown choice '{sensor.choice}'; known are {', '.join(CONTACT_CHOICES)}")
+    if not is_whole(sensor.most, 1):
+        raise ModelError(f"{where}: most is {sensor.most!r}; it must be a whole number from 1 on")
+    if sensor.choice == "net" and sensor.most > 1:
+        raise ModelError(f"{where}: most is {sensor.most}; the choice 'net' makes a single contact of all")
+    moving = {"linear_velocity", "angular_velocity"} & set(sensor.readings)
+    if sensor.choice == "net" and moving:
+        raise ModelError(f"{where}: all contacts together have no {min(moving)}; leave it out, or choose otherwise")
+
+
+def _check_pixels(where: str, sensor: Sensor) -> None:
+    """Of a rangefinder with a ray for each of a camera's pixels."""
+    given = sensor.pixels
+    if sensor.kind != "rangefinder":
+        if given is not None:
+            raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no pixels; leave them out")
+        return
+    if (given is None) != (sensor.image is None):
+        raise ModelError(f"{where}: give image and pixels both, for the rays of a camera, or neither, for a single one")
+    if given is not None and (len(given) != 2 or not all(is_whole(count, 1) for count in given)):
+        raise ModelError(f"{where}: pixels are {given}; they must be two whole numbers from 1 on, columns and rows")
+
+
+def _field(where: str, sensor: Sensor) -> tuple[float, float, float] | None:
+    """Of a magnetometer."""
+    if sensor.kind != "magnetometer":
+        if sensor.magnetic_field is not None:
+            raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' sees no magnetic_field; leave it out")
+        return None
+    given = MAGNETIC_FIELD if sensor.magnetic_field is None else sensor.magnetic_field
+    x, y, z = finite(f"{where}: magnetic_field", given, (3,)).tolist()
+    return x, y, z
+
+
+def _zone_size(where: str, sensor: Sensor) -> tuple[float, ...] | None:
+    """Of a sensor with a zone."""
+    zone, given = sensor.zone, sensor.zone_size
+    if sensor.kind not in ZONED and not (zone is None and given is None):
+        raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no zone; leave zone and zone_size out")
+    if sensor.kind not in ZONED or (sensor.kind == "contact" and zone is None and given is None):
+        return None
+    if not isinstance(zone, str) or zone not in ZONE_SIZES:
+        raise ModelError(f"{where}: zone is {zone!r}; '{sensor.kind}' needs one of {', '.join(ZONE_SIZES)}")
+    size = _positive(f"{where}: zone_size", () if given is None else given, ZONE_SIZES[zone])
+    return tuple(size)
+
+
+def _image(where: str, sensor: Sensor) -> tuple[float, float, float, float] | None:
+    """Of a camera."""
+    if sensor.kind not in ("camera_projection", "rangefinder"):
+        if sensor.image is not None:
+            raise ModelError(f"{where}: a sensor of kind '{sensor.kind}' has no image; leave it out")
+        return None
+    if sensor.image is None:
+        if sensor.kind == "rangefinder":
+            return None
+        raise ModelError(f"{where}: it has no image; give two focal lengths and the centre of the picture, in pixels")
+    along, across, x, y = finite(f"{where}: image", sensor.image, (4,)).tolist()
+    if not np.prod([along, across]) > 0.0 or along < 0.0:
+        raise ModelError(f"{where}: image begins with focal lengths {along} and {across}; they must be positive")
+    return along, across, x, y
+
+
+def _positive(label: str, given: Sequence[float], count: int) -> list[float]:
+    values: list[float] = finite(label, given, (count,)).tolist()
+    if min(values) <= 0.0:
+        raise ModelError(f"{label} is {values}; it must be positive")
+    return values

@@ -1,1 +1,0 @@
-"""Tendons of a model, and what a builder collects of them."""

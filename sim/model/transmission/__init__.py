@@ -1,1 +1,0 @@
-"""What actuators act on beyond joints and tendons."""

@@ -1,1 +1,0 @@
-"""Static triangle meshes that bodies touch."""
