@@ -1,6 +1,6 @@
 """Time of a step over the number of bodies in a world: apart in the air, apart on the ground, in contact.
 
-python -m bench.crowd --json bench/results/crowd_cpu.json --markdown docs/contact.md
+python -m bench.crowd --json bench/results/crowd_cpu.json --markdown docs/contact/many-bodies.md
 python -m bench.crowd --quick
 
 Beside MuJoCo's Newton method with its defaults, which lets its own world settle as long and then goes on from there.

@@ -2,8 +2,8 @@
 
 Written in idiomatic PyTorch: batched over worlds, links and feet, with dense linear algebra for the mass matrix. Loops
 remain only where the mathematics has them: down the legs, over the sweeps, and over the feet within a sweep. The step
-computes the same as :class:`sim.Simulator` (docs/contact.md) for a robot with a floating base, revolute joints and
-balls for feet on horizontal ground. It is also a second, independent implementation for tests.
+computes the same as :class:`sim.Simulator` (docs/contact/index.md) for a robot with a floating base, revolute joints
+and balls for feet on horizontal ground. It is also a second, independent implementation for tests.
 
 It has no joint limits: the robots here stay away from them.
 """

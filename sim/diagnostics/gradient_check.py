@@ -45,7 +45,7 @@ def check_gradients(
     Both are computed in float64, whatever the simulator's dtype, by a separate simulator with the same model, options
     and parameters, but without ``gradient_smoothing``: the exact gradient is checked. All perturbed rollouts are worlds
     of one simulator and run together. One-sided differences with several widths distinguish an error from a kink, where
-    the motion has two derivatives (see docs/contact.md). A mismatch does not raise; see
+    the motion has two derivatives (see docs/contact/kinks.md). A mismatch does not raise; see
     :meth:`GradientReport.raise_if_wrong`. Where the loss changes by something else than the integral of its
     derivatives, the report says that the motion jumps (:attr:`GradientReport.jumps`).
 
@@ -267,15 +267,15 @@ def judge(
 def _about(simulator: Simulator, steps: int, residual: float, projected: bool, seed: int) -> tuple[str, ...]:
     loss = f"a random projection of the final state (seed {seed})" if projected else "the given loss"
     own = simulator.model.dtype
-    note = "" if own == "float64" else f"; the simulator itself computes in {own}, which adds rounding"
+    note = "" if own == "float64" else f";\nthe simulator itself computes in {own}, which adds rounding"
     lines = [
-        f"Gradients of {loss} over {steps} steps of {simulator.dt:g} s, compared with finite differences.",
-        f"Both are computed in float64{note}.",
+        f"Gradients of {loss} over {steps} steps of {simulator.dt:g} s,",
+        f"compared with finite differences. Both are computed in float64{note}.",
     ]
     if isinstance(simulator.contact, PgsContact) and simulator.contact.adjoint == "implicit":
         lines.append(
-            f"The adjoint is implicit, which assumes converged sweeps; the residual was {residual:.1e} m/s. If that is "
-            'large, compare with adjoint="unrolled".'
+            f"The adjoint is implicit, which assumes converged sweeps; the residual was {residual:.1e} m/s.\n"
+            'If that is large, compare with adjoint="unrolled".'
         )
     if simulator.contact.gradient_smoothing > 0.0:
         lines.append("The gradient is the exact one: gradient_smoothing is left out.")

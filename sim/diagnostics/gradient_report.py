@@ -48,7 +48,7 @@ class CheckedEntry:
         numbers = "  ".join(
             f"{name} {getattr(self, name):.6g}" for name in ("analytic", "left", "right", "central")
         )  # fmt: skip
-        return f"{self.verdict}: {self.entry} in world {self.world}: {numbers}"
+        return f"{self.verdict}: {self.entry} in world {self.world}\n    {numbers}"
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ class GradientReport:
     def _growth(self) -> str:
         bad = self.norms.first_beyond()
         if bad:
-            return f"The derivatives in q and qd are not finite at state {bad[0]} and before; see print(report.norms)."
+            return f"The derivatives in q and qd are not finite at state {bad[0]} and before.\nSee print(report.norms)."
         size = np.hypot(self.norms.q, self.norms.qd).max(axis=1)
         state = int(np.argmax(size))
         where = f"state {state} of {len(size) - 1}"
         return (
-            f"The largest derivative in a state is {size[state]:.2e}, at {where}; in the final state it is "
-            f"{size[-1]:.2e}. See print(report.norms)."
+            f"The largest derivative in a state is {size[state]:.2e}, at {where};\n"
+            f"in the final state it is {size[-1]:.2e}. See print(report.norms)."
         )

@@ -40,7 +40,7 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "com": ParameterSpec("link", (3,), "m", "centre of mass in the link frame"),
     "inertia": ParameterSpec("link", (3, 3), "kg m^2", "rotational inertia about the centre of mass, link axes"),
     "gravity_compensation": ParameterSpec(
-        "link", (), "-", "share of the weight that a force at the centre of mass bears; only where a link has one"
+        "link", (), "-", "share of the weight that a force at the centre of mass compensates; only where a link has one"
     ),
     "damping": ParameterSpec("dof", (), "N m s/rad or N s/m", "joint damping, integrated implicitly"),
     "armature": ParameterSpec("dof", (), "kg m^2 or kg", "rotor inertia added to the joint-space diagonal"),
@@ -56,7 +56,7 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "link", (), "rad", "largest twist of a spherical joint about its axis, either way; infinite: none"
     ),
     "rotation_limit": ParameterSpec(
-        "link", (), "rad", "largest rotation of a spherical joint, about whichever axis; infinite: none"
+        "link", (), "rad", "largest rotation of a spherical joint about any axis; infinite: none"
     ),
     "limit_margin": ParameterSpec("dof", (), "rad or m", "distance before a limit at which it becomes active"),
     "limit_stiffness": ParameterSpec("dof", (), "N m/rad or N/m", "stiffness of a limit; infinite: hard"),
@@ -86,14 +86,22 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "anchor_a": ParameterSpec("anchor", (7,), "m, -", "pose of a point or weld constraint's frame in its first link"),
     "anchor_b": ParameterSpec("anchor", (7,), "m, -", "pose of its frame in the second link"),
     "coupling_ratio": ParameterSpec("coupling", (), "-", "coordinate of a coupled joint per coordinate of the other"),
-    "coupling_offset": ParameterSpec("coupling", (), "rad or m", "its coordinate where the other's is zero"),
+    "coupling_offset": ParameterSpec(
+        "coupling", (), "rad or m", "coordinate of a coupled joint where the other's is zero"
+    ),
     "tendon_coefficient": ParameterSpec(
         "tendon_term", (), "m/rad or -", "length of a fixed tendon per joint coordinate"
     ),
     "tendon_point": ParameterSpec("tendon_point", (3,), "m", "a point of a spatial tendon in its link"),
-    "tendon_wrap_centre": ParameterSpec("tendon_wrap", (3,), "m", "centre of what a tendon lies around, in its link"),
-    "tendon_wrap_axis": ParameterSpec("tendon_wrap", (3,), "-", "axis of a cylinder, of any length; sphere: zero"),
-    "tendon_wrap_radius": ParameterSpec("tendon_wrap", (), "m", "radius of what a tendon lies around"),
+    "tendon_wrap_centre": ParameterSpec(
+        "tendon_wrap", (3,), "m", "centre of the sphere or cylinder that a tendon wraps around, in its link"
+    ),
+    "tendon_wrap_axis": ParameterSpec(
+        "tendon_wrap", (3,), "-", "axis of a wrapped cylinder, of any length; sphere: zero"
+    ),
+    "tendon_wrap_radius": ParameterSpec(
+        "tendon_wrap", (), "m", "radius of the sphere or cylinder that a tendon wraps around"
+    ),
     "tendon_stiffness": ParameterSpec("tendon", (), "N/m", "stiffness of a tendon"),
     "tendon_damping": ParameterSpec("tendon", (), "N s/m", "damping of a tendon"),
     "tendon_stiffness_polynomial": ParameterSpec(
@@ -108,8 +116,8 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "tendon_friction_loss": ParameterSpec(
         "tendon", (), "N", "dry friction of a tendon; zero in all worlds: no row, no gradient"
     ),
-    "tendon_lower_limit": ParameterSpec("tendon", (), "m", "least length of a tendon"),
-    "tendon_upper_limit": ParameterSpec("tendon", (), "m", "greatest length of a tendon"),
+    "tendon_lower_limit": ParameterSpec("tendon", (), "m", "minimum length of a tendon"),
+    "tendon_upper_limit": ParameterSpec("tendon", (), "m", "maximum length of a tendon"),
     "tendon_limit_margin": ParameterSpec("tendon", (), "m", "distance before a limit at which it becomes active"),
     "tendon_polynomial": ParameterSpec(
         "tendon_coupling", (5,), "powers of m", "length of a tied tendon as a polynomial of another's"
@@ -128,7 +136,7 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "actuator_kd": ParameterSpec("actuator", (), "N m s/rad or N s/m", "velocity gain, integrated implicitly"),
     "actuator_gain": ParameterSpec("actuator", (), "N m/u or N/u", "force per unit of input; affine actuators"),
     "actuator_offset": ParameterSpec(
-        "actuator", (), "N m or N", "force at no input, in position zero and at rest; affine actuators"
+        "actuator", (), "N m or N", "force at zero input, zero position and zero velocity; affine actuators"
     ),
     "actuator_kp_per_input": ParameterSpec(
         "actuator", (), "that of kp per u", "position gain per unit of input; affine actuators"
@@ -140,15 +148,15 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "actuator", (), "N m or N", "middle of the range of the actuator's force, before the gear"
     ),
     "actuator_force_limit": ParameterSpec(
-        "actuator", (), "N m or N", "largest difference of the force from that middle; infinite: none"
+        "actuator", (), "N m or N", "half the range of the actuator's force, before the gear; infinite: none"
     ),
-    "actuator_control_lower": ParameterSpec("actuator", (), "that of u", "least input; what is below is raised to it"),
-    "actuator_control_upper": ParameterSpec("actuator", (), "that of u", "greatest input"),
+    "actuator_control_lower": ParameterSpec("actuator", (), "that of u", "minimum input; lower inputs are clamped"),
+    "actuator_control_upper": ParameterSpec("actuator", (), "that of u", "maximum input"),
     "actuator_time_constant": ParameterSpec(
         "actuator", (), "s", "time constant of a filter; this and the next two only where an actuator has a state"
     ),
-    "actuator_act_lower": ParameterSpec("actuator", (), "that of the state", "least state"),
-    "actuator_act_upper": ParameterSpec("actuator", (), "that of the state", "greatest state"),
+    "actuator_act_lower": ParameterSpec("actuator", (), "that of the state", "minimum state"),
+    "actuator_act_upper": ParameterSpec("actuator", (), "that of the state", "maximum state"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
     "medium_density": ParameterSpec("world", (), "kg/m^3", "density of the medium; only where there is one"),
     "medium_viscosity": ParameterSpec("world", (), "Pa s", "its viscosity, likewise"),
@@ -158,13 +166,13 @@ PARAMETERS: dict[str, ParameterSpec] = {
         (),
         "-",
         "softness of a row, as a share of the mean inverse mass of its constraint; half for friction of contacts; "
-        "HardContact alone",
+        "only HardContact",
     ),
     "recovery_time": ParameterSpec(
-        "world", (), "s", "time in which an overlap fades, beside the time step; HardContact alone"
+        "world", (), "s", "time in which a penetration decays, in addition to the time step; only HardContact"
     ),
     "solref": ParameterSpec(
-        "world", (2,), "s, -", "MuJoCo's solref: time constant and damping ratio; MujocoContact alone"
+        "world", (2,), "s, -", "MuJoCo's solref: time constant and damping ratio; only MujocoContact"
     ),
     "solimp": ParameterSpec(
         "world", (5,), "-, -, m or rad, -, -", "MuJoCo's solimp: dmin, dmax, width, midpoint, power; likewise"

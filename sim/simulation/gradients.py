@@ -108,7 +108,7 @@ class GradientNorms:
         # At least one decade, so that norms that hardly change don't look as if they did.
         low, high = (np.log10(shown.min()), np.log10(shown.max())) if len(shown) else (0.0, 0.0)
         decades = max(high - low, 1.0)
-        text = [f"world {world}: norms of the derivatives in q and qd of each state, on the way back", ""]
+        text = [f"world {world}: norms of the derivatives in q and qd of each state, in the backward pass", ""]
         text.append(f"{'state':>8}  {'d/dq':>10}  {'d/dqd':>10}  bar: logarithm, {decades:.1f} decades")
         for state in states:
             bar = "not finite"

@@ -10,8 +10,8 @@ from sim.simulation.options import contact_of_file
 def mujoco_settings(model: Model) -> dict[str, Any]:
     """Time step, integrator and contact options of the MJCF file that a model was read from.
 
-    ``sim.Simulator(model, **sim.mujoco_settings(model))`` steps as MuJoCo does, by its soft contacts; docs/contact.md
-    says how exactly.
+    ``sim.Simulator(model, **sim.mujoco_settings(model))`` steps as MuJoCo does, by its soft contacts;
+    docs/contact/mujoco.md says how exactly.
 
     Args:
         model: read from an MJCF file, or with several parts from files that agree.

@@ -215,7 +215,7 @@ class HardContact(ContactMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class MujocoContact(ContactMethod):
-    """MuJoCo's soft contacts, joint limits and dry friction, solved by Newton's method; see docs/contact.md.
+    """MuJoCo's soft contacts, joint limits and dry friction, solved by Newton's method; see docs/contact/mujoco.md.
 
     :func:`sim.mujoco_settings` has the options that an MJCF file states.
 

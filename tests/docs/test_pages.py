@@ -155,7 +155,7 @@ def test_actuators(monkeypatch, tmp_path) -> None:
 
 
 def test_tendons(monkeypatch, tmp_path) -> None:
-    model = run("contact.md", tmp_path, monkeypatch)["model"]
+    model = run("contact/tendons.md", tmp_path, monkeypatch)["model"]
     assert list(model.tendons.names) == ["fingers", "rope", "cord"]
     assert model.nu == 1
 
@@ -233,8 +233,10 @@ def test_usd(monkeypatch, tmp_path) -> None:
 def test_every_page_with_a_program_is_run() -> None:
     """Here, or beside the figures of README and guides in tests/test_docs.py."""
     tests = Path(__file__).read_text(encoding="utf-8") + (ROOT / "tests/test_docs.py").read_text(encoding="utf-8")
-    pages = [page.name for page in (ROOT / "docs").glob("*.md") if "```python" in page.read_text(encoding="utf-8")]
-    assert [page for page in pages if f'"{page}"' not in tests] == []
+    docs = ROOT / "docs"
+    pages = [*docs.glob("*.md"), *docs.glob("contact/*.md")]
+    names = [page.relative_to(docs).as_posix() for page in pages if "```python" in page.read_text(encoding="utf-8")]
+    assert [name for name in names if f'"{name}"' not in tests] == []
 
 
 def test_the_table_of_extras_is_complete() -> None:

@@ -62,7 +62,7 @@ def test_impact_on_a_row_of_touching_balls(restitution):
     [("sphere", 0.5, 1.0, 1e-3), ("box", 0.5, 0.7, 1e-3), ("capsule", 1.0, 0.5, 1e-3), ("box", 1.0, 1.0, 0.36)],
 )
 def test_how_much_energy_a_hit_may_add(kind, friction, restitution, most):
-    """Bodies thrown at the ground; Newton's restitution adds to oblique hits with friction as docs/contact.md has it.
+    """Bodies thrown at the ground; docs/contact/surfaces.md says what Newton's restitution adds to oblique hits.
 
     A velocity belongs to the middle of its step, half a step before the position that it leads to.
     """
