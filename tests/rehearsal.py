@@ -22,10 +22,10 @@ import pytest
 import warp as wp
 from warp._src import codegen  # Warp has no public name for its templates
 
-import sim.simulation.engine.make_shards
+import sim.simulation.engine.shards
 from bench.traffic import as_on_a_gpu
 from sim.arrays import host_memory
-from sim.simulation.engine import recording, rollout, rows
+from sim.simulation.engine import recording, rollout
 from sim.simulation.engine.shard import Shard
 from tests.listed import require_all_listed
 from warp_kernels.solver.newton.group.structs import MOST_DOFS
@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(patches.close)
         patches.enter_context(as_on_a_gpu())
         patch = patches.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(sim.simulation.engine.make_shards, "MAX_SHARDS", 1)
+        patch.setattr(sim.simulation.engine.shards, "MAX_SHARDS", 1)
         reorder_threads(patch, order)
         poison_working_memory(patch)
         require_all_listed(patch)
@@ -113,7 +113,7 @@ def poison_working_memory(patch: pytest.MonkeyPatch) -> None:
         poison(made)
         return made
 
-    for module in (recording, rollout, rows):
+    for module in (recording, rollout):
         patch.setattr(module, "new_rows", poisoned_rows)
     for name in ("record_forward", "record_backward", "record_rows"):
         patch.setattr(Shard, name, _poisoning(getattr(Shard, name)))

@@ -1,7 +1,7 @@
 """The types of geometry outside of the kernels: one entry for each, from which the rest of ``sim`` takes what it needs.
 
 ``warp_kernels/collision`` has what kernels need of a type; ``sim/model/hulls.py`` has vertices and faces of those that
-collide as hulls, and ``sim/render/shapes.py`` the triangles that are drawn.
+collide as hulls, and ``sim/render/tessellation.py`` the triangles that are drawn.
 """
 
 from collections.abc import Callable, Sequence

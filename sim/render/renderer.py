@@ -20,9 +20,9 @@ from sim.model.checks import as_numbers, is_positive, is_whole, require_type
 from sim.model.model import Model
 from sim.model.poses import IDENTITY
 from sim.render.rows import record_rows, run_rows
-from sim.render.shapes import Triangles, sphere, tessellate
 from sim.render.tendons import COLOR as TENDON_COLOR
 from sim.render.tendons import num_tendon_pieces, tendon_pieces, tubes
+from sim.render.tessellation import Triangles, sphere, tessellate
 from sim.render.view import (
     Camera,
     Marker,

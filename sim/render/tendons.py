@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 from sim.model.model import Model
 from sim.model.poses import compose
 from sim.model.tendons import tendon_places
-from sim.render.shapes import Triangles, tube
+from sim.render.tessellation import Triangles, tube
 
 ARC_PIECES = 12  # straight pieces along each wrap
 RADIUS = 0.004  # of a tendon [m]

@@ -8,8 +8,8 @@ from sim.arrays.launch import active_tape
 from sim.errors import ModelError
 from sim.simulation.batches import ArrayLike
 from sim.simulation.engine.first_state import first_state
+from sim.simulation.engine.recording import add_to
 from sim.simulation.engine.rollout import run_steps
-from sim.simulation.engine.rows import add_to
 from sim.simulation.state import State
 from sim.simulation.trajectory import SimulatorLike, Trajectory
 from warp_kernels.records import StateArrays

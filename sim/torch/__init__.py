@@ -17,7 +17,7 @@ from sim.torch.robot.parametrisations import (
 )
 from sim.torch.robot.robot import Robot
 from sim.torch.rollout_result import NextState, Rollout
-from sim.torch.sensors.imu import imu
+from sim.torch.sensors.formulas import imu
 from sim.torch.sensors.readings import Sensors
 
 __all__ = [

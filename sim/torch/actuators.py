@@ -11,8 +11,7 @@ from sim.model.model import Model
 from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
 from sim.torch.arrays import require_tensor
-from sim.torch.modes import in_own_precision
-from sim.torch.not_compiled import PARAMETERS, not_compiled
+from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
 from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.tendon_paths import TendonPaths
 from warp_kernels.types import EXACT_FILTER, INTEGRATOR, POSITION, TORQUE, VELOCITY

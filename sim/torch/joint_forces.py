@@ -10,8 +10,7 @@ from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, on_joints, require_joints_and_tendons
 from sim.torch.arrays import require_tensor
-from sim.torch.modes import in_own_precision
-from sim.torch.not_compiled import PARAMETERS, not_compiled
+from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
 from sim.torch.present_robot import PresentRobot, present_parameter
 from sim.torch.robot.robot import Robot
 from sim.torch.tendon_paths import TendonPaths, point_jacobian

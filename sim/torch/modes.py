@@ -1,6 +1,7 @@
-"""The modes of PyTorch that matter here: what it records, and in which precision it multiplies."""
+"""The modes of PyTorch that matter here: what it records, in which precision it multiplies, what it compiles."""
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
@@ -71,3 +72,32 @@ def require_no_recording(what: str) -> None:
         raise RuntimeError(
             f"{what} can't be recorded by torch.jit.trace, torch.export or make_fx; record the network around it"
         )
+
+
+PARAMETERS = "numbers of a simulator's parameters are outside of what torch.compile can see"
+
+
+def not_compiled(reason: str) -> Callable[[Function], Function]:
+    """As ``torch.compiler.disable``, which imports the whole compiler (1.5 s) where a function is merely defined.
+
+    Args:
+        reason: what torch.compile says when it is asked for a single graph.
+    """
+
+    def decorate(function: Function) -> Function:
+        disabled: list[Callable[..., Any]] = []
+
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if "torch._dynamo" not in sys.modules:  # nothing can be compiled yet
+                return function(*args, **kwargs)
+            if not disabled:
+                disabled.append(torch.compiler.disable(function, reason=reason))
+            return disabled[0](*args, **kwargs)
+
+        # What torch.compile looks at before it traces a function; ``torch.compiler.disable`` sets the same.
+        called._torchdynamo_disable = True  # type: ignore[attr-defined]
+        called._torchdynamo_disable_msg = reason  # type: ignore[attr-defined]
+        return called  # type: ignore[return-value]
+
+    return decorate

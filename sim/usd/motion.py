@@ -1,9 +1,14 @@
-"""Motion of links on the stage: time samples, frame by frame."""
+"""Links on the stage: their paths, motion frame by frame, and an instance of each for each world."""
 
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, Vt
 
-from sim.usd.shapes import set_pose
+from sim.model.model import Model
+from sim.render.tessellation import tessellate
+from sim.render.view import transform_points
+from sim.usd.annotations import keep, keep_text, keep_texts
+from sim.usd.geometries import add_visual, child_name, set_pose
+from sim.usd.materials import Materials
 
 IDENTITY_POSE = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
@@ -79,3 +84,74 @@ def nearest_sign(before: np.ndarray, poses: np.ndarray) -> np.ndarray:
         return poses
     signs = np.where(np.einsum("...i,...i->...", before[..., 3:], poses[..., 3:]) < 0.0, -1.0, 1.0)
     return np.concatenate([poses[..., :3], poses[..., 3:] * signs[..., None]], axis=-1)
+
+
+def add_instancers(
+    stage: Usd.Stage, model: Model, num_worlds: int, materials: Materials
+) -> list[tuple[int, InstanceMotion]]:
+    """Draw every link in every world. Links without visible geometry are left out.
+
+    Returns:
+        the links drawn, and how to move them.
+    """
+    paths = link_paths(model)
+    for parent in sorted({path.GetParentPath() for path in paths}):
+        UsdGeom.Xform.Define(stage, parent)
+    motions = []
+    for link, path in enumerate(paths):
+        visuals = [geometry for geometry in model.geometries if geometry.link == link and geometry.visible]
+        if not visuals:
+            continue
+        corners = [transform_points(geometry.placement, tessellate(geometry).vertices) for geometry in visuals]
+        reach = float(np.linalg.norm(np.concatenate(corners), axis=1).max())
+        motion = InstanceMotion(stage, path, path.AppendChild("prototype"), num_worlds, reach)
+        prototype = UsdGeom.Xform.Define(stage, path.AppendChild("prototype"))
+        taken: set[str] = set()
+        for geometry in visuals:
+            name = child_name(geometry.name.rsplit("/", 1)[-1], taken)
+            add_visual(stage, Sdf.Path(prototype.GetPath()).AppendChild(name), geometry, materials)
+        motions.append((link, motion))
+    return motions
+
+
+RESERVED = ("PhysicsScene", "Static", "Marks", "Materials", "Camera", "Lights", "Joints", "Constraints", "Contacts")
+
+
+def link_paths(model: Model) -> list[Sdf.Path]:
+    """A path for each link: /World/part/link for robots, /World/link for loose bodies.
+
+    No link is put under another one: a rigid body below a rigid body would move twice.
+    """
+    part_of = {link: part.name for part in model.parts if len(part.links) > 1 for link in part.links}
+    world = Sdf.Path("/World")
+    taken: dict[Sdf.Path, set[str]] = {world: set(RESERVED)}
+    groups: dict[str, Sdf.Path] = {}
+    paths = []
+    for link in model.link_names:
+        parent, name = world, link
+        if link in part_of:
+            part = part_of[link]
+            if part not in groups:
+                groups[part] = world.AppendChild(child_name(part, taken[world]))
+                taken[groups[part]] = set()
+            parent, name = groups[part], link.removeprefix(f"{part}/")
+        paths.append(parent.AppendChild(child_name(name, taken[parent])))
+    return paths
+
+
+def add_frames(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
+    """Add named frames fixed to links, including links that were merged into others, as empty Xforms.
+
+    Those of the world are annotations of the default prim.
+    """
+    still = [frame for frame in model.frames if frame.link < 0]
+    keep_texts(stage.GetDefaultPrim(), "world_frames", [frame.name for frame in still])
+    if still:
+        keep(stage.GetDefaultPrim(), "world_frame_poses", [frame.placement for frame in still])
+    for frame in model.frames:
+        if frame.link >= 0 and frame.name != model.link_names[frame.link]:
+            parent = paths[frame.link]
+            taken = {child.GetName() for child in stage.GetPrimAtPath(parent).GetChildren()}
+            xform = UsdGeom.Xform.Define(stage, parent.AppendChild(child_name(frame.name.rsplit("/", 1)[-1], taken)))
+            set_pose(xform, frame.placement)
+            keep_text(xform.GetPrim(), "frame", frame.name)

@@ -12,7 +12,7 @@ from sim.model.joint_types import JOINT_TYPES, name_in_files
 from sim.model.model import Model
 from sim.usd.annotations import UNLIMITED, keep, keep_parameters, keep_softness, keep_text, kept_text
 from sim.usd.drives import actuators_of, keep_actuator, stated_drive
-from sim.usd.shapes import child_name
+from sim.usd.geometries import child_name
 from warp_kernels import types as codes
 
 # Mass of a link without one [kg]: 0 means "compute it from the colliders", by default with 1000 kg/m^3.

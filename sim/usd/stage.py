@@ -8,15 +8,14 @@ from pxr import Gf, Kind, Sdf, Usd, UsdGeom, UsdLux, UsdPhysics
 from sim.errors import ModelError
 from sim.model.checks import require_type
 from sim.model.model import GEOMETRY_TYPE_NAMES, Model
-from sim.render.shapes import sphere
+from sim.render.tessellation import sphere
 from sim.render.view import Camera, Marker, Outermost, Trail, clipping_range, fit_camera, listed
 from sim.usd.annotations import keep, keep_parameters, keep_softness, keep_text, keep_texts
 from sim.usd.drives import keep_further_actuators
-from sim.usd.instances import add_instancers
+from sim.usd.geometries import add_collider, add_visual, author_mesh, child_name, identity_pose, set_pose
 from sim.usd.layers import layer_errors
-from sim.usd.links import add_frames, link_paths
 from sim.usd.materials import Materials, linear_color
-from sim.usd.motion import InstanceMotion, XformMotion
+from sim.usd.motion import InstanceMotion, XformMotion, add_frames, add_instancers, link_paths
 from sim.usd.parts import keep_parts
 from sim.usd.physics import (
     add_constraints,
@@ -27,7 +26,6 @@ from sim.usd.physics import (
     exclude_collisions,
 )
 from sim.usd.sensors import keep_sensors
-from sim.usd.shapes import add_collider, add_visual, author_mesh, child_name, identity_pose, set_pose
 from sim.usd.tendons import keep_tendons
 from warp_kernels import types as codes
 

@@ -16,7 +16,7 @@ from sim.model.model import Model
 from sim.output import WritingFolder, check_target, system_errors, write_file
 from sim.render.view import Camera, Marker, Trail, check_poses, check_world_poses
 from sim.simulation.contacts import Contacts
-from sim.usd.contacts import ContactWriter
+from sim.usd.layers import ContactWriter
 from sim.usd.stage import StageWriter
 
 SUFFIXES = (".usda", ".usdc", ".usd")

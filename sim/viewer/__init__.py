@@ -1,6 +1,6 @@
 """A viewer in the browser, on viser (the extra ``view``)."""
 
-from sim.viewer.sensitivity import force_gradients
+from sim.viewer.arrows import force_gradients
 from sim.viewer.viewer import Viewer
 
 __all__ = ["Viewer", "force_gradients"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sim.viewer.shapes import to_wxyz
+from sim.viewer.geometries import to_wxyz
 
 if TYPE_CHECKING:
     from viser import SceneApi

@@ -12,9 +12,8 @@ from sim.render import Camera, Marker, fit_camera
 from sim.render.view import fit_worlds_camera, length_unit, visible_planes, visible_solids
 from sim.simulation.contacts import Contacts
 from sim.viewer.arrows import Arrows, typical_force
+from sim.viewer.geometries import Shapes, TendonLines, add_plane, byte_color
 from sim.viewer.labels import Axes, Labels
-from sim.viewer.shapes import Shapes, add_plane, byte_color
-from sim.viewer.tendons import TendonLines
 from warp_kernels import types as codes
 
 if TYPE_CHECKING:

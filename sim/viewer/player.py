@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.errors import ModelError
 from sim.viewer.motions import Motion
-from sim.viewer.slider import Slider
+from sim.viewer.sliders import Slider
 
 if TYPE_CHECKING:
     from viser import GuiApi

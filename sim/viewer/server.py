@@ -1,19 +1,103 @@
-"""The server that the browser connects to."""
+"""The server that the browser connects to, and which pages may talk to it: its own.
+
+A browser lets any page on the internet open a websocket to this machine, and says in the header Origin which page it
+is. A name that an attacker lets point to this machine would make a foreign page look like the viewer's own; so the name
+that the browser asked for, in the header Host, must be one of this machine.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import http
 import io
+import ipaddress
+import logging
 import os
 import socket
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from sim.errors import ModelError
 from sim.model.checks import is_whole
-from sim.viewer.origins import own_pages_only
 
 if TYPE_CHECKING:
     from viser import ViserServer
+    from websockets.datastructures import Headers
+
+CLOSE_TIMEOUT = 0.2  # how long a browser may take to close its connection when the viewer stops [s]
+
+
+def is_own_page(headers: Headers, host: str) -> bool:
+    """Whether a request comes from the viewer's own page, or from no page at all.
+
+    Args:
+        headers: of the request.
+        host: address that the viewer was asked to listen on.
+    """
+    if len(headers.get_all("Host")) != 1 or len(headers.get_all("Origin")) > 1:
+        return False
+    asked = urlsplit(f"//{headers['Host']}")
+    origin = headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != asked.netloc.lower():
+        return False
+    return _is_this_machine((asked.hostname or "").lower(), host.lower())
+
+
+def _is_this_machine(name: str, host: str) -> bool:
+    machine = socket.gethostname().lower()
+    if name in ("localhost", host) or name == machine or name.startswith(f"{machine}."):
+        return True
+    try:
+        ipaddress.ip_address(name)  # no attacker can make a name of an address
+    except ValueError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def own_pages_only(host: str) -> Iterator[None]:
+    """Context in which viser's servers are started such that they refuse requests of other pages.
+
+    viser has no option for this, nor for how long it waits for a browser that doesn't close its connection: both are
+    options of the function of websockets that it calls.
+
+    Args:
+        host: address that the viewer listens on.
+    """
+    from websockets.asyncio import server
+    from websockets.protocol import State
+
+    class PrivateServe(server.serve):
+        def __init__(self, *arguments: Any, process_request: Any, **options: Any):
+            def check(connection: Any, request: Any) -> Any:
+                if is_own_page(request.headers, host):
+                    return process_request(connection, request)
+                return connection.respond(http.HTTPStatus.FORBIDDEN, "This viewer answers its own page only.\n")
+
+            options.update(process_request=check, close_timeout=CLOSE_TIMEOUT, logger=_logger())
+            super().__init__(*arguments, **options)
+
+        async def __aexit__(self, *error: Any) -> None:
+            for connection in self.server.handlers:
+                if connection.state is State.CONNECTING:  # websockets would wait ten seconds for a request
+                    connection.transport.abort()
+            await super().__aexit__(*error)
+
+    original = server.serve
+    server.serve = PrivateServe  # type: ignore[assignment, misc]
+    try:
+        yield
+    finally:
+        server.serve = original  # type: ignore[misc]
+
+
+def _logger() -> logging.Logger:
+    """A logger without the traceback of each connection that breaks off or is refused."""
+    logger = logging.getLogger("backswing.viewer")
+    if not logger.filters:
+        logger.addFilter(lambda record: record.getMessage() != "opening handshake failed")
+    return logger
 
 
 def serve(host: str, port: int) -> ViserServer:

@@ -23,12 +23,12 @@ from sim.simulation.contacts import Contacts
 from sim.simulation.simulator import Simulator
 from sim.simulation.trajectory import Trajectory
 from sim.viewer import arguments
-from sim.viewer.joints import JointSliders
 from sim.viewer.motions import Coordinates, Live, Motion, Rollout
 from sim.viewer.picture import Picture
 from sim.viewer.player import Player
-from sim.viewer.plots.panel import Plots
+from sim.viewer.plots import Plots
 from sim.viewer.server import address, quiet, serve
+from sim.viewer.sliders import JointSliders
 
 SLIDER_PERIOD = 0.2  # time between updates of the sliders while a motion plays [s]
 WATCH_PERIOD = 0.5  # between motions of a search [s]

@@ -7,7 +7,7 @@ import trimesh
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.render.shapes import tessellate
+from sim.render.tessellation import tessellate
 from tests.collision.field_oracle import BOTH_SIDES, coal_convex
 from tests.collision.harness import hull_mesh, pebble
 from tests.contact.worlds import DT, G, run

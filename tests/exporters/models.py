@@ -7,7 +7,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 import sim
-from sim.render.shapes import tessellate
+from sim.render.tessellation import tessellate
 from sim.render.view import transform_points
 from sim.simulation.stepping.collision import candidate_pairs
 from sim.simulation.stepping.pair_friction import pair_friction

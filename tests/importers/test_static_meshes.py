@@ -9,7 +9,7 @@ from pxr import Usd, UsdPhysics
 
 import sim
 import sim.exporters
-from sim.render.shapes import tessellate
+from sim.render.tessellation import tessellate
 from sim.usd import write_usd
 from tests.importers.test_decomposition import ell, usd
 from warp_kernels.types import CONVEX, MESH

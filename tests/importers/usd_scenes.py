@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.model.model import Mesh
-from sim.render.shapes import tessellate
+from sim.render.tessellation import tessellate
 from sim.render.view import transform_points
 from warp_kernels import types as codes
 

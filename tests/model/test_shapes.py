@@ -9,7 +9,7 @@ import sim
 from sim.model.geometry_types import capsule_inertia
 from sim.model.model import GEOMETRY_TYPE_NAMES, Mesh
 from sim.model.specs import WORLD
-from sim.render.shapes import tessellate
+from sim.render.tessellation import tessellate
 from tests.model.trees import UNIT, chain
 from warp_kernels import types as codes
 

@@ -9,7 +9,7 @@ from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.inertia import mesh_mass_properties
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Geometry, Mesh
-from sim.render.shapes import tessellate
+from sim.render.tessellation import tessellate
 from warp_kernels import types as codes
 
 AXIS = np.array([2.0, -1.0, 2.0]) / 3.0

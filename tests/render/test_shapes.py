@@ -8,7 +8,7 @@ import trimesh
 
 from sim import ModelError
 from sim.model.model import Geometry, Mesh
-from sim.render.shapes import tessellate, with_normals
+from sim.render.tessellation import tessellate, with_normals
 from tests.collision.field_harness import FieldBench
 from warp_kernels import types as codes
 

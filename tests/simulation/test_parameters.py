@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.simulation.engine.shard_sets import MOST_LAYOUTS
+from sim.simulation.engine.shards import MOST_LAYOUTS
 from sim.simulation.stepping.constraint_layout import DECISIVE, constraint_layout
 from tests.simulation.worlds import DT, WORLDS, hopper, inputs
 

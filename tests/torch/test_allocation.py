@@ -13,8 +13,8 @@ import torch
 
 import sim
 import sim.torch
-from sim.torch.runtime import allocation
-from sim.torch.runtime.allocation import LARGE, new_tensor
+from sim.torch.runtime import tensors
+from sim.torch.runtime.tensors import LARGE, new_tensor
 
 ARM = Path(__file__).parents[2] / "scenes/robots/arm.urdf"
 LIKE = torch.empty(0, dtype=torch.float64)
@@ -23,16 +23,16 @@ LIKE = torch.empty(0, dtype=torch.float64)
 @pytest.fixture(autouse=True)
 def found_anew() -> Iterator[None]:
     """The system's function is looked for again in each test."""
-    allocation._madvise.cache_clear()
+    tensors._madvise.cache_clear()
     yield
-    allocation._madvise.cache_clear()
+    tensors._madvise.cache_clear()
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Address and size of what the system is advised about."""
     calls: list[tuple[int, int]] = []
-    monkeypatch.setattr(allocation, "_madvise", lambda: lambda first, size, advice: calls.append((first, size)))
+    monkeypatch.setattr(tensors, "_madvise", lambda: lambda first, size, advice: calls.append((first, size)))
     monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 14, raising=False)
     return calls
 
@@ -88,7 +88,7 @@ def without_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocation, "_madvise", lambda: lambda first, size, advice: -1)
+    monkeypatch.setattr(tensors, "_madvise", lambda: lambda first, size, advice: -1)
 
 
 SYSTEMS = [without_the_constant, without_the_library, without_the_function, refused]
@@ -99,7 +99,7 @@ SYSTEMS = [without_the_constant, without_the_library, without_the_function, refu
 def test_other_systems(take_away, monkeypatch):
     take_away(monkeypatch)
     if take_away is not refused:
-        assert allocation._madvise() is None
+        assert tensors._madvise() is None
     assert (new_tensor(LIKE, (2, LARGE // 8)).fill_(1.0) == 1.0).all()
 
 
@@ -126,7 +126,7 @@ def test_large_results():
 CALLS = """
 import resource
 import torch
-from sim.torch.runtime.allocation import new_tensor
+from sim.torch.runtime.tensors import new_tensor
 
 like = torch.zeros((), dtype=torch.uint8)
 faults = []

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 import sim
-from sim.torch.runtime.copy_graph import MOST_CAPTURED_ROWS, CopyGraph
 from sim.torch.runtime.engine import CAPTURED_AT_CALL
-from sim.torch.runtime.in_place_graph import ROWS_AT_A_TIME, InPlaceGraph
+from sim.torch.runtime.graphs import MOST_CAPTURED_ROWS, ROWS_AT_A_TIME, CopyGraph, InPlaceGraph
 from tests.torch.robots import CALLS, state, zoo_robot
 
 pytestmark = pytest.mark.cpu_shapes
@@ -136,7 +135,7 @@ def test_what_is_edited_afterwards_changes_nothing(name):
 @pytest.mark.parametrize("rows", [ROWS, 4 * ROWS_AT_A_TIME])
 def test_results_that_are_written_past_the_caches(frame, dtype, rows, monkeypatch):
     """Of one frame in whole lines, of several world by world."""
-    monkeypatch.setattr("sim.torch.runtime.tensor_slot.LARGE", 0)
+    monkeypatch.setattr("sim.torch.runtime.graphs.LARGE", 0)
     robot = zoo_robot("cpu", dtype)
     q = state(robot, (rows,))[0]
     expected = torch.cat([robot.jacobian(part, frame) for part in q.split(SMALL)])

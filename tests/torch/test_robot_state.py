@@ -14,8 +14,8 @@ import warp as wp
 
 import sim
 from sim.torch.runtime.call_signature import CallSignature
-from sim.torch.runtime.copy_graph import MOST_CAPTURED_ROWS, CopyGraph
 from sim.torch.runtime.engine import CAPTURED_AT_CALL
+from sim.torch.runtime.graphs import MOST_CAPTURED_ROWS, CopyGraph
 from tests.torch.robots import ALL, CALLS, state, zoo_robot
 
 every_method = pytest.mark.parametrize("name", CALLS)

@@ -14,7 +14,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from sim.viewer import Viewer
-from sim.viewer.origins import is_own_page
+from sim.viewer.server import is_own_page
 from tests.viewer.worlds import arm_and_box
 
 SUBPROTOCOL = f"viser-v{importlib.metadata.version('viser')}"

@@ -8,10 +8,10 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import sim
-from sim.render.shapes import sphere, tessellate
+from sim.render.tessellation import sphere, tessellate
 from sim.viewer import Viewer
-from sim.viewer.angles import to_angles
-from sim.viewer.shapes import split_creases
+from sim.viewer.geometries import split_creases
+from sim.viewer.sliders import to_angles
 from tests.viewer.worlds import arm_and_box, arrows, control, node
 
 DT = 1 / 240

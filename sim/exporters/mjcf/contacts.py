@@ -13,7 +13,7 @@ from sim.exporters.files import number, numbers
 from sim.exporters.mjcf.bodies import Bodies, set_softness
 from sim.model.model import Model, PairSoftness
 from sim.simulation.stepping.collision import may_touch
-from sim.simulation.stepping.mujoco.law import pair_softness
+from sim.simulation.stepping.mujoco_law import pair_softness
 from sim.simulation.stepping.pair_friction import NAMES, pair_friction
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from sim.importers.mjcf.file import MJCFFile
 from sim.importers.mjcf.reader import Reader, softness_of
-from sim.simulation.stepping.mujoco.law import mixed_softness, pair_softness
+from sim.simulation.stepping.mujoco_law import mixed_softness, pair_softness
 
 
 def unbounded(file: MJCFFile, solref: np.ndarray) -> np.ndarray:

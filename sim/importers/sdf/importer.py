@@ -18,9 +18,9 @@ from scipy.spatial.transform import Rotation
 from sim.errors import ImportFileError, SDFWarning
 from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.meshes import MeshLibrary
+from sim.importers.sdf.geometry import ALL_BITS, bitmask, shapes
 from sim.importers.sdf.joints import JointFrame, joint_properties, tree_of
 from sim.importers.sdf.scopes import FlatModel, Library, flat_models, resource_folders, version_of
-from sim.importers.sdf.shapes import ALL_BITS, bitmask, shapes
 from sim.importers.sdf.unread import count_unread
 from sim.importers.sdf.values import below, flag, named, number, pose, relative_to, vector
 from sim.importers.transaction import all_or_nothing, check_arguments, folders_in, named_file

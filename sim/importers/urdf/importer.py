@@ -15,8 +15,8 @@ from sim.errors import ModelError, URDFWarning
 from sim.importers.decomposition import as_triangles, threshold_of
 from sim.importers.meshes import MeshLibrary
 from sim.importers.transaction import all_or_nothing, check_arguments, folders_in, named_file
+from sim.importers.urdf.geometry import Shape, collision_shapes, named_colours, origin, visual_shapes
 from sim.importers.urdf.graph import JointElement, RobotTree, not_a_robot, read_tree
-from sim.importers.urdf.shapes import Shape, collision_shapes, named_colours, origin, visual_shapes
 from sim.importers.xmltree import Element, parse_xml
 from sim.model.builder import WorldBuilder
 from sim.model.builder.properties import JOINT_FIELDS, Surface, in_groups

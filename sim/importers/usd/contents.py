@@ -27,9 +27,9 @@ from sim.importers.usd.joints.forest import forest
 from sim.importers.usd.joints.loops import close_loops
 from sim.importers.usd.joints.reading import read_joints
 from sim.importers.usd.layers import readable
+from sim.importers.usd.prims import colliders, seen_from
 from sim.importers.usd.reader import Reader
 from sim.importers.usd.schemas.properties import SWITCHES_OF_GRAVITY, note_unread, refuse_numbers, refuse_types
-from sim.importers.usd.shapes import colliders, seen_from
 from sim.importers.usd.stage import Kind, Scene, open_scene
 from sim.importers.usd.tendons import add_tendons
 from sim.model.builder import WorldBuilder

@@ -12,8 +12,8 @@ from pxr import Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 
 from sim.errors import ImportFileError
 from sim.importers.usd.filters import Filters
+from sim.importers.usd.prims import PRIMITIVES, Shape, annotated, mesh_of, primitive, seen_from
 from sim.importers.usd.reader import Reader, agreed_pose
-from sim.importers.usd.shapes import PRIMITIVES, Shape, annotated, mesh_of, primitive, seen_from
 from sim.importers.usd.stage import Kind, Scene
 from sim.model.builder.properties import SURFACE_FIELDS, in_groups
 from sim.model.checks import free_name

@@ -8,7 +8,7 @@ import numpy as np
 from pxr import Gf, Sdf, Usd, UsdPhysics
 from scipy.spatial.transform import Rotation
 
-from sim.importers.usd.shapes import Shape
+from sim.importers.usd.prims import Shape
 from sim.importers.usd.stage import Scene
 from sim.model.inertia import mesh_mass_properties, solid_mass_properties
 from sim.usd.annotations import agreed, kept

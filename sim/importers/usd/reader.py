@@ -10,7 +10,7 @@ import numpy as np
 from pxr import Sdf, Usd
 
 from sim.errors import ImportFileError, ModelError
-from sim.importers.usd.shapes import Shape
+from sim.importers.usd.prims import Shape
 from sim.importers.usd.stage import Scene
 from sim.model.builder import WorldBuilder
 from sim.model.poses import compose, inverse, is_identity

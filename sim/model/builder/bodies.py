@@ -5,9 +5,9 @@ from typing import Any
 
 from sim.errors import ModelError
 from sim.model.builder.aliases import deprecated_keywords
+from sim.model.builder.geometries import Shapes
 from sim.model.builder.links_and_joints import LinksAndJoints
 from sim.model.builder.properties import DEFAULT_SURFACE, SURFACE_FIELDS, Surface
-from sim.model.builder.shapes import Shapes
 from sim.model.inertia import solid_mass_properties
 from sim.model.model import Part
 from sim.model.spec_checks import check_name, finite, solid_mass

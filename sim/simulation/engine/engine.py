@@ -9,14 +9,13 @@ import warp as wp
 
 from sim.arrays.critical_sections import sole_use
 from sim.simulation.batches import Batches
+from sim.simulation.engine.parameter_checks import warn_of_damped_tendons
 from sim.simulation.engine.parameters import Parameters, Value
 from sim.simulation.engine.reports import Reports
 from sim.simulation.engine.settings import Settings
 from sim.simulation.engine.shard import Shard
-from sim.simulation.engine.shard_pool import ShardPool
-from sim.simulation.engine.shard_sets import ShardSets
-from sim.simulation.stepping.integrators.named import INTEGRATORS
-from sim.simulation.stepping.tendons.stability import warn_of_damped_tendons
+from sim.simulation.engine.shards import ShardPool, ShardSets
+from sim.simulation.stepping.integrators import INTEGRATORS
 
 
 class Engine:

@@ -1,17 +1,20 @@
 """Checks of a simulator's parameters, beyond the range of each one."""
 
+import warnings
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from sim.arrays.device_values import unused_entries
-from sim.errors import ModelError
+from sim.errors import ModelError, StabilityWarning
 from sim.model.inertia import DECISIVE, check_mass_matrix, is_semidefinite, least_scales
 from sim.model.model import ACTUATOR_KIND_NAMES, Model
 from sim.model.parameters import PARAMETERS, TOLERANCE
 from sim.model.softness import require_impedance
 from sim.simulation.options import require_regular
 from sim.simulation.stepping.constraint_layout import CONE_LIMITS
+from sim.simulation.stepping.mujoco_law import InverseWeights
 from warp_kernels.types import EXACT_FILTER, FILTER, PRESCRIBED_INERTIA, SPHERICAL
 
 # Parameters of which the first must not be above the second.
@@ -182,3 +185,48 @@ def _require_of_actuators(model: Model, name: str, value: np.ndarray, unused: np
     kind = ACTUATOR_KIND_NAMES[int(model.actuator_kind[index])]
     reason = UNUSED_BECAUSE.get(name, f"; a {kind} actuator doesn't have this gain")
     raise ModelError(f"parameter '{name}' is not zero for actuator '{model.actuator_names[index]}'{reason}")
+
+
+# Above this the velocity of a damped length changes sign from step to step, and grows.
+LARGEST_SHARE = 2.0
+
+
+def warn_of_damped_tendons(model: Model, parameters: Mapping[str, np.ndarray], dt: float) -> None:
+    """Warn where dampers and velocity gains along tendons, which act with the velocity before a step, are unstable.
+
+    Without constraints, a step takes the velocities v to (1 - dt M^-1 D) v with the damping D of all tendons together.
+    M is that of the initial configuration.
+
+    Args:
+        model: the model.
+        parameters: its present parameters.
+        dt: time step [s].
+    """
+    damping = _damping(model, parameters)
+    if not damping.any():
+        return
+    weights = InverseWeights(replace(model, dtype="float64"))
+    slopes = weights.slopes()
+    coupled = dt * np.sqrt(np.outer(damping, damping)) * (slopes @ weights.inverse @ slopes.T)
+    share = float(np.linalg.eigvalsh(coupled).max())
+    if share > LARGEST_SHARE:
+        worst = int(np.argmax(np.diag(coupled)))
+        warnings.warn(
+            f"tendon '{model.tendons.names[worst]}': dampers and velocity gains along it are explicit, and in one step "
+            f"of {dt:g} s they take {share:.3g} times its velocity (above {LARGEST_SHARE:g} is unstable, above 1 it "
+            f"changes sign from step to step); choose a time step below {dt / share:.2g} s, less damping, or armature "
+            "of the joints",
+            StabilityWarning,
+            stacklevel=5,
+        )
+
+
+def _damping(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The greatest of any world, of the tendon and its actuators together [num_tendons]."""
+    if not model.tendons.names:
+        return np.zeros(0)
+    damping = np.atleast_2d(parameters["tendon_damping"]).max(axis=0)
+    for actuator in np.flatnonzero(model.actuator_tendon >= 0):
+        gear, kd = (np.atleast_2d(parameters[f"actuator_{key}"])[:, actuator] for key in ("gear", "kd"))
+        damping[model.actuator_tendon[actuator]] += max(float((gear**2 * kd).max()), 0.0)
+    return np.maximum(damping, 0.0)

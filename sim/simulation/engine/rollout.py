@@ -16,9 +16,8 @@ from sim.model.checks import counted, is_whole
 from sim.model.parameters import range_in_words
 from sim.simulation.engine.engine import Engine
 from sim.simulation.engine.memory import require_trajectory_memory
-from sim.simulation.engine.recording import Recording
+from sim.simulation.engine.recording import Recording, begun_with, rows_like
 from sim.simulation.engine.reports import Problems, first_bad_state
-from sim.simulation.engine.rows import begun_with, rows_like
 from sim.simulation.engine.settings import Settings
 from warp_kernels.records import StateArrays, state_arrays
 

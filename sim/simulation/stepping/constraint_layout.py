@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.model.model import Model
 from sim.simulation.stepping.collision import candidate_pairs, is_crowd, most_contacts
-from sim.simulation.stepping.tendons.layout import heavy_tendons, tendon_rows
+from sim.simulation.stepping.tendon_layout import heavy_tendons, tendon_rows
 from warp_kernels.constraints.immovable import LEAST_SHARE
 from warp_kernels.types import SPHERICAL, TORQUE
 
@@ -30,8 +30,8 @@ class ConstraintLayout:
         cones: links of spherical joints with a limit, and which of ``CONE_LIMITS`` that is [n, 2].
         friction: degrees of freedom with dry friction.
         equalities: equality constraints, which are always there.
-        tendons: the constraints of tendons, see :func:`sim.simulation.stepping.tendons.layout.tendon_rows` [n, 4].
-        heavy: the tendons with armature, see :func:`sim.simulation.stepping.tendons.layout.heavy_tendons` [n, 2].
+        tendons: the constraints of tendons, see :func:`sim.simulation.stepping.tendon_layout.tendon_rows` [n, 4].
+        heavy: the tendons with armature, see :func:`sim.simulation.stepping.tendon_layout.heavy_tendons` [n, 2].
         limited_actuators: how many actuators may go beyond their force limit.
         compliant: whether a geometry that collides is compliant.
         resisting: the most contacts with torsional or rolling friction that there can be.

@@ -15,7 +15,7 @@ from sim.dynamics.differentiable_op import WORTH_LANES
 from sim.model.model import Model
 from sim.simulation.options import ContactMethod
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
-from sim.simulation.stepping.mujoco.law import MujocoLaw
+from sim.simulation.stepping.mujoco_law import MujocoLaw
 from warp_kernels.algebra.lane_copies import lane_copy_kernels
 from warp_kernels.solver.mujoco.laws import CONES, RESISTING
 from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_CONSTRAINTS, group_structs

@@ -16,9 +16,9 @@ from sim.simulation.stepping.activations import Activations
 from sim.simulation.stepping.collision import CollisionModel
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
 from sim.simulation.stepping.lane_groups import LaneGroups, SolverChoice, lanes_worth
-from sim.simulation.stepping.mujoco.law import MujocoLaw
-from sim.simulation.stepping.tendons.stage import TendonStage
-from sim.simulation.stepping.transmission.stage import TransmissionStage
+from sim.simulation.stepping.mujoco_law import MujocoLaw
+from sim.simulation.stepping.stages.tendons import TendonStage
+from sim.simulation.stepping.stages.transmission import TransmissionStage
 from warp_kernels.checkpoint import STEP
 from warp_kernels.records import TABLE_SIZE
 from warp_kernels.solver.structs import Paths, solver_structs

@@ -16,7 +16,7 @@ from sim.torch.arrays import keeps_graph
 from sim.torch.modes import require_no_recording
 from sim.torch.runtime.call_signature import CallSignature, separate_parts, whole_gradient
 from sim.torch.runtime.engine import Engine
-from sim.torch.runtime.packing import unpack
+from sim.torch.runtime.tensors import unpack
 
 NO_SECOND = (
     "a robot's functions have first derivatives only, and this asks for the derivative of a gradient; without a need "

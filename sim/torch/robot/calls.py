@@ -11,9 +11,8 @@ from sim.errors import ModelError
 from sim.model.model import Model
 from sim.torch.arrays import DTYPES
 from sim.torch.robot.arguments import Arguments
-from sim.torch.runtime.call_signature import CallSignature, tensor_signature
+from sim.torch.runtime.call_signature import CallSignature, next_use, pop_least_recent, tensor_signature
 from sim.torch.runtime.engine import Engine
-from sim.torch.runtime.lru import next_use, pop_least_recent
 
 # Signatures that are kept: those of every method at five shapes of the batch. Each takes a few kilobytes; the memory is
 # in the graphs, see :class:`sim.torch.runtime.engine.Engine`.

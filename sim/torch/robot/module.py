@@ -17,7 +17,7 @@ from sim.model.compile.compiler import dtype_name
 from sim.model.inertia import DECISIVE, check_mass_matrix, check_masses
 from sim.model.model import Model
 from sim.torch.arrays import TORCH_DTYPES
-from sim.torch.not_compiled import not_compiled
+from sim.torch.modes import not_compiled
 from sim.torch.robot.arguments import check_shared
 from sim.torch.robot.learning import (
     PARAMETER_ALIASES,

@@ -41,11 +41,17 @@ from sim.model.checks import names_in
 from sim.model.model import Model
 from sim.rays.cast import RAY_PARAMETERS, ray_operation
 from sim.rays.targets import RayTargets
-from sim.torch.not_compiled import not_compiled
-from sim.torch.robot.arguments import check_shared, one_number, over_a_second, stacked_wrenches, with_or_without
+from sim.torch.modes import not_compiled
+from sim.torch.robot.arguments import (
+    check_shared,
+    geometry_values,
+    one_number,
+    over_a_second,
+    stacked_wrenches,
+    with_or_without,
+)
 from sim.torch.robot.autograd import evaluate
 from sim.torch.robot.calls import RobotCalls
-from sim.torch.robot.geometry_values import geometry_values
 from sim.torch.robot.inverse_kinematics import FrameKinematics, Solution, inverse_kinematics
 from sim.torch.robot.joint_ranges import joint_ranges
 from sim.torch.robot.module import RobotModule

@@ -5,13 +5,37 @@ is found out for the first call of a signature and kept for those that follow. N
 the tensors or on where they lie.
 """
 
+import itertools
 import operator
 from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 import torch
 
 from sim.dynamics.differentiable_op import DifferentiableOp
-from sim.torch.runtime.lru import next_use
+
+
+class Recent(Protocol):
+    """An entry of such a cache.
+
+    Attributes:
+        used: the number of its last use, see :data:`next_use`.
+    """
+
+    used: int
+
+
+K = TypeVar("K")
+R = TypeVar("R", bound=Recent)
+
+# The number of a use, larger than those of all uses before. Noting it takes a call less time than keeping an order.
+next_use = itertools.count().__next__
+
+
+def pop_least_recent(cache: dict[K, R]) -> R:
+    """Take out the entry that was used longest ago."""
+    return cache.pop(min(cache, key=lambda key: cache[key].used))
+
 
 # From the tensors of a call straight through a graph to results in new memory; any thread may take it.
 FastPath = Callable[[list[torch.Tensor]], list[torch.Tensor]]

@@ -1,7 +1,7 @@
 """The work of a robot model's operations on tensors.
 
 Inputs are read and results written where they lie, or copied. On a CPU, work that comes again runs as a captured graph
-of launches, see :mod:`sim.torch.runtime.graph`; large batches go through it in parts. No value outlives a call.
+of launches, see :mod:`sim.torch.runtime.graphs`; large batches go through it in parts. No value outlives a call.
 """
 
 from collections import Counter
@@ -17,15 +17,11 @@ from sim.arrays.launch import collecting_kernels, load_kernels
 from sim.dynamics.differentiable_op import DifferentiableOp, paused_tape
 from sim.model.model import Model
 from sim.torch.arrays import DTYPES, on_torch_stream, stream_key, warp_device
-from sim.torch.runtime.allocation import new_tensor
-from sim.torch.runtime.call_signature import CallSignature, separate_parts, whole_gradient
-from sim.torch.runtime.copy_graph import CopyGraph, most_copied_rows
-from sim.torch.runtime.graph import Graph
-from sim.torch.runtime.in_place_graph import MOST_IN_PLACE_ROWS, InPlaceGraph, in_place
-from sim.torch.runtime.lru import pop_least_recent
-from sim.torch.runtime.packing import pack, unpack
+from sim.torch.runtime.call_signature import CallSignature, pop_least_recent, separate_parts, whole_gradient
+from sim.torch.runtime.graphs import MOST_IN_PLACE_ROWS, CopyGraph, Graph, InPlaceGraph, in_place, most_copied_rows
 from sim.torch.runtime.parameters import ParameterArrays
 from sim.torch.runtime.task import Call, Launches, Task
+from sim.torch.runtime.tensors import new_tensor, pack, unpack
 
 # Graphs of an engine, such as those of 64 signatures with their gradients. Of forward dynamics of an arm with nine
 # degrees of freedom one takes 0.15 MB for a few rows and 1.2 MB for the most that go into it.

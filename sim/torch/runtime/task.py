@@ -8,8 +8,8 @@ import torch
 from sim.dynamics.differentiable_op import WORLDS_AT_A_TIME, DifferentiableOp, run_in_chunks
 from sim.model.parameters import number_of_dims
 from sim.torch.arrays import as_array
-from sim.torch.runtime.packing import plain
 from sim.torch.runtime.parameters import ParameterArrays
+from sim.torch.runtime.tensors import plain
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Call:
         return Call(task.operation, given, outputs, seed, task.wanted)
 
     def plain(self) -> "Call":
-        """The call on tensors whose memory holds their numbers, see :func:`sim.torch.runtime.packing.plain`."""
+        """The call on tensors whose memory holds their numbers, see :func:`sim.torch.runtime.tensors.plain`."""
         seed = None if self.seed is None else self.seed.resolve_neg()
         return Call(self.task.operation, plain(self.tensors), self.outputs, seed, self.task.wanted)
 

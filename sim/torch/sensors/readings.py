@@ -13,17 +13,13 @@ from sim.model.specs import WORLD
 from sim.simulation.options import MujocoContact
 from sim.simulation.simulator import Simulator
 from sim.torch.actuators import forces_of_actuators, moved_by_actuators, on_joints, require_joints_and_tendons
-from sim.torch.modes import in_own_precision
-from sim.torch.not_compiled import PARAMETERS, not_compiled
+from sim.torch.modes import PARAMETERS, in_own_precision, not_compiled
 from sim.torch.present_robot import PresentRobot, given_parameter, present_parameter, with_given
 from sim.torch.quaternions import quaternion_conjugate, quaternion_product
 from sim.torch.robot.robot import Robot
 from sim.torch.sensors.contacts import contact_readings
-from sim.torch.sensors.distances import distance_readings
-from sim.torch.sensors.limits import joint_limit, tendon_limit
-from sim.torch.sensors.ranges import range_readings
+from sim.torch.sensors.formulas import distance_readings, inside, joint_limit, projection, range_readings, tendon_limit
 from sim.torch.sensors.slices import Slices
-from sim.torch.sensors.zones import inside, projection
 from sim.torch.tendon_paths import TendonPaths
 
 GAIN = "accelerations of joints"

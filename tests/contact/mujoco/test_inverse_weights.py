@@ -7,7 +7,7 @@ import pytest
 import sim
 from sim.cli.main import main
 from sim.dynamics.kinematics import tendon_lengths
-from sim.simulation.stepping.mujoco.law import InverseWeights
+from sim.simulation.stepping.mujoco_law import InverseWeights
 from tests.importers.mjcf_zoo import load_quietly
 
 BOX = '<geom type="box" size="0.1 0.2 0.3" mass="2" pos="{}"/>'

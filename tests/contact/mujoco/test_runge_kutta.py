@@ -12,7 +12,7 @@ import warp as wp
 import sim
 import sim.torch
 from sim.arrays.launch import is_collecting
-from sim.simulation.stepping.integrators.runge_kutta import RungeKuttaStep
+from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from tests.contact.mujoco.scenes import CONTROL, DT, SOLREF, Pair
 from tests.simulation.differences import case, check
 

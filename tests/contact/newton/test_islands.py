@@ -5,7 +5,7 @@ import pytest
 
 import sim
 from scenes import crowd
-from sim.simulation.stepping.newton import arrays
+from sim.simulation.stepping.solvers import newton
 from sim.simulation.stepping.solvers.newton import Newton
 from warp_kernels.solver.newton.islands.parts import FACTORED
 
@@ -143,8 +143,8 @@ def test_islands_without_room_beside_each_other_take_turns(monkeypatch, device):
     """Each is solved; of factors nothing is left."""
     scene = layer(12)
     known, _, _ = one_step(scene, device)
-    monkeypatch.setattr(arrays, "ENTRIES", 80)
-    monkeypatch.setattr(arrays, "ENTRIES_PER_CONSTRAINT", 0)
+    monkeypatch.setattr(newton, "ENTRIES", 80)
+    monkeypatch.setattr(newton, "ENTRIES_PER_CONSTRAINT", 0)
     found, _, simulator = one_step(scene, device)
     np.testing.assert_array_equal(found, known)
     assert simulator.engine.shards[0].step.solver.iterate.part.numpy()[FACTORED, 0] == 0
@@ -153,10 +153,10 @@ def test_islands_without_room_beside_each_other_take_turns(monkeypatch, device):
 def test_the_system_of_many_takes_memory_in_proportion():
     """Of a few thousand bodies a triangle over all of them would take gigabytes."""
     few, many = (layer(count).model for count in (20, 60))
-    assert arrays.system_room(few, 100, True) == few.nv * (few.nv + 1) // 2
-    assert arrays.system_room(many, 100, False) == many.nv * (many.nv + 1) // 2
+    assert newton.system_room(few, 100, True) == few.nv * (few.nv + 1) // 2
+    assert newton.system_room(many, 100, False) == many.nv * (many.nv + 1) // 2
     large = crowd.loose("ball", 600).model
-    rooms = [arrays.system_room(large, constraints, True) for constraints in (20_000, 24_000)]
+    rooms = [newton.system_room(large, constraints, True) for constraints in (20_000, 24_000)]
     assert rooms == [256 * 20_000, 256 * 24_000]
     assert rooms[1] < large.nv * (large.nv + 1) // 2
 
@@ -165,8 +165,8 @@ def test_a_system_without_room_is_swept_and_has_no_gradient(monkeypatch, device)
     """Sweeps alone come near the solution. A gradient would be wrong: it isn't a number, its residual infinite."""
     scene = crowd.loose("ball", 12, "float64", spacing=0.099, layers=3)
     known, _ = motion(scene, device, 1)
-    monkeypatch.setattr(arrays, "ENTRIES", 80)
-    monkeypatch.setattr(arrays, "ENTRIES_PER_CONSTRAINT", 0)
+    monkeypatch.setattr(newton, "ENTRIES", 80)
+    monkeypatch.setattr(newton, "ENTRIES_PER_CONSTRAINT", 0)
     found, simulator = motion(scene, device, 1)
     np.testing.assert_allclose(found.qd.numpy(), known.qd.numpy(), atol=0.01)
     gradient = found.backward(np.ones(found.q.shape))

@@ -3,8 +3,7 @@
 from sim.simulation.options import PgsContact
 from sim.simulation.stepping.solvers.impulses import Impulses, ImpulsesOfGroups
 from sim.simulation.stepping.solvers.mujoco import Mujoco, MujocoLanes, MujocoLanesBothWays
-from sim.simulation.stepping.solvers.newton import Newton, NewtonIslands
-from sim.simulation.stepping.solvers.newton_lanes import NewtonLanes, NewtonLanesBothWays
+from sim.simulation.stepping.solvers.newton import Newton, NewtonIslands, NewtonLanes, NewtonLanesBothWays
 from sim.simulation.stepping.solvers.pgs import PgsOfSolutions, PgsOfSweeps
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
 from sim.simulation.stepping.workspace import Workspace

@@ -1,24 +1,105 @@
-"""Newton's method on the velocities of a world, by the hard law, and its adjoint."""
+"""Newton's method on the velocities of worlds, by the hard law, and its adjoint.
+
+It solves world by world, island by island, or all worlds of a lane group at once, on a CPU.
+"""
 
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from sim.arrays.allocation import fill, zeros
+from sim.model.model import Model
 from sim.simulation.options import HardContact, MujocoContact
-from sim.simulation.stepping.lane_groups import shared_memory
-from sim.simulation.stepping.newton.arrays import NewtonArrays, system_room
+from sim.simulation.stepping.lane_groups import LaneGroups, shared_memory
 from sim.simulation.stepping.solvers.solver import ConstraintSolver
 from sim.simulation.stepping.workspace import Workspace
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
 from warp_kernels.solver.newton.bounces import newton_bounce_kernels
-from warp_kernels.solver.newton.group.structs import group_structs
+from warp_kernels.solver.newton.group.adjoint import group_adjoint_kernels
+from warp_kernels.solver.newton.group.solve import newton_group_kernels
+from warp_kernels.solver.newton.group.structs import KEEPS_ALL, MOST_DOFS, group_structs
+from warp_kernels.solver.newton.islands.parts import PART_ROWS
 from warp_kernels.solver.newton.islands.solve import newton_island_kernels
 from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
 from warp_kernels.solver.newton.smoothing import smoothing_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.newton.structs import newton_structs
+from warp_kernels.types import warp_types
+
+# Room for entries of the system where there are many trees: this, or as many for each constraint if that is more.
+ENTRIES = 2**22
+ENTRIES_PER_CONSTRAINT = 256
+
+
+class NewtonArrays:
+    """Arrays of a shard's worlds, see :func:`warp_kernels.solver.newton.structs.newton_structs`.
+
+    Args:
+        model: the model.
+        groups: its lane groups.
+        constraints: room for constraints of a world.
+        room: room for entries of a world's system on and below the diagonal.
+        divided: whether worlds are divided into islands.
+
+    Attributes:
+        grip: one of the arrays of ``Problem``.
+        iterate, islands, system: the structs.
+    """
+
+    def __init__(self, model: Model, groups: LaneGroups, constraints: int, room: int, divided: bool):
+        self._worlds, self._device = groups.num_worlds, groups.device
+        t, structs = warp_types(model.scalar), newton_structs(model.scalar)
+        nv, worlds_last, whole = model.nv, self._worlds_last, groups.of_whole_groups
+        trees, parts = (model.num_trees, constraints) if divided else (0, 0)
+        self.grip = worlds_last(constraints, t.vec2)
+        self.iterate: Any = fill(
+            structs.Iterate,
+            **{name: whole(nv, model.scalar) for name in ("z", "residual", "step", "work")},
+            **{name: worlds_last(constraints, t.vec3) for name in ("value", "slip", "swept", "step_length")},
+            own=worlds_last(constraints, t.mat33),
+            softness=worlds_last(constraints, t.vec2),
+            held=worlds_last(constraints, model.scalar),
+            part=worlds_last(PART_ROWS if divided else 0, wp.int32),
+            part_constraint=worlds_last(parts, wp.int32),
+            part_dof=worlds_last(nv if divided else 0, wp.int32),
+            part_tree=worlds_last(trees, wp.int32),
+        )
+        self.islands: Any = fill(
+            structs.Islands,
+            connects=worlds_last(parts, wp.int32),
+            **{name: worlds_last(trees, wp.int32) for name in ("island", "changed")},
+            **{name: worlds_last(trees, model.scalar) for name in ("scale", "left")},
+            start=worlds_last(3 * (trees + 1), wp.int32),
+        )
+        self.system: Any = fill(
+            structs.System,
+            answers=worlds_last(constraints, wp.int32),
+            **{name: whole(nv, wp.int32) for name in ("place", "first")},
+            **{name: worlds_last(model.num_trees, wp.int32) for name in ("queue", "tree_mark")},
+            row_start=self._row_starts(nv),
+            is_packed=wp.ones(self._worlds, dtype=wp.int32, device=self._device),
+            **{name: whole(room, model.scalar) for name in ("lower", "upper")},
+        )
+
+    def _worlds_last(self, count: int, dtype: Any) -> wp.array:
+        return zeros((count, self._worlds), dtype, self._device)
+
+    def _row_starts(self, nv: int) -> wp.array:
+        """Where rows begin: those of a triangle, until a large system packs its own."""
+        places = np.arange(nv if nv <= MOST_DOFS else 0)
+        starts = np.zeros((nv, self._worlds), dtype=np.int32)
+        starts[: len(places)] = (places * (places + 1) // 2)[:, None]
+        return wp.array(starts, dtype=wp.int32, device=self._device)
+
+
+def system_room(model: Model, constraints: int, divided: bool) -> int:
+    """Room for entries of a world's system: all of them, or where there are many trees, of what constraints couple."""
+    entries = model.nv * (model.nv + 1) // 2
+    if not divided:
+        return entries
+    return min(entries, max(ENTRIES, ENTRIES_PER_CONSTRAINT * constraints))
 
 
 class Newton(ConstraintSolver):
@@ -170,3 +251,37 @@ class NewtonIslands(Newton):
         step = self._step
         islands = newton_island_kernels(step.scalar, step.contact_options.friction)
         step.launch(islands.newton_islands, step.num_worlds, keeps=int(self._goes_back))
+
+
+class NewtonLanes(Newton):
+    """Worlds that the group's search doesn't finish are solved one by one. The adjoint takes them one by one."""
+
+    rows_by_groups = True
+
+    def solve(self) -> None:
+        """Search the velocities of the worlds of a group, then of those that are left."""
+        self._regularise()
+        step = self._step
+        kernel = newton_group_kernels(step.scalar, step.contact_options.friction, step.groups.lanes).solve
+        step.launch(kernel, step.groups.num_groups, work=self._work(KEEPS_ALL if self._goes_back else 0))
+        step.launch(self._kernels.newton_solve, step.num_worlds)
+
+
+class NewtonLanesBothWays(NewtonLanes):
+    """The adjoint takes the worlds of a group together, too: up to as many constraints as its memory holds."""
+
+    adjoint_by_groups = True
+
+    def adjoint(self) -> None:
+        """Walk back to all but what comes of the right-hand sides and of the rows of joints."""
+        step, groups = self._step, self._step.groups
+        kernel = group_adjoint_kernels(step.scalar, step.contact_options.friction, groups.lanes).group_adjoint
+        bar = self._regularisation["regularisation_bar"]
+        step.launch(kernel, groups.num_groups, work=self._work(), regularisation_bar=bar)
+        step.launch(impulse_group_kernels(step.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
+
+    @property
+    def _rows_respond(self) -> bool:
+        """Return whether there are rows of joints or tendons, which have adjoints world by world."""
+        step = self._step
+        return bool(len(step.layout.cones) or step.model.counts["coupling"] or (step.tendons and step.tendons.num_rows))

@@ -1,4 +1,4 @@
-"""The stages of a step that concern tendons: their lengths, their forces, their constraints."""
+"""The stages of a step that concern tendons: their lengths, forces, constraints and armature."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +10,10 @@ from sim.arrays.allocation import fill, integer_array, zeros
 from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear
 from sim.model.model import Model
-from sim.simulation.stepping.mujoco.law import MujocoLaw
-from sim.simulation.stepping.tendons.armature import HeavyTendons
-from sim.simulation.stepping.tendons.layout import moving_dofs, point_moves, tendon_paths
+from sim.simulation.stepping.mujoco_law import MujocoLaw
+from sim.simulation.stepping.tendon_layout import moving_dofs, point_moves, tendon_paths
 from warp_kernels.constraints.kinds import TENDON, TENDON_LIMIT
+from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.solver.mujoco.tendon_references import tendon_reference_kernels
 from warp_kernels.solver.structs import TendonRows, TendonWraps
 from warp_kernels.solver.tendons.armature import tendon_armature_kernels
@@ -21,6 +21,68 @@ from warp_kernels.solver.tendons.forces import tendon_force_kernels
 from warp_kernels.solver.tendons.geometry import tendon_geometry_kernels
 from warp_kernels.solver.tendons.rows import UPPER, hard_tendon_kernels, tendon_row_kernels
 from warp_kernels.solver.tendons.wrapping import wrapping_kernels
+
+
+class HeavyTendons:
+    """Arrays of the tendons with armature, for one step; they have no rows where there is none.
+
+    Args:
+        device_model: the model's arrays, with parameters of these worlds.
+        heavy: those tendons and the last degrees of freedom that they act on, see
+            :func:`sim.simulation.stepping.tendon_layout.heavy_tendons` [n, 2].
+    """
+
+    def __init__(self, device_model: DeviceModel, heavy: np.ndarray):
+        model, t, scalar = device_model.model, device_model.types, device_model.model.scalar
+        self._device, self.num_worlds = device_model.device, device_model.num_worlds
+        self._kernels = tendon_armature_kernels(scalar)
+        self.count = len(heavy)
+        tendons, tails = np.ascontiguousarray(heavy.T, dtype=np.int32)
+        self.heavy_tendon: wp.array = wp.array(tendons, dtype=wp.int32, device=self._device)
+        self.heavy_tail: wp.array = wp.array(tails, dtype=wp.int32, device=self._device)
+
+        def worlds_last(count: int, dtype: Any = scalar) -> wp.array:
+            return zeros((count if self.count else 0, self.num_worlds), dtype, self._device)
+
+        # Motion of links whose coordinates don't accelerate, where a tendon runs through points.
+        spatial = any(len(model.tendons.segments(tendon)) for tendon in heavy[:, 0].tolist())
+        links = model.num_links if spatial else 0
+        self.velocity, self.acceleration = worlds_last(links, t.spatial), worlds_last(links, t.spatial)
+        self.no_acceleration = zeros((self.num_worlds, model.nv if links else 0), scalar, self._device)
+        self.tendon_curvature = worlds_last(self.count)
+        self.armature_scratch = worlds_last(model.nv)
+
+    @property
+    def differentiated(self) -> list[wp.array]:
+        """The arrays whose gradients kernels add to."""
+        return [self.velocity, self.acceleration, self.tendon_curvature]
+
+    def curve(self, step: Any) -> None:
+        """Second derivatives of lengths at constant velocities; recorded on an active tape."""
+        clear(self.tendon_curvature)
+        if self.velocity.shape[0]:
+            kernel, dim = acceleration_kernels(step.scalar).link_motion, (step.model.num_trees, self.num_worlds)
+            step.launch(kernel, dim, self, tape=True, qdd=self.no_acceleration)
+            self._launch(
+                step,
+                self._kernels.tendon_curvatures,
+                self.count,
+                self.num_worlds,
+                tape=True,
+                curved_tendon=self.heavy_tendon,
+            )
+
+    def add(self, step: Any) -> None:
+        """From factors and accelerations of the bodies alone to those with tendons."""
+        self._launch(step, self._kernels.add_tendon_armature, self.num_worlds)
+
+    def add_adjoint(self, step: Any) -> None:
+        """What reaches slopes, curvatures and armature."""
+        self._launch(step, self._kernels.tendon_armature_adjoint, self.num_worlds)
+
+    def _launch(self, step: Any, kernel: wp.Kernel, *dim: int, tape: bool = False, **named: wp.array) -> None:
+        step.launch(kernel, dim, self, tape=tape, **named)
+
 
 # The arrays whose gradients kernels add to.
 DIFFERENTIATED = (
@@ -35,7 +97,7 @@ class TendonStage:
 
     Args:
         device_model: the model's arrays, with parameters of these worlds.
-        rows: the constraints that there may be, see :func:`sim.simulation.stepping.tendons.layout.tendon_rows`.
+        rows: the constraints that there may be, see :func:`sim.simulation.stepping.tendon_layout.tendon_rows`.
         heavy: the tendons with armature, see :class:`HeavyTendons`.
         drifts: whether constraints make up for the curvature of the path that tendons through points take in a step.
     """

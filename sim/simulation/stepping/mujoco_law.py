@@ -1,4 +1,4 @@
-"""What MuJoCo's law takes from a model: inverse weights, and the softness of contacts, limits and dry friction."""
+"""How near contacts must be for actuators to pull at them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +16,17 @@ from sim.model.softness import Softness
 from sim.model.tendons import tendon_places
 from sim.simulation.stepping.collision import CollisionModel, radius_of
 from sim.simulation.stepping.constraint_layout import ConstraintLayout
-from sim.simulation.stepping.transmission.reach import pair_reach
 from warp_kernels.types import FREE, PRISMATIC, SPHERICAL, warp_types
+
+
+def pair_reach(model: Model, collision: CollisionModel) -> np.ndarray:
+    """The distance below which contacts of each pair count for actuators that pull at them [num_pairs], m."""
+    own = {(pair.a, pair.b): pair.contact_margin + pair.contact_gap for pair in model.pair_softness}
+    each = np.array([geometry.contact_margin + geometry.contact_gap for geometry in model.geometries])
+    a, b = collision.pair_a.numpy(), collision.pair_b.numpy()
+    pairs = zip(np.minimum(a, b).tolist(), np.maximum(a, b).tolist(), strict=True)
+    return np.array([own.get(pair, each[list(pair)].sum()) for pair in pairs])
+
 
 # MuJoCo's smallest number that isn't zero.
 SMALLEST = 1e-15

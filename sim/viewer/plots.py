@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sim.model.model import Model
+from sim.viewer.curves import Curves, curves_of
 from sim.viewer.motions import Motion
-from sim.viewer.plots.curves import Curves, curves_of
 
 if TYPE_CHECKING:
     from viser import GuiApi

@@ -1,4 +1,4 @@
-"""New tensors; large ones on a CPU lie in huge pages where the system has them.
+"""New tensors, on a CPU large ones in huge pages; and several tensors packed into one piece of memory.
 
 Fresh memory is mapped and cleared page by page as it is first written. With pages of 4 KB that takes longer than most
 of the kernels that write it. Linux gives pages of 2 MB to programs that ask for them, where ``transparent_hugepage`` is
@@ -14,10 +14,12 @@ until a larger one has been freed.
 import contextlib
 import ctypes
 import functools
+import math
 import mmap
 from collections.abc import Callable, Sequence
 
 import torch
+from torch._utils import _flatten_dense_tensors
 
 LARGE = 4 * 2**20
 # From 1 MB on, the time that the system takes matters; just below 32 MB is the largest block that moves glibc's limits.
@@ -63,3 +65,20 @@ def _madvise() -> Callable[[int, int, int], int] | None:
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     advise.restype = ctypes.c_int
     return advise
+
+
+def pack(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The entries of all tensors, of one dtype on one device, one after another in new memory."""
+    return _flatten_dense_tensors(list(tensors))
+
+
+def unpack(packed: torch.Tensor, shapes: Sequence[torch.Size]) -> list[torch.Tensor]:
+    """Tensors out of one piece of memory: views, on CUDA copies at addresses that Warp's vectors can be loaded from."""
+    parts = packed.split([math.prod(shape) for shape in shapes])
+    views = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+    return [view.clone() for view in views] if packed.is_cuda else views
+
+
+def plain(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Tensors whose memory holds their numbers, and not the negatives, as that of some views does."""
+    return [tensor.resolve_neg() for tensor in tensors]

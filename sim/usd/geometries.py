@@ -5,7 +5,7 @@ from pxr import Gf, Sdf, Tf, Usd, UsdGeom, UsdPhysics, Vt
 
 from sim.errors import ModelError
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry
-from sim.render.shapes import Triangles, tessellate
+from sim.render.tessellation import Triangles, tessellate
 from sim.usd.materials import Materials, linear_color
 from warp_kernels import types as codes
 

@@ -1,4 +1,4 @@
-"""Sliders for the joint coordinates of one world."""
+"""Sliders, and those for the joint coordinates of one world, where orientations have three angles."""
 
 from __future__ import annotations
 
@@ -6,19 +6,76 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Model
-from sim.viewer.angles import to_angles
-from sim.viewer.slider import Slider
 from warp_kernels import types as codes
 
 if TYPE_CHECKING:
     from viser import GuiApi
+
+
+def to_angles(xyzw: np.ndarray) -> np.ndarray:
+    """Roll, pitch and yaw [3] of a quaternion [4]: rotations about the fixed x, then y, then z axis [rad].
+
+    If the pitch is a right angle, roll and yaw are about the same axis, and the yaw is set to zero.
+    """
+    x, y, z, w = np.asarray(xyzw, dtype=np.float64) / np.linalg.norm(xyzw)
+    sine = 2.0 * (w * y - z * x)
+    if abs(sine) > 1.0 - 1e-12:
+        roll = 2.0 * np.arctan2(x, w)
+        return np.array([(roll + np.pi) % (2.0 * np.pi) - np.pi, np.copysign(np.pi / 2.0, sine), 0.0])
+    return np.array(
+        [
+            np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)),
+            np.arcsin(sine),
+            np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)),
+        ]
+    )
+
+
+class Slider:
+    """A slider on the page, whose user has the last word.
+
+    The page sends every value while the user types or drags, and each waits for its turn in a thread.
+    What the program shows meanwhile must not replace a value that still waits, or it would be lost.
+
+    Args:
+        handle: the slider of viser.
+        lock: held while ``moved`` runs. Also hold it to call ``show``.
+        moved: called with the value after the user has moved the slider.
+    """
+
+    def __init__(self, handle: Any, lock: threading.RLock, moved: Callable[[float], None]):
+        self.handle = handle
+        self._lock, self._moved = lock, moved
+        self._known = handle.value  # the last value that was shown or acted on
+        handle.on_update(self._update)
+
+    @property
+    def value(self) -> float:
+        """Value on the page."""
+        return self.handle.value
+
+    def show(self, value: float) -> None:
+        """Move the slider, unless the user has just done so."""
+        if self.handle.value == self._known:
+            self.handle.value = value
+            self._known = self.handle.value
+
+    def _update(self, event: Any) -> None:
+        if event.client_id is None:  # the program itself has set the value
+            return
+        with self._lock:
+            value = self.handle.value
+            if value != self._known:  # else it was acted on together with one before it
+                self._known = value
+                self._moved(value)
+
 
 DIGITS = 4  # decimal places
 FINE, COARSE = 1e-4, 1e-3  # steps of sliders with a range below 0.5, and above [rad, m]
@@ -52,7 +109,7 @@ class Group:
     Attributes:
         part: slice of q that they set.
         coordinates: one per slider.
-        angles: whether they are the angles of a quaternion, see :func:`sim.viewer.angles.to_angles`.
+        angles: whether they are the angles of a quaternion, see :func:`sim.viewer.sliders.to_angles`.
     """
 
     part: slice

@@ -10,8 +10,8 @@ from sim.arrays.device_model import DeviceModel
 from sim.arrays.launch import clear
 from sim.model.model import Model
 from sim.simulation.stepping.collision import CollisionModel
-from sim.simulation.stepping.tendons.layout import dofs_above
-from sim.simulation.stepping.transmission.reach import pair_reach
+from sim.simulation.stepping.mujoco_law import pair_reach
+from sim.simulation.stepping.tendon_layout import dofs_above
 from warp_kernels.solver.transmission.forces import transmission_force_kernels
 from warp_kernels.solver.transmission.slopes import slope_kernels
 from warp_kernels.solver.transmission.structs import transmission_structs

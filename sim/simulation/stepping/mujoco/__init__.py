@@ -1,1 +1,0 @@
-"""What of a step is MuJoCo's alone."""

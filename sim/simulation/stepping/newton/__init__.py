@@ -1,1 +1,0 @@
-"""What Newton's method keeps of the worlds of a shard."""

@@ -1,1 +1,0 @@
-"""Actuators on frames and on contacts in a step."""

@@ -1,1 +1,0 @@
-"""Curves over time beside the scene."""
