@@ -14,6 +14,8 @@ PIP_FLAGS ?=
 ARGS ?=
 WORKERS ?= 2
 BIN := $(VENV)/bin
+BUILD := out/build-env
+TOOLS := out/tools-env
 HEADERS := $(shell find warp_kernels -name "*.h")
 # Folders of tests that launch kernels.
 REHEARSED := $(addprefix tests/,actuators collision contact distances dynamics envs physics rays render simulation torch)
@@ -23,7 +25,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Without bytecode every run of the tests would spend another 5 s on their assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick lowest rehearse gpu kernels lint docs links package bench bench-robot registers golden pictures clean
+.PHONY: help demo test quick lowest rehearse gpu kernels lint docs links dist package try-package release-check bench bench-robot registers golden pictures clean
 
 help:
 	@echo "make demo   install, optimise a throw, write its curve, animation and USD stage under out/throw"
@@ -35,7 +37,8 @@ help:
 	@echo "make docs   the site, with its tutorials run, under out/docs; warnings and broken links are errors"
 	@echo "make lowest  part of the tests with the oldest versions of all packages that pyproject.toml allows; needs a network"
 	@echo "make links  links of the site to other hosts; needs a network"
-	@echo "make package  wheel and sdist under out/dist, tried in a bare environment"
+	@echo "make package  wheel and sdist under out/dist, tried in a bare environment, with a bill of materials"
+	@echo "make release-check  all that a release does but to publish it, from the last commit, under out/release"
 	@echo "make bench  time per step of forward and backward, beside MuJoCo and Pinocchio; JSON under out/bench"
 	@echo "make bench-robot  kinematics and dynamics in PyTorch beside Pinocchio, ADAM, BARD, DRM, pytorch_kinematics"
 	@echo "make registers  registers and spills of every kernel on a GPU of compute capability 9.0, beside their bounds"
@@ -91,10 +94,26 @@ docs: $(VENV)/.installed-docs
 links: $(VENV)/.installed-docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b linkcheck -q -j 2 -d out/docs-cache/doctrees $(ARGS) docs out/links
 
-package: $(VENV)/.installed-docs
+# Only packages whose hashes are known take part in building.
+dist: $(BUILD)/.installed
 	rm -rf out/dist
-	$(BIN)/python -m build --quiet --outdir out/dist .
-	PIP_FLAGS="$(PIP_FLAGS)" $(BIN)/python -m tests.docs.bare_environment out/dist
+	$(BUILD)/bin/python -m build --no-isolation --quiet --outdir out/dist .
+
+package: dist
+	$(MAKE) try-package
+
+try-package: $(TOOLS)/.installed
+	$(TOOLS)/bin/twine check --strict out/dist/*.whl out/dist/*.tar.gz
+	PIP_FLAGS="$(PIP_FLAGS)" $(TOOLS)/bin/python -m tests.docs.bare_environment out/dist
+
+# release.py changes README and pyproject.toml: in a copy.
+release-check:
+	rm -rf out/release
+	mkdir -p out/release
+	git archive HEAD | tar -x -C out/release
+	cd out/release && $(PYTHON) docs/release.py https://github.com/OWNER/backswing \
+		v$$(sed -n 's/^__version__ = "\(.*\)".*/\1/p' sim/version.py) out/notes.md
+	$(MAKE) -C out/release package
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m bench.step --json out/bench/step.json $(ARGS)
@@ -114,6 +133,17 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is older than Python 3.11, which Backswing needs"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+# What builds the packages, and what checks them.
+$(BUILD)/.installed: .github/build-requirements.txt
+	$(PYTHON) -m venv --clear $(BUILD)
+	$(BUILD)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(TOOLS)/.installed: constraints.txt
+	$(PYTHON) -m venv --clear $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check -c $< cyclonedx-bom twine uv
+	@touch $@
 
 $(VENV)/.installed-demo: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing Backswing into $(VENV) (some minutes the first time)"

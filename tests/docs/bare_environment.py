@@ -1,13 +1,14 @@
-"""Tries a built wheel as a user would: in a new environment without anything else of the repository.
-
-The sdist is tried as well, since `python -m build` makes the wheel of it.
+"""Try a built wheel as a user would: in a new environment without anything else of the repository.
 
     python -m tests.docs.bare_environment out/dist
 
-PIP_FLAGS goes to pip, as in the Makefile.
+The sdist is tried as well, since `python -m build` makes the wheel of it. PIP_FLAGS goes to pip, as in the Makefile.
+Beside the packages it writes what a release has of its dependencies: their bill of materials, and a file of their
+versions and hashes for `pip install --require-hashes -r`. Needs cyclonedx-bom and uv.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,17 +18,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import numpy as np
-import sim
-
-scene = sim.ModelBuilder()
-scene.add_ground(friction=0.8)
-scene.add_box(half_extents=(0.1, 0.1, 0.1), mass=1.0, position=(0, 0, 0.0999))
-simulator = sim.Simulator(scene.finalize(), dt=1 / 240, device="cpu")
-trajectory = simulator.rollout(simulator.state(simulator.model.q0, [1.0, 0, 0, 0, 0, 0]), steps=100)
-x = trajectory.q.numpy()[-1, 0, 0]
-assert abs(x - 1.0 / (2 * 0.8 * 9.81)) < 3e-3, x
-slope = trajectory.backward(np.eye(1, 7)).qd.numpy()[0, 0]
-assert abs(slope - 1.0 / (0.8 * 9.81)) < 3e-3, slope
 
 # What needs no extra can be imported without one.
 import sim.envs, sim.exporters, sim.importers, sim.render, sim.torch, sim.torch.drm, sim.usd
@@ -64,24 +54,58 @@ print("backswing", sim.__version__, "in", sim.__file__)
 """
 
 
+def readme_program() -> str:
+    """Return the programs of README as one, since the second goes on where the first ends."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    return "\n".join([*blocks[:2], "assert tau.grad.abs().max() > 0.0 and friction.grad.abs().max() > 0.0"])
+
+
 def try_wheel(wheel: Path) -> None:
-    """Install a wheel with the pinned versions into a new environment, run a program and the command.
+    """Install a wheel with the pinned versions into a new environment, and run programs and the command.
 
     Raises:
         CalledProcessError: if any of them fails.
     """
+    version = wheel.name.split("-")[1]
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin" / "python"
         flags = os.environ.get("PIP_FLAGS", "").split()
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *flags]
         subprocess.run([*install, "-c", ROOT / "constraints.txt", wheel], check=True)
+        write_materials(python, wheel.with_name(f"backswing-{version}.cdx.json"))
+        write_requirements(wheel.with_name(f"requirements-{version}.txt"))
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         for command in (
+            [python, "-c", readme_program()],
             [python, "-c", PROGRAM],
+            [python, "-c", f"import sim; assert sim.__version__ == {version!r}, sim.__version__"],
             [python.with_name("backswing"), "info", ROOT / "scenes/robots/arm.urdf"],
         ):
             subprocess.run(command, check=True, cwd=folder, env=environment, stdout=sys.stdout)
+
+
+def write_materials(python: Path, out: Path) -> None:
+    """Write the bill of materials of an environment, in CycloneDX's format."""
+    tool = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--output-file", out, python]
+    subprocess.run(tool, check=True)
+
+
+def write_requirements(out: Path) -> None:
+    """Write versions and hashes of the dependencies for all platforms, and see that an installer can resolve them."""
+    uv = [sys.executable, "-m", "uv", "pip"]
+    choose = [
+        "--universal",
+        "--python-version",
+        "3.11",
+        "--generate-hashes",
+        "--no-annotate",
+        "--constraint",
+        ROOT / "constraints.txt",
+    ]
+    subprocess.run([*uv, "compile", "--quiet", "--no-header", *choose, "-o", out, ROOT / "pyproject.toml"], check=True)
+    check = ["install", "--quiet", "--dry-run", "--require-hashes", "--python", sys.executable, "-r", out]
+    subprocess.run([*uv, *check], check=True)
 
 
 def main() -> None:
@@ -89,9 +113,9 @@ def main() -> None:
     wheels, sources = list(folder.glob("*.whl")), list(folder.glob("*.tar.gz"))
     if len(wheels) != 1 or len(sources) != 1:
         raise SystemExit(f"{folder} must hold one wheel and one sdist; it holds {[*wheels, *sources]}")
-    for package in (*wheels, *sources):
-        print(f"{package.name}: {package.stat().st_size / 1e6:.1f} MB", flush=True)
     try_wheel(wheels[0].resolve())
+    for file in sorted(folder.iterdir()):
+        print(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB", flush=True)
 
 
 if __name__ == "__main__":
