@@ -50,8 +50,9 @@ def scene(things: int, folder: Path) -> Path:
 
 
 def cast_with_gradient(robot: sim.torch.Robot, *inputs: torch.Tensor) -> None:
-    """Distances, and their gradient in coordinates, origins and directions."""
-    distance = robot.cast_rays(*(each.clone().requires_grad_() for each in inputs))[0]
+    """Compute distances, and their gradient in coordinates, origins and directions."""
+    q, origin, direction = (each.clone().requires_grad_() for each in inputs)
+    distance = robot.cast_rays(q, origin, direction)[0]
     distance.nan_to_num(posinf=0.0).sum().backward()
 
 

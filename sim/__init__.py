@@ -6,7 +6,7 @@ USD.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sim.arrays.device_model import DeviceModel
 from sim.diagnostics.gradient_check import check_gradients
@@ -141,11 +141,25 @@ __all__ = [
 _LAZY = ("envs", "exporters", "identify", "importers", "optimise", "render", "terrain", "torch", "usd", "viewer")
 
 
-def __getattr__(name: str) -> Any:
-    """Import a module when it is first asked for."""
-    if name in _LAZY:
-        return importlib.import_module(f"sim.{name}")
-    raise AttributeError(f"module 'sim' has no attribute {name!r}")
+if TYPE_CHECKING:
+    from sim import envs as envs
+    from sim import exporters as exporters
+    from sim import identify as identify
+    from sim import importers as importers
+    from sim import optimise as optimise
+    from sim import rays as rays
+    from sim import render as render
+    from sim import terrain as terrain
+    from sim import torch as torch
+    from sim import usd as usd
+    from sim import viewer as viewer
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import a module when it is first asked for."""
+        if name in _LAZY:
+            return importlib.import_module(f"sim.{name}")
+        raise AttributeError(f"module 'sim' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
