@@ -14,7 +14,7 @@ def inline(translator: HTML5Translator, node: nodes.math) -> None:
 
 def block(translator: HTML5Translator, node: nodes.math_block) -> None:
     """A formula in a line of its own."""
-    translator.body.append(convert(node.astext(), display="block"))
+    translator.body.append(f'<div class="formula">{convert(node.astext(), display="block")}</div>')
     raise nodes.SkipNode
 
 

@@ -40,7 +40,7 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "com": ParameterSpec("link", (3,), "m", "centre of mass in the link frame"),
     "inertia": ParameterSpec("link", (3, 3), "kg m^2", "rotational inertia about the centre of mass, link axes"),
     "gravity_compensation": ParameterSpec(
-        "link", (), "-", "share of the weight that a force at the centre of mass compensates; only where a link has one"
+        "link", (), "-", "share of the weight compensated at the centre of mass; only where a link has one"
     ),
     "damping": ParameterSpec("dof", (), "N m s/rad or N s/m", "joint damping, integrated implicitly"),
     "armature": ParameterSpec("dof", (), "kg m^2 or kg", "rotor inertia added to the joint-space diagonal"),
@@ -71,13 +71,13 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "friction": ParameterSpec("geometry", (), "-", "Coulomb friction; a pair uses the product, or by its rule"),
     "restitution": ParameterSpec("geometry", (), "-", "restitution; a pair uses the product"),
     "torsional_friction": ParameterSpec(
-        "geometry", (), "m", "moment about the normal per normal force; a pair uses the sum; zero: no row, no gradient"
+        "geometry", (), "m", "moment about the normal per normal force; pair: the sum; zero: no row, no gradient"
     ),
     "rolling_friction": ParameterSpec(
         "geometry",
         (),
         "m",
-        "moment about the tangents per normal force; a pair uses the sum; zero: no row, no gradient",
+        "moment about the tangents per normal force; pair: the sum; zero: no row, no gradient",
     ),
     "contact_stiffness": ParameterSpec(
         "geometry", (), "N/m", "stiffness in contact, infinite: hard; those of a pair are in series"
@@ -129,9 +129,11 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "actuator",
         (3,),
         "-",
-        "force on a frame per force of its actuator; this and the next only for frames",
+        "force on a frame per force of its actuator; only for frames",
     ),
-    "actuator_torque_axis": ParameterSpec("actuator", (3,), "m", "torque on a frame per force of its actuator"),
+    "actuator_torque_axis": ParameterSpec(
+        "actuator", (3,), "m", "torque on a frame per force of its actuator; only for frames"
+    ),
     "actuator_kp": ParameterSpec("actuator", (), "N m/rad or N/m", "position gain, integrated implicitly"),
     "actuator_kd": ParameterSpec("actuator", (), "N m s/rad or N s/m", "velocity gain, integrated implicitly"),
     "actuator_gain": ParameterSpec("actuator", (), "N m/u or N/u", "force per unit of input; affine actuators"),
@@ -153,10 +155,10 @@ PARAMETERS: dict[str, ParameterSpec] = {
     "actuator_control_lower": ParameterSpec("actuator", (), "that of u", "minimum input; lower inputs are clamped"),
     "actuator_control_upper": ParameterSpec("actuator", (), "that of u", "maximum input"),
     "actuator_time_constant": ParameterSpec(
-        "actuator", (), "s", "time constant of a filter; this and the next two only where an actuator has a state"
+        "actuator", (), "s", "time constant of a filter; only where an actuator has a state"
     ),
-    "actuator_act_lower": ParameterSpec("actuator", (), "that of the state", "minimum state"),
-    "actuator_act_upper": ParameterSpec("actuator", (), "that of the state", "maximum state"),
+    "actuator_act_lower": ParameterSpec("actuator", (), "that of the state", "minimum state, likewise"),
+    "actuator_act_upper": ParameterSpec("actuator", (), "that of the state", "maximum state, likewise"),
     "gravity": ParameterSpec("world", (3,), "m/s^2", "gravity in the world frame"),
     "medium_density": ParameterSpec("world", (), "kg/m^3", "density of the medium; only where there is one"),
     "medium_viscosity": ParameterSpec("world", (), "Pa s", "its viscosity, likewise"),
@@ -165,15 +167,12 @@ PARAMETERS: dict[str, ParameterSpec] = {
         "world",
         (),
         "-",
-        "softness of a row, as a share of the mean inverse mass of its constraint; half for friction of contacts; "
-        "only HardContact",
+        "softness of a row per mean inverse mass of its constraint; contact friction half; HardContact",
     ),
     "recovery_time": ParameterSpec(
-        "world", (), "s", "time in which a penetration decays, in addition to the time step; only HardContact"
+        "world", (), "s", "time in which a penetration decays, in addition to the time step; HardContact"
     ),
-    "solref": ParameterSpec(
-        "world", (2,), "s, -", "MuJoCo's solref: time constant and damping ratio; only MujocoContact"
-    ),
+    "solref": ParameterSpec("world", (2,), "s, -", "MuJoCo's solref: time constant and damping ratio; MujocoContact"),
     "solimp": ParameterSpec(
         "world", (5,), "-, -, m or rad, -, -", "MuJoCo's solimp: dmin, dmax, width, midpoint, power; likewise"
     ),
