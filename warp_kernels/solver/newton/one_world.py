@@ -6,6 +6,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.constants import GUIDED
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.iteration import BEFORE, DONE, SWEPT, decision_functions, iteration_functions
@@ -61,6 +62,10 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
     Work, State = work_struct(scalar), structs.State
     zero, one = scalar(0.0), scalar(1.0)
 
+    @Native(scalar, 1, "newton").func_native()
+    def opaque(world: int) -> int:
+        """Return the number of a world, so that a GPU computes addresses anew instead of keeping them in registers."""
+
     @wp.func(inline=True)
     def gather(
         world: int,
@@ -111,6 +116,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
     @wp.func(inline=True)
     def find_steps(work: Work, state: State):
         """Sweep if the state asks for it, and find the step."""
+        work.world = opaque(work.world)
         world, count, nv = work.world, work.count, work.nv
         if wp.static(coupled):
             if state.mode == SWEPT:
@@ -137,6 +143,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
     @wp.func(inline=True)
     def move(work: Work, state: State):
         """Move z by a ``length``, and find the residual with its square."""
+        work.world = opaque(work.world)
         if state.length != zero:
             descent.move(work.world, work.nv, state.length, work.iterate)
         state.square = f.find_residual(
@@ -204,6 +211,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
         Returns the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s], and how many systems were
         solved.
         """
+        work.world = opaque(work.world)
         first = loop.begin(0, square, work)
         last, solved = loop.iterate(work, first, int(first.mode < DONE), iterations)
         left = zero
