@@ -86,7 +86,8 @@ lint: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 # Tutorials that haven't changed since the last build aren't run again: their output is kept under out/docs-cache.
-docs: $(VENV)/.installed-docs
+# With all kernels compiled first, no output has a line about compilation.
+docs: $(VENV)/.installed-docs kernels
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -E -j 2 -d out/docs-cache/doctrees $(ARGS) docs out/docs
 	$(BIN)/python -m tests.docs.check_site out/docs
 

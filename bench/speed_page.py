@@ -6,6 +6,7 @@ from typing import Any
 from bench.traffic import most_per_second
 
 STANDING = {"newton": "Newton's method", "pgs": "50 sweeps"}
+PASSES = {"forward": "forward", "back": "backward"}
 WORLDS = (1024, 4096, 16384, 65536)
 WORLDS_HEAD = [
     "| scene | worlds | contacts | forward [µs] | with gradient [µs] | MuJoCo [µs] | MuJoCo, one iteration [µs] "
@@ -17,7 +18,7 @@ WORLDS_HEAD = [
 def steps(records: Sequence[dict[str, Any]]) -> str:
     """Times of a step of the standing quadruped beside MuJoCo's, with the same kind of solver."""
     lines = [
-        "| solver | worlds | forward | backward, with the step run again | MuJoCo forward | ratio |",
+        "| solver | worlds | forward | backward, with the step recomputed | MuJoCo forward | speedup |",
         "|---|---|---|---|---|---|",
     ]
     for solver, title in STANDING.items():
@@ -98,13 +99,13 @@ def dynamics(records: Sequence[dict[str, Any]]) -> str:
 def traffic(record: dict[str, Any]) -> str:
     """Launches and bytes of a step, and the speed that they allow on an H200."""
     lines = [
-        f"| solver | way | launches | bytes per world | {' | '.join(f'at {worlds:,}' for worlds in WORLDS)} |",
+        f"| solver | pass | launches | bytes per world | {' | '.join(f'at {worlds:,}' for worlds in WORLDS)} |",
         f"|---|---|---|---|{'---|' * len(WORLDS)}",
     ]
     for row in record["rows"]:
         bounds = " | ".join(f"{most_per_second(row, worlds) / 1e6:.0f}" for worlds in WORLDS)
         lines.append(
-            f"| {STANDING[row['solver']]} | {row['way']} | {row['launches']} | {row['bytes']:,.0f} | {bounds} |"
+            f"| {STANDING[row['solver']]} | {PASSES[row['way']]} | {row['launches']} | {row['bytes']:,.0f} | {bounds} |"
         )
     return "\n".join(lines)
 
@@ -112,7 +113,7 @@ def traffic(record: dict[str, Any]) -> str:
 def on_gpu(records: Sequence[dict[str, Any]]) -> str:
     """Steps of the standing quadruped in a second on a GPU, beside MuJoCo on a core of the same machine."""
     lines = [
-        "| worlds | Newton's method | its way back | 50 sweeps | their way back |",
+        "| worlds | Newton's method, forward | backward | 50 sweeps, forward | backward |",
         "|---|---|---|---|---|",
     ]
     found = {(record["case"].rpartition(" ")[2], record["worlds"]): record for record in records}

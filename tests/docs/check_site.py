@@ -1,11 +1,12 @@
-"""Looks through a built site: every link inside it leads somewhere, every public name has an entry, and no page loads
-anything from another host.
+"""Check of a built site: every link inside it leads somewhere, every public name has an entry, no page loads anything
+from another host, and no tutorial shows that kernels were compiled.
 
     python -m tests.docs.check_site out/docs
 
 Links to other hosts are not followed.
 """
 
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -70,11 +71,18 @@ def undocumented(site: Path) -> list[str]:
     return sorted(set(public_names()) - anchors)
 
 
+def compiling(site: Path) -> list[str]:
+    """Return the pages whose programs printed that they compile kernels, because the cache lacked them."""
+    pages = sorted((site / "tutorials").glob("*.html"))
+    return [page.name for page in pages if re.search(r"compiling \d+ modules? of kernels", page.read_text("utf-8"))]
+
+
 def main() -> None:
     site = Path(sys.argv[1])
     wrong = [f"broken link: {link}" for link in broken(site)]
     wrong += [f"loaded from another host: {link}" for link in from_elsewhere(site)]
     wrong += [f"no entry in the reference: {name}" for name in undocumented(site)]
+    wrong += [f"compiles kernels: {page}; remove out/docs-cache and build again" for page in compiling(site)]
     if wrong:
         raise SystemExit("\n".join(wrong))
     print(f"{sum(1 for _ in site.rglob('*.html'))} pages, no broken link, {len(public_names())} public names")

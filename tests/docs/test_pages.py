@@ -146,6 +146,26 @@ def test_pictures(monkeypatch, tmp_path) -> None:
     assert set(np.unique(names["survey"].geometry)) > {0}
 
 
+def test_the_front_page(monkeypatch, tmp_path) -> None:
+    """The distance of a box that slides to a stop falls with friction, as v² / (2 g mu)."""
+    slope = run("index.md", tmp_path, monkeypatch)["friction"].grad[0].item()
+    assert slope == pytest.approx(-1.0 / (2 * 9.81 * 0.8**2), rel=0.01)
+
+
+def test_notebooks(monkeypatch, tmp_path) -> None:
+    pytest.importorskip("IPython")
+    pytest.importorskip("viser")
+    names = run("notebooks.md", tmp_path, monkeypatch)
+    names["viewer"].close()
+    assert (tmp_path / "fall.gif").stat().st_size > 10_000
+
+
+def test_cluster(monkeypatch, tmp_path, capsys) -> None:
+    """One process finds the friction of the ground that the boxes were measured on."""
+    run("cluster.md", tmp_path, monkeypatch)
+    assert float(re.findall(r"friction ([\d.]+)", capsys.readouterr().out)[0]) == pytest.approx(0.4, abs=0.02)
+
+
 def test_actuators(monkeypatch, tmp_path) -> None:
     names = run("actuators.md", tmp_path, monkeypatch)
     assert names["model"].nu == 3
@@ -228,6 +248,15 @@ def test_usd(monkeypatch, tmp_path) -> None:
     names = run("usd.md", tmp_path, monkeypatch)
     assert [part.name for part in names["parts"]] == ["left/arm"]
     assert (tmp_path / "motion.usdc").stat().st_size > 100_000
+
+
+def test_code_fits_the_page() -> None:
+    """Blocks of code don't scroll at 1,280 pixels."""
+    wide = []
+    for page in [*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        for block in re.findall(r"^```.*?^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            wide += [(page.name, line) for line in block.splitlines() if len(line) > 88]
+    assert wide == []
 
 
 def test_every_page_with_a_program_is_run() -> None:
