@@ -209,7 +209,7 @@ def horizon(record: dict[str, Any]) -> str:
     """The time of the receding horizon, as a sentence."""
     mpc = record["mpc"]
     return (
-        f"With {mpc['stages']} stages of 20 ms a moment takes {mpc['whole_ms']:.0f} ms of one core in the median and "
+        f"With {mpc['stages']} stages of 20 ms a cycle takes {mpc['whole_ms']:.0f} ms of one core in the median and "
         f"{mpc['slow_ms']:.0f} ms in the slowest twentieth, {mpc['call_ms']:.0f} ms of it between a state and its "
         "controls."
     )
