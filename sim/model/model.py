@@ -431,9 +431,9 @@ class Model:
         """Mask of the degrees of freedom whose velocity is prescribed, those of kinematic joints [nv]."""
         return self.parameters["armature"] >= codes.PRESCRIBED_INERTIA
 
-    def is_movable(self, geometry: Geometry) -> bool:
-        """Return whether forces move a geometry: it neither stands still nor follows kinematic joints alone."""
-        dof = -1 if geometry.link < 0 else int(self.link_tail_dof[geometry.link])
+    def is_movable(self, link: int) -> bool:
+        """Return whether forces move a link: it neither stands still nor follows kinematic joints alone."""
+        dof = -1 if link < 0 else int(self.link_tail_dof[link])
         while dof >= 0 and self.prescribed[dof]:
             dof = int(self.dof_parent[dof])
         return dof >= 0

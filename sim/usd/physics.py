@@ -64,6 +64,11 @@ def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> list[Sd
     return keepers
 
 
+def is_kinematic(model: Model, link: int) -> bool:
+    """Return whether the joint that carries a link is kinematic."""
+    return model.link_names[link] in model.kinematic_links or bool(model.prescribed[model.dofs_of(link)].any())
+
+
 def add_couplings(stage: Usd.Stage, model: Model) -> None:
     """Add coupled joints, which UsdPhysics lacks, as annotations of the joints that follow another."""
     joint_of = {kept_text(prim, "joint_name"): prim for prim in stage.GetPrimAtPath("/World/Joints").GetChildren()}
@@ -189,7 +194,10 @@ def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
         if np.isfinite(model.parameters[name][link]):
             keep(prim, name, model.parameters[name][link])
     dof = int(model.joint_qd_start[link])
-    if dof < model.nv and model.dof_link[dof] == link:
+    if is_kinematic(model, link):
+        if model.is_movable(link):  # otherwise its body says so
+            keep(prim, "kinematic", 1)
+    elif dof < model.nv and model.dof_link[dof] == link:
         keep_parameters(prim, model, "dof", dof)
         keep_softness(prim, "limit_softness", model.limit_softness[dof])
         keep_softness(prim, "friction_softness", model.friction_softness[dof])

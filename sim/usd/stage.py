@@ -24,6 +24,7 @@ from sim.usd.physics import (
     add_mass,
     articulation_roots,
     exclude_collisions,
+    is_kinematic,
 )
 from sim.usd.sensors import keep_sensors
 from sim.usd.tendons import keep_tendons
@@ -126,12 +127,11 @@ def _add_links(stage: Usd.Stage, model: Model, materials: Materials) -> list[tup
     motions = []
     for parent in sorted({path.GetParentPath() for path in paths}):
         UsdGeom.Xform.Define(stage, parent)
-    led = led_links(model)
     for link, path in enumerate(paths):
         xform = UsdGeom.Xform.Define(stage, path)
         motions.append((link, XformMotion(xform)))
         body = UsdPhysics.RigidBodyAPI.Apply(xform.GetPrim())
-        if model.link_names[link] in model.kinematic_links or link in led:
+        if is_kinematic(model, link) and not model.is_movable(link):
             body.CreateKinematicEnabledAttr(True)
         add_mass(xform.GetPrim(), model, link)
         owned = [k for k, geometry in enumerate(model.geometries) if geometry.link == link]
@@ -272,9 +272,3 @@ def _add_lights(stage: Usd.Stage) -> None:
     sky = UsdLux.DomeLight.Define(stage, "/World/Lights/Sky")
     sky.CreateIntensityAttr(0.6)
     sky.CreateColorAttr(Gf.Vec3f(0.85, 0.92, 1.0))
-
-
-def led_links(model: Model) -> frozenset[int]:
-    """Return the links that free joints with prescribed velocities carry: kinematic bodies in other programs."""
-    free = np.flatnonzero(model.joint_type == codes.FREE)
-    return frozenset(int(link) for link in free if model.prescribed[model.dofs_of(int(link))].all())

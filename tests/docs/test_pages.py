@@ -242,10 +242,20 @@ def test_exporting(monkeypatch, tmp_path) -> None:
 
 def test_usd(monkeypatch, tmp_path) -> None:
     """With a scene and a robot that the test writes."""
-    model = sim.load(str(ROOT / "scenes/robots/arm.urdf"))
-    for name in ("scene.usda", "robot.usd"):
-        write_usd(tmp_path / name, model, sim.forward_kinematics(model, model.q0[None]).numpy(), fps=12)
-    names = run("usd.md", tmp_path, monkeypatch)
+    builder = sim.ModelBuilder()
+    builder.add_urdf(str(ROOT / "scenes/robots/arm.urdf"))
+    robot = builder.finalize()
+    builder.add_link("lead", mass=1.0, inertia=(1, 1, 1))
+    builder.add_joint("lead_kinematic", "free", child="lead", position=(0, 1, 0), kinematic=True)
+    builder.add_geometry("lead", "sphere", size=0.1)
+    model = builder.finalize()
+    q = np.stack([model.q0, model.q0])
+    q[1, model.q_slice("lead_kinematic")][2] = 1.0  # up, one metre in a frame
+    write_usd(tmp_path / "scene.usda", model, sim.forward_kinematics(model, q).numpy(), fps=2)
+    write_usd(tmp_path / "robot.usd", robot, sim.forward_kinematics(robot, robot.q0[None]).numpy(), fps=12)
+    with pytest.warns(sim.USDWarning, match="the motion of this kinematic body isn't read"):
+        names = run("usd.md", tmp_path, monkeypatch)
+    np.testing.assert_allclose(names["qd"][-6:], (0, 0, 2, 0, 0, 0), atol=1e-5)
     assert [part.name for part in names["parts"]] == ["left/arm"]
     assert (tmp_path / "motion.usdc").stat().st_size > 100_000
 

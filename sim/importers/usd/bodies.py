@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from sim.errors import ModelError
 from sim.importers.usd.joints.chains import add_chain
-from sim.importers.usd.joints.dofs import actuators, damping_and_friction, dof_properties
+from sim.importers.usd.joints.dofs import actuators, damping_and_friction, dof_properties, is_kinematic
 from sim.importers.usd.joints.forest import Forest
 from sim.importers.usd.joints.loops import MISFIT, note_misfit
 from sim.importers.usd.joints.reading import Joint
@@ -21,7 +21,7 @@ from sim.importers.usd.masses import mass_properties
 from sim.importers.usd.reader import Reader, agreed_pose
 from sim.importers.usd.schemas.actuators import mujoco_actuators
 from sim.importers.usd.schemas.couplings import coupling
-from sim.importers.usd.stage import Kind
+from sim.importers.usd.stage import Kind, moving_attributes
 from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import ACTUATOR_KIND_NAMES, Keyframe, Part
@@ -56,6 +56,11 @@ def add_link(reader: Reader, body: Sdf.Path) -> None:
     description = scene.bodies[body]
     if np.any(description.linearVelocity) or np.any(description.angularVelocity):
         scene.notes.append(f"prim '{body}': its initial velocity is ignored; set it in the state")
+    if body in scene.kinematic and moving_attributes(scene.prim(body)):
+        scene.notes.append(
+            f"prim '{body}': the motion of this kinematic body isn't read; it begins where the file has it first, and "
+            "its velocity is an entry of qd"
+        )
     if found is None:
         scene.notes.append(
             f"prim '{body}' has neither mass nor colliders: kinematics works, dynamics may be refused; give it a mass"
@@ -104,16 +109,14 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
     child, place = reader.names[body], reader.link_pose(body)
     if carrier is None:
         prim = reader.scene.prim(body)
-        name = _joint_name(reader, prim, f"{child.removeprefix(reader.prefix)}_free")
-        pose: dict[str, Any] = {"position": place[:3], "orientation": place[3:]}
-        armature = kept(prim, "armature", 1)
-        has_velocity = armature is not None and armature[0] >= codes.PRESCRIBED_INERTIA  # of a free joint written here
-        if body in reader.scene.kinematic and not has_velocity:
-            name = _joint_name(reader, prim, f"{child.removeprefix(reader.prefix)}_kinematic")
-            reader.add(body, reader.builder.add_joint, name, "fixed", child=child, kinematic=True, **pose)
-            return [name]
-        pose |= reader.add(body, in_groups, JOINT_FIELDS, damping_and_friction(reader.scene, prim, None))
-        return [reader.add(body, reader.builder.add_joint, name, "free", child=child, **pose)]
+        kind = "kinematic" if body in reader.scene.kinematic else "free"
+        plain = f"{child.removeprefix(reader.prefix)}_{kind}"
+        name, options = _joint_name(reader, prim, plain), _free_properties(reader, body)
+        reader.add(
+            body, reader.builder.add_joint, name, "free", child=child, position=place[:3], orientation=place[3:],
+            **options,
+        )  # fmt: skip
+        return [name]
     prim = reader.scene.prim(carrier.path)
     placement, axis = _placement(reader, prim, carrier)
     if carrier.collides:
@@ -122,22 +125,28 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
     name = _joint_name(reader, prim, carrier.path.name)
     if carrier.chain:
         return add_chain(reader, carrier, placement, motion)
-    options: dict[str, Any] = {}
+    options = dof_properties(reader, prim, carrier)
     if carrier.type != "fixed":
         # Where a joint that follows another would be without: its own coordinate follows from the other's.
         begun = kept(prim, "coupling_q0", 1) if kept_text(prim, "follows") else None
         options["q0"] = _coordinates(reader, carrier, axis, motion) if begun is None else begun
     if carrier.type == "fixed":
         note_misfit(reader, carrier, motion)
-        options["kinematic"] = body in reader.scene.kinematic
-    elif body in reader.scene.kinematic:
-        reader.scene.notes.append(f"prim '{body}' is a kinematic body on joint '{carrier.path}', which moves it here")
     reader.add(
         carrier.path, reader.builder.add_joint, name, carrier.type, child=child,
         parent=reader.link_name(carrier.parent), position=placement[:3], orientation=placement[3:], axis=axis,
-        **options, **dof_properties(reader, prim, carrier),
+        **options,
     )  # fmt: skip
     return [name]
+
+
+def _free_properties(reader: Reader, body: Sdf.Path) -> dict[str, Any]:
+    """Properties of the free joint of a body that no joint carries."""
+    if body in reader.scene.kinematic:
+        return {"kinematic": True}
+    stated = damping_and_friction(reader.scene, reader.scene.prim(body), None)
+    found: dict[str, Any] = reader.add(body, in_groups, JOINT_FIELDS, stated)
+    return found
 
 
 def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> None:
@@ -149,7 +158,12 @@ def add_actuators(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, lis
         for step, name in zip(carrier.steps, joint_names[carrier.child], strict=True)
         for actuator in actuators(reader, reader.scene.prim(path), step)
     ]
-    for actuator, joint, path in mujoco_actuators(reader.scene, carriers):
+    dynamic = {
+        path: carrier
+        for path, carrier in carriers.items()
+        if not is_kinematic(reader, reader.scene.prim(path), carrier)
+    }
+    for actuator, joint, path in mujoco_actuators(reader.scene, dynamic):
         found.append((actuator, {"joint": joint_names[carriers[joint].child][0]}, path))
     found += _further_actuators(reader)
     dynamics = {code: name for name, code in DYNAMICS_CODES.items()}

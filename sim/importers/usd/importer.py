@@ -49,7 +49,8 @@ def add_usd(
     - Meshes collide as their convex hull, or as that of each connected piece for "convexDecomposition". A static mesh
       that is not convex collides as its triangles unless one of these is asked for. With ``decompose`` meshes become
       convex pieces, unless the file asks for their hull.
-    - Kinematic bodies don't move. Initial velocities and break forces are ignored.
+    - Kinematic bodies have prescribed motion: their joint is ``kinematic``, a free one if no joint connects them to the
+      world or to another kinematic body. Initial velocities, time samples and break forces are ignored.
     - Of the schemas of Newton, MuJoCo and PhysX, armature, dry friction, damping, springs and limits of joints, joints
       that follow others, actuators and constraints are read. A warning names what was skipped.
 

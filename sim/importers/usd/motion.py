@@ -17,7 +17,7 @@ from sim.importers.usd.geometries import add_pictures, drawn_prims
 from sim.importers.usd.layers import readable
 from sim.importers.usd.reader import ORIGIN, Reader
 from sim.importers.usd.schemas.properties import refuse_types
-from sim.importers.usd.stage import Kind, Scene, open_scene
+from sim.importers.usd.stage import Kind, Scene, moving_attributes, open_scene
 from sim.model.builder import WorldBuilder
 from sim.model.checks import free_name, require_path
 from sim.model.model import Model
@@ -226,7 +226,10 @@ def _read(scene: Scene, ground: float | None) -> StoredMotion:
     # In the order of the links.
     number = {name: link for link, name in enumerate(model.link_names)}
     ordered = sorted(pieces, key=lambda piece: number[reader.names[piece.path]])
-    moving = [*(attribute for piece in pieces for attribute in _moving(scene, piece)), *_camera_motion(camera)]
+    moving = [
+        *(attribute for piece in pieces for attribute in _moving(scene, piece)),
+        *([] if camera is None else moving_attributes(camera)),
+    ]
     start, end = _range(scene.stage, moving)
     worlds = next((len(_indices(prim)) for prim in instancers.values()), 1)
     rate = float(scene.stage.GetTimeCodesPerSecond())
@@ -291,23 +294,8 @@ def _moving(scene: Scene, piece: Piece) -> list[Usd.Attribute]:
         found += [
             instancer.GetPositionsAttr(), instancer.GetOrientationsAttr(), instancer.GetOrientationsfAttr(),
         ]  # fmt: skip
-    found += _transform(scene.prim(piece.path))
-    return [attribute for attribute in found if attribute and attribute.GetNumTimeSamples() > 1]
-
-
-def _transform(prim: Usd.Prim) -> list[Usd.Attribute]:
-    """The attributes that place a prim in the world."""
-    found = []
-    while prim and not prim.IsPseudoRoot():
-        if prim.IsA(UsdGeom.Xformable):
-            found += [op.GetAttr() for op in UsdGeom.Xformable(prim).GetOrderedXformOps()]
-        prim = prim.GetParent()
-    return found
-
-
-def _camera_motion(camera: Usd.Prim | None) -> list[Usd.Attribute]:
-    placed = [] if camera is None else _transform(camera)
-    return [attribute for attribute in placed if attribute.GetNumTimeSamples() > 1]
+    moving = [attribute for attribute in found if attribute and attribute.GetNumTimeSamples() > 1]
+    return moving + moving_attributes(scene.prim(piece.path))
 
 
 def _range(stage: Usd.Stage, moving: list[Usd.Attribute]) -> tuple[float, float]:

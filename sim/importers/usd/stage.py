@@ -32,7 +32,7 @@ class Scene:
         found: the descriptions of UsdPhysics, by kind.
         order: index of each prim in the order of the stage.
         bodies: the bodies that move, with their descriptions, in the order of the stage.
-        kinematic: those whose pose is an input.
+        kinematic: those whose motion is given.
         notes: warnings to issue at the end.
         read: the properties of other simulators' schemas that were read.
     """
@@ -206,6 +206,16 @@ def _scene(path: Path, stage: Usd.Stage, notes: list[str]) -> Scene:
 
 def _prims(stage: Usd.Stage) -> Usd.PrimRange:
     return Usd.PrimRange.Stage(stage, Usd.TraverseInstanceProxies())
+
+
+def moving_attributes(prim: Usd.Prim) -> list[Usd.Attribute]:
+    """The attributes with time samples that place a prim in the world."""
+    found = []
+    while prim and not prim.IsPseudoRoot():
+        if prim.IsA(UsdGeom.Xformable):
+            found += [op.GetAttr() for op in UsdGeom.Xformable(prim).GetOrderedXformOps()]
+        prim = prim.GetParent()
+    return [attribute for attribute in found if attribute.GetNumTimeSamples() > 1]
 
 
 def _described(stage: Usd.Stage) -> dict[Any, list[Any]]:

@@ -150,7 +150,7 @@ class GridCollision(CollisionModel):
             width=model.scalar(WIDTH * (common + 0.5 * margin)),
             words=1,
             in_cells=self._integers([index in self._in_cells for index in members]),
-            is_static=self._integers([not model.is_movable(geometry) for geometry in geometries]),
+            is_static=self._integers([not model.is_movable(geometry.link) for geometry in geometries]),
             group=self._bits([geometry.group for geometry in geometries]),
             mask=self._bits([geometry.mask for geometry in geometries]),
             priority=self._integers([geometry.contact_priority for geometry in geometries]),

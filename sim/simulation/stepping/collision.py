@@ -324,7 +324,7 @@ def _packed_shapes(model: Model, members: set[int]) -> PackedShapes:
 def may_touch(model: Model, i: int, j: int) -> bool:
     """Whether two geometries that collide may touch each other, see :func:`candidate_pairs`."""
     a, b = model.geometries[i], model.geometries[j]
-    if a.link == b.link or not (model.is_movable(a) or model.is_movable(b)):
+    if a.link == b.link or not (model.is_movable(a.link) or model.is_movable(b.link)):
         return False
     if not (a.group & b.mask and b.group & a.mask):
         return False

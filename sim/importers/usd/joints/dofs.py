@@ -20,11 +20,25 @@ SCALAR = ("revolute", "prismatic")
 
 
 def dof_properties(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, Any]:
-    """Return all properties of a joint that carries a body, as arguments of the builder's ``add_joint``."""
+    """Return all properties of a joint that carries a body, as arguments of the builder's ``add_joint``.
+
+    A kinematic joint, whose motion is given, has no others.
+    """
+    if is_kinematic(reader, prim, joint):
+        if joint.drive is not None or np.isfinite([joint.lower, joint.upper, joint.swing]).any():
+            reader.scene.notes.append(
+                f"prim '{joint.path}': its body is kinematic, so that its limits and drive have no effect"
+            )
+        return {"kinematic": True}
     own = damping_and_friction(reader.scene, prim, joint)
     properties = own | limits(prim, joint) | springs(reader, prim, joint, own)
     found: dict[str, Any] = reader.add(joint.path, in_groups, JOINT_FIELDS, properties)
     return found
+
+
+def is_kinematic(reader: Reader, prim: Usd.Prim, joint: Joint) -> bool:
+    """Return whether the motion of a joint is given: its body is kinematic, or it was written so."""
+    return joint.child in reader.scene.kinematic or kept(prim, "kinematic", 1) is not None
 
 
 def limits(prim: Usd.Prim, joint: Joint) -> dict[str, float]:
@@ -93,7 +107,7 @@ def _drive_as_spring(reader: Reader, prim: Usd.Prim, joint: Joint) -> dict[str, 
 def actuators(reader: Reader, prim: Usd.Prim, joint: Joint) -> list[Actuator]:
     """The actuators that a joint was written with, as long as its drive still matches them; otherwise its drive."""
     own, drive = kept_actuators(prim), joint.drive
-    if joint.type not in SCALAR:
+    if joint.type not in SCALAR or is_kinematic(reader, prim, joint):
         return []
     if _annotated_springs(prim, joint) is not None:
         return own

@@ -24,7 +24,7 @@ def forest(scene: Scene, joints: list[Joint]) -> Forest:
 
     A tree starts at the body that is joined to the world; without one at the root of its articulation, or else at the
     first of its bodies in the file. What remains are joints that close loops, and joints excluded from articulations
-    between bodies that are connected without them.
+    between bodies that are connected without them. No dynamic body carries a kinematic one.
     """
     touching: dict[Sdf.Path, list[Joint]] = {body: [] for body in scene.bodies}
     for joint in sorted(joints, key=lambda joint: not joint.in_tree):
@@ -39,7 +39,7 @@ def forest(scene: Scene, joints: list[Joint]) -> Forest:
         ground = next((joint for joint in touching[root] if joint.parent is None and joint.in_tree), None)
         used.update([ground.path] if ground is not None else [])
         carriers[root] = ground
-        _grow(root, touching, carriers, used)
+        _grow(root, touching, carriers, used, scene.kinematic)
     return Forest(_as_written(scene, carriers), [joint for joint in joints if joint.path not in used])
 
 
@@ -66,6 +66,7 @@ def _grow(
     touching: dict[Sdf.Path, list[Joint]],
     carriers: dict[Sdf.Path, Joint | None],
     used: set[Sdf.Path],
+    kinematic: set[Sdf.Path],
 ) -> None:
     """Follow the joints from a root, depth first in the order of the file."""
     stack = list(reversed(touching[root]))
@@ -75,7 +76,7 @@ def _grow(
             continue
         if joint.parent not in carriers:
             joint = joint.swapped()
-        if joint.child in carriers:
+        if joint.child in carriers or (joint.child in kinematic and joint.parent not in kinematic):
             continue
         used.add(joint.path)
         carriers[joint.child] = joint

@@ -26,6 +26,9 @@ def close_loops(reader: Reader, trees: Forest) -> None:
             with another.
     """
     for joint in trees.loops:
+        if all(body is None or body in reader.scene.kinematic for body in (joint.parent, joint.child)):
+            reader.scene.notes.append(f"prim '{joint.path}': it joins bodies that no force moves; it has no effect")
+            continue
         if joint.type in ("prismatic", "chain"):
             kind = "a prismatic joint" if joint.type == "prismatic" else "a joint with several free axes"
             raise reader.scene.error(

@@ -28,7 +28,7 @@ def mujoco_actuators(scene: Scene, carriers: Mapping[Sdf.Path, Joint]) -> list[t
 
     Args:
         scene: the file.
-        carriers: all joints that carry a body, by path.
+        carriers: the joints that carry dynamic bodies, by path.
     """
     found = []
     for prim in scene.prims():
@@ -37,7 +37,7 @@ def mujoco_actuators(scene: Scene, carriers: Mapping[Sdf.Path, Joint]) -> list[t
             joint = carriers.get(targets[0]) if targets else None
             if joint is None or joint.type not in ("revolute", "prismatic"):
                 where = f"'{targets[0]}'" if targets else "nothing"
-                reason = f"it acts on {where}; only revolute and prismatic joints that carry a body have actuators"
+                reason = f"it acts on {where}; only hinges and slides that carry a dynamic body have actuators"
                 scene.notes.append(f"left out: actuator '{prim.GetPath()}': {reason}")
                 continue
             try:
