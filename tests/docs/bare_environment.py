@@ -17,7 +17,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
+import backswing.torch
 import numpy as np
+import sim
 
 # What needs no extra can be imported without one.
 import sim.envs, sim.exporters, sim.importers, sim.render, sim.torch, sim.torch.drm, sim.usd

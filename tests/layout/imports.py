@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("warp_kernels", "sim", "scenes", "examples", "bench")  # each may import those before it
+PACKAGES = ("warp_kernels", "sim", "backswing", "scenes", "examples", "bench")  # each may import those before it
 
 # For each module the modules that it imports, with the line.
 Graph = Mapping[str, Mapping[str, int]]

@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.envs`."""
+
+from sim.envs import *

@@ -1,0 +1,3 @@
+"""The public names of :mod:`sim.envs.adapters.rsl_rl`."""
+
+from sim.envs.adapters.rsl_rl import RslRlVecEnv as RslRlVecEnv

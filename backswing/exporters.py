@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.exporters`."""
+
+from sim.exporters import *

@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.identify`."""
+
+from sim.identify import *

@@ -1,0 +1,1 @@
+"""The modules of :mod:`sim.importers`."""

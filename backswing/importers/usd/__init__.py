@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.importers.usd`."""
+
+from sim.importers.usd import *

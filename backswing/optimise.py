@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.optimise`."""
+
+from sim.optimise import *

@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.rays`."""
+
+from sim.rays import *

@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.render`."""
+
+from sim.render import *

@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.terrain`."""
+
+from sim.terrain import *

@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.torch`."""
+
+from sim.torch import *

@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.torch.drm`."""
+
+from sim.torch.drm import *

@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.usd`."""
+
+from sim.usd import *

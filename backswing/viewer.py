@@ -1,0 +1,3 @@
+"""The names of :mod:`sim.viewer`."""
+
+from sim.viewer import *
