@@ -143,7 +143,7 @@ def _require_contact_sensors(simulator: Simulator, hold: int) -> None:
     """Check that the simulator measures contact forces, and that they have a mean over held inputs."""
     if not simulator.contact_sensors:
         raise ModelError("rollout: for contact_forces name geometries with Simulator(..., contact_sensors=[...]) first")
-    contact_sensors = simulator.engine.shards[0].step.collision.contact_places
+    contact_sensors = simulator.engine.shards[0].step.collision.contact_slots
     if hold > 1 and contact_sensors:
         raise ModelError(
             f"rollout: hold is {hold}, and sensor '{next(iter(contact_sensors))}' reads contacts, which have no mean "

@@ -12,13 +12,16 @@ from warp_kernels.constraints.kinds import KINDS, Bound, Family, Kind
 
 @wp.kernel(enable_backward=False, module="unique")
 def ask(one_sided: wp.array(dtype=bool), in_interval: wp.array(dtype=bool), in_cone: wp.array(dtype=bool),
-        of_contact: wp.array(dtype=bool), own_kernels: wp.array(dtype=bool)):  # fmt: skip
+        of_contact: wp.array(dtype=bool), own_kernels: wp.array(dtype=bool), dof_limit: wp.array(dtype=bool),
+        tendon_limit: wp.array(dtype=bool)):  # fmt: skip
     kind = wp.tid()
     one_sided[kind] = kinds.is_one_sided(kind)
     in_interval[kind] = kinds.is_in_interval(kind)
     in_cone[kind] = kinds.is_in_cone(kind)
     of_contact[kind] = kinds.is_of_contact(kind)
     own_kernels[kind] = kinds.has_own_kernels(kind)
+    dof_limit[kind] = kinds.is_dof_limit(kind)
+    tendon_limit[kind] = kinds.is_tendon_limit(kind)
 
 
 # In the order of the kernel's arguments.
@@ -28,6 +31,8 @@ EXPECTED: list[Callable[[Kind], bool]] = [
     lambda kind: kind.bound in (Bound.CONE, Bound.PYRAMID),
     lambda kind: kind.family in (Family.CONTACT, Family.PYRAMID),
     lambda kind: kind.family in (Family.TENDON, Family.PYRAMID),
+    lambda kind: kind in (KINDS[kinds.LOWER_LIMIT], KINDS[kinds.UPPER_LIMIT]),
+    lambda kind: kind is KINDS[kinds.TENDON_LIMIT],
 ]
 
 

@@ -111,6 +111,10 @@ def _kinds_where(name: str, holds: Callable[[Kind], bool]) -> wp.Function:
     return wp.func(names[name])
 
 
+def _is_limit(kind: Kind, family: Family) -> bool:
+    return kind.family is family and kind.bound is Bound.ONE_SIDED
+
+
 def _is_in(first: int, end: int) -> str:
     """Return the condition for a kind in range(first, end)."""
     if end == first + 1:
@@ -126,6 +130,9 @@ is_one_sided = _kinds_where("is_one_sided", lambda kind: kind.bound in (Bound.CO
 is_in_interval = _kinds_where("is_in_interval", lambda kind: kind.bound is Bound.INTERVAL)
 # Impulses may be anything.
 is_unbounded = _kinds_where("is_unbounded", lambda kind: kind.bound is Bound.UNBOUNDED)
+# The rows are limits of one degree of freedom, or of a tendon.
+is_dof_limit = _kinds_where("is_dof_limit", lambda kind: _is_limit(kind, Family.JOINT) and not kind.varying_row)
+is_tendon_limit = _kinds_where("is_tendon_limit", lambda kind: _is_limit(kind, Family.TENDON))
 # A contact with its friction.
 is_contact = _kinds_where("is_contact", lambda kind: kind.bound is Bound.CONE)
 # Impulses are bounded by the normal impulse of a contact, which is another constraint.

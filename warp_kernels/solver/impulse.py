@@ -130,7 +130,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         """weight: v+_bar half way through the solve with M [dof, world]. impulse_bar = J M^-1 v+_bar; no rows for Newton's method.
 
         further_impulse_bar: what bounces and forces that are measured add to impulse_bar (:mod:`warp_kernels.solver.impact_time`,
-        :mod:`warp_kernels.sensors.contact_force`); no rows where there are neither.
+        :mod:`warp_kernels.sensors.readings`); no rows where there are neither.
         """
         world = wp.tid()
         nv = paths.dof_depth.shape[0]

@@ -12,7 +12,7 @@ from sim.model.checks import is_positive, is_whole, require_type
 from sim.model.model import Model
 from sim.simulation.options import ContactMethod, ModelContact, MujocoContact, checked_state_limit
 from sim.simulation.stepping.integrators import require_integrator
-from sim.simulation.stepping.sensors.force_sensors import chosen_sensors
+from sim.simulation.stepping.sensors import chosen_sensors
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,7 @@ from sim.model.hulls import PackedShapes
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
 from sim.model.triangles import MeshElements
 from sim.simulation.stepping.pair_friction import friction_rules
-from sim.simulation.stepping.sensors.contact_sensors import contact_places, contact_sensors, num_places
-from sim.simulation.stepping.sensors.force_sensors import force_sensors
+from sim.simulation.stepping.sensors import contact_slots, num_slots, sensor_arrays
 from warp_kernels import types as codes
 from warp_kernels.collision.capsules import MUJOCO_PARALLEL_SINE_SQUARED, PARALLEL_SINE_SQUARED
 from warp_kernels.collision.field.grid import KINDS
@@ -130,12 +129,10 @@ class CollisionModel:
         colliding: the geometries that some pair has.
         geometry_link: link of each geometry, -1 for the world [num_geometries].
         geometries, packed, triangles: see :func:`warp_kernels.collision.structs.collision_structs`.
-        num_sensors: how many places there are for what is measured: forces of contacts of geometries, forces of
-            sensors, and what sensors of contacts read.
-        sensor: the place of each geometry among those, -1 for the others [num_geometries].
-        force_sensors: the sensors, see :func:`warp_kernels.sensors.forces.force_sensor_structs`.
-        contact_sensors: those of contacts, see :func:`warp_kernels.sensors.contacts.contact_sensor_structs`.
-        contact_places: where each of them has its places, see :func:`contact_places`.
+        num_sensors: number of vectors that are measured: contact forces on geometries, forces of sensors, and readings
+            of sensors of contacts.
+        sensors: the sensors, see :func:`warp_kernels.sensors.structs.sensor_structs`.
+        contact_slots: slots of those of contacts, see :func:`contact_slots`.
         by_grid: whether the pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
         cells, near_pairs: the working arrays of a shard where they are.
 
@@ -201,15 +198,9 @@ class CollisionModel:
     ) -> None:
         """What doesn't depend on the pairs."""
         self._device = device
-        self.contact_places = contact_places(model, sensed, room_for)
-        self.num_sensors = num_places(sensed, self.contact_places)
-        sensor = np.full(model.num_geometries, -1)
-        for place, each in enumerate(sensed):
-            if not isinstance(each, str):
-                sensor[each] = place
-        self.force_sensors = force_sensors(model, sensed, device)
-        self.contact_sensors = contact_sensors(model, sensed, self.contact_places, by_mujoco, device)
-        self.sensor = self._integers(sensor)
+        self.contact_slots = contact_slots(model, sensed, room_for)
+        self.num_sensors = num_slots(sensed, self.contact_slots)
+        self.sensors = sensor_arrays(model, sensed, self.contact_slots, by_mujoco, device)
         self.geometry_link = self._integers([geometry.link for geometry in model.geometries])
         self.geometries = self._geometries(model, by_mujoco)
 

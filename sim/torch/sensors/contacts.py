@@ -7,7 +7,7 @@ from sim.simulation.simulator import Simulator
 from sim.torch.present_robot import present_parameter
 from sim.torch.quaternions import turned_z_axis
 from sim.torch.robot.robot import Robot
-from warp_kernels.sensors.contacts import DISTANCE, FORCE, MEMBERS, NORMAL, PER_CONTACT, PLACE, TORQUE
+from warp_kernels.sensors.structs import CONTACT_FORCE, CONTACT_TORQUE, DISTANCE, MEMBERS, NORMAL, PER_CONTACT, POINT
 from warp_kernels.types import CAPSULE, PLANE
 
 # Readings that go along a contact's axes.
@@ -27,7 +27,7 @@ def contact_readings(
         sensor: one of its ``contact_sensors``.
     """
     found = measured[:, :, simulator.contact_sensors.index(sensor.name), 0]
-    start, room = simulator.engine.shards[0].step.collision.contact_places[sensor.name]
+    start, room = simulator.engine.shards[0].step.collision.contact_slots[sensor.name]
     rows = measured[:, :, start : start + PER_CONTACT * room].unflatten(2, (room, PER_CONTACT))
     there = torch.arange(room, device=measured.device) < found[..., None]
     if sensor.choice == "net":
@@ -46,7 +46,7 @@ def _chosen(rows: torch.Tensor, there: torch.Tensor, sensor: Sensor) -> tuple[to
     count = min(sensor.most, rows.shape[2])
     if sensor.choice == "first" or not count:
         return rows[:, :, :count], there[..., :count]
-    strength = torch.linalg.vector_norm(rows[..., FORCE, :].detach(), dim=-1)
+    strength = torch.linalg.vector_norm(rows[..., CONTACT_FORCE, :].detach(), dim=-1)
     key = rows[..., DISTANCE, 0].detach() if sensor.choice == "nearest" else -strength
     order = torch.where(there, key, torch.inf).argsort(dim=-1, stable=True)[..., :count]
     chosen = rows.gather(2, order[..., None, None].expand(*order.shape, PER_CONTACT, 3))
@@ -55,11 +55,11 @@ def _chosen(rows: torch.Tensor, there: torch.Tensor, sensor: Sensor) -> tuple[to
 
 def _net(rows: torch.Tensor, there: torch.Tensor) -> dict[str, torch.Tensor]:
     """One contact for all, at their mean weighted by forces, with the axes of the world."""
-    force, place = rows[..., FORCE, :], rows[..., PLACE, :]
+    force, place = rows[..., CONTACT_FORCE, :], rows[..., POINT, :]
     weight = torch.linalg.vector_norm(force, dim=-1, keepdim=True) * there[..., None]
     total = weight.sum(dim=2, keepdim=True)
     centre = (weight * place).sum(dim=2, keepdim=True) / torch.where(total > 0.0, total, 1.0)
-    torque = rows[..., TORQUE, :] + torch.linalg.cross(place - centre, force)
+    torque = rows[..., CONTACT_TORQUE, :] + torch.linalg.cross(place - centre, force)
     axes = torch.eye(3, dtype=rows.dtype, device=rows.device).expand(*centre.shape, 3)
     return {
         "force": force.sum(dim=2, keepdim=True),
@@ -82,14 +82,14 @@ def _of_each(
 ) -> dict[str, torch.Tensor]:
     """All readings of contacts [steps, num_worlds, contacts, ...]."""
     normal = torch.where(there[..., None], rows[..., NORMAL, :], rows.new_tensor([0.0, 0.0, 1.0]))
-    readings = {"distance": rows[..., DISTANCE, :1], "position": rows[..., PLACE, :], "normal": normal}
+    readings = {"distance": rows[..., DISTANCE, :1], "position": rows[..., POINT, :], "normal": normal}
     if not names & ALONG_AXES:
         return readings
     members = rows[..., MEMBERS, :2].detach().long() - 1  # -1 where there is no contact
     axes = _axes(normal, rows[..., MEMBERS, 2:].detach(), _capsules(simulator, robot, q, members))
-    vectors = {"force": rows[..., FORCE, :], "torque": rows[..., TORQUE, :]}
+    vectors = {"force": rows[..., CONTACT_FORCE, :], "torque": rows[..., CONTACT_TORQUE, :]}
     if names & {"linear_velocity", "angular_velocity"}:
-        vectors |= _velocities(simulator, robot, q, qd, members, rows[..., PLACE, :])
+        vectors |= _velocities(simulator, robot, q, qd, members, rows[..., POINT, :])
     readings |= {name: (axes @ vector[..., None])[..., 0] for name, vector in vectors.items()}
     return readings | {"tangent": axes[..., 1, :]}
 

@@ -2,12 +2,11 @@
 
 from typing import Any
 
+from sim.arrays.allocation import fill, integer_array
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.checkpoint import checkpoint_kernels
-from warp_kernels.sensors.contact_force import contact_force_kernels
-from warp_kernels.sensors.contacts import contact_sensor_kernels
-from warp_kernels.sensors.forces import FORCE, force_sensor_kernels
-from warp_kernels.sensors.wrenches import wrench_sensor_kernels
+from warp_kernels.sensors.readings import sensor_kernels
+from warp_kernels.sensors.structs import sensor_structs
 
 
 class SensorStage(Stage):
@@ -17,42 +16,49 @@ class SensorStage(Stage):
         step: the step's workspace.
     """
 
-    def __init__(self, step: Workspace):
-        super().__init__(step)
-        scalar, sensed = step.scalar, step.collision
-        kinds = sensed.force_sensors.kind.numpy()
-        # Forward and adjoint by what there is. The first one clears what the others write.
-        self._kernels: list[tuple[Any, Any]] = []
-        if sensed.num_sensors:
-            kernels = contact_force_kernels(scalar)
-            self._kernels.append((kernels.store_contact_forces, kernels.contact_force_adjoint))
-        if (kinds < FORCE).any():
-            kernels = force_sensor_kernels(scalar)
-            self._kernels.append((kernels.store_sensor_forces, kernels.sensor_force_adjoint))
-        if (kinds >= FORCE).any():
-            kernels = wrench_sensor_kernels(scalar)
-            self._kernels.append((kernels.store_wrenches, kernels.wrench_adjoint))
-        if sensed.contact_sensors.place.shape[0]:
-            kernels = contact_sensor_kernels(scalar)
-            self._kernels.append((kernels.store_contact_readings, kernels.contact_reading_adjoint))
-
     def store(self) -> None:
         """Write readings at the cursor, and the velocities from which sensors take their accelerations."""
         step = self._step
         if step.accelerating:
             step.launch(checkpoint_kernels(step.scalar).store_solved, step.num_worlds)
-        for forward, _ in self._kernels:
-            step.launch(forward, step.num_worlds)
+        if step.num_sensors:
+            self._launch(sensor_kernels(step.scalar).store_sensor_readings)
 
     def adjoint(self) -> None:
-        """From the adjoint of the readings to those of the impulses, the frames of contacts and poses."""
-        for _, backward in self._kernels:
-            self._step.launch(backward, self._step.num_worlds)
+        """From the adjoint of the readings to those of impulses, contacts and poses."""
+        step = self._step
+        if step.num_sensors:
+            kinematics = step.kinematics
+            sensed_bar = fill(
+                sensor_structs(step.scalar).Sensed,
+                pose=kinematics.pose.worlds.grad,
+                motions=kinematics.motions_bar,
+                contacts=step.contact_stage.contacts_bar,
+                impulse=step.constraint_stage.further_impulse_bar,
+            )
+            self._launch(sensor_kernels(step.scalar).sensor_reading_adjoint, sensed_bar=sensed_bar)
 
     def solved_adjoint(self) -> None:
         """Add to the adjoint of qd_solved what sensors read of it."""
         if self._step.accelerating:
             self._step.launch(checkpoint_kernels(self._step.scalar).add_solved_adjoint, self._step.num_worlds)
+
+    def _launch(self, kernel: Any, **named: Any) -> None:
+        step, kinematics, stage = self._step, self._step.kinematics, self._step.constraint_stage
+        sensed = fill(
+            sensor_structs(step.scalar).Sensed,
+            limit_margin=step.options.limit_margin,
+            **{name: getattr(step.collision, name) for name in ("pair_a", "pair_b")},
+            slot_pair=step.contact_stage.slot_pair,
+            link_tree=step.device_model.link_tree,
+            row_tendon=step.tendons.tendon_rows.tendon if step.tendons else integer_array([], step.device),
+            pose=kinematics.pose.worlds,
+            motions=kinematics.motions,
+            contacts=step.contact_stage.contacts,
+            constraints=stage.constraints,
+            impulse=stage.impulse,
+        )
+        step.launch(kernel, step.num_worlds, sensors=step.collision.sensors, sensed=sensed, **named)
 
 
 def sensor_stage(step: Workspace) -> SensorStage | None:

@@ -1,1 +1,0 @@
-"""The sensors of contacts and forces: their places among the constraints of a step."""
