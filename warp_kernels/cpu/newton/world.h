@@ -9,8 +9,8 @@ namespace backswing::newton {
 // Inverse masses below this are those of joints whose velocity is prescribed: the same as in warp_kernels.types.
 constexpr double LEAST_INVERSE = 1e-15;
 
-// Return a number of a world so that a GPU's compiler can't tell where it comes from. The compiler then computes addresses
-// from it anew instead of keeping those of all arrays over the iteration, for which there are no registers.
+// Return a number of a world so that a GPU's compiler can't tell where it comes from. The compiler then computes
+// addresses from it anew instead of keeping those of all arrays over the iteration, for which there are no registers.
 template <typename Number>
 BACKSWING_INLINE int opaque(int world) {
 #ifdef __CUDA_ARCH__

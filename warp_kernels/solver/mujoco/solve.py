@@ -12,10 +12,9 @@ import warp as wp
 
 from warp_kernels.constraints.kinds import is_of_contact
 from warp_kernels.solver.mujoco.laws import ALL_CONES
-from warp_kernels.solver.newton.constants import STIFFEST
-from warp_kernels.solver.newton.one_world import one_world_functions
-from warp_kernels.solver.newton.structs import WORLD_HEADERS, newton_structs
-from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
+from warp_kernels.solver.newton.one_world import solve_kernel
+from warp_kernels.solver.newton.structs import WORLD_HEADERS
+from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
@@ -27,9 +26,6 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
     """The solver for one precision and cone, one thread per world."""
     t = warp_types(scalar)
     vec2 = t.vec2
-    f = one_world_functions(scalar, cone)
-    structs = newton_structs(scalar)
-    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"mujoco.{cone}", scalar, headers=WORLD_HEADERS)
     wp.set_module_options({"max_unroll": 1}, module)
     zero, one = scalar(0.0), scalar(1.0)
@@ -56,55 +52,5 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
                     pair[1] = impedance_ratio * first
             grip[i, world] = pair
 
-    @wp.kernel(module=module, enable_backward=False)
-    def convex_solve(
-        # Model
-        paths: Paths,
-        trees: TreeDofs,
-        dt: scalar,
-        iterations: int,
-        tolerance: scalar,
-        # Data in
-        qd: wp.array2d(dtype=scalar),
-        qdd: wp.array2d(dtype=scalar),
-        factor_l: wp.array2d(dtype=scalar),
-        constraints: Constraints,
-        couplings: Couplings,
-        problem: Problem,
-        stage: wp.array(dtype=int),
-        # Data out
-        system: System,
-        iterate: Iterate,
-        residual: wp.array(dtype=scalar),
-        sweep_count: wp.array(dtype=int),
-    ):
-        """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
-
-        sweep_count: systems solved. stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`); no rows
-        where none is.
-        """
-        world = wp.tid()
-        if stage.shape[0] > 0 and stage[world] == 0:
-            return
-        count = constraints.count[world]
-        residual[world] = zero
-        sweep_count[world] = 0
-        if count == 0:
-            return
-        nv = paths.dof_depth.shape[0]
-        scale = f.descent.look_back(
-            0, nv, dt, qd, qdd, paths, factor_l, problem.inverse_mass,
-            iterate.step, world,
-        )  # fmt: skip
-        square = f.descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
-        # R as a share of the inverse mass decides what rounding of the values makes of the impulses.
-        epsilon = scalar(STIFFEST)
-        work = f.gather(world, tolerance, epsilon, paths, trees, constraints, couplings, problem, system, iterate)
-        work.count = count
-        work.nv = nv
-        work.scale = scale
-        left, solved = f.solve(work, square, iterations)
-        residual[world] = left
-        sweep_count[world] = solved
-
+    convex_solve = solve_kernel(scalar, cone, module)
     return SimpleNamespace(module=module, soften=soften, convex_solve=convex_solve)

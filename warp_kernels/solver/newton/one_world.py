@@ -6,14 +6,17 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.constraints.shared import row_functions
 from warp_kernels.cpu.native import Native
-from warp_kernels.solver.newton.constants import GUIDED
+from warp_kernels.solver.newton.constants import GUIDED, STIFFEST
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.iteration import BEFORE, DONE, SWEPT, decision_functions, iteration_functions
 from warp_kernels.solver.newton.residual import HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.sweeps import sweep_functions
+from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
+from warp_kernels.types import most_registers
 
 
 @functools.cache
@@ -31,6 +34,7 @@ def work_struct(scalar: Any) -> Any:
             scale: what rounding scales with, see :func:`warp_kernels.solver.newton.descent.descent_functions`.
             tolerance: of the residual, as a share of the momenta at hand.
             epsilon: R as a share of the inverse mass.
+            regularisation: that share of each world, in the hard law.
         """
 
         world: int
@@ -39,6 +43,7 @@ def work_struct(scalar: Any) -> Any:
         scale: scalar
         tolerance: scalar
         epsilon: scalar
+        regularisation: wp.array2d(dtype=scalar)
         paths: Paths
         trees: TreeDofs
         constraints: Constraints
@@ -58,7 +63,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
     coupled = f.coupled
     sweeps = sweep_functions(scalar, friction, divided) if coupled else SimpleNamespace()
     decide = decision_functions(scalar, coupled, in_group=False)
-    structs = newton_structs(scalar)
+    structs, common = newton_structs(scalar), row_functions(scalar)
     Work, State = work_struct(scalar), structs.State
     zero, one = scalar(0.0), scalar(1.0)
 
@@ -67,31 +72,12 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
         """Return the number of a world, so that a GPU computes addresses anew instead of keeping them in registers."""
 
     @wp.func(inline=True)
-    def gather(
-        world: int,
-        tolerance: scalar,
-        epsilon: scalar,
-        paths: Paths,
-        trees: TreeDofs,
-        constraints: Constraints,
-        couplings: Couplings,
-        problem: structs.Problem,
-        system: structs.System,
-        iterate: structs.Iterate,
-    ):
-        """Gather the arrays of a world. ``count``, ``nv`` and ``scale`` are still to be set."""
-        work = Work()
-        work.world = world
-        work.tolerance = tolerance
-        work.epsilon = epsilon
-        work.paths = paths
-        work.trees = trees
-        work.constraints = constraints
-        work.couplings = couplings
-        work.problem = problem
-        work.system = system
-        work.iterate = iterate
-        return work
+    def share_of(world: int, work: Work):
+        """Return R of a world as a share of the inverse mass. It decides what rounding of the values makes of the impulses."""
+        if wp.static(coupled):
+            return common.value_of(work.regularisation, world, 0)
+        else:
+            return scalar(STIFFEST)
 
     @wp.func
     def state(n: int, work: Work, states: State):
@@ -226,4 +212,60 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
                 sweeps.settle(work.world, work.count, work.paths, work.constraints, work.problem, work.iterate)
         return left, solved
 
-    return SimpleNamespace(Work=Work, gather=gather, descent=descent, residual=f, solve=solve)
+    return SimpleNamespace(Work=Work, share_of=share_of, descent=descent, residual=f, solve=solve)
+
+
+def solve_kernel(scalar: Any, cone: str, module: wp.Module) -> wp.Kernel:
+    """Kernel ``newton_solve`` or ``convex_solve`` for one precision and friction model or cone of MuJoCo's, one thread per world."""
+    hard = cone in FRICTION_MODELS
+    f = one_world_functions(scalar, cone)
+    Work = f.Work
+    zero = scalar(0.0)
+
+    @wp.kernel(
+        name="newton_solve" if hard else "convex_solve",
+        module=module,
+        enable_backward=False,
+        cuda_max_registers=most_registers(scalar) if hard else None,
+    )
+    def solve(
+        # Model
+        dt: scalar,
+        iterations: int,
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        stage: wp.array(dtype=int),
+        # Data out
+        work: Work,
+        residual: wp.array(dtype=scalar),
+        sweep_count: wp.array(dtype=int),
+    ):
+        """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
+
+        work: its problem has other grips in between, and those that it had in the end. sweep_count: systems solved. stage: zero for
+        worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`); no rows where none is.
+        """
+        world = wp.tid()
+        if stage.shape[0] > 0 and stage[world] == 0:
+            return
+        count = work.constraints.count[world]
+        residual[world] = zero
+        sweep_count[world] = 0
+        if count == 0:
+            return
+        nv = work.paths.dof_depth.shape[0]
+        work.world = world
+        work.count = count
+        work.nv = nv
+        work.scale = f.descent.look_back(
+            0, nv, dt, qd, qdd, work.paths, factor_l, work.problem.inverse_mass, work.iterate.step, world
+        )
+        square = f.descent.begin(world, count, nv, work.scale, work.paths, work.constraints, work.problem, work.iterate)
+        work.epsilon = f.share_of(world, work)
+        left, solved = f.solve(work, square, iterations)
+        residual[world] = left
+        sweep_count[world] = solved
+
+    return solve

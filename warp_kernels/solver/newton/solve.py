@@ -27,12 +27,12 @@ from warp_kernels.constraints.kinds import has_own_softness, is_unbounded
 from warp_kernels.constraints.products import product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.laws import law_functions
-from warp_kernels.solver.newton.one_world import one_world_functions
-from warp_kernels.solver.newton.structs import WORLD_HEADERS, newton_structs
+from warp_kernels.solver.newton.one_world import solve_kernel
+from warp_kernels.solver.newton.structs import WORLD_HEADERS
 from warp_kernels.solver.newton.whitening import whitening_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
-from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
-from warp_kernels.types import kernel_module, most_registers, warp_types
+from warp_kernels.solver.structs import Constraints, Paths
+from warp_kernels.types import kernel_module, warp_types
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
 VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
@@ -43,12 +43,9 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
     """The solver for one precision and friction model, one thread per world."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
-    f = one_world_functions(scalar, friction)
     laws, products = law_functions(scalar, friction), product_functions(scalar)
     common, immovable = row_functions(scalar), immovable_functions(scalar)
     whitening = whitening_functions(scalar)
-    structs = newton_structs(scalar)
-    Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
     module = kernel_module(f"newton.{friction}", scalar, headers=WORLD_HEADERS)
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
@@ -117,56 +114,5 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 pair[1] = one / (shares[1] * hard)
             grip[i, world] = pair
 
-    @wp.kernel(module=module, enable_backward=False, cuda_max_registers=most_registers(scalar))
-    def newton_solve(
-        # Model
-        paths: Paths,
-        trees: TreeDofs,
-        dt: scalar,
-        iterations: int,
-        tolerance: scalar,
-        # Parameters
-        regularisation: wp.array2d(dtype=scalar),
-        # Data in
-        qd: wp.array2d(dtype=scalar),
-        qdd: wp.array2d(dtype=scalar),
-        factor_l: wp.array2d(dtype=scalar),
-        constraints: Constraints,
-        couplings: Couplings,
-        stage: wp.array(dtype=int),
-        # Data out
-        problem: Problem,
-        system: System,
-        iterate: Iterate,
-        residual: wp.array(dtype=scalar),
-        sweep_count: wp.array(dtype=int),
-    ):
-        """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
-
-        problem: with other grips in between, and those that it had in the end. sweep_count: systems solved. stage: zero for worlds that
-        are solved already (:mod:`warp_kernels.solver.newton.group.solve`); no rows where none is.
-        """
-        world = wp.tid()
-        if stage.shape[0] > 0 and stage[world] == 0:
-            return
-        count = constraints.count[world]
-        residual[world] = zero
-        sweep_count[world] = 0
-        if count == 0:
-            return
-        nv = paths.dof_depth.shape[0]
-        scale = f.descent.look_back(
-            0, nv, dt, qd, qdd, paths, factor_l, problem.inverse_mass,
-            iterate.step, world,
-        )  # fmt: skip
-        square = f.descent.begin(world, count, nv, scale, paths, constraints, problem, iterate)
-        epsilon = common.value_of(regularisation, world, 0)
-        work = f.gather(world, tolerance, epsilon, paths, trees, constraints, couplings, problem, system, iterate)
-        work.count = count
-        work.nv = nv
-        work.scale = scale
-        left, solved = f.solve(work, square, iterations)
-        residual[world] = left
-        sweep_count[world] = solved
-
+    newton_solve = solve_kernel(scalar, friction, module)
     return SimpleNamespace(module=module, regularise=regularise, newton_solve=newton_solve)

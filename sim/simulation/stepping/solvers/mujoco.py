@@ -52,7 +52,7 @@ class Mujoco(Newton):
         self._step.launch_over_constraints(self._convex_kernels.soften, impedance_ratio=impedance_ratio)
 
     def _minimise(self) -> None:
-        self._step.launch(self._convex_kernels.convex_solve, self._step.num_worlds)
+        self._step.launch(self._convex_kernels.convex_solve, self._step.num_worlds, work=self._work)
         if self.noslip:
             self.noslip.run()
 
@@ -78,7 +78,7 @@ class MujocoLanes(Mujoco):
         self._soften()
         step = self._step
         kernel = newton_group_kernels(step.scalar, step.cone, step.groups.lanes).solve
-        step.launch(kernel, step.groups.num_groups, work=self._work(self.keeps if self._goes_back else 0))
+        step.launch(kernel, step.groups.num_groups, work=self._group_work(self.keeps if self._goes_back else 0))
         self._minimise()
 
 
@@ -92,4 +92,4 @@ class MujocoLanesBothWays(MujocoLanes):
         """Walk back to all but what comes of the right-hand sides and of the rows of joints."""
         step, groups = self._step, self._step.groups
         kernels = mujoco_group_adjoint_kernels(step.scalar, step.cone, groups.lanes)
-        step.launch(kernels.convex_group_adjoint, groups.num_groups, work=self._work())
+        step.launch(kernels.convex_group_adjoint, groups.num_groups, work=self._group_work())

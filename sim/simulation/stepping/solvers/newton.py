@@ -22,6 +22,7 @@ from warp_kernels.solver.newton.group.solve import newton_group_kernels
 from warp_kernels.solver.newton.group.structs import KEEPS_ALL, MOST_DOFS, group_structs
 from warp_kernels.solver.newton.islands.parts import PART_ROWS
 from warp_kernels.solver.newton.islands.solve import newton_island_kernels
+from warp_kernels.solver.newton.one_world import work_struct
 from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
 from warp_kernels.solver.newton.smoothing import smoothing_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
@@ -171,7 +172,7 @@ class Newton(ConstraintSolver):
     def solve(self) -> None:
         """Search the velocities at which the impulses that they ask for lead to them."""
         self._regularise()
-        self._step.launch(self._kernels.newton_solve, self._step.num_worlds)
+        self._step.launch(self._kernels.newton_solve, self._step.num_worlds, work=self._work)
 
     def adjoint(self) -> None:
         """Solve the transposed system of the solution; from R to the rows and the mass matrix."""
@@ -187,7 +188,24 @@ class Newton(ConstraintSolver):
         else:
             step.launch(own_adjoint_kernels(step.scalar).own_adjoint, step.num_worlds)
 
-    def _work(self, keeps: int = 0) -> Any:
+    @property
+    def _work(self) -> Any:
+        """Return the struct of kernels that take a world by itself."""
+        step, stage = self._step, self._step.constraint_stage
+        return fill(
+            work_struct(step.scalar),
+            tolerance=step.tolerance,
+            regularisation=self._regularisation["regularisation"],
+            paths=step.paths,
+            trees=stage.trees,
+            constraints=stage.constraints,
+            couplings=stage.couplings,
+            problem=self.problem,
+            system=self.system,
+            iterate=self.iterate,
+        )
+
+    def _group_work(self, keeps: int = 0) -> Any:
         """Return the struct of kernels that take the worlds of a lane group together.
 
         Args:
@@ -250,7 +268,7 @@ class NewtonIslands(Newton):
         self._regularise()
         step = self._step
         islands = newton_island_kernels(step.scalar, step.contact_options.friction)
-        step.launch(islands.newton_islands, step.num_worlds, keeps=int(self._goes_back))
+        step.launch(islands.newton_islands, step.num_worlds, work=self._work, keeps=int(self._goes_back))
 
 
 class NewtonLanes(Newton):
@@ -263,8 +281,8 @@ class NewtonLanes(Newton):
         self._regularise()
         step = self._step
         kernel = newton_group_kernels(step.scalar, step.contact_options.friction, step.groups.lanes).solve
-        step.launch(kernel, step.groups.num_groups, work=self._work(KEEPS_ALL if self._goes_back else 0))
-        step.launch(self._kernels.newton_solve, step.num_worlds)
+        step.launch(kernel, step.groups.num_groups, work=self._group_work(KEEPS_ALL if self._goes_back else 0))
+        step.launch(self._kernels.newton_solve, step.num_worlds, work=self._work)
 
 
 class NewtonLanesBothWays(NewtonLanes):
@@ -277,7 +295,7 @@ class NewtonLanesBothWays(NewtonLanes):
         step, groups = self._step, self._step.groups
         kernel = group_adjoint_kernels(step.scalar, step.contact_options.friction, groups.lanes).group_adjoint
         bar = self._regularisation["regularisation_bar"]
-        step.launch(kernel, groups.num_groups, work=self._work(), regularisation_bar=bar)
+        step.launch(kernel, groups.num_groups, work=self._group_work(), regularisation_bar=bar)
         step.launch(impulse_group_kernels(step.scalar, groups.lanes).factorisation_adjoints, groups.num_groups)
 
     @property

@@ -11,7 +11,6 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.newton.constants import AFAR, DIVISIONS, TANGLE
 from warp_kernels.solver.newton.descent import descent_functions
 from warp_kernels.solver.newton.islands.division import division_functions
@@ -21,7 +20,6 @@ from warp_kernels.solver.newton.one_world import one_world_functions
 from warp_kernels.solver.newton.residual import COUPLED
 from warp_kernels.solver.newton.structs import WORLD_HEADERS, newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS
-from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module
 
 # Arguments of factories beyond the scalar type, for checks over all kernels.
@@ -36,9 +34,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
     descent, residuals = solution.descent, solution.residual
     whole, single = descent_functions(scalar, friction), single_functions(scalar, friction)
     division = division_functions(scalar, friction)
-    common = row_functions(scalar)
-    structs = newton_structs(scalar)
-    Problem, Iterate, Islands, System = structs.Problem, structs.Iterate, structs.Islands, structs.System
+    Islands = newton_structs(scalar).Islands
     module = kernel_module(f"newton_islands.{friction}", scalar, headers=WORLD_HEADERS)
     # Unrolled loops over sides and attempts make the code twice as long, and no faster.
     wp.set_module_options({"max_unroll": 1}, module)
@@ -78,88 +74,93 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
     @wp.kernel(module=module, enable_backward=False)
     def newton_islands(
         # Model
-        paths: Paths,
-        trees: TreeDofs,
         dt: scalar,
         iterations: int,
-        tolerance: scalar,
         keeps: int,
-        # Parameters
-        regularisation: wp.array2d(dtype=scalar),
         # Data in
         qd: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
-        constraints: Constraints,
-        couplings: Couplings,
         # Data out
-        problem: Problem,
+        work: Work,
         islands: Islands,
-        system: System,
-        iterate: Iterate,
         residual: wp.array(dtype=scalar),
         sweep_count: wp.array(dtype=int),
     ):
-        """keeps: 1 if ``system`` is to hold the factors of all islands, for the way back.
+        """keeps: 1 if ``system`` is to hold the factors of all islands, for the backward pass.
 
         residual: the largest velocity that is still missing, by the pivots of each island's last system [m/s or rad/s]. sweep_count:
-        systems solved, of the island that takes the most of each round. problem: with other grips in between, and those that it had in the end.
+        systems solved, of the island that takes the most of each round. work: its problem has other grips in between, and those that it had in the end.
         """
         world = wp.tid()
-        count = constraints.count[world]
+        count = work.constraints.count[world]
         residual[world] = zero
         sweep_count[world] = 0
         if count == 0:
             return
-        nv = paths.dof_depth.shape[0]
+        nv = work.paths.dof_depth.shape[0]
         scale = zero
         for tree in range(islands.scale.shape[0]):
             own_scale = descent.look_back(
-                trees.tree_dof_start[tree], trees.tree_dof_start[tree + 1], dt, qd, qdd, paths, factor_l,
-                problem.inverse_mass, iterate.step, world,
+                work.trees.tree_dof_start[tree], work.trees.tree_dof_start[tree + 1], dt, qd, qdd, work.paths, factor_l,
+                work.problem.inverse_mass, work.iterate.step, world,
             )  # fmt: skip
             islands.scale[tree, world] = own_scale
             scale += own_scale
-        square = whole.begin(world, count, nv, scale, paths, constraints, problem, iterate)
+        square = whole.begin(world, count, nv, scale, work.paths, work.constraints, work.problem, work.iterate)
         # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
         if square == zero or not wp.isfinite(square):
             return
-        epsilon = common.value_of(regularisation, world, 0)
-        at_hand = whole.square_at_hand(world, count, epsilon, constraints, problem, iterate)
+        work.epsilon = solution.share_of(world, work)
+        at_hand = whole.square_at_hand(world, count, work.epsilon, work.constraints, work.problem, work.iterate)
         far = count > TANGLE and square > scalar(AFAR) * at_hand
-        division.connect(world, count, constraints, iterate, islands, system)
-        work = solution.gather(
-            world, tolerance, epsilon, paths, trees, constraints, couplings, problem, system, iterate
-        )
+        division.connect(world, count, work.constraints, work.iterate, islands, work.system)
+        work.world = world
         before = int(0)
         turn = int(0)
         unsolved = bool(True)
         while unsolved:
             number = division.divide(
-                world, before, far or turn == DIVISIONS, trees, constraints, couplings, iterate, islands
+                world,
+                before,
+                far or turn == DIVISIONS,
+                work.trees,
+                work.constraints,
+                work.couplings,
+                work.iterate,
+                islands,
             )
-            division.begin_turn(world, turn, iterate)
+            division.begin_turn(world, turn, work.iterate)
             most = int(0)
             for island in range(number - before):
-                own_count, own_nv = division.go_to(island, world, iterate, islands)
+                own_count, own_nv = division.go_to(island, world, work.iterate, islands)
                 work.count = own_count
                 work.nv = own_nv
-                work.scale = division.island_scale(world, iterate, islands)
+                work.scale = division.island_scale(world, work.iterate, islands)
                 # At first the residual is that of the whole world, to which nothing between islands adds.
                 if turn == 0:
-                    square = residuals.residual_square(world, work.nv, problem, iterate)
+                    square = residuals.residual_square(world, work.nv, work.problem, work.iterate)
                 else:
                     square = residuals.find_residual(
-                        world, work.count, work.nv, COUPLED, paths, constraints, problem, iterate
+                        world, work.count, work.nv, COUPLED, work.paths, work.constraints, work.problem, work.iterate
                     )
                 left, solved = solve_island(work, square, iterations)
                 most = wp.max(most, solved)
-                division.note(world, left, iterate, islands)
+                division.note(world, left, work.iterate, islands)
                 if keeps == 1:
                     keep_factors(work, solved)
             sweep_count[world] = sweep_count[world] + most
             unsolved = division.join_islands(
-                world, before, number, trees, paths, constraints, couplings, problem, iterate, islands
+                world,
+                before,
+                number,
+                work.trees,
+                work.paths,
+                work.constraints,
+                work.couplings,
+                work.problem,
+                work.iterate,
+                islands,
             )
             before = number
             turn += 1
