@@ -4,9 +4,9 @@ import os
 
 
 def usable_cores() -> list[int]:
-    """Numbers of the logical cores that the process may run on, which taskset, Slurm or a container can restrict.
+    """Return the numbers of the logical cores that the process may run on.
 
-    Where the system doesn't restrict processes (macOS), all cores of the machine.
+    taskset, Slurm or a container can restrict them. On systems without such limits (macOS) these are all cores.
     """
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))

@@ -53,7 +53,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
 
 
 def check_target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
-    """The path of a file that can be written; raises as :func:`write_file` does."""
+    """Return the path of a file that can be written; raises as :func:`write_file` does."""
     if not isinstance(path, str | os.PathLike):
         raise ModelError(f"{path!r} is a {type(path).__name__}; it must be the path of the file to write")
     target = Path(path)
@@ -70,7 +70,7 @@ def check_target(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
 
 @contextlib.contextmanager
 def system_errors(target: Path) -> Iterator[None]:
-    """Context that turns errors of the system, such as that of a full disk, into ModelErrors that name the file."""
+    """Turn errors of the system within a context, such as a full disk, into ModelErrors that name the file."""
     try:
         yield
     except OSError as error:
@@ -78,7 +78,7 @@ def system_errors(target: Path) -> Iterator[None]:
 
 
 def reason(error: OSError) -> str:
-    """What the system says about an error, without number and temporary file names."""
+    """Return the system's message for an error, without its number and temporary file names."""
     return os.strerror(error.errno) if error.errno else str(error).partition("\n")[0]
 
 
