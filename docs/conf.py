@@ -1,6 +1,5 @@
 """How `make docs` builds the site: Sphinx, MyST and the theme Furo."""
 
-import importlib.metadata
 import os
 import re
 import sys
@@ -14,11 +13,12 @@ from sphinx.util.typing import stringify_annotation
 
 from sim.model.softness import DEFAULT_SOFTNESS
 from sim.model.specs import Vector
+from sim.version import __version__
 
 project = "Backswing"
 author = "The Backswing developers"
 copyright = "The Backswing developers"
-release = importlib.metadata.version("backswing")
+release = __version__
 
 extensions = [
     "myst_nb",
