@@ -18,28 +18,44 @@ def python_files(package: str) -> list[Path]:
 
 
 @functools.cache
-def import_graph() -> Graph:
+def import_graph(types: bool = True) -> Graph:
     """The imports between all modules; the tests are one, and what they import is left out.
 
     That importing ``sim.model.model`` runs the ``__init__.py`` of ``sim`` and ``sim.model`` first counts as no import.
+
+    Args:
+        types: whether imports under TYPE_CHECKING, which no program runs, count too.
     """
     files = {_module_name(path): path for package in PACKAGES for path in python_files(package)}
     known = frozenset({*files, "tests"})
-    return {name: dict(imports(path.read_text(), known)) for name, path in files.items()}
+    return {name: dict(imports(path.read_text(), known, types)) for name, path in files.items()}
 
 
-def imports(source: str, known: frozenset[str]) -> Iterator[tuple[str, int]]:
+def imports(source: str, known: frozenset[str], types: bool = True) -> Iterator[tuple[str, int]]:
     """The modules among ``known`` that a file imports, with the lines, the last first.
+
+    Args:
+        source: of the file.
+        known: names of modules.
+        types: whether imports under TYPE_CHECKING count.
 
     Raises:
         ValueError: for a relative import, which nothing here uses.
     """
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    for_types = {below for node in ast.walk(tree) if _asks_for_types(node) for below in ast.walk(node)}
+    for node in ast.walk(tree):
+        if not types and node in for_types:
+            continue
         for name in _names(node):
             while name and name not in known:
                 name = name.rpartition(".")[0]
             if name:
                 yield name, node.lineno  # type: ignore[attr-defined]
+
+
+def _asks_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def _names(node: ast.AST) -> list[str]:

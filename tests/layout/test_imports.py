@@ -110,7 +110,8 @@ def test_folders_of_the_tables_exist() -> None:
 
 
 def test_no_circles() -> None:
-    found = circles(import_graph())
+    # The stages of a step name each other's types.
+    found = circles(import_graph(types=False))
     assert not found, "\n".join(" -> ".join(way) for way in found)
 
 
@@ -135,6 +136,8 @@ def f():
         ("sim.model.specs", 3),
         ("sim.torch.robot", 5),
     ]
+    assert ("sim.torch.robot", 5) not in imports(source, known, types=False)
+    assert ("scenes.throw", 7) in imports(source, known, types=False)
     with pytest.raises(ValueError, match="line 1: a relative import"):
         list(imports("from . import x", known))
 

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import warp as wp
@@ -14,6 +13,7 @@ from sim.model.checks import counted
 from sim.simulation.engine.settings import Settings
 from sim.simulation.engine.shard import Shard
 from sim.simulation.options import HardContact, hard_options
+from sim.simulation.stepping.workspace import Workspace
 
 # Kinds of warnings and their texts.
 Problems = list[tuple[type[Warning], str]]
@@ -181,7 +181,7 @@ def first_bad_state(bad_state: np.ndarray) -> str:
     return f"{where} is not finite in world {world}{others}, or beyond state_limit; {advice}"
 
 
-def anchor_distances(step: Any) -> np.ndarray:
+def anchor_distances(step: Workspace) -> np.ndarray:
     """Return the distance between the anchors of each point or weld constraint [worlds, anchors], m."""
     model, parameters = step.model, step.device_model.parameters
     if not model.equalities.anchor_names:

@@ -1,6 +1,6 @@
 """The stages of a step that concern the states of actuators."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -9,6 +9,9 @@ from sim.arrays.allocation import integer_array, zeros
 from sim.arrays.device_model import DeviceModel
 from warp_kernels.activation.checkpoint import activation_checkpoint_kernels
 from warp_kernels.activation.dynamics import activation_kernels
+
+if TYPE_CHECKING:
+    from sim.simulation.stepping.workspace import Workspace
 
 
 class Activations:
@@ -44,26 +47,26 @@ class Activations:
         """The arrays whose gradients kernels add to."""
         return [self.act, self.act_rate, self.given_control] if self.na else []
 
-    def load(self, step: Any) -> None:
+    def load(self, step: "Workspace") -> None:
         """Read the states at the cursor."""
         if self.na:
             kernel = activation_checkpoint_kernels(self._scalar).load_activations
             self._launch(step, kernel, self._num_worlds, tape=False)
 
-    def store(self, step: Any) -> None:
+    def store(self, step: "Workspace") -> None:
         """Write the next states."""
         if self.na:
             kernel = activation_checkpoint_kernels(self._scalar).store_activations
             self._launch(step, kernel, self._num_worlds, tape=False)
 
-    def activate(self, step: Any) -> None:
+    def activate(self, step: "Workspace") -> None:
         """What goes into the laws of force, and the next states; recorded on an active tape."""
         if self.na:
             dim = (self._nu, self._num_worlds)
             self._launch(step, activation_kernels(self._scalar).activation_rates, dim)
             self._launch(step, activation_kernels(self._scalar).activate, dim)
 
-    def finish(self, step: Any, act: wp.array, rate: wp.array, control: wp.array) -> None:
+    def finish(self, step: "Workspace", act: wp.array, rate: wp.array, control: wp.array) -> None:
         """The next states from those before and a mean rate [num_worlds, na]; control: room for what nobody reads."""
         if self.na:
             kernel, dim = activation_kernels(self._scalar).activate, (self._nu, self._num_worlds)
@@ -75,19 +78,19 @@ class Activations:
             self.act_next.requires_grad = True
         self.carried_act = zeros(self.act.shape, self._scalar, self._device)
 
-    def load_adjoint(self, step: Any) -> None:
+    def load_adjoint(self, step: "Workspace") -> None:
         """Read the adjoint of the next states at the cursor."""
         if self.na:
             kernel = activation_checkpoint_kernels(self._scalar).load_activation_adjoint
             self._launch(step, kernel, self._num_worlds, tape=False)
 
-    def store_adjoint(self, step: Any) -> None:
+    def store_adjoint(self, step: "Workspace") -> None:
         """Keep the adjoint of the states for the step before."""
         if self.na:
             kernel = activation_checkpoint_kernels(self._scalar).store_activation_adjoint
             self._launch(step, kernel, self._num_worlds, tape=False)
 
-    def _launch(self, step: Any, kernel: wp.Kernel, dim: Any, *, tape: bool = True, **named: Any) -> None:
+    def _launch(self, step: "Workspace", kernel: wp.Kernel, dim: Any, *, tape: bool = True, **named: Any) -> None:
         step.launch(kernel, dim, self, tape=tape, **named)
 
     def _integers(self, values: np.ndarray) -> wp.array:

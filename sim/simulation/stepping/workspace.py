@@ -1,7 +1,7 @@
 """The state of one time step of a shard, its sizes and options, and the launches that all stages share."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -24,6 +24,19 @@ from warp_kernels.records import TABLE_SIZE
 from warp_kernels.solver.structs import Paths, solver_structs
 from warp_kernels.types import FREE, SPHERICAL
 
+if TYPE_CHECKING:
+    from sim.simulation.stepping.solvers.impulses import Impulses
+    from sim.simulation.stepping.solvers.solver import ConstraintSolver
+    from sim.simulation.stepping.stages.actuation import Actuation
+    from sim.simulation.stepping.stages.constraints import ConstraintStage
+    from sim.simulation.stepping.stages.contacts import ContactStage
+    from sim.simulation.stepping.stages.damping import Damping
+    from sim.simulation.stepping.stages.errors import ConstraintErrors
+    from sim.simulation.stepping.stages.free_dynamics import FreeDynamics
+    from sim.simulation.stepping.stages.impact_times import ImpactTimes
+    from sim.simulation.stepping.stages.kinematics import Kinematics
+    from sim.simulation.stepping.stages.warm_start import WarmStart
+
 
 class Workspace(SolverChoice):
     """Arrays that live for one step of some of the worlds of a trajectory.
@@ -40,18 +53,18 @@ class Workspace(SolverChoice):
         state_limit: largest coordinate and largest velocity of a world that isn't bad, see :class:`sim.Simulator`.
     """
 
-    # The stages, see :class:`sim.simulation.stepping.stages.stages.Stages`.
-    kinematics: Any
-    dynamics: Any
-    actuation: Any
-    contact_stage: Any
-    errors: Any
-    constraint_stage: Any
-    impulses: Any
-    solver: Any
-    warm_start: Any
-    impact_times: Any
-    joint_damping: Any
+    # The stages, made by :class:`sim.simulation.stepping.stages.stages.Stages`, through which they find each other.
+    kinematics: "Kinematics"
+    dynamics: "FreeDynamics"
+    actuation: "Actuation"
+    contact_stage: "ContactStage"
+    errors: "ConstraintErrors"
+    constraint_stage: "ConstraintStage"
+    impulses: "Impulses"
+    solver: "ConstraintSolver"
+    warm_start: "WarmStart"
+    impact_times: "ImpactTimes"
+    joint_damping: "Damping"
 
     def __init__(
         self,

@@ -1,13 +1,18 @@
 """MuJoCo's noslip solver as a stage of a step, with the way back through it."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
 from sim.arrays.allocation import fill
+from sim.simulation.options import MujocoContact
 from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.mujoco.noslip import Islands, noslip_kernels, noslip_structs
 from warp_kernels.solver.mujoco.noslip_adjoint import noslip_adjoint_kernels
+
+if TYPE_CHECKING:
+    from sim.simulation.stepping.solvers.mujoco import Mujoco
+    from sim.simulation.stepping.workspace import Workspace
 
 
 class NoSlipStage:
@@ -18,9 +23,10 @@ class NoSlipStage:
         solution: where its solver keeps the solution from which the sweeps begin.
     """
 
-    def __init__(self, step: Any, solution: Any):
+    def __init__(self, step: "Workspace", solution: "Mujoco"):
         self._solution = solution
         t, options = step.device_model.types, step.contact_options
+        assert isinstance(options, MujocoContact)
         self._step, self._kernels = step, noslip_kernels(step.scalar, step.cone)
         self.noslip_iterations = options.noslip_iterations
         self.noslip_tolerance = step.scalar(options.noslip_tolerance)

@@ -1,7 +1,7 @@
 """The stages of a step that concern tendons: their lengths, forces, constraints and armature."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -21,6 +21,9 @@ from warp_kernels.solver.tendons.forces import tendon_force_kernels
 from warp_kernels.solver.tendons.geometry import tendon_geometry_kernels
 from warp_kernels.solver.tendons.rows import UPPER, hard_tendon_kernels, tendon_row_kernels
 from warp_kernels.solver.tendons.wrapping import wrapping_kernels
+
+if TYPE_CHECKING:
+    from sim.simulation.stepping.workspace import Workspace
 
 
 class HeavyTendons:
@@ -57,7 +60,7 @@ class HeavyTendons:
         """The arrays whose gradients kernels add to."""
         return [self.velocity, self.acceleration, self.tendon_curvature]
 
-    def curve(self, step: Any) -> None:
+    def curve(self, step: "Workspace") -> None:
         """Second derivatives of lengths at constant velocities; recorded on an active tape."""
         clear(self.tendon_curvature)
         if self.velocity.shape[0]:
@@ -72,15 +75,15 @@ class HeavyTendons:
                 curved_tendon=self.heavy_tendon,
             )
 
-    def add(self, step: Any) -> None:
+    def add(self, step: "Workspace") -> None:
         """From factors and accelerations of the bodies alone to those with tendons."""
         self._launch(step, self._kernels.add_tendon_armature, self.num_worlds)
 
-    def add_adjoint(self, step: Any) -> None:
+    def add_adjoint(self, step: "Workspace") -> None:
         """What reaches slopes, curvatures and armature."""
         self._launch(step, self._kernels.tendon_armature_adjoint, self.num_worlds)
 
-    def _launch(self, step: Any, kernel: wp.Kernel, *dim: int, tape: bool = False, **named: wp.array) -> None:
+    def _launch(self, step: "Workspace", kernel: wp.Kernel, *dim: int, tape: bool = False, **named: wp.array) -> None:
         step.launch(kernel, dim, self, tape=tape, **named)
 
 
@@ -178,7 +181,7 @@ class TendonStage:
         """The arrays whose gradients kernels add to."""
         return [*(getattr(self, name) for name in DIFFERENTIATED), *self.heavy.differentiated]
 
-    def pull(self, step: Any) -> None:
+    def pull(self, step: "Workspace") -> None:
         """Lengths and how they change, and forces on top of the joint forces; recorded on an active tape."""
         geometry, forces = tendon_geometry_kernels(self._scalar), tendon_force_kernels(self._scalar)
         for array in (self.tendon_length, self.tendon_slope, self.tendon_rate):
@@ -201,7 +204,7 @@ class TendonStage:
         if self.heavy.count:
             self.heavy.curve(step)
 
-    def _wrap(self, step: Any) -> None:
+    def _wrap(self, step: "Workspace") -> None:
         """Where tendons touch what they lie around."""
         if self.num_wraps:
             kernels = wrapping_kernels(self._scalar)
@@ -209,17 +212,17 @@ class TendonStage:
             self._launch(step, kernels.choose_ways, self.num_wraps, tape=False)
             self._launch(step, kernels.touch_wraps, self.num_wraps)
 
-    def add_armature(self, step: Any) -> None:
+    def add_armature(self, step: "Workspace") -> None:
         """From factors and accelerations of the bodies alone to those with tendons."""
         if self.heavy.count:
             self.heavy.add(step)
 
-    def armature_adjoint(self, step: Any) -> None:
+    def armature_adjoint(self, step: "Workspace") -> None:
         """From the adjoint of the mass matrix to what the armatures of tendons add to it."""
         if self.heavy.count:
             self.heavy.add_adjoint(step)
 
-    def constrain(self, step: Any, law: MujocoLaw | None) -> None:
+    def constrain(self, step: "Workspace", law: MujocoLaw | None) -> None:
         """Rows of the constraints of tendons, and which of them act; recorded on an active tape."""
         if not self.num_rows:
             return
@@ -239,7 +242,12 @@ class TendonStage:
         self._launch(step, rows.tendon_activity, self.num_rows, tape=False)
 
     def _launch(
-        self, step: Any, kernel: wp.Kernel, *dim: int, tape: bool = True, named: Mapping[str, wp.array] | None = None
+        self,
+        step: "Workspace",
+        kernel: wp.Kernel,
+        *dim: int,
+        tape: bool = True,
+        named: Mapping[str, wp.array] | None = None,
     ) -> None:
         step.launch(kernel, (*dim, self.num_worlds), self, tape=tape, **(named or {}))
 

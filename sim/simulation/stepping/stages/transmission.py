@@ -1,6 +1,6 @@
 """The stage of a step that concerns actuators on frames and on contacts: after the contacts, before constraints."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -15,6 +15,9 @@ from sim.simulation.stepping.tendon_layout import dofs_above
 from warp_kernels.solver.transmission.forces import transmission_force_kernels
 from warp_kernels.solver.transmission.slopes import slope_kernels
 from warp_kernels.solver.transmission.structs import transmission_structs
+
+if TYPE_CHECKING:
+    from sim.simulation.stepping.workspace import Workspace
 
 # The arrays whose gradients kernels add to.
 DIFFERENTIATED = ("line_length", "line_slope", "line_rate", "line_force", "line_push")
@@ -57,7 +60,7 @@ class TransmissionStage:
         """The arrays whose gradients kernels add to."""
         return [getattr(self, name) for name in DIFFERENTIATED]
 
-    def push(self, step: Any) -> None:
+    def push(self, step: "Workspace") -> None:
         """Forces on top of the joint forces, and what comes of them; recorded on an active tape."""
         slopes, forces = slope_kernels(self._scalar), transmission_force_kernels(self._scalar)
         for array in (self.line_slope, self.line_rate, self.line_push):
@@ -74,7 +77,7 @@ class TransmissionStage:
         self._launch(step, forces.add_line_pushes, self._nv)
         self._launch(step, forces.pushed_acceleration, tape=False)
 
-    def _launch(self, step: Any, kernel: wp.Kernel, *dim: int, tape: bool = True) -> None:
+    def _launch(self, step: "Workspace", kernel: wp.Kernel, *dim: int, tape: bool = True) -> None:
         step.launch(kernel, (*dim, self._num_worlds), self, tape=tape)
 
     def _worlds_last(self, *counts: int) -> wp.array:
