@@ -3,7 +3,9 @@
 import importlib.util
 import pkgutil
 import re
+import sys
 import tomllib
+import types
 import warnings
 from pathlib import Path
 
@@ -153,11 +155,22 @@ def test_the_front_page(monkeypatch, tmp_path) -> None:
 
 
 def test_notebooks(monkeypatch, tmp_path) -> None:
-    pytest.importorskip("IPython")
+    """It shows the files that it writes, and the viewer's page. IPython is here what a notebook would have."""
     pytest.importorskip("viser")
-    names = run("notebooks.md", tmp_path, monkeypatch)
-    names["viewer"].close()
-    assert (tmp_path / "fall.gif").stat().st_size > 10_000
+    shown: list = []
+    ipython = types.ModuleType("IPython.display")
+    vars(ipython).update(
+        Image=lambda filename: (tmp_path / filename).stat().st_size,
+        IFrame=lambda src, width, height: src,
+        display=lambda *things: shown.extend(things),
+    )
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", ipython)
+    viewer = run("notebooks.md", tmp_path, monkeypatch)["viewer"]
+    viewer.close()
+    picture, film, address = shown
+    assert film > picture > 10_000
+    assert address == viewer.url
 
 
 def test_cluster(monkeypatch, tmp_path, capsys) -> None:
