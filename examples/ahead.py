@@ -20,10 +20,9 @@ from warp_kernels.constraints.rows import constraint_row_kernels
 from warp_kernels.contact_adjoints import contact_adjoint_kernels
 from warp_kernels.denormals import denormal_kernels
 from warp_kernels.dynamics.aba import aba_kernels
-from warp_kernels.dynamics.factor import factor_kernels
 from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
-from warp_kernels.dynamics.rnea import rnea_kernels
-from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
+from warp_kernels.dynamics.mass_matrix import factor_kernels
+from warp_kernels.dynamics.rnea import rnea_adjoint_kernels, rnea_kernels
 from warp_kernels.kinematics.frames import frame_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.kinematics import kinematics_kernels
@@ -33,7 +32,7 @@ from warp_kernels.render.trace import render_kernels
 from warp_kernels.replay import replay_kernels
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.newton.adjoint import newton_adjoint_kernels
-from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
+from warp_kernels.solver.newton.regularisation_adjoint import own_adjoint_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.trajectory import trajectory_kernels
 

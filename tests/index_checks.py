@@ -2,7 +2,7 @@
 
     python -m pytest --check-indices tests/contact
 
-``--rehearse`` does so too. Kernels don't look at the signs of indices, see :mod:`warp_kernels.native.array_access`.
+``--rehearse`` does so too. Kernels don't look at the signs of indices, see :mod:`warp_kernels.cpu.array_access`.
 Here they are compiled with functions that compare every index with the shape of its array. They note one that isn't
 within it, and read or write somewhere else instead. What is compiled has a cache of its own. Native code that goes
 through memory by itself, such as that which loads and stores lane groups, isn't checked.
@@ -18,8 +18,8 @@ import warp as wp
 from warp._src import context  # Warp has no public names for its loaded modules
 
 import warp_kernels.types
+from warp_kernels.cpu.array_access import access_functions
 from warp_kernels.cpu.native import header_source
-from warp_kernels.native.array_access import access_functions
 
 # What a module notes: how many faults there were, and of the last one the index, its dimension, how many entries that
 # has, and how many dimensions the array has.

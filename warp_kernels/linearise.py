@@ -14,7 +14,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.algebra.rotation_vectors import rotation_vector_functions
+from warp_kernels.algebra.rotations import rotation_vector_functions
 from warp_kernels.kinematics.joints import joint_motion_functions
 from warp_kernels.kinematics.recentre import recentre_functions
 from warp_kernels.records import SLOT

@@ -10,8 +10,8 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.cpu.array_access import access_functions
 from warp_kernels.cpu.native import header_source, with_headers
-from warp_kernels.native.array_access import access_functions
 
 # Joint types. A continuous joint is a revolute one without limits.
 FIXED = 0

@@ -18,8 +18,7 @@ from sim.model.checks import is_whole, names_in, require_type
 from sim.model.inertia import check_mass_matrix, check_masses
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS, check_parameter, number_of_dims
-from warp_kernels.parameter_values import parameter_value_kernels
-from warp_kernels.parameters import UNIT_TO_ROUNDING, parameter_kernels
+from warp_kernels.parameters import UNIT_TO_ROUNDING, parameter_kernels, parameter_value_kernels
 from warp_kernels.precision import precision_kernels
 from warp_kernels.types import LANES, warp_types
 
@@ -81,7 +80,7 @@ class DeviceModel:
     The integer arrays carry the names and shapes they have in :class:`sim.Model`, with two changes: ``joint_axis`` is
     an array of vec3 [num_links], and ``joint_qd_start`` ends with one more entry, nv, so that the degrees of freedom of
     a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. Three come on top: ``ancestor``, the ancestors
-    of every degree of freedom from the root on, in packed ancestor storage (see :mod:`warp_kernels.dynamics.factor`),
+    of every degree of freedom from the root on, in packed storage (see :mod:`warp_kernels.dynamics.mass_matrix`),
     ``link_forks``, where links don't go on as a chain, and ``joint_actuator``, the actuators of joints.
 
     Args:

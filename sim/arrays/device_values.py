@@ -29,7 +29,7 @@ from sim.model.parameters import (
     require_shape,
 )
 from sim.model.specs import ACTUATOR_GAINS
-from warp_kernels.parameter_values import parameter_value_kernels
+from warp_kernels.parameters import parameter_value_kernels
 from warp_kernels.types import EXACT_FILTER, FILTER
 
 

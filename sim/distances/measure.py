@@ -15,9 +15,12 @@ from sim.dynamics.kinematics import forward_kinematics
 from sim.errors import ModelError
 from sim.model.checks import number
 from sim.model.model import Model
-from warp_kernels.distances.evaluate import evaluate_distance_kernels, found_distance_kernels
-from warp_kernels.distances.search import search_distance_kernels
-from warp_kernels.distances.structs import DISTANCE_NUMBERS
+from warp_kernels.distances import (
+    DISTANCE_NUMBERS,
+    evaluate_distance_kernels,
+    found_distance_kernels,
+    search_distance_kernels,
+)
 
 DISTANCE_PARAMETERS = ("geometry_placement", "geometry_size")
 CACHED_PAIRS = 16

@@ -15,7 +15,7 @@ from sim.model.hulls import PackedShapes, convex_hull
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry, Mesh, Model
 from warp_kernels import types as codes
 from warp_kernels.collision.pairs import DISTANCE_FAMILIES, distance_family
-from warp_kernels.distances.structs import DistancePairs
+from warp_kernels.distances import DistancePairs
 
 GeometryPair = tuple[str | int, str | int]
 # Squared sine between the axes of capsules below which they count as parallel, as crossing lines lose digits.

@@ -20,8 +20,8 @@ from sim.dynamics.differentiable_op import (
 )
 from sim.dynamics.kinematics import run_of_frames, run_velocities
 from sim.model.model import Model
-from warp_kernels.kinematics.acceleration import acceleration_kernels
 from warp_kernels.kinematics.jacobian import jacobian_derivative_kernels
+from warp_kernels.kinematics.motion import acceleration_kernels
 
 
 @any_leading_shape

@@ -126,7 +126,7 @@ class Poses:
         return for_lanes(array, self.lanes)
 
     def scratch_buffer(self, count: int) -> wp.array:
-        """Place for ``count`` entries of a world, see :mod:`warp_kernels.algebra.whole_frames`. With one lane none."""
+        """Place for ``count`` entries of a world, see :mod:`warp_kernels.algebra.entries`. With one lane none."""
         size = 2 * count * self.lanes if self.lanes > 1 else 0
         return scratch_array((size,), self.model.types.scalar, self.model.device)
 

@@ -45,9 +45,8 @@ from sim.dynamics.differentiable_op import (
 from sim.model.checks import require_flags
 from sim.model.model import Model
 from warp_kernels.dynamics.aba import aba_kernels
-from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
-from warp_kernels.dynamics.rnea import rnea_kernels
-from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
+from warp_kernels.dynamics.link_forces import gravity_compensation_kernels
+from warp_kernels.dynamics.rnea import rnea_adjoint_kernels, rnea_kernels
 
 # What ``passive=False`` leaves out. The armature stays: it is the inertia of rotors, a part of M.
 PASSIVE_FORCES = ("damping", "stiffness", "rest_position", "friction_loss")

@@ -30,7 +30,7 @@ from sim.model.tendons import lengths_of, tendon_places
 from warp_kernels.kinematics.frames import frame_kernels
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.jacobian import jacobian_kernels
-from warp_kernels.kinematics.velocity import frame_velocity_kernels, link_velocity_kernels
+from warp_kernels.kinematics.motion import frame_velocity_kernels, link_velocity_kernels
 
 # Poses and Jacobians of fewer worlds take less time one by one, the pictures of a film for example.
 POSES_WORTH_LANES = 64

@@ -13,8 +13,7 @@ from sim.dynamics.bodies import Bodies
 from sim.dynamics.differentiable_op import Array, DifferentiableOp, any_leading_shape, of_position, on_device
 from sim.dynamics.dynamics import solve_mass_matrix, taped_bodies, zeros
 from sim.model.model import Model
-from warp_kernels.dynamics.crba import crba_kernels
-from warp_kernels.dynamics.inverse import inverse_kernels
+from warp_kernels.dynamics.mass_matrix import crba_kernels, inverse_kernels
 
 PARAMETERS = ("joint_placement", "mass", "com", "inertia", "armature")
 

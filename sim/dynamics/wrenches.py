@@ -18,7 +18,7 @@ from sim.dynamics.differentiable_op import (
     taped_backward,
 )
 from sim.model.model import Model
-from warp_kernels.dynamics.wrench import wrench_kernels
+from warp_kernels.dynamics.link_forces import wrench_kernels
 
 
 @any_leading_shape

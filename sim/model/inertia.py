@@ -13,7 +13,7 @@ from sim.errors import ModelError
 from sim.model.geometry_types import GEOMETRY_TYPES
 from sim.model.joint_types import JOINT_TYPES
 from sim.model.model import Mesh, Model
-from warp_kernels.parameter_values import INDEFINITE, NEGLIGIBLE
+from warp_kernels.parameters import INDEFINITE, NEGLIGIBLE
 from warp_kernels.types import FREE
 
 # Rounding residue of files that mean zero [kg m^2]; a steel ball of a millimetre has 4e-13.

@@ -15,7 +15,7 @@ from sim.model.checks import names_in
 from sim.model.model import Geometry, Mesh, Model
 from warp_kernels import types as codes
 from warp_kernels.collision.field.grid import KINDS
-from warp_kernels.rays.structs import ray_structs
+from warp_kernels.rays.pieces import ray_structs
 
 SHAPES = ("collision", "visual", "all")
 # Features are kept as numbers of the model's precision: float32 counts up to here.
@@ -70,7 +70,7 @@ class TargetArrays:
 
     Attributes:
         count: how many there are.
-        targets: see :func:`warp_kernels.rays.structs.ray_structs`.
+        targets: see :func:`warp_kernels.rays.pieces.ray_structs`.
     """
 
     def __init__(self, m: DeviceModel, selected: list[int]):

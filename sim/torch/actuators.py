@@ -119,7 +119,7 @@ def forces_of_actuators(
 
 
 def _acted_on(simulator: Simulator, control: torch.Tensor, act: torch.Tensor | None) -> torch.Tensor:
-    """Inputs within their range, or states: what goes into the laws, see :mod:`warp_kernels.activation.dynamics`."""
+    """Inputs within their range, or states: what goes into the laws, see :mod:`warp_kernels.activation`."""
     model, dt = simulator.model, simulator.dt
     lower, upper = (present_parameter(simulator, f"actuator_control_{end}", control) for end in ("lower", "upper"))
     control = control.clamp(lower, upper)

@@ -24,11 +24,11 @@ PYTHON = {
         f"{SOLVER}.newton.descent",
         f"{SOLVER}.newton.group.sweeps",
     ],
-    "newton/adjoint_system.h": [f"{SOLVER}.newton.group.adjoint_system", f"{SOLVER}.newton.group.sweeps"],
+    "newton/adjoint_system.h": [f"{SOLVER}.newton.group.system", f"{SOLVER}.newton.group.sweeps"],
     "newton/group.h": [f"{SOLVER}.newton.group.structs"],
     "newton/order.h": [],  # only C++ needs them
     "newton/world.h": ["warp_kernels.types"],
-    "newton/sweeps.h": [f"{SOLVER}.newton.group.sweeps", f"{SOLVER}.newton.sweeps"],
+    "newton/sweeps.h": [f"{SOLVER}.newton.group.sweeps", f"{SOLVER}.newton.gauss_seidel"],
 }
 CONSTANT = re.compile(r"^constexpr (?:int|double) (\w+) = ([^;]+);", re.MULTILINE)
 SOURCE = """#pragma once

@@ -40,8 +40,7 @@ SIM: dict[str, tuple[str, ...]] = {
 KERNELS: dict[str, tuple[str, ...]] = {
     "warp_kernels": (),
     "cpu": (),
-    "native": (),
-    "types": ("cpu", "native"),
+    "types": ("cpu",),
     "variants": (),
     "precision": ("types",),
     "denormals": ("types",),
@@ -55,7 +54,6 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "trajectory": ("types",),
     "algebra": ("types",),
     "parameters": ("algebra",),
-    "parameter_values": ("types",),
     "kinematics": ("algebra", "variants"),
     "linearise": ("checkpoint", "kinematics"),
     "dynamics": ("kinematics",),

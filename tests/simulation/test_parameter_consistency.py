@@ -10,7 +10,7 @@ import sim
 import sim.torch
 from sim.model.inertia import is_semidefinite
 from sim.simulation.engine.settings import Settings
-from warp_kernels.parameter_values import INDEFINITE
+from warp_kernels.parameters import INDEFINITE
 
 WORLDS = 3
 

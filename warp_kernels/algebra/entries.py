@@ -1,8 +1,15 @@
 """Entries of arrays of states [world, ...] for lane groups of several worlds.
 
-A kernel takes such an array itself, or reads its address from a table in memory, see :class:`sim.arrays.array_refs.ArrayRef`.
-``load`` reads, with the last world again where a lane has none, ``load_bar`` reads an adjoint, zero there; ``store`` and ``add``
-write. The digit in a name is the number of dimensions of the array, two where there is none.
+A kernel takes such an array itself, or reads its address from a table in memory, see
+:class:`sim.arrays.array_refs.ArrayRef`. ``load`` reads, with the last world again where a lane has none, ``load_bar``
+reads an adjoint, zero there; ``store`` and ``add`` write. The digit in a name is the number of dimensions of the array,
+two where there is none.
+
+Large entries are read and written whole. In such an array the entries of one world stand beside each other, in a
+register those of several worlds. Between them lies a buffer [entry, lane]. Of a frame [i, j] in an array [world, frame,
+i, j] ``read_frame`` fills it and ``get`` takes from it; ``put`` fills what ``begin`` made zero for the first group of a
+launch, which a CPU takes first, and ``end_frame`` writes it all. Of a row in an array [world, k] ``put_bar`` fills it
+and ``end_bars`` adds it all, or writes it.
 """
 
 from types import SimpleNamespace
@@ -56,5 +63,40 @@ def entry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
 
     @native.func_native(True, template="fetch")
     def fetch_frame_to_write(values: t.states3d, group: int, frame: int): ...
+
+    return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})
+
+
+def frame_entry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
+    """The functions for a precision and a number of lanes, a power of two.
+
+    A buffer has twice as many numbers as entries and lanes, of which only ``end_frame`` needs the second half. What it
+    writes is without gaps.
+    """
+    t = lane_types(scalar, lanes)
+    lane, states2d, states4d, numbers = t.real, t.states2d, t.states4d, wp.array(dtype=scalar)
+
+    native = Native(scalar, lanes, "algebra")
+
+    @native.func_native()
+    def read_frame(buffer: numbers, values: states4d, group: int, frame: int, rows: int, columns: int): ...
+
+    @native.func_native()
+    def get(buffer: numbers, values: states4d, group: int, frame: int, i: int, j: int, columns: int) -> lane: ...
+
+    @native.func_native()
+    def begin(buffer: numbers, group: int, count: int): ...
+
+    @native.func_native()
+    def put(buffer: numbers, values: states4d, group: int, frame: int, i: int, j: int, columns: int, x: lane): ...
+
+    @native.func_native()
+    def end_frame(buffer: numbers, values: states4d, group: int, frame: int, rows: int, columns: int): ...
+
+    @native.func_native()
+    def put_bar(buffer: numbers, values: states2d, group: int, k: int, x: lane): ...
+
+    @native.func_native()
+    def end_bars(buffer: numbers, values: states2d, group: int, tree: int, count: int): ...
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})

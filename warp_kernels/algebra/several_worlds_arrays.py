@@ -1,7 +1,7 @@
 """Reading and writing arrays for lane groups of several worlds.
 
 ``values`` and ``bars`` are parameters [P, n], one for all worlds where P = 1; arrays of states [world, ...] are those of
-:mod:`warp_kernels.algebra.entries` and :mod:`warp_kernels.algebra.whole_frames`.
+:mod:`warp_kernels.algebra.entries` and :mod:`warp_kernels.algebra.entries`.
 """
 
 from types import SimpleNamespace
@@ -9,8 +9,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.algebra.entries import entry_functions
-from warp_kernels.algebra.whole_frames import frame_entry_functions
+from warp_kernels.algebra.entries import entry_functions, frame_entry_functions
 from warp_kernels.cpu.native import Native
 from warp_kernels.types import lane_types, warp_types
 

@@ -59,7 +59,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
 
     @wp.func
     def held_until(restitution: scalar, time: scalar):
-        """What stands in the place of an inner ball's restitution, see :mod:`warp_kernels.constraints.bounces`."""
+        """What stands in the place of an inner ball's restitution, see :mod:`warp_kernels.constraints.contacts`."""
         result = scalar(0.0)
         if restitution > scalar(0.0) and time < scalar(LATEST):
             result = scalar(-1.0) - time
@@ -148,7 +148,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
         pair's at that time, with point and distance taken back to the step's beginning: the distance that closes at the
         rate of that time. One step of Newton's method gives the time of a touch its derivative.
         contact_friction: by the pair's rule. contact_restitution: the product of those of both geometries; of the contact of
-        an inner ball, which does not bounce, -1 less the time at which its pair does (:mod:`warp_kernels.constraints.bounces`).
+        an inner ball, which does not bounce, -1 less the time at which its pair does (:mod:`warp_kernels.constraints.contacts`).
         """
         slot, world = wp.tid()
         if slot >= contact_count[world]:

@@ -1,6 +1,17 @@
-"""Where a contact acts, and its normal row: the bias that closes or opens it, or its spring.
+"""Where a contact acts, and its normal row: the bias that closes or opens it, its spring, or its bounce.
 
-Bounces are in :mod:`warp_kernels.constraints.bounces`.
+For a bounce: without contact the normal velocity would go from u to u*, and the distance d along d + t u*, as positions
+do in a step. So the surfaces touch at s h with s = -d / (h u*). A velocity moves positions from half a step before to
+half a step after its time, so u and u* belong to -h / 2 and h / 2, and the velocity at the touch is u_c = u + (s + 1/2)
+(u* - u). It is reversed to -e u_c, and the way to h / 2 adds (1/2 - s) (u* - u). Positions go on with the new velocity
+for the rest of the step alone (:mod:`warp_kernels.solver.impact_time`). So a motion depends continuously on its
+beginning, its derivatives converge to those of continuous time, and a bounce without loss neither gains nor loses
+energy.
+
+The contact of an inner ball (:mod:`warp_kernels.collision.touch.inner_ball`) doesn't bounce, but what its pair's bounce
+leaves of the velocity may still take the ball through the surface in the rest of the step. So it acts at the time s of
+that bounce, which stands in the place of its restitution as -1 - s, and the velocity after it uses up the distance that
+is left then: (d + s h u) + (1 - s) h v+ >= 0.
 """
 
 import functools
@@ -9,11 +20,114 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.compliance import compliance_functions
 from warp_kernels.constraints.references import reference_row_functions
-from warp_kernels.constraints.shared import row_functions
+from warp_kernels.constraints.shared import compliance_functions, row_functions
 from warp_kernels.solver.structs import Constraints, TreeDofs, solver_structs
 from warp_kernels.types import warp_types
+
+
+@functools.cache
+def bounce_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of contacts that bounce, for one precision. ``before`` is u, ``free`` u* and ``late`` s."""
+    vec2, vec4 = warp_types(scalar).vec2, wp.types.vector(4, scalar)
+    common = row_functions(scalar)
+    contact_rows = contact_row_functions(scalar)
+    Options = solver_structs(scalar).Options
+    zero, half, one = scalar(0.0), scalar(0.5), scalar(1.0)
+
+    @wp.func
+    def touch(distance: scalar, free: scalar, options: Options):
+        """The share of the step that is over when the surfaces touch.
+
+        Where they overlap they touched before the step: no longer ago than a step, for an overlap that has another cause.
+        """
+        if free >= zero:
+            return zero
+        return wp.max(-distance / (options.dt * free), -one)
+
+    @wp.func
+    def touching_velocity(before: scalar, free: scalar, late: scalar):
+        """The normal velocity with which the surfaces touch."""
+        return before + (half + late) * (free - before)
+
+    @wp.func
+    def bounce_bias(before: scalar, free: scalar, late: scalar, restitution: scalar):
+        """Less the normal velocity after the step."""
+        return restitution * touching_velocity(before, free, late) - (half - late) * (free - before)
+
+    @wp.func
+    def is_held(restitution: scalar):
+        """Whether a contact is that of an inner ball whose pair may bounce."""
+        return restitution < scalar(-0.5)
+
+    @wp.func
+    def time(distance: scalar, free: scalar, restitution: scalar, options: Options):
+        """The share of the step after which a contact acts."""
+        if is_held(restitution):
+            return -one - restitution
+        return touch(distance, free, options)
+
+    @wp.func
+    def bias(distance: scalar, before: scalar, free: scalar, late: scalar, restitution: scalar, options: Options):
+        """Less the least normal velocity after the step."""
+        if is_held(restitution):
+            return (distance / options.dt + late * before) / (one - late)
+        return bounce_bias(before, free, late, restitution)
+
+    @wp.func
+    def bounces(
+        distance: scalar,
+        before: scalar,
+        free: scalar,
+        restitution: scalar,
+        spring: wp.array2d(dtype=vec2),
+        item: int,
+        world: int,
+        options: Options,
+    ):
+        """Whether a hard contact bounces: it would close within the step, and it leaves fast enough.
+
+        A slower one goes on to the surface, while a bounce turns back: with the threshold on the velocity after the impact,
+        nothing jumps as restitution goes to zero. Where bodies overlap they must leave faster than the overlap is removed.
+        """
+        if contact_rows.is_compliant(spring, item, world) or distance + options.dt * free >= zero:
+            return False
+        if is_held(restitution):
+            return distance - options.dt * (one + restitution) * before >= zero
+        late = touch(distance, free, options)
+        if restitution * touching_velocity(before, free, late) >= -options.restitution_threshold:
+            return False
+        removal = common.correction(distance, options.max_correction, options, world)
+        return bounce_bias(before, free, late, restitution) < wp.min(zero, removal)
+
+    @wp.func
+    def bounce_adjoint(
+        distance: scalar,
+        before: scalar,
+        free: scalar,
+        late: scalar,
+        restitution: scalar,
+        options: Options,
+        bias_bar: scalar,
+        late_bar: scalar,
+    ):
+        """Adjoints of distance, before, free and restitution from those of the bias, and of late where it is used otherwise."""
+        if is_held(restitution):
+            shares = bias_bar / (one - late)
+            share_bar = shares * (before + distance / options.dt) / (one - late)
+            return vec4(shares / options.dt, shares * late, zero, -share_bar - late_bar)
+        rise = free - before
+        touch_bar = late_bar + bias_bar * (restitution + one) * rise
+        rise_bar = bias_bar * (restitution * (half + late) - half + late)
+        distance_bar = zero
+        free_bar = rise_bar
+        if free < zero and late > -one:
+            distance_bar = -touch_bar / (options.dt * free)
+            free_bar -= touch_bar * late / free
+        before_bar = bias_bar * restitution - rise_bar
+        return vec4(distance_bar, before_bar, free_bar, bias_bar * touching_velocity(before, free, late))
+
+    return SimpleNamespace(time=time, bias=bias, bounces=bounces, bounce_adjoint=bounce_adjoint)
 
 
 @functools.cache

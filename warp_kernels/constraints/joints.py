@@ -6,7 +6,6 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.entries import entry_functions
 from warp_kernels.constraints.kinds import (
     ACTUATOR,
     CONE_LIMIT,
@@ -17,7 +16,7 @@ from warp_kernels.constraints.kinds import (
 )
 from warp_kernels.constraints.limits import limit_functions
 from warp_kernels.constraints.references import reference_row_functions
-from warp_kernels.constraints.shared import row_functions
+from warp_kernels.constraints.shared import entry_functions, row_functions
 from warp_kernels.solver.structs import Constraints, Couplings, TreeDofs, solver_structs
 from warp_kernels.types import warp_types
 

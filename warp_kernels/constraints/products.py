@@ -8,7 +8,7 @@ import warp as wp
 
 from warp_kernels.constraints.immovable import immovable_functions
 from warp_kernels.cpu.native import Native
-from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.dynamics.mass_matrix import factor_kernels
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types
 

@@ -1,6 +1,6 @@
 """The adjoint of a step's constraint rows and of its right-hand side, with what :mod:`warp_kernels.solver.impulse` has solved for.
 
-Each family of constraints has its own functions; :mod:`warp_kernels.constraints.entries` has the adjoint of an entry, which they share.
+Each family of constraints has its own functions; :mod:`warp_kernels.constraints.shared` has the adjoint of an entry, which they share.
 """
 
 import functools
@@ -9,9 +9,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.anchors import anchor_row_functions
 from warp_kernels.constraints.contacts import contact_row_functions
-from warp_kernels.constraints.geometric_adjoint import geometric_adjoint_functions
+from warp_kernels.constraints.geometric import anchor_row_functions, geometric_adjoint_functions
 from warp_kernels.constraints.joints import joint_row_functions
 from warp_kernels.constraints.kinds import (
     is_contact,

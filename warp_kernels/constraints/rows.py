@@ -6,8 +6,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.bounces import bounce_functions
-from warp_kernels.constraints.contacts import contact_row_functions
+from warp_kernels.constraints.contacts import bounce_functions, contact_row_functions
 from warp_kernels.constraints.geometric import geometric_functions
 from warp_kernels.constraints.joints import joint_row_functions
 from warp_kernels.constraints.kinds import (
@@ -27,7 +26,7 @@ from warp_kernels.constraints.limits import limit_functions
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.references import reference_row_functions
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.dynamics.mass_matrix import factor_kernels
 from warp_kernels.solver.structs import Constraints, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only

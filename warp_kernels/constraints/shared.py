@@ -1,4 +1,17 @@
-"""What the rows of all kinds share: the bias of a hard row, reading a parameter and adding to its adjoint."""
+"""Shared by rows of all kinds: bias of a hard or compliant row, reading a parameter, adjoint of a parameter and of
+an entry.
+
+With stiffness k, damping c and time step h, a row with softness 1 / (h (h k + c)) on the diagonal and the bias k x / (h
+k + c) gives the impulse h (-k (x + h v) - c v), v being its velocity after the step: a spring and damper, integrated
+implicitly (Smith, *Open Dynamics Engine: User Guide*, 2006, section 3.8; Catto, *Soft Constraints*, GDC 2011). While
+the distance x is positive nothing touches: the bias is x / h then, so that neither spring nor damper acts before they
+meet.
+
+With the names of :mod:`warp_kernels.solver.impulse`, the adjoint of the rows of constraint c along the path to its tail
+is
+
+    g_c = lambda_c w + b_bar_c v+ + sum_c' (D + D')_cc' Y_c'.
+"""
 
 import functools
 from types import SimpleNamespace
@@ -6,8 +19,81 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.structs import Constraints, TreeDofs, solver_structs
+from warp_kernels.solver.structs import Constraints, Couplings, TreeDofs, solver_structs
 from warp_kernels.types import warp_types
+
+
+@functools.cache
+def compliance_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of compliant rows for one precision. A row with infinite stiffness is hard."""
+    vec3 = warp_types(scalar).vec3
+
+    @wp.func
+    def softness(stiffness: scalar, damping: scalar, dt: scalar):
+        """What a compliant row has on its diagonal [1/kg]."""
+        return scalar(1.0) / (dt * (dt * stiffness + damping))
+
+    @wp.func
+    def compliant_bias(distance: scalar, stiffness: scalar, damping: scalar, dt: scalar):
+        bias = distance / dt
+        if distance < scalar(0.0):
+            bias = stiffness * distance / (dt * stiffness + damping)
+        return bias
+
+    @wp.func
+    def compliance_adjoint(
+        distance: scalar, stiffness: scalar, damping: scalar, dt: scalar, bias_bar: scalar, softness_bar: scalar
+    ):
+        """Adjoints of distance, stiffness and damping."""
+        total = dt * stiffness + damping
+        distance_bar = bias_bar / dt
+        stiffness_bar = -softness_bar / (total * total)
+        damping_bar = stiffness_bar / dt
+        if distance < scalar(0.0):
+            distance_bar = bias_bar * stiffness / total
+            stiffness_bar += bias_bar * distance * damping / (total * total)
+            damping_bar -= bias_bar * distance * stiffness / (total * total)
+        return vec3(distance_bar, stiffness_bar, damping_bar)
+
+    return SimpleNamespace(softness=softness, compliant_bias=compliant_bias, compliance_adjoint=compliance_adjoint)
+
+
+@functools.cache
+def entry_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions for one precision."""
+    structs = solver_structs(scalar)
+    Rows, RowInputs, Solved = structs.Rows, structs.RowInputs, structs.Solved
+
+    @wp.func
+    def response_start(constraint: int, side: int, tail: int, world: int, trees: TreeDofs, couplings: Couplings):
+        """Return the index at which the response of degree of freedom 0 would stand for the incidence of a side."""
+        incidence = couplings.constraint_incidence[2 * constraint + side, world]
+        return incidence * trees.max_tree_dofs - trees.tree_dof_start[trees.dof_tree[tail]]
+
+    @wp.func
+    def entry_bar(
+        constraint: int,
+        at: int,
+        k: int,
+        world: int,
+        share: scalar,
+        solved: Solved,
+        rows_bar: Rows,
+        inputs: RowInputs,
+    ):
+        """Return the adjoint of a constraint's rows at degree of freedom k.
+
+        at: see :func:`response_start`.
+        share: of the velocity before the step that rows hold.
+        """
+        gain = solved.qd[world, k] - (scalar(1.0) - share) * inputs.qd[world, k]
+        g = solved.impulse[constraint, world] * solved.weight[k, world] + rows_bar.rhs[constraint, world] * gain
+        if solved.response.shape[0] > 0:
+            g += solved.response[at + k, world]
+        return g
+
+    return SimpleNamespace(response_start=response_start, entry_bar=entry_bar)
+
 
 # The least share of R that is left of a row whose error is removed at the largest velocity. It bears ten times the load.
 LEAST_SHARE_OF_R = 0.1

@@ -6,10 +6,10 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.entries import entry_functions
 from warp_kernels.constraints.kinds import is_of_tendon
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
-from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.constraints.shared import entry_functions
+from warp_kernels.dynamics.mass_matrix import factor_kernels
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

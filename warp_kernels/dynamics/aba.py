@@ -1,9 +1,10 @@
 """Forward dynamics by the articulated-body algorithm.
 
-Articulated-body algorithm: Featherstone 2014, table 7.1, with every joint taken as a sequence of one-degree-of-freedom joints,
-so that its inner step is one symmetric rank-1 update. Its factors U and D give the sparse factorisation M = L' D L
-(see :mod:`warp_kernels.dynamics.factor`). Reverse mode never goes through it: the gradient of qdd = ABA(q, qd, tau) with cotangent g
-is that of -w . ID(q, qd, qdd) at fixed qdd and w = M^-1 g (see :mod:`warp_kernels.dynamics.newton_euler`).
+Articulated-body algorithm: Featherstone 2014, table 7.1, with every joint taken as a sequence of one-degree-of-freedom
+joints, so that its inner step is one symmetric rank-1 update. Articulated-body inertias are symmetric 6x6 matrices in
+21 entries. The factors U and D give the sparse factorisation M = L' D L (see :mod:`warp_kernels.dynamics.mass_matrix`).
+Reverse mode never goes through it: the gradient of qdd = ABA(q, qd, tau) with cotangent g is that of -w . ID(q, qd,
+qdd) at fixed qdd and w = M^-1 g (see :mod:`warp_kernels.dynamics.newton_euler`).
 """
 
 import functools
@@ -14,12 +15,73 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.dynamics.articulated import articulated_functions
-from warp_kernels.dynamics.joint_friction import friction_functions
-from warp_kernels.kinematics.handing_on import handing_on
+from warp_kernels.dynamics.rnea import friction_functions
 from warp_kernels.kinematics.joints import joint_functions
+from warp_kernels.kinematics.propagation import handing_on
 from warp_kernels.types import kernel_module, lane_types, most_registers, warp_types
 from warp_kernels.variants import used_arguments_only
+
+
+@functools.cache
+def articulated_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Warp functions of articulated inertias for one precision and a number of worlds in a lane group.
+
+    The matrix is ((A, B), (B', C)), angular part first. ``types.articulated`` holds Axx, Ayy, Azz, Axy, Axz, Ayz, then B
+    row by row, then C like A.
+    """
+    t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
+    real, vec3, spatial, inertia10, articulated = t.real, t.vec3, t.spatial, t.inertia, t.articulated
+
+    @wp.func
+    def from_rigid(i: inertia10):
+        """The spatial inertia of a rigid body."""
+        z = a.real(scalar(0.0))
+        return a.make_articulated(
+            a.make_vec3(i[4], i[5], i[6]),
+            a.make_vec3(i[7], i[8], i[9]),
+            a.make_vec3(z, -i[3], i[2]),
+            a.make_vec3(i[3], z, -i[1]),
+            a.make_vec3(-i[2], i[1], z),
+            a.make_vec3(i[0], i[0], i[0]),
+            vec3(),
+        )
+
+    @wp.func
+    def symmetric_product(d: vec3, r: vec3, v: vec3):
+        """The product of a symmetric matrix, given by its diagonal and xy, xz, yz, with a vector."""
+        return a.make_vec3(
+            a.mul(d[0], v[0]) + a.mul(r[0], v[1]) + a.mul(r[1], v[2]),
+            a.mul(r[0], v[0]) + a.mul(d[1], v[1]) + a.mul(r[2], v[2]),
+            a.mul(r[1], v[0]) + a.mul(r[2], v[1]) + a.mul(d[2], v[2]),
+        )
+
+    @wp.func
+    def apply(i: articulated, m: spatial):
+        """The force I m."""
+        w = a.angular(m)
+        v = a.linear(m)
+        b = a.mat_rows(a.make_vec3(i[6], i[7], i[8]), a.make_vec3(i[9], i[10], i[11]), a.make_vec3(i[12], i[13], i[14]))
+        return a.join(
+            symmetric_product(a.make_vec3(i[0], i[1], i[2]), a.make_vec3(i[3], i[4], i[5]), w) + a.mat_vec(b, v),
+            a.vec_mat(w, b) + symmetric_product(a.make_vec3(i[15], i[16], i[17]), a.make_vec3(i[18], i[19], i[20]), v),
+        )
+
+    @wp.func
+    def square(u: spatial, factor: real):
+        """The matrix u u' times a factor."""
+        f = a.scale_spatial(factor, u)
+        v = a.linear(u)
+        return a.make_articulated(
+            a.make_vec3(a.mul(f[0], u[0]), a.mul(f[1], u[1]), a.mul(f[2], u[2])),
+            a.make_vec3(a.mul(f[0], u[1]), a.mul(f[0], u[2]), a.mul(f[1], u[2])),
+            a.scale(f[0], v),
+            a.scale(f[1], v),
+            a.scale(f[2], v),
+            a.make_vec3(a.mul(f[3], u[3]), a.mul(f[4], u[4]), a.mul(f[5], u[5])),
+            a.make_vec3(a.mul(f[3], u[4]), a.mul(f[3], u[5]), a.mul(f[4], u[5])),
+        )
+
+    return SimpleNamespace(from_rigid=from_rigid, apply=apply, square=square)
 
 
 @functools.cache

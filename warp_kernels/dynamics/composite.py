@@ -13,7 +13,7 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.cpu.native import Native
-from warp_kernels.kinematics.handing_on import handing_on
+from warp_kernels.kinematics.propagation import handing_on
 from warp_kernels.types import lane_types
 from warp_kernels.variants import used_arguments_only
 
@@ -108,7 +108,7 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
         scalar: precision.
         lanes: number of worlds in a lane group.
         packed: whether the adjoint of the matrix comes as ``mass_bar``, its entries below the diagonal, each together with
-            its mirror, packed as in :mod:`warp_kernels.dynamics.factor`, and ``mass_bar_diagonal``; otherwise whole, as
+            its mirror, packed as in :mod:`warp_kernels.dynamics.mass_matrix`, and ``mass_bar_diagonal``; otherwise whole, as
             ``mass_matrix_bar``.
     """
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)

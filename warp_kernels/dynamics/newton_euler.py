@@ -18,8 +18,8 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.kinematics.handing_on import handing_on
 from warp_kernels.kinematics.joints import joint_adjoint_functions, joint_functions
+from warp_kernels.kinematics.propagation import handing_on
 from warp_kernels.types import lane_types, warp_types
 from warp_kernels.variants import used_arguments_only
 

@@ -1,4 +1,6 @@
-"""Inverse dynamics: the recursive Newton-Euler algorithm, passive forces of joints, external wrenches."""
+"""Inverse dynamics: the recursive Newton-Euler algorithm and its adjoint, passive forces of joints, external
+wrenches.
+"""
 
 import functools
 from types import SimpleNamespace
@@ -7,9 +9,21 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.dynamics.joint_friction import friction_functions
 from warp_kernels.dynamics.newton_euler import newton_euler
 from warp_kernels.types import kernel_module, lane_types
+
+
+@functools.cache
+def friction_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """Functions for one precision and a number of worlds in a lane group."""
+    real, a = lane_types(scalar, lanes).real, algebra(scalar, lanes)
+
+    @wp.func
+    def force_against(loss: real, speed: real):
+        """The joint force that a speed takes: loss times its sign, which is zero at rest."""
+        return a.mul(loss, a.sign(speed))
+
+    return SimpleNamespace(force_against=force_against)
 
 
 @functools.cache
@@ -147,3 +161,10 @@ def rnea_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         wrench_to_common_frame=wrench_to_common_frame,
         wrench_to_common_frame_adjoint=wrench_to_common_frame_adjoint,
     )
+
+
+@functools.cache
+def rnea_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
+    """The adjoint of the kernel ``rnea`` for one precision and a number of worlds in a lane group."""
+    module = kernel_module("rnea_adjoint", scalar, lanes)
+    return SimpleNamespace(module=module, rnea_adjoint=newton_euler(module, scalar, lanes, adjoint=True))

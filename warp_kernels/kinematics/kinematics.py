@@ -10,8 +10,8 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.algebra import algebra
-from warp_kernels.kinematics.handing_on import handing_on
 from warp_kernels.kinematics.joints import joint_functions
+from warp_kernels.kinematics.propagation import handing_on
 from warp_kernels.types import kernel_module, lane_types, warp_types
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.algebra.rotation_vectors import rotation_vector_functions
+from warp_kernels.algebra.rotations import rotation_vector_functions
 from warp_kernels.types import kernel_module, warp_types
 
 

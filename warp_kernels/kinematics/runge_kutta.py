@@ -10,7 +10,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.algebra.rotation_vectors import rotation_vector_functions
+from warp_kernels.algebra.rotations import rotation_vector_functions
 from warp_kernels.kinematics.integrate import integrate_kernels
 from warp_kernels.kinematics.joints import joint_motion_functions
 from warp_kernels.types import FREE, kernel_module, warp_types

@@ -6,8 +6,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.rays.pieces import piece_functions
-from warp_kernels.rays.structs import ray_structs
+from warp_kernels.rays.pieces import piece_functions, ray_structs
 from warp_kernels.rays.surfaces import surface_time_functions
 from warp_kernels.types import kernel_module, warp_types
 

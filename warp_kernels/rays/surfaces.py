@@ -1,7 +1,7 @@
-"""Where a ray meets one piece of the surface of a geometry, and the normal there, by closed forms.
+"""Where a ray meets one piece of the surface of a geometry, the normal there, and which piece it meets first.
 
 A ray starts at ``o`` and goes along ``d``; both are in the geometry's frame. A *feature* is a piece of the surface with
-one formula, so that everything here is smooth and has Warp's own adjoint:
+one formula, so that the formulas are smooth and have Warp's own adjoint:
 
 - sphere and ellipsoid: 0 where the ray goes in, 1 where it comes out;
 - capsule and cylinder: 0 and 1 likewise for the side; 2 and 3 for the end at negative z, 4 and 5 for the one at positive z
@@ -153,3 +153,105 @@ def surface_time_functions(scalar: Any) -> SimpleNamespace:
         return normal
 
     return SimpleNamespace(surface_time=surface_time, surface_normal=surface_normal)
+
+
+@functools.cache
+def hit_functions(scalar: Any) -> SimpleNamespace:
+    """The struct Hit and Warp functions of one precision. A function returns the nearer of a hit and its own."""
+    t = warp_types(scalar)
+    vec3, mat33 = t.vec3, t.mat33
+    surface_time = surface_time_functions(scalar).surface_time
+
+    @wp.struct
+    class Hit:
+        """What a ray meets first so far: at which distance, of which target, which piece; -1 and -1 for nothing."""
+
+        time: scalar
+        target: int
+        feature: int
+
+    @wp.func
+    def take(time: scalar, target: int, feature: int, hit: Hit):
+        """The nearer of a hit and one at a time."""
+        if time >= scalar(0.0) and time < hit.time:
+            hit.time = time
+            hit.target = target
+            hit.feature = feature
+        return hit
+
+    @wp.func
+    def consider(type: int, feature: int, target: int, o: vec3, d: vec3, size: vec3, corners: mat33, hit: Hit):
+        """The nearer of a hit and a whole piece."""
+        return take(surface_time(type, feature, o, d, size, corners), target, feature, hit)
+
+    @wp.func
+    def round_hit(type: int, target: int, o: vec3, d: vec3, size: vec3, hit: Hit):
+        """A sphere or an ellipsoid."""
+        hit = consider(type, 0, target, o, d, size, mat33(), hit)
+        return consider(type, 1, target, o, d, size, mat33(), hit)
+
+    @wp.func
+    def plane_hit(target: int, o: vec3, d: vec3, size: vec3, hit: Hit):
+        """A plane, which is seen from above only."""
+        if d[2] < scalar(0.0):
+            hit = consider(wp.static(codes.PLANE), 0, target, o, d, size, mat33(), hit)
+        return hit
+
+    @wp.func
+    def rod_hit(type: int, target: int, o: vec3, d: vec3, size: vec3, hit: Hit):
+        """A capsule or a cylinder."""
+        for feature in range(6):
+            if type == wp.static(codes.CAPSULE) or feature < 2 or feature % 2 == 0:
+                time = surface_time(type, feature, o, d, size, mat33())
+                point = o + d * time
+                fits = wp.abs(point[2]) <= size[1]
+                if feature >= 2:
+                    if type == wp.static(codes.CAPSULE):
+                        fits = point[2] >= size[1]
+                        if feature < 4:
+                            fits = point[2] <= -size[1]
+                    else:
+                        fits = point[0] * point[0] + point[1] * point[1] <= size[0] * size[0]
+                if fits:
+                    hit = take(time, target, feature, hit)
+        return hit
+
+    @wp.func
+    def box_hit(target: int, o: vec3, d: vec3, size: vec3, hit: Hit):
+        """A box, by the times at which the ray is between the planes of each pair of faces."""
+        enter = scalar(-wp.inf)
+        leave = scalar(wp.inf)
+        entered = int(0)
+        left = int(0)
+        for axis in range(3):
+            if d[axis] != scalar(0.0):
+                ahead = int(1)
+                if d[axis] < scalar(0.0):
+                    ahead = 0
+                side = scalar(2 * ahead - 1)
+                first = (-side * size[axis] - o[axis]) / d[axis]
+                last = (side * size[axis] - o[axis]) / d[axis]
+                if first > enter:
+                    enter = first
+                    entered = 2 * axis + 1 - ahead
+                if last < leave:
+                    leave = last
+                    left = 2 * axis + ahead
+            elif wp.abs(o[axis]) > size[axis]:
+                leave = scalar(-wp.inf)
+        if enter <= leave:
+            if enter >= scalar(0.0):
+                hit = take(enter, target, entered, hit)
+            else:
+                hit = take(leave, target, left, hit)
+        return hit
+
+    return SimpleNamespace(
+        Hit=Hit,
+        take=take,
+        consider=consider,
+        round_hit=round_hit,
+        plane_hit=plane_hit,
+        rod_hit=rod_hit,
+        box_hit=box_hit,
+    )

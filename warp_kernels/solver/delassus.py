@@ -1,6 +1,6 @@
 """Which constraints act on each other, and the matrix through which they do: ``A = J M^-1 J' + cfm + softness``.
 
-Two constraints act on each other only where they hold on to a common tree (:mod:`warp_kernels.constraints.incidences`). A row of A has an
+Two constraints act on each other only where they hold on to a common tree (:mod:`warp_kernels.constraints.listing`). A row of A has an
 entry for each constraint that shares a tree with its own, in ascending order; entries of a row lie one after the other. Which
 constraints they are is kept as runs of numbers that follow each other: a world with one tree has one run per row, and contacts of one
 pair of geometries, listed together, are one run. A is symmetric: an entry before the diagonal knows its mirror.
@@ -13,9 +13,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.constraints.immovable import immovable_functions
-from warp_kernels.constraints.incidences import sort_incidences, tree_of
 from warp_kernels.constraints.kinds import is_of_contact
-from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.constraints.listing import sort_incidences, tree_of
+from warp_kernels.dynamics.mass_matrix import factor_kernels
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

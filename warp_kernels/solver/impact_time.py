@@ -1,6 +1,6 @@
 """Positions of a step in which contacts bounce, and its adjoint.
 
-A bounce at the share s of a step (:mod:`warp_kernels.constraints.bounces`) moves positions for the rest of the step alone: they
+A bounce at the share s of a step (:mod:`warp_kernels.constraints.contacts`) moves positions for the rest of the step alone: they
 go along
 
     v+ - M^-1 J' (s lambda),
@@ -17,7 +17,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.bounces import bounce_functions
+from warp_kernels.constraints.contacts import bounce_functions
 from warp_kernels.constraints.kinds import is_contact, is_of_contact_frame
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs

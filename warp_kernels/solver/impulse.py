@@ -21,7 +21,7 @@ import warp as wp
 
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.dynamics.mass_matrix import factor_kernels
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, warp_types
 
@@ -313,7 +313,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         """One degree of freedom: motion_weight = -dt w, packed M_bar of the impulses, and the terms on the joint's own diagonal.
 
         weight holds w, constraint_response Y and coupled_response G, Y empty where D isn't there; own_mass_bar is what Newton's method adds to M_bar
-        (:mod:`warp_kernels.solver.newton.own_adjoint`), empty elsewhere. The step's implicit diagonal is armature + ahead damping + dt ahead stiffness.
+        (:mod:`warp_kernels.solver.newton.regularisation_adjoint`), empty elsewhere. The step's implicit diagonal is armature + ahead damping + dt ahead stiffness.
         ahead: dt, or zero where springs and dampers act at the beginning of the step; then damping_loss and damping_weight are those of MuJoCo's
         damping (:mod:`warp_kernels.solver.mujoco.integrators.damping`), which are empty elsewhere.
         lag, lag_weight and free_weight are those of bounces (:mod:`warp_kernels.solver.impact_time`), empty where there are none.

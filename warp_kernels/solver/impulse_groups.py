@@ -1,7 +1,7 @@
 """What :mod:`warp_kernels.solver.impulse` does along the factors of the mass matrix, which all worlds of a lane group do alike.
 
 Kernels over groups stand for the second half of ``apply_impulses``, for ``velocity_adjoint``, for the second half of ``weight_adjoint``,
-for ``free_step_adjoint`` and for the last part of :mod:`warp_kernels.solver.newton.own_adjoint`, by Newton's method on worlds in which nothing
+for ``free_step_adjoint`` and for the last part of :mod:`warp_kernels.solver.newton.regularisation_adjoint`, by Newton's method on worlds in which nothing
 bounces, and under MuJoCo's law. The pushes of constraints differ from world to world, and come first.
 """
 

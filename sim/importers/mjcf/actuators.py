@@ -12,7 +12,7 @@ from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.model import ACTUATOR_KIND_NAMES
 from sim.model.specs import DYNAMICS_CODES
 from warp_kernels import types as codes
-from warp_kernels.activation.dynamics import SHORTEST
+from warp_kernels.activation import SHORTEST
 
 # What actuators act on, by MuJoCo's name.
 TRANSMISSIONS = {

@@ -7,8 +7,7 @@ import warp as wp
 
 from sim.arrays.allocation import integer_array, zeros
 from sim.arrays.device_model import DeviceModel
-from warp_kernels.activation.checkpoint import activation_checkpoint_kernels
-from warp_kernels.activation.dynamics import activation_kernels
+from warp_kernels.activation import activation_checkpoint_kernels, activation_kernels
 
 if TYPE_CHECKING:
     from sim.simulation.stepping.workspace import Workspace

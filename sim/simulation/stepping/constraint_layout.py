@@ -17,7 +17,7 @@ DECISIVE = (
     "restitution", "torsional_friction", "rolling_friction", "actuator_force_limit", "tendon_lower_limit",
     "tendon_upper_limit", "tendon_friction_loss", "tendon_armature",
 )  # fmt: skip
-# Limits of spherical joints, in the order of :mod:`warp_kernels.constraints.cones`.
+# Limits of spherical joints, in the order of :mod:`warp_kernels.constraints.limits`.
 CONE_LIMITS = ("swing_limit", "twist_limit", "rotation_limit")
 
 

@@ -14,8 +14,8 @@ from sim.simulation.stepping.runge_kutta import RungeKuttaStep
 from sim.simulation.stepping.stages.damping import Damping, ImplicitDamping
 from sim.simulation.stepping.tendon_layout import free_bodies
 from sim.simulation.stepping.workspace import Workspace
+from warp_kernels.solver.mujoco.integrators.damping import servo_damping_kernels
 from warp_kernels.solver.mujoco.integrators.implicit import implicit_integrator_kernels
-from warp_kernels.solver.mujoco.integrators.servo_damping import servo_damping_kernels
 from warp_kernels.solver.mujoco.integrators.spin import spin_kernels
 
 

@@ -10,7 +10,7 @@ from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.stages.damping import Damping
 from sim.simulation.stepping.stages.stages import shared_gradients
 from sim.simulation.stepping.workspace import Workspace
-from warp_kernels.activation.dynamics import activation_kernels
+from warp_kernels.activation import activation_kernels
 from warp_kernels.checkpoint import KEPT_STAGES, checkpoint_kernels
 from warp_kernels.kinematics.runge_kutta import runge_kutta_kernels
 

@@ -1,6 +1,6 @@
 """How far the joints of a robot can go: coordinates within the limits, at them, and random ones.
 
-The limits of spherical joints are those of :mod:`warp_kernels.constraints.cones`: with the unit quaternion (v, w),
+The limits of spherical joints are those of :mod:`warp_kernels.constraints.limits`: with the unit quaternion (v, w),
 w not negative, and the joint's axis a, the swing is 2 atan2(|v - (v . a) a|, |(w, v . a)|), the twist
 2 atan2(v . a, w) and the whole rotation 2 atan2(|v|, w).
 """

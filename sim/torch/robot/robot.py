@@ -55,7 +55,7 @@ from sim.torch.robot.calls import RobotCalls
 from sim.torch.robot.inverse_kinematics import FrameKinematics, Solution, inverse_kinematics
 from sim.torch.robot.joint_ranges import joint_ranges
 from sim.torch.robot.module import RobotModule
-from warp_kernels.distances.structs import DISTANCE_NUMBERS, RESULTS
+from warp_kernels.distances import DISTANCE_NUMBERS, RESULTS
 
 Frames = str | Sequence[str] | None
 Wrench = torch.Tensor | Mapping[str, torch.Tensor] | None

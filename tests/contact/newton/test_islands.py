@@ -7,7 +7,7 @@ import sim
 from scenes import crowd
 from sim.simulation.stepping.solvers import newton
 from sim.simulation.stepping.solvers.newton import Newton
-from warp_kernels.solver.newton.islands.parts import FACTORED
+from warp_kernels.solver.newton.parts import FACTORED
 
 DT = 1.0 / 240.0
 

@@ -1,4 +1,4 @@
-// Frames and rows of arrays of states, read and written whole: see warp_kernels.algebra.whole_frames.
+// Frames and rows of arrays of states, read and written whole: see warp_kernels.algebra.entries.
 #pragma once
 
 #include "entries.h"

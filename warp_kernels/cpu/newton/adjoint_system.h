@@ -1,5 +1,5 @@
 // Linear algebra of the backward pass for the worlds of a lane group: see
-// warp_kernels.solver.newton.group.adjoint_system.
+// warp_kernels.solver.newton.group.system.
 #pragma once
 
 #include "group.h"

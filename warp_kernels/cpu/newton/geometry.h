@@ -1,5 +1,5 @@
 // Backward pass from rows that are made of velocities to contacts, anchors and the motions of the joints: see
-// warp_kernels.solver.newton.group.geometry.
+// warp_kernels.solver.newton.group.rows.
 #pragma once
 
 #include "adjoint_system.h"

@@ -1,4 +1,4 @@
-// Which constraints of a lane group's worlds stand side by side: see warp_kernels.solver.newton.group.order.
+// Which constraints of a lane group's worlds stand side by side: see warp_kernels.solver.newton.group.structs.
 #pragma once
 
 #include "group.h"

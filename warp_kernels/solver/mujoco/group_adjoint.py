@@ -11,13 +11,12 @@ import warp as wp
 
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
-from warp_kernels.solver.newton.group import adjoint_system as kept
-from warp_kernels.solver.newton.group.adjoint_solve import adjoint_solve_functions
-from warp_kernels.solver.newton.group.adjoint_system import adjoint_system_functions
-from warp_kernels.solver.newton.group.geometry import group_geometry_functions
-from warp_kernels.solver.newton.group.sides import side_structs
+from warp_kernels.solver.newton.group import system as kept
+from warp_kernels.solver.newton.group.adjoint import adjoint_solve_functions
+from warp_kernels.solver.newton.group.rows import group_geometry_functions
 from warp_kernels.solver.newton.group.steps import group_step_functions
-from warp_kernels.solver.newton.group.structs import MUJOCO_ADJOINT_HEADERS, group_structs
+from warp_kernels.solver.newton.group.structs import MUJOCO_ADJOINT_HEADERS, group_structs, side_structs
+from warp_kernels.solver.newton.group.system import adjoint_system_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.structs import Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, warp_types

@@ -12,8 +12,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.incidences import tree_of
 from warp_kernels.constraints.kinds import SPIN, follows_contact, is_contact, is_in_cone, is_in_interval, is_of_contact
+from warp_kernels.constraints.listing import tree_of
 from warp_kernels.solver.mujoco.ellipsoid import ellipsoid_functions
 from warp_kernels.solver.mujoco.laws import ALL_CONES, RESISTING
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs

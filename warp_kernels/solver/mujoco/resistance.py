@@ -18,7 +18,7 @@ from warp_kernels.constraints.contacts import contact_row_functions
 from warp_kernels.constraints.kinds import SPIN, is_of_pyramid
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.dynamics.mass_matrix import factor_kernels
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 

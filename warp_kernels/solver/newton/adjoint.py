@@ -16,10 +16,9 @@ import numpy as np
 import warp as wp
 
 from warp_kernels.constraints.kinds import follows_contact
-from warp_kernels.solver.mujoco.laws import ALL_CONES
-from warp_kernels.solver.mujoco.resisting_cone import resisting_cone_functions
+from warp_kernels.solver.mujoco.laws import ALL_CONES, resisting_cone_functions
 from warp_kernels.solver.newton.adjoint_laws import law_adjoint_functions
-from warp_kernels.solver.newton.islands.parts import FACTORED
+from warp_kernels.solver.newton.parts import FACTORED
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import WORLD_HEADERS, newton_structs
 from warp_kernels.solver.projection import FRICTION_MODELS

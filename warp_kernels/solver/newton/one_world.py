@@ -10,10 +10,10 @@ from warp_kernels.constraints.shared import row_functions
 from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.constants import GUIDED, STIFFEST
 from warp_kernels.solver.newton.descent import descent_functions
+from warp_kernels.solver.newton.gauss_seidel import sweep_functions
 from warp_kernels.solver.newton.iteration import BEFORE, DONE, SWEPT, decision_functions, iteration_functions
 from warp_kernels.solver.newton.residual import HELD, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
-from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.solver.projection import FRICTION_MODELS
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import most_registers

@@ -8,11 +8,9 @@ import warp as wp
 
 from warp_kernels.constraints.kinds import follows_contact, is_bounded_by_normal, is_contact
 from warp_kernels.constraints.products import product_functions
-from warp_kernels.solver.mujoco.laws import ALL_CONES, RESISTING
-from warp_kernels.solver.mujoco.resisting_cone import resisting_cone_functions
-from warp_kernels.solver.newton.islands.parts import part_functions
+from warp_kernels.solver.mujoco.laws import ALL_CONES, RESISTING, resisting_cone_functions
 from warp_kernels.solver.newton.laws import law_functions
-from warp_kernels.solver.newton.ordering import ordering_functions
+from warp_kernels.solver.newton.parts import ordering_functions, part_functions
 from warp_kernels.solver.newton.smoothing import smoothing_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.newton.system import system_functions
@@ -67,7 +65,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
 
     @wp.func
     def pair_slopes(constraint: int, contact: int, world: int, problem: Problem, iterate: Iterate):
-        """Of a TORSION and its contact, see :mod:`warp_kernels.solver.mujoco.resisting_cone`."""
+        """Of a TORSION and its contact, see :mod:`warp_kernels.solver.mujoco.laws`."""
         return cone.slopes(
             iterate.value[contact, world],
             iterate.value[constraint, world],

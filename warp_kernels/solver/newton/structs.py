@@ -70,7 +70,7 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             softness: R of the first row and of the others [nc, world].
             step_length: of an update of each row's swept impulse [nc, world].
             part: where the part of the world that is worked on begins in the lists below, see
-                :mod:`warp_kernels.solver.newton.islands.parts` [7, world]; no rows where worlds are not divided, nor in those lists.
+                :mod:`warp_kernels.solver.newton.parts` [7, world]; no rows where worlds are not divided, nor in those lists.
             part_constraint: constraints, part by part [nc, world].
             part_dof: degrees of freedom, part by part [nv, world].
             part_tree: trees, part by part [num_trees, world].

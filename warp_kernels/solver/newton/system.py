@@ -8,7 +8,7 @@ import warp as wp
 
 from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.group.structs import MOST_DOFS
-from warp_kernels.solver.newton.islands.parts import FACTORED, ROOM, ROOM_END, part_functions
+from warp_kernels.solver.newton.parts import FACTORED, ROOM, ROOM_END, part_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Paths
 from warp_kernels.types import warp_types

@@ -2,7 +2,7 @@
 
 A tendon with the armature m and the slope J, the derivative of its length in the degrees of freedom, adds ``m J' J`` to the mass matrix, and
 with the curvature c, the second derivative of its length at constant velocities, ``m J' c`` to the bias forces. Its degrees of freedom lie on one
-path from the root, so that the mass matrix keeps its zeros, and the factors ``M = L' D L`` of :mod:`warp_kernels.dynamics.factor` are brought up to
+path from the root, so that the mass matrix keeps its zeros, and the factors ``M = L' D L`` of :mod:`warp_kernels.dynamics.mass_matrix` are brought up to
 date as ``M + m J' J`` by going along the path once, from its end to the root (Gill, Golub, Murray and Saunders 1974, method C1). With
 the accelerations a of the bodies alone, those of all are ``a - (M + m J' J)^-1 m J' (J a + c)``.
 
@@ -18,7 +18,7 @@ import warp as wp
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
-from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.dynamics.mass_matrix import factor_kernels
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, warp_types
 

@@ -20,10 +20,10 @@ from warp_kernels.solver.newton.bounces import newton_bounce_kernels
 from warp_kernels.solver.newton.group.adjoint import group_adjoint_kernels
 from warp_kernels.solver.newton.group.solve import newton_group_kernels
 from warp_kernels.solver.newton.group.structs import KEEPS_ALL, MOST_DOFS, group_structs
-from warp_kernels.solver.newton.islands.parts import PART_ROWS
-from warp_kernels.solver.newton.islands.solve import newton_island_kernels
+from warp_kernels.solver.newton.islands import newton_island_kernels
 from warp_kernels.solver.newton.one_world import work_struct
-from warp_kernels.solver.newton.own_adjoint import own_adjoint_kernels
+from warp_kernels.solver.newton.parts import PART_ROWS
+from warp_kernels.solver.newton.regularisation_adjoint import own_adjoint_kernels
 from warp_kernels.solver.newton.smoothing import smoothing_kernels
 from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.newton.structs import newton_structs

@@ -16,7 +16,7 @@ from warp_kernels.constraints.tendon_rows import tendon_constraint_kernels
 from warp_kernels.solver.delassus import delassus_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels
 from warp_kernels.solver.newton.group.rows import group_row_kernels
-from warp_kernels.solver.newton.group.sides import side_structs
+from warp_kernels.solver.newton.group.structs import side_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, TreeDofs
 
 # Fields of the kernels' struct, and the parameters that they hold.

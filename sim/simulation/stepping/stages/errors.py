@@ -6,9 +6,9 @@ import warp as wp
 
 from sim.arrays.allocation import fill, gradients_of
 from sim.simulation.stepping.workspace import Stage, Workspace
-from warp_kernels.constraints.cones import cone_kernels
 from warp_kernels.constraints.equalities import equality_kernels
-from warp_kernels.kinematics.acceleration import acceleration_kernels
+from warp_kernels.constraints.limits import cone_kernels
+from warp_kernels.kinematics.motion import acceleration_kernels
 from warp_kernels.solver.mujoco.equality_references import equality_reference_kernels
 from warp_kernels.solver.mujoco.references import contact_reference_kernels, reference_kernels
 from warp_kernels.solver.mujoco.resistance import resistance_kernels

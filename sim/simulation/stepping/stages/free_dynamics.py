@@ -7,8 +7,8 @@ import warp as wp
 from sim.arrays.launch import Twin
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.dynamics.aba import aba_kernels
-from warp_kernels.dynamics.factor import factor_kernels
-from warp_kernels.dynamics.rnea_adjoint import rnea_adjoint_kernels
+from warp_kernels.dynamics.mass_matrix import factor_kernels
+from warp_kernels.dynamics.rnea import rnea_adjoint_kernels
 
 
 class FreeDynamics(Stage):

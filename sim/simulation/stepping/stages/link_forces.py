@@ -5,9 +5,8 @@ import warp as wp
 
 from sim.arrays.launch import clear
 from sim.simulation.stepping.workspace import Stage, Workspace
-from warp_kernels.dynamics.drag import drag_kernels
-from warp_kernels.dynamics.gravity_compensation import gravity_compensation_kernels
 from warp_kernels.dynamics.gyroscopic import gyroscopic_kernels
+from warp_kernels.dynamics.link_forces import drag_kernels, gravity_compensation_kernels
 
 
 class LinkForces(Stage):

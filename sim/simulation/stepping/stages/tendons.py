@@ -13,8 +13,8 @@ from sim.model.model import Model
 from sim.simulation.stepping.mujoco_law import MujocoLaw
 from sim.simulation.stepping.tendon_layout import moving_dofs, point_moves, tendon_paths
 from warp_kernels.constraints.kinds import TENDON, TENDON_LIMIT
-from warp_kernels.kinematics.acceleration import acceleration_kernels
-from warp_kernels.solver.mujoco.tendon_references import tendon_reference_kernels
+from warp_kernels.kinematics.motion import acceleration_kernels
+from warp_kernels.solver.mujoco.references import tendon_reference_kernels
 from warp_kernels.solver.structs import TendonRows, TendonWraps
 from warp_kernels.solver.tendons.armature import tendon_armature_kernels
 from warp_kernels.solver.tendons.forces import tendon_force_kernels

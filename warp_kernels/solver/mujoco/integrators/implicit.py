@@ -2,7 +2,7 @@
 
 With the mass matrix M, the bias forces b(v), the damping D of joints and actuators, and the change d of the velocity that is found without
 their derivatives, a step changes the velocity by ``x = A^-1 M d`` with ``A = M + h (D + db/dv)``. A isn't symmetric, but has the zeros of M: its
-entries below and above the diagonal are packed alike, as in :mod:`warp_kernels.dynamics.factor`, and eliminated from the leaves to the root, which
+entries below and above the diagonal are packed alike, as in :mod:`warp_kernels.dynamics.mass_matrix`, and eliminated from the leaves to the root, which
 fills no zero. So A = U L with a unit U above the diagonal and L below, the diagonal included.
 
 The derivative of the forces of a link with the inertia I and the velocity v in the rate of a joint's column S above it is ``I (p - v x S) + S x* I v

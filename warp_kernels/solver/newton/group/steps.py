@@ -14,8 +14,13 @@ import warp as wp
 from warp_kernels.solver.mujoco.group_laws import mujoco_group_law_functions
 from warp_kernels.solver.mujoco.laws import CONES
 from warp_kernels.solver.newton.descent import descent_functions
-from warp_kernels.solver.newton.group.order import group_order_functions
-from warp_kernels.solver.newton.group.structs import MOST_CONSTRAINTS, SOLVED, UNSOLVED, group_structs
+from warp_kernels.solver.newton.group.structs import (
+    MOST_CONSTRAINTS,
+    SOLVED,
+    UNSOLVED,
+    group_order_functions,
+    group_structs,
+)
 from warp_kernels.solver.newton.group.system import group_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs

@@ -1,4 +1,11 @@
-"""Where the worlds of a lane group meet: the working memory of one group, which a CPU's thread uses for one after the other."""
+"""Scratch memory of one lane group, which a CPU's thread uses for one after the other, and arguments of native
+functions.
+
+Constraints of the same number need not act on the same degrees of freedom, while what stands side by side has those of
+all. With the feet of a humanoid mixed, a system takes twice as long. So the constraints of each world are ordered by
+what they act on, and set side by side with those that act on the same, or nearly. Their order depends on no other
+world, nor then do sums over them, to which places that are empty add zeros.
+"""
 
 import functools
 from types import SimpleNamespace
@@ -6,8 +13,52 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.structs import newton_structs
-from warp_kernels.solver.structs import Constraints
+from warp_kernels.solver.structs import Constraints, solver_structs
+from warp_kernels.types import lane_types, warp_types
+
+
+@functools.cache
+def side_structs(scalar: Any, lanes: int) -> SimpleNamespace:
+    """The structs for one precision and number of lanes."""
+    vectors, columns = wp.array2d(dtype=warp_types(scalar).vec3), wp.array2d(dtype=lane_types(scalar, lanes).spatial)
+    structs = solver_structs(scalar)
+    Contacts, Equalities, References = structs.Contacts, structs.Equalities, structs.References
+    Cones = structs.Cones
+
+    @wp.struct
+    class Geometry:
+        """Where constraints act and how joints move, or the adjoints of these.
+
+        Attributes:
+            contacts: of each world.
+            equalities: anchors of each world.
+            references: what MuJoCo's law asks for; read by the backward pass only.
+            origin: of each tree [num_trees, world], m.
+            subspace: motion of each degree of freedom [nv, group].
+        """
+
+        contacts: Contacts
+        equalities: Equalities
+        references: References
+        origin: vectors
+        subspace: columns
+
+    @wp.struct
+    class Joints:
+        """Rows that are made of single degrees of freedom.
+
+        Attributes:
+            cones: limits of spherical joints.
+            coupling_ratio: of joints that move together [1 or world, coupling].
+        """
+
+        cones: Cones
+        coupling_ratio: wp.array2d(dtype=scalar)
+
+    return SimpleNamespace(Geometry=Geometry, Joints=Joints)
+
 
 # Constraints of a world for which there is room; worlds with more are solved one by one.
 MOST_CONSTRAINTS = 64
@@ -40,7 +91,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         Attributes:
             path: degrees of freedom of the path to each one, that one included, as bits [nv].
             order: number of the constraint that each world has in a place, -1 for none
-                (:mod:`warp_kernels.solver.newton.group.order`) [place, L]. Below, the constraints of a place are one.
+                (:mod:`warp_kernels.solver.newton.group.structs`) [place, L]. Below, the constraints of a place are one.
             dofs: those that a constraint of any of the worlds acts on, ascending [constraint, nv].
             length: how many these are [constraint].
             rows: a constraint's three rows at each of these, zero for a world whose constraint doesn't act on it
@@ -68,7 +119,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
             number: of sweeps now [L].
             response: of one constraint on the way back, G at each degree of freedom [nv, 3, L].
             fields: what sweeps keep of each constraint, see :mod:`warp_kernels.solver.newton.group.sweeps`, or the way back,
-                :mod:`warp_kernels.solver.newton.group.adjoint_system` [constraint, fields, L].
+                :mod:`warp_kernels.solver.newton.group.system` [constraint, fields, L].
         """
 
         path: wp.array(dtype=wp.uint64)
@@ -133,3 +184,31 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         stage: wp.array(dtype=int)
 
     return SimpleNamespace(Group=Group, Work=Work)
+
+
+@functools.cache
+def group_order_functions(scalar: Any, lanes: int) -> SimpleNamespace:
+    """The functions for one precision and number of lanes, which write ``order``."""
+    Group = group_structs(scalar).Group
+    native = Native(scalar, lanes, "newton::order")
+
+    @native.func_native()
+    def take_in_order(group: int, most: int, constraints: Constraints, shared: Group):
+        """Set constraints of the same number side by side."""
+
+    @native.func_native()
+    def align(group: int, constraints: Constraints, shared: Group) -> int:
+        """Set constraints side by side that act on the same. Returns the number of places; zero where there isn't room."""
+
+    @wp.func
+    def arrange(group: int, most: int, constraints: Constraints, shared: Group):
+        """The same where there is room, else those of the same number. Returns the number of places."""
+        places = int(0)
+        if most <= MOST_CONSTRAINTS:
+            places = align(group, constraints, shared)
+        if places == 0:
+            take_in_order(group, most, constraints, shared)
+            places = most
+        return places
+
+    return SimpleNamespace(take_in_order=take_in_order, align=align, arrange=arrange)

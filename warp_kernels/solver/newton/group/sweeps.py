@@ -1,4 +1,4 @@
-"""Sweeps of Gauss-Seidel over the constraints of a lane group's worlds, as :mod:`warp_kernels.solver.newton.sweeps` has them for one.
+"""Sweeps of Gauss-Seidel over the constraints of a lane group's worlds, as :mod:`warp_kernels.solver.newton.gauss_seidel` has them for one.
 
 Each world has its own number of sweeps; those that have had theirs keep what they have.
 """

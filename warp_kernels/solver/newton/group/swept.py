@@ -1,7 +1,7 @@
 """What follows friction that is coupled to normal impulses, on the worlds of a lane group: sweeps.
 
 Each function does for all worlds of a group what its namesake of :mod:`warp_kernels.solver.newton.residual` or
-:mod:`warp_kernels.solver.newton.sweeps` does for one.
+:mod:`warp_kernels.solver.newton.gauss_seidel` does for one.
 """
 
 import functools
@@ -12,13 +12,13 @@ import warp as wp
 
 from warp_kernels.constraints.kinds import is_in_interval, is_one_sided
 from warp_kernels.solver.newton.constants import GUIDED
+from warp_kernels.solver.newton.gauss_seidel import sweep_functions
 from warp_kernels.solver.newton.group import sweeps as kept
 from warp_kernels.solver.newton.group.steps import group_step_functions
 from warp_kernels.solver.newton.group.structs import group_structs
 from warp_kernels.solver.newton.group.sweeps import group_sweep_functions
 from warp_kernels.solver.newton.iteration import SWEPT
 from warp_kernels.solver.newton.residual import residual_functions
-from warp_kernels.solver.newton.sweeps import sweep_functions
 from warp_kernels.types import warp_types
 
 

@@ -1,7 +1,7 @@
-"""The order in which a world's degrees of freedom are eliminated: trees that touch are near each other, leaves come before roots.
+"""Parts of a world that Newton's method works on, and the order in which their degrees of freedom are eliminated.
 
-Trees are numbered by reverse Cuthill-McKee over the graph of those that a constraint of the system connects (Cuthill and McKee, *Reducing the
-bandwidth of sparse symmetric matrices*, 1969; George, 1971): breadth first from one end of each heap to the other, backwards.
+A part has constraints, degrees of freedom and trees: those of a world, or of an island. Trees that touch are near each
+other in the order, and leaves come before roots.
 """
 
 import functools
@@ -10,9 +10,63 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.solver.newton.islands.parts import part_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, TreeDofs
+
+# Rows of ``Iterate.part``: where the part begins in each list, how many trees it has, where its rows begin among the entries of the
+# system and where they end, and 1 while the system holds factors of all parts.
+CONSTRAINTS, DOFS, TREES, NUM_TREES, ROOM, ROOM_END, FACTORED = range(7)
+PART_ROWS = 7
+
+
+@functools.cache
+def part_functions(scalar: Any, divided: bool) -> SimpleNamespace:
+    """Warp functions for one precision. Where worlds are not ``divided``, numbers are what they count."""
+    Iterate = newton_structs(scalar).Iterate
+
+    @wp.func
+    def constraint_of(n: int, world: int, iterate: Iterate):
+        """The part's constraint at place n."""
+        if wp.static(divided):
+            return iterate.part_constraint[iterate.part[CONSTRAINTS, world] + n, world]
+        else:
+            return n
+
+    @wp.func
+    def dof_of(n: int, world: int, iterate: Iterate):
+        """The part's degree of freedom at place n."""
+        if wp.static(divided):
+            return iterate.part_dof[iterate.part[DOFS, world] + n, world]
+        else:
+            return n
+
+    @wp.func
+    def tree_of(n: int, world: int, iterate: Iterate):
+        """The part's tree at place n."""
+        if wp.static(divided):
+            return iterate.part_tree[iterate.part[TREES, world] + n, world]
+        else:
+            return n
+
+    @wp.func
+    def first_place(world: int, iterate: Iterate):
+        """The first place of the part's degrees of freedom in the system. Parts stand one after the other."""
+        if wp.static(divided):
+            return iterate.part[DOFS, world]
+        else:
+            return 0
+
+    @wp.func
+    def tree_count(world: int, iterate: Iterate, queue: wp.array2d(dtype=int)):
+        """How many trees it has. queue: with room for those of a world."""
+        if wp.static(divided):
+            return iterate.part[NUM_TREES, world]
+        else:
+            return queue.shape[0]
+
+    return SimpleNamespace(
+        constraint_of=constraint_of, dof_of=dof_of, tree_of=tree_of, first_place=first_place, tree_count=tree_count
+    )
 
 
 @functools.cache

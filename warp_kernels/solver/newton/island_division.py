@@ -6,10 +6,11 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.constraints.incidences import tree_of
 from warp_kernels.constraints.kinds import follows_contact, is_one_sided
+from warp_kernels.constraints.listing import tree_of
 from warp_kernels.solver.newton.constants import LARGE
-from warp_kernels.solver.newton.islands.parts import (
+from warp_kernels.solver.newton.laws import law_functions
+from warp_kernels.solver.newton.parts import (
     CONSTRAINTS,
     DOFS,
     FACTORED,
@@ -18,7 +19,6 @@ from warp_kernels.solver.newton.islands.parts import (
     ROOM_END,
     TREES,
 )
-from warp_kernels.solver.newton.laws import law_functions
 from warp_kernels.solver.newton.residual import COUPLED, residual_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs

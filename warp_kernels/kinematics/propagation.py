@@ -1,9 +1,4 @@
-"""How a pass over a tree hands on what it has found at a link: to the children of the link, or to its parent, where it adds up.
-
-One world hands it on in registers where it can: along a chain a pass comes from the very link that it needs, and only forks go through
-memory. That saves a GPU the traffic that bounds these kernels. The numbers of several worlds fill the registers of a CPU's core: what
-would be kept there goes to the stack and back, with a choice at every link. So a lane group hands on through memory.
-"""
+"""Parent-to-child and child-to-parent propagation for tree recursions."""
 
 import functools
 from types import SimpleNamespace

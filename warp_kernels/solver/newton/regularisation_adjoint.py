@@ -15,7 +15,7 @@ import warp as wp
 
 from warp_kernels.constraints.products import product_functions
 from warp_kernels.cpu.native import Native
-from warp_kernels.dynamics.factor import factor_kernels
+from warp_kernels.dynamics.mass_matrix import factor_kernels
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import kernel_module, warp_types
 

@@ -1,7 +1,10 @@
-"""How positions of actuators on frames and on contacts go with the degrees of freedom; differentiated by Warp's own adjoint.
+"""Actuators on frames and on contacts: how their positions go with the degrees of freedom, and their forces.
 
-As in MuJoCo, the slope of a frame that counts from another is that of both origins and of both rotations along the axes of the other, as if these
-axes stood still; and what pulls at contacts has the mean slope of their distances.
+As in MuJoCo, the slope of a frame that counts from another is that of both origins and of both rotations along the axes
+of the other, as if these axes stood still; and what pulls at contacts has the mean slope of their distances.
+
+Forces are explicit in position and velocity. All is differentiated by Warp's own adjoint, from that of the joint
+forces; that of the accelerations is part of the step's (:mod:`warp_kernels.solver.impulse`).
 """
 
 import functools
@@ -10,10 +13,46 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.algebra.rotation_vectors import rotation_vector_functions
+from warp_kernels.algebra.rotations import rotation_vector_functions
 from warp_kernels.algebra.spatial import spatial_functions
-from warp_kernels.solver.transmission.structs import transmission_structs
+from warp_kernels.constraints.products import ROW_HEADERS, product_functions
+from warp_kernels.constraints.shared import row_functions
+from warp_kernels.solver.actuators import actuator_functions
+from warp_kernels.solver.structs import Paths, solver_structs
 from warp_kernels.types import kernel_module, warp_types
+
+
+@functools.cache
+def transmission_structs(scalar: Any) -> SimpleNamespace:
+    """The struct of one precision."""
+    transform = warp_types(scalar).transform
+
+    @wp.struct
+    class Lines:
+        """Actuators that act neither on a joint nor on a tendon, by number; see :mod:`sim.model.topology`.
+
+        Attributes:
+            actuator: index of each one [num_lines].
+            link: of its frame, -1 for the world, -2 where it acts on contacts [num_lines].
+            placement: of the frame in that link [num_lines].
+            reference_link: of the frame that it counts from, -1 for the world, -2 for none [num_lines].
+            reference_placement: of that frame [num_lines].
+            adheres: 1 for a geometry at whose contacts it pulls [num_lines, num_geometries].
+            pair_reach: distance below which contacts of a pair count for that [num_pairs], m.
+            moved: 1 where a degree of freedom moves a link [num_links, nv].
+        """
+
+        actuator: wp.array(dtype=int)
+        link: wp.array(dtype=int)
+        placement: wp.array(dtype=transform)
+        reference_link: wp.array(dtype=int)
+        reference_placement: wp.array(dtype=transform)
+        adheres: wp.array2d(dtype=int)
+        pair_reach: wp.array(dtype=scalar)
+        moved: wp.array2d(dtype=int)
+
+    return SimpleNamespace(Lines=Lines)
+
 
 # No link, see sim.model.topology.NO_LINK.
 NONE = -2
@@ -213,4 +252,109 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
         frame_slopes=frame_slopes,
         count_touching=count_touching,
         adhesion_slopes=adhesion_slopes,
+    )
+
+
+@functools.cache
+def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels of one precision."""
+    common, actuators, products = row_functions(scalar), actuator_functions(scalar), product_functions(scalar)
+    Gains, Lines = solver_structs(scalar).Gains, transmission_structs(scalar).Lines
+    module = kernel_module("transmission_forces", scalar, inlined=True)
+    free_module = kernel_module("pushed_acceleration", scalar, headers=ROW_HEADERS)
+    zero = scalar(0.0)
+
+    @wp.kernel(module=module)
+    def line_rates(
+        # Data in
+        qd: wp.array2d(dtype=scalar),
+        line_slope: wp.array3d(dtype=scalar),
+        # Data out
+        line_rate: wp.array2d(dtype=scalar),
+    ):
+        """Over (line, world). Adds to what must be zero before."""
+        line, world = wp.tid()
+        for k in range(qd.shape[1]):
+            line_rate[line, world] += line_slope[line, k, world] * qd[world, k]
+
+    @wp.kernel(module=module)
+    def line_forces(
+        # Model
+        lines: Lines,
+        actuator_kind: wp.array(dtype=int),
+        # Parameters
+        gains: Gains,
+        # Data in
+        control: wp.array2d(dtype=scalar),
+        line_length: wp.array2d(dtype=scalar),
+        line_rate: wp.array2d(dtype=scalar),
+        # Data out
+        line_force: wp.array2d(dtype=scalar),
+    ):
+        """Over (line, world): the force of its actuator times the gear."""
+        line, world = wp.tid()
+        i = lines.actuator[line]
+        u = actuators.held_input(control, gains, world, i)
+        g = common.value_of(gains.gear, world, i)
+        centre = common.value_of(gains.force_centre, world, i)
+        most = common.value_of(gains.force_limit, world, i)
+        law = actuators.force_law(actuator_kind[i], u, g * line_length[line, world], gains, world, i)
+        push = actuators.as_force(law, line_rate[line, world], g, centre, most, zero)
+        line_force[line, world] = push[0]
+
+    @wp.kernel(module=module)
+    def line_pushes(
+        # Data in
+        line_slope: wp.array3d(dtype=scalar),
+        line_force: wp.array2d(dtype=scalar),
+        # Data out
+        line_push: wp.array2d(dtype=scalar),
+    ):
+        """Over (dof, world): the joint forces of all lines. Adds to what must be zero before."""
+        k, world = wp.tid()
+        for line in range(line_force.shape[0]):
+            line_push[k, world] += line_slope[line, k, world] * line_force[line, world]
+
+    @wp.kernel(module=module)
+    def add_line_pushes(
+        # Data in
+        line_push: wp.array2d(dtype=scalar),
+        # Data out
+        joint_force: wp.array2d(dtype=scalar),
+    ):
+        """Over (dof, world)."""
+        k, world = wp.tid()
+        joint_force[world, k] += line_push[k, world]
+
+    @wp.kernel(module=free_module, enable_backward=False)
+    def pushed_acceleration(
+        # Model
+        paths: Paths,
+        # Data in
+        line_push: wp.array2d(dtype=scalar),
+        factor_l: wp.array2d(dtype=scalar),
+        factor_d: wp.array2d(dtype=scalar),
+        # Data out
+        push_response: wp.array2d(dtype=scalar),
+        qdd: wp.array2d(dtype=scalar),
+    ):
+        """Over worlds: adds M^-1 of the pushes to the accelerations without constraints; push_response [dof, world]."""
+        world = wp.tid()
+        nv = paths.dof_depth.shape[0]
+        for k in range(nv):
+            push_response[k, world] = line_push[k, world]
+        products.solve_transposed(paths, factor_l, push_response, world)
+        for k in range(nv):
+            push_response[k, world] = push_response[k, world] * factor_d[k, world]
+        products.solve_lower(paths, factor_l, push_response, world)
+        for k in range(nv):
+            qdd[world, k] += push_response[k, world]
+
+    return SimpleNamespace(
+        modules=(module, free_module),
+        line_rates=line_rates,
+        line_forces=line_forces,
+        line_pushes=line_pushes,
+        add_line_pushes=add_line_pushes,
+        pushed_acceleration=pushed_acceleration,
     )

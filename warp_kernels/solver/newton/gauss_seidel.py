@@ -17,7 +17,7 @@ from warp_kernels.constraints.kinds import follows_contact, is_bounded_by_normal
 from warp_kernels.constraints.products import product_functions
 from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.constants import EVERY, SLIDES_FROM
-from warp_kernels.solver.newton.islands.parts import part_functions
+from warp_kernels.solver.newton.parts import part_functions
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.projection import friction_projection_functions
 from warp_kernels.solver.structs import Constraints, Paths

@@ -1,0 +1,241 @@
+"""States of actuators: how they follow their inputs, what goes into the laws of force, and how they are kept along a
+trajectory.
+
+An actuator with the state w and the input u, clamped to its range, has the rate ``w' = u`` as an integrator and ``w' =
+(u - w) / T`` as a filter. A step of h adds ``h w'``; the exact step of a filter adds ``T (1 - exp(-h / T)) w'``. Then w
+is clamped to its range. The force is that of w before the step, or after it where the actuator is early. (MuJoCo's
+documentation, *Computation*, "Actuation model".) The adjoint of this is Warp's own; :mod:`warp_kernels.checkpoint`
+keeps the rest of the state.
+"""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.checkpoint import STEP, checkpoint_kernels
+from warp_kernels.checkpoint_rows import trajectory_row_functions
+from warp_kernels.constraints.shared import row_functions
+from warp_kernels.records import SLOT
+from warp_kernels.types import EXACT_FILTER, INTEGRATOR, kernel_module
+
+# MuJoCo's least time constant [s].
+SHORTEST = 1e-15
+
+
+@functools.cache
+def activation_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels of one precision over (actuator, world), and one over (state, world)."""
+    common = row_functions(scalar)
+    module = kernel_module("activation", scalar, inlined=True)
+    one = scalar(1.0)
+
+    @wp.func
+    def lag(actuator_time_constant: wp.array2d(dtype=scalar), world: int, i: int):
+        return wp.max(common.value_of(actuator_time_constant, world, i), scalar(SHORTEST))
+
+    @wp.kernel(module=module)
+    def activation_rates(
+        # Model
+        actuator_state: wp.array(dtype=int),
+        actuator_dynamics: wp.array(dtype=int),
+        # Parameters
+        actuator_control_lower: wp.array2d(dtype=scalar),
+        actuator_control_upper: wp.array2d(dtype=scalar),
+        actuator_time_constant: wp.array2d(dtype=scalar),
+        # Data in
+        given_control: wp.array2d(dtype=scalar),
+        act: wp.array2d(dtype=scalar),
+        # Data out
+        control: wp.array2d(dtype=scalar),
+        act_rate: wp.array2d(dtype=scalar),
+    ):
+        """act_rate: [world, state]; control: what goes into the law of an actuator without a state [world, actuator]."""
+        i, world = wp.tid()
+        lower = common.value_of(actuator_control_lower, world, i)
+        u = common.held_within(given_control[world, i], lower, common.value_of(actuator_control_upper, world, i))
+        at = actuator_state[i]
+        if at < 0:
+            control[world, i] = u
+        elif actuator_dynamics[i] == INTEGRATOR:
+            act_rate[world, at] = u
+        else:
+            act_rate[world, at] = (u - act[world, at]) / lag(actuator_time_constant, world, i)
+
+    @wp.kernel(module=module)
+    def activate(
+        # Model
+        actuator_state: wp.array(dtype=int),
+        actuator_dynamics: wp.array(dtype=int),
+        actuator_early: wp.array(dtype=int),
+        dt: scalar,
+        # Parameters
+        actuator_time_constant: wp.array2d(dtype=scalar),
+        actuator_act_lower: wp.array2d(dtype=scalar),
+        actuator_act_upper: wp.array2d(dtype=scalar),
+        # Data in
+        act: wp.array2d(dtype=scalar),
+        act_rate: wp.array2d(dtype=scalar),
+        # Data out
+        control: wp.array2d(dtype=scalar),
+        act_next: wp.array2d(dtype=scalar),
+    ):
+        """act_next: the states after the step [world, state]; control: as in ``activation_rates``, of those with a state."""
+        i, world = wp.tid()
+        at = actuator_state[i]
+        if at < 0:
+            return
+        time = dt
+        if actuator_dynamics[i] == EXACT_FILTER:
+            constant = lag(actuator_time_constant, world, i)
+            time = constant * (one - wp.exp(-dt / constant))
+        lower = common.value_of(actuator_act_lower, world, i)
+        after = act[world, at] + time * act_rate[world, at]
+        after = common.held_within(after, lower, common.value_of(actuator_act_upper, world, i))
+        act_next[world, at] = after
+        if actuator_early[i] == 1:
+            control[world, i] = after
+        else:
+            control[world, i] = act[world, at]
+
+    @wp.kernel(module=module)
+    def copy_activations(
+        # Data in
+        act_from: wp.array2d(dtype=scalar),
+        # Data out
+        act_to: wp.array2d(dtype=scalar),
+    ):
+        """Over (state, world): states, or rates. A copy by Warp itself would take gradients along."""
+        at, world = wp.tid()
+        act_to[world, at] = act_from[world, at]
+
+    @wp.kernel(module=module)
+    def advance_activations(
+        # Model
+        dt: scalar,
+        share: scalar,
+        # Data in
+        act_first: wp.array2d(dtype=scalar),
+        act_rate: wp.array2d(dtype=scalar),
+        # Data out
+        act_there: wp.array2d(dtype=scalar),
+    ):
+        """Over (state, world): the state at a stage of a Runge-Kutta step."""
+        at, world = wp.tid()
+        act_there[world, at] = act_first[world, at] + share * dt * act_rate[world, at]
+
+    return SimpleNamespace(
+        module=module,
+        activation_rates=activation_rates,
+        activate=activate,
+        copy_activations=copy_activations,
+        advance_activations=advance_activations,
+    )
+
+
+@functools.cache
+def activation_checkpoint_kernels(scalar: Any) -> SimpleNamespace:
+    """Kernels of one precision, one thread per world, none with an adjoint."""
+    kept, rows = checkpoint_kernels(scalar), trajectory_row_functions(scalar)
+    module = kernel_module("activation_checkpoint", scalar)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def load_activations(
+        # Model
+        total_worlds: int,
+        first_world: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        # Data out
+        act: wp.array2d(dtype=scalar),
+    ):
+        """Zeros in a world that is left out."""
+        world = wp.tid()
+        at = first_world + world
+        step = cursor[wp.static(STEP)]
+        row = kept.state_row(step, cursor)
+        address = kept.state_address(wp.static(SLOT.act), step, table, cursor)
+        for i in range(act.shape[1]):
+            if kept.is_left_out(at, total_worlds, table):
+                act[world, i] = scalar(0.0)
+            else:
+                act[world, i] = rows.read(address, row, total_worlds, act.shape[1], at, i)
+
+    @wp.kernel(module=module, enable_backward=False)
+    def store_activations(
+        # Model
+        total_worlds: int,
+        first_world: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        act_next: wp.array2d(dtype=scalar),
+    ):
+        """After ``store_state``; a state that isn't finite makes its world bad as one of its coordinates does."""
+        world = wp.tid()
+        at = first_world + world
+        step = cursor[wp.static(STEP)] + 1
+        row = kept.state_row(step, cursor)
+        address = kept.state_address(wp.static(SLOT.act), step, table, cursor)
+        finite = int(1)
+        for i in range(act_next.shape[1]):
+            rows.write(address, row, total_worlds, act_next.shape[1], at, i, act_next[world, i])
+            if not wp.isfinite(act_next[world, i]):
+                finite = int(0)
+        if finite == 0 and table[wp.static(SLOT.bad_state)] != wp.uint64(0):
+            bad_state = wp.array(ptr=table[wp.static(SLOT.bad_state)], shape=(total_worlds,), dtype=int)
+            if bad_state[at] < 0:
+                bad_state[at] = step
+
+    @wp.kernel(module=module, enable_backward=False)
+    def load_activation_adjoint(
+        # Model
+        total_worlds: int,
+        first_world: int,
+        # Data in
+        table: wp.array(dtype=wp.uint64),
+        cursor: wp.array(dtype=int),
+        carried_act: wp.array2d(dtype=scalar),
+        # Adjoint out
+        act_next_bar: wp.array2d(dtype=scalar),
+    ):
+        """As ``load_adjoint``."""
+        world = wp.tid()
+        at = first_world + world
+        step = cursor[wp.static(STEP)] + 1
+        row = kept.state_row(step, cursor)
+        direct = kept.is_stored(step, cursor) and table[wp.static(SLOT.act_bar)] != wp.uint64(0)
+        for i in range(carried_act.shape[1]):
+            value = carried_act[world, i]
+            if direct:
+                value += rows.read(table[wp.static(SLOT.act_bar)], row, total_worlds, carried_act.shape[1], at, i)
+            if kept.is_left_out(at, total_worlds, table):
+                value = scalar(0.0)
+            act_next_bar[world, i] = value
+
+    @wp.kernel(module=module, enable_backward=False)
+    def store_activation_adjoint(
+        # Data in
+        cursor: wp.array(dtype=int),
+        # Adjoint in
+        act_bar: wp.array2d(dtype=scalar),
+        # Data out
+        carried_act: wp.array2d(dtype=scalar),
+        last_bad_step: wp.array(dtype=int),
+    ):
+        """As ``store_adjoint``."""
+        world = wp.tid()
+        for i in range(act_bar.shape[1]):
+            carried_act[world, i] = act_bar[world, i]
+            if not wp.isfinite(act_bar[world, i]) and last_bad_step[world] < 0:
+                last_bad_step[world] = cursor[wp.static(STEP)]
+
+    return SimpleNamespace(
+        module=module,
+        load_activations=load_activations,
+        store_activations=store_activations,
+        load_activation_adjoint=load_activation_adjoint,
+        store_activation_adjoint=store_activation_adjoint,
+    )

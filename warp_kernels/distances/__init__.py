@@ -1,1 +1,0 @@
-"""Distances between geometries: the search for nearest features, and their formulas."""

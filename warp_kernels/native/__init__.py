@@ -1,1 +1,0 @@
-"""C++ that stands before the source of every module of kernels, for a CPU."""
