@@ -17,7 +17,7 @@ from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.dynamics.rnea import friction_functions
 from warp_kernels.kinematics.joints import joint_functions
-from warp_kernels.kinematics.propagation import handing_on
+from warp_kernels.kinematics.propagation import propagation
 from warp_kernels.types import kernel_module, lane_types, most_registers, warp_types
 from warp_kernels.variants import used_arguments_only
 
@@ -125,7 +125,7 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
     art, dry = articulated_functions(scalar, lanes), friction_functions(scalar, lanes)
-    hand = handing_on(lanes)
+    hand = propagation(lanes)
     real, vec3, spatial, inertia10 = t.real, t.vec3, t.spatial, t.inertia
 
     @wp.kernel(name=name, module=module, enable_backward=False, cuda_max_registers=most_registers(scalar))

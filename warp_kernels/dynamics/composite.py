@@ -13,7 +13,7 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.cpu.native import Native
-from warp_kernels.kinematics.propagation import handing_on
+from warp_kernels.kinematics.propagation import propagation
 from warp_kernels.types import lane_types
 from warp_kernels.variants import used_arguments_only
 
@@ -25,7 +25,7 @@ COMPOSITE_HEADERS = ("dynamics/composite.h",)
 def composite_functions(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Warp functions for one precision and a number of worlds in a lane group, in the order in which an adjoint calls them."""
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
-    real, spatial, inertia10, hand = t.real, t.spatial, t.inertia, handing_on(lanes)
+    real, spatial, inertia10, hand = t.real, t.spatial, t.inertia, propagation(lanes)
 
     @wp.func
     def start_alone(
@@ -112,7 +112,7 @@ def mass_matrix_adjoint(name: str, module: wp.Module, scalar: Any, lanes: int, p
             ``mass_matrix_bar``.
     """
     t, a, sp = lane_types(scalar, lanes), algebra(scalar, lanes), spatial_functions(scalar, lanes)
-    co, hand = composite_functions(scalar, lanes), handing_on(lanes)
+    co, hand = composite_functions(scalar, lanes), propagation(lanes)
     spatial, inertia10 = t.spatial, t.inertia
     ints, motions, array2d = wp.array(dtype=int), wp.array2d(dtype=spatial), wp.array2d(dtype=t.real)
 

@@ -19,7 +19,7 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.kinematics.joints import joint_adjoint_functions, joint_functions
-from warp_kernels.kinematics.propagation import handing_on
+from warp_kernels.kinematics.propagation import propagation
 from warp_kernels.types import lane_types, warp_types
 from warp_kernels.variants import used_arguments_only
 
@@ -36,7 +36,7 @@ def newton_euler(module: wp.Module, scalar: Any, lanes: int, adjoint: bool) -> w
     """
     t, a = lane_types(scalar, lanes), algebra(scalar, lanes)
     sp, joints = spatial_functions(scalar, lanes), joint_functions(scalar, lanes)
-    joint_adjoints, hand = joint_adjoint_functions(scalar, lanes), handing_on(lanes)
+    joint_adjoints, hand = joint_adjoint_functions(scalar, lanes), propagation(lanes)
     vec3, spatial, inertia10 = t.vec3, t.spatial, t.inertia
     one_vec3 = warp_types(scalar).vec3
 

@@ -11,7 +11,7 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.kinematics.joints import joint_functions
-from warp_kernels.kinematics.propagation import handing_on
+from warp_kernels.kinematics.propagation import propagation
 from warp_kernels.types import kernel_module, lane_types, warp_types
 
 
@@ -19,7 +19,7 @@ from warp_kernels.types import kernel_module, lane_types, warp_types
 def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
     """Kernels of forward kinematics for one precision, launched over (tree, lane group)."""
     t, a, joints = lane_types(scalar, lanes), algebra(scalar, lanes), joint_functions(scalar, lanes)
-    hand = handing_on(lanes)
+    hand = propagation(lanes)
     one = warp_types(scalar)
     real, vec3, mat33, transform, spatial, inertia10 = t.real, t.vec3, t.mat33, t.transform, t.spatial, t.inertia
     axis3 = one.vec3

@@ -8,8 +8,8 @@ import warp as wp
 
 
 @functools.cache
-def handing_on(lanes: int = 1) -> SimpleNamespace:
-    """Warp functions for a number of worlds in a lane group, and for values of any type.
+def propagation(lanes: int = 1) -> SimpleNamespace:
+    """Return Warp functions for a number of worlds in a lane group, and for values of any type.
 
     Towards the leaves ``from_parent`` gives what the parent has found, or ``base`` if there is none. ``at_hand`` is what the link
     visited before has found, here as in ``from_children``; arrays hold values by link and group.
@@ -19,7 +19,7 @@ def handing_on(lanes: int = 1) -> SimpleNamespace:
     the array that ``own`` is read from. If it starts with values that needn't be in memory, ``keep`` writes them for the links whose
     children will add to them (those with ``link_forks`` of 1), and ``kept`` reads them again, or returns ``own``.
     """
-    # Whether neighbours in the order of links, where one is the other's parent, hand on to each other without memory.
+    # Whether neighbours in the order of links, where one is the other's parent, propagate to each other without memory.
     in_registers = lanes == 1
 
     @wp.func
