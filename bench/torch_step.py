@@ -15,7 +15,7 @@ import torch
 
 import sim
 from sim.model.model import Model
-from warp_kernels.collision.plane.lever import ARRIVAL
+from warp_kernels.collision.plane.contact import ARRIVAL
 from warp_kernels.types import FREE, PLANE, REVOLUTE, SPHERE
 
 UP = 2  # index of the world axis along the ground's normal; the tangents are the other two axes, in order
@@ -278,7 +278,7 @@ class TorchStep(torch.nn.Module):
         centre = position[:, r.foot_link] + (rotation[:, r.foot_link] @ r.foot_centre[:, :, None])[..., 0]
         distance = q[:, None, UP] + centre[..., UP] - r.foot_radius
         down = torch.zeros_like(centre)
-        # Ahead of the ground the contact is on the foot, see warp_kernels/collision/plane/lever.py.
+        # Ahead of the ground the contact is on the foot, see warp_kernels/collision/plane/contact.py.
         x = torch.clamp(distance / (ARRIVAL * self.contact.margin), 0.0, 1.0)
         down[..., UP] = r.foot_radius + 0.5 * distance * (1.0 - x**3 * (10.0 + x * (6.0 * x - 15.0)))
         lever = centre - down

@@ -13,7 +13,7 @@ from warp_kernels.collision.capsules import LOWER
 from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.convex.contact import convex_contact_functions
 from warp_kernels.collision.convex.detect import convex_detection_functions
-from warp_kernels.collision.convex.shapes import shape_functions
+from warp_kernels.collision.convex.support import shape_functions
 from warp_kernels.collision.pairs import CLOSED_FORM, CONVEX_SHAPES, DISTANCE_FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.contact import plane_functions
 from warp_kernels.collision.structs import collision_structs

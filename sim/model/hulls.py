@@ -1,6 +1,6 @@
 """Vertices, faces and edges of the shapes that collide as hulls, at unit size, packed for the kernels.
 
-See :mod:`warp_kernels.collision.convex.shapes` for the meaning of each shape's vertices in convex pairs, and
+See :mod:`warp_kernels.collision.convex.support` for the meaning of each shape's vertices in convex pairs, and
 :mod:`warp_kernels.collision.field.hull.contact` for boxes and convex meshes on heightfields.
 """
 
@@ -17,7 +17,7 @@ from sim.errors import ModelError
 from sim.model.inertia import mesh_mass_properties
 from sim.model.model import Geometry, Mesh
 from warp_kernels import types as codes
-from warp_kernels.collision.convex.shapes import DISC_SIDES, MAX_CORNERS
+from warp_kernels.collision.convex.support import DISC_SIDES, MAX_CORNERS
 
 # Vertices closer to a face's plane than both these fractions belong to it, as files round them: of the hull's extent,
 # and of its thickness.

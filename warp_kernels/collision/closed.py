@@ -10,9 +10,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.balls import ball_functions
 from warp_kernels.collision.boxes import box_functions
-from warp_kernels.collision.capsules import LOWER, UPPER, capsule_functions
+from warp_kernels.collision.capsules import LOWER, UPPER, ball_functions, capsule_functions
 from warp_kernels.collision.cylinders import cylinder_functions
 from warp_kernels.collision.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.hulls import hull_functions

@@ -27,8 +27,7 @@ from warp_kernels.collision.pairs import (
 )
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
-from warp_kernels.collision.touch.search import DONE, PLACE, SLOP, START, touch_functions
-from warp_kernels.collision.touch.slots import slot_functions
+from warp_kernels.collision.touch.search import DONE, PLACE, SLOP, START, slot_functions, touch_functions
 from warp_kernels.types import PLANE, kernel_module, warp_types
 from warp_kernels.variants import used_arguments_only
 

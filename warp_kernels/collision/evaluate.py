@@ -22,7 +22,7 @@ from warp_kernels.collision.pairs import (
     base_family,
     ground_of,
 )
-from warp_kernels.collision.plane.lever import lever_functions
+from warp_kernels.collision.plane.contact import lever_functions
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.collision.touch.inner_ball import INNER_BALL, inner_ball_functions
 from warp_kernels.collision.touch.search import touch_functions
@@ -142,7 +142,7 @@ def evaluate_kernels(scalar: Any, name: str, looping: bool) -> SimpleNamespace:
         """Evaluate the contacts of the pairs of one family; other slots are left alone.
 
         contact_point: midway between the surfaces, relative to the origin of the pair's reference tree; of a plane's contact that is
-        found ahead of its touch on the surface of the other body, see :mod:`warp_kernels.collision.plane.lever`. contact_frame:
+        found ahead of its touch on the surface of the other body, see :mod:`warp_kernels.collision.plane.contact`. contact_frame:
         rows normal (from a to b) and two tangents, with ``mujoco_pyramids`` 1 those of MuJoCo. contact_distance: negative
         when penetrating. Of a pair that touches within the step (``slot_time``, a share of the step), these are the
         pair's at that time, with point and distance taken back to the step's beginning: the distance that closes at the

@@ -69,7 +69,7 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
     class PackedShapes:
         """Vertices, faces and edges of the geometries in convex pairs, and of the boxes and convex meshes on heightfields.
 
-        They are those of unit size, see :func:`warp_kernels.collision.convex.shapes.shape_functions`, each shape's after
+        They are those of unit size, see :func:`warp_kernels.collision.convex.support.shape_functions`, each shape's after
         the other's. Vertices of a face or an edge are counted from the shape's first.
 
         Attributes:

@@ -22,7 +22,7 @@ from sim.simulation.stepping.collision import (
 )
 from sim.simulation.stepping.pair_friction import friction_rules
 from warp_kernels import types as codes
-from warp_kernels.collision.grid.structs import grid_structs
+from warp_kernels.collision.grid.cells import grid_structs
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULLS
 

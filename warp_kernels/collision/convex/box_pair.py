@@ -13,7 +13,7 @@ import warp as wp
 
 from warp_kernels.collision.boxes import box_functions
 from warp_kernels.collision.convex.contact import EDGES
-from warp_kernels.collision.convex.shapes import shape_functions
+from warp_kernels.collision.convex.support import shape_functions
 from warp_kernels.collision.convex.witness import witness_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import warp_types

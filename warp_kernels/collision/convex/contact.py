@@ -1,7 +1,7 @@
 """Distance, point and normal of two convex shapes whose touching features are known; smooth, and differentiated.
 
 Everything is in the frame of shape a: ``rotation`` is that of b there. A feature is up to three vertices of each shape, by code
-and by place (see :mod:`warp_kernels.collision.convex.shapes`). The mode says what they mean:
+and by place (see :mod:`warp_kernels.collision.convex.support`). The mode says what they mean:
 
 - ``FACE_VERTEX``: three vertices of a face, and a vertex of the other shape;
 - ``FACE_CUT``: a face, and the place where an edge of the other shape passes through the plane that stands on the
@@ -21,7 +21,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.convex.shapes import AXIS, shape_functions
+from warp_kernels.collision.convex.support import AXIS, shape_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, SPHERE, warp_types
 

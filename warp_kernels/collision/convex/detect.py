@@ -15,7 +15,7 @@ from warp_kernels.collision.convex.contact import FACE_VERTEX, OF_B, convex_cont
 from warp_kernels.collision.convex.epa import MAX_POINTS, epa_functions
 from warp_kernels.collision.convex.gjk import FAR, OVERLAP, gjk_functions
 from warp_kernels.collision.convex.manifold import MAX_CANDIDATES, manifold_functions
-from warp_kernels.collision.convex.shapes import shape_functions
+from warp_kernels.collision.convex.support import shape_functions
 from warp_kernels.collision.convex.witness import witness_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import BOX, warp_types

@@ -12,7 +12,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.convex.gjk import gjk_functions
-from warp_kernels.collision.convex.shapes import shape_functions
+from warp_kernels.collision.convex.support import shape_functions
 from warp_kernels.types import warp_types
 
 MAX_POINTS = 64

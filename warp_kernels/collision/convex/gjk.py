@@ -15,8 +15,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.convex.shapes import shape_functions
 from warp_kernels.collision.convex.simplex import simplex_functions
+from warp_kernels.collision.convex.support import shape_functions
 from warp_kernels.types import warp_types
 
 MAX_STEPS = 40

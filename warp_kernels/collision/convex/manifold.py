@@ -20,8 +20,8 @@ from warp_kernels.collision.convex.contact import (
     ROUND,
     convex_contact_functions,
 )
-from warp_kernels.collision.convex.shapes import AXIS, DISC_SIDES, MAX_CORNERS, shape_functions
 from warp_kernels.collision.convex.spread import spread_functions
+from warp_kernels.collision.convex.support import AXIS, DISC_SIDES, MAX_CORNERS, shape_functions
 from warp_kernels.collision.convex.tie import tie_functions
 from warp_kernels.collision.convex.witness import witness_functions
 from warp_kernels.collision.structs import collision_structs

@@ -14,7 +14,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.collision.convex.contact import EDGES, FACE_BACK, FACE_VERTEX, OF_B
-from warp_kernels.collision.convex.shapes import shape_functions
+from warp_kernels.collision.convex.support import shape_functions
 from warp_kernels.collision.convex.witness import witness_functions
 from warp_kernels.types import warp_types
 

@@ -13,7 +13,7 @@ import warp as wp
 
 from warp_kernels.collision.convex.contact import EDGES, FACE_VERTEX, OF_B, ROUND, convex_contact_functions
 from warp_kernels.collision.convex.gjk import gjk_functions
-from warp_kernels.collision.convex.shapes import AXIS, DISC_SIDES, UPRIGHT_SINE_SQUARED, shape_functions
+from warp_kernels.collision.convex.support import AXIS, DISC_SIDES, UPRIGHT_SINE_SQUARED, shape_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types
 

@@ -6,13 +6,12 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.field.balls import field_ball_functions
 from warp_kernels.collision.field.body import body_functions
+from warp_kernels.collision.field.capsules import field_ball_functions, segment_functions
 from warp_kernels.collision.field.choice import TIE, choice_functions
 from warp_kernels.collision.field.contact import field_contact_functions
 from warp_kernels.collision.field.cylinders import field_cylinder_functions
 from warp_kernels.collision.field.ellipsoids import field_ellipsoid_functions
-from warp_kernels.collision.field.segments import segment_functions
 from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.collision.structs import collision_structs

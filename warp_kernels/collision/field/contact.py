@@ -18,8 +18,7 @@ import warp as wp
 from warp_kernels.collision.cylinders import RIM_POINTS, cylinder_functions
 from warp_kernels.collision.ellipsoids import ellipsoid_functions
 from warp_kernels.collision.field.grid import KINDS, POINT, UPPER_TRIANGLE
-from warp_kernels.collision.field.lines import line_functions
-from warp_kernels.collision.field.rims import rim_functions
+from warp_kernels.collision.field.lines import line_functions, rim_functions
 from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.structs import collision_structs
 from warp_kernels.types import CAPSULE, CYLINDER, ELLIPSOID, warp_types

@@ -9,8 +9,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.collision.grid.cells import cell_functions
-from warp_kernels.collision.grid.structs import grid_structs
+from warp_kernels.collision.grid.cells import cell_functions, grid_structs
 from warp_kernels.collision.materials import FIRST, MAXIMUM, PRODUCT, SECOND
 from warp_kernels.collision.near import WORD, near_functions
 from warp_kernels.collision.pairs import FAMILIES

@@ -15,7 +15,7 @@ from warp_kernels.collision.closed import closed_form_functions
 from warp_kernels.collision.frame import geometry_frame_functions
 from warp_kernels.collision.materials import material_functions
 from warp_kernels.collision.pairs import ON_PLANE
-from warp_kernels.collision.plane.lever import lever_functions
+from warp_kernels.collision.plane.contact import lever_functions
 from warp_kernels.collision.structs import Pairs, collision_structs
 from warp_kernels.types import CAPSULE, SPHERE, kernel_module, warp_types
 from warp_kernels.variants import looped_over_slots

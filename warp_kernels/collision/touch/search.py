@@ -1,12 +1,14 @@
-"""When within a step a pair touches that is still apart, and the poses and contacts of that moment.
+"""When within a step a pair touches that is still apart, the poses and contacts of that moment, and which contacts
+are kept.
 
-A contact that is found ahead of its touch acts along a normal. That of the present pose is wrong for what slides past: a box on
-flush tiles has the side of the next tile ahead of it, a ball that passes an edge has the edge. So the pair is moved by its present
-velocity, which holds what all contacts of the step before have left of it, to where it touches, or to the end of the step.
+A contact that is found ahead of its touch acts along a normal. That of the present pose is wrong for what slides past:
+a box on flush tiles has the side of the next tile ahead of it, a ball that passes an edge has the edge. So the pair is
+moved by its present velocity, which holds what all contacts of the step before have left of it, to where it touches, or
+to the end of the step.
 
-Moved along a straight line, the signed distance of two convex shapes is a convex function of time. Newton's method from the
-present pose therefore doesn't pass the first touch, and where the distance begins to grow there is none (conservative
-advancement: Mirtich, *Impulse-based Dynamic Simulation of Rigid Body Systems*, 1996).
+Moved along a straight line, the signed distance of two convex shapes is a convex function of time. Newton's method from
+the present pose therefore doesn't pass the first touch, and where the distance begins to grow there is none
+(conservative advancement: Mirtich, *Impulse-based Dynamic Simulation of Rigid Body Systems*, 1996).
 """
 
 import functools
@@ -18,6 +20,46 @@ import warp as wp
 from warp_kernels.algebra.rotations import rotation_vector_functions
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.types import warp_types
+
+
+@functools.cache
+def slot_functions(scalar: Any) -> SimpleNamespace:
+    """Warp functions of one precision."""
+
+    @wp.func
+    def nearest_first(k: int, nearest: int):
+        """The k-th of a pair's features, the nearest before the others."""
+        which = k
+        if k == 0:
+            which = nearest
+        elif k <= nearest:
+            which = k - 1
+        return which
+
+    @wp.func
+    def farthest(slot_gap: wp.array2d(dtype=scalar), slot_lead: wp.array2d(dtype=wp.int32), gap: scalar, world: int):
+        """The slot of the largest gap that is larger than ``gap``, -1 for none.
+
+        Of equal gaps, which all contacts of a pair have, the last slot whose contact isn't its pair's nearest.
+        """
+        largest = gap
+        chosen = wp.int32(-1)
+        leads = bool(False)
+        slot = slot_gap.shape[0] - 1
+        while slot >= 0:
+            other = slot_gap[slot, world]
+            is_lead = bool(False)
+            if slot_lead.shape[0] > 0:
+                is_lead = slot_lead[slot, world] == slot
+            if other > largest or (other == largest and chosen >= 0 and leads and not is_lead):
+                largest = other
+                chosen = slot
+                leads = is_lead
+            slot -= 1
+        return chosen
+
+    return SimpleNamespace(nearest_first=nearest_first, farthest=farthest)
+
 
 # Stages of the search: what the evaluation at the present time is for.
 START, APPROACH, LOOK_AHEAD, PLACE, DONE = range(5)

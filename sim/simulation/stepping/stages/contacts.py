@@ -19,7 +19,7 @@ from warp_kernels.collision.near import WORD, near_kernels
 from warp_kernels.collision.near_groups import near_group_kernels
 from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
-from warp_kernels.collision.plane.lever import ARRIVAL
+from warp_kernels.collision.plane.contact import ARRIVAL
 from warp_kernels.collision.touch.motions import slot_motion_kernels
 from warp_kernels.contact_adjoints import contact_adjoint_kernels
 

@@ -17,8 +17,7 @@ from warp_kernels.collision.field.hull.body import hull_body_functions
 from warp_kernels.collision.field.hull.contact import hull_contact_functions
 from warp_kernels.collision.field.hull.edges import hull_edge_functions
 from warp_kernels.collision.field.hull.inside import hull_inside_functions
-from warp_kernels.collision.field.hull.points import hull_point_functions
-from warp_kernels.collision.field.hull.vertices import hull_vertex_functions
+from warp_kernels.collision.field.hull.points import hull_point_functions, hull_vertex_functions
 from warp_kernels.collision.field.surface import surface_functions
 from warp_kernels.collision.pairs import TRIANGLES
 from warp_kernels.collision.structs import collision_structs
