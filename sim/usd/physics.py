@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 from sim.model.inertia import principal_moments
 from sim.model.joint_types import JOINT_TYPES, name_in_files
 from sim.model.model import Model
+from sim.model.poses import compose, inverse
 from sim.usd.annotations import UNLIMITED, keep, keep_parameters, keep_softness, keep_text, kept_text
 from sim.usd.drives import actuators_of, keep_actuator, stated_drive
 from sim.usd.geometries import child_name
@@ -204,6 +205,48 @@ def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
         for name, limits in (("effort", model.effort_limit), ("velocity", model.velocity_limit)):
             # An unlimited one is kept too: readers take the largest force of a drive for the effort otherwise.
             keep(prim, name, limits[dof] if np.isfinite(limits[dof]) else UNLIMITED)
+        if model.joint_type[link] != codes.FREE:
+            _state_for_newton(prim, model, link, dof)
+
+
+def _state_for_newton(prim: Usd.Prim, model: Model, link: int, dof: int) -> None:
+    """State armature and dry friction, and damping where no drive states it, in Newton's schema for joints."""
+    stated = {"armature": model.parameters["armature"][dof], "friction": model.parameters["friction_loss"][dof]}
+    if model.joint_type[link] == codes.SPHERICAL:
+        stated["damping"] = np.radians(model.parameters["damping"][dof])
+    stated = {name: float(value) for name, value in stated.items() if value}
+    if stated:
+        prim.AddAppliedSchema("NewtonJointAPI")
+    for name, value in stated.items():
+        prim.CreateAttribute(f"newton:{name}", Sdf.ValueTypeNames.Float, False).Set(value)
+
+
+def state_coordinates(stage: Usd.Stage, model: Model, joints: list[Sdf.Path], poses: np.ndarray) -> None:
+    """State the coordinates of hinges and slides at the poses of the links [num_links, 7], as PhysX' joint states.
+
+    Readers such as Newton begin there, and not where the bodies are.
+    """
+    for link, path in enumerate(joints):
+        kind = JOINT_TYPES[int(model.joint_type[link])]
+        if not kind.scalar:
+            continue
+        placement, parent = model.parameters["joint_placement"][link], int(model.link_parent[link])
+        frame = placement if parent < 0 else compose(poses[parent], placement)
+        motion, axis = compose(inverse(frame), poses[link]), model.joint_axis[link]
+        label, unit, value = "linear", 1.0, float(motion[:3] @ axis)
+        if kind.angular:
+            label, unit = "angular", np.degrees(1.0)
+            value = _within(model, link, float(Rotation.from_quat(motion[3:]).as_rotvec() @ axis))
+        prim = stage.GetPrimAtPath(path)
+        prim.AddAppliedSchema(f"PhysicsJointStateAPI:{label}")
+        prim.CreateAttribute(f"state:{label}:physics:position", Sdf.ValueTypeNames.Float, False).Set(value * unit)
+
+
+def _within(model: Model, link: int, angle: float) -> float:
+    """Return the angle within the limits of a hinge, of those that differ by a full turn."""
+    lower, upper = (model.parameters[f"{side}_limit"][model.joint_qd_start[link]] for side in ("lower", "upper"))
+    turns = [angle + 2.0 * np.pi * k for k in (0, 1, -1)]
+    return next((turn for turn in turns if lower <= turn <= upper), angle)
 
 
 def _vector(values: np.ndarray) -> Gf.Vec3f:

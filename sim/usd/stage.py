@@ -25,6 +25,7 @@ from sim.usd.physics import (
     articulation_roots,
     exclude_collisions,
     is_kinematic,
+    state_coordinates,
 )
 from sim.usd.sensors import keep_sensors
 from sim.usd.tendons import keep_tendons
@@ -58,16 +59,19 @@ class StageWriter:
         self._outermost = Outermost(model.num_links)
         materials = Materials(self.stage)
         _add_static(self.stage, model, materials)
+        self._joints: list[Sdf.Path] = []
         self._motions: list[tuple[int, InstanceMotion]] | list[tuple[int, XformMotion]]
         if num_worlds > 1:
             self._motions = add_instancers(self.stage, model, num_worlds, materials)
         else:
-            self._motions = _add_links(self.stage, model, materials)
+            self._motions, self._joints = _add_links(self.stage, model, materials)
         _add_extras(self.stage, markers, trails, materials)
         _add_lights(self.stage)
 
     def append(self, poses: np.ndarray) -> None:
         """Add a frame: poses [num_worlds, num_links, 7], checked."""
+        if self.frames == 0 and self._joints:
+            state_coordinates(self.stage, self._model, self._joints, poses[0])
         with Sdf.ChangeBlock():
             for link, motion in self._motions:
                 one = poses[:, link] if isinstance(motion, InstanceMotion) else poses[0, link]
@@ -121,8 +125,10 @@ def _add_static(stage: Usd.Stage, model: Model, materials: Materials) -> None:
     _add_geometries(stage, Sdf.Path("/World/Static"), model, fixed, materials)
 
 
-def _add_links(stage: Usd.Stage, model: Model, materials: Materials) -> list[tuple[int, XformMotion]]:
-    """Add all links of a single world; returns the motions of the links."""
+def _add_links(
+    stage: Usd.Stage, model: Model, materials: Materials
+) -> tuple[list[tuple[int, XformMotion]], list[Sdf.Path]]:
+    """Add all links of a single world; returns the motions of the links, and the prims of their joints."""
     paths = link_paths(model)
     motions = []
     for parent in sorted({path.GetParentPath() for path in paths}):
@@ -139,14 +145,15 @@ def _add_links(stage: Usd.Stage, model: Model, materials: Materials) -> list[tup
     add_frames(stage, model, paths)
     for link in articulation_roots(model):
         UsdPhysics.ArticulationRootAPI.Apply(stage.GetPrimAtPath(paths[link]))
-    keep_parts(stage, model, paths, add_joints(stage, model, paths))
+    joints = add_joints(stage, model, paths)
+    keep_parts(stage, model, paths, joints)
     add_constraints(stage, model, paths)
     add_couplings(stage, model)
     exclude_collisions(stage, model, paths)
     keep_tendons(stage.GetDefaultPrim(), model)
     keep_further_actuators(stage.GetDefaultPrim(), model)
     keep_sensors(stage.GetDefaultPrim(), model)
-    return motions
+    return motions, joints
 
 
 def _add_geometries(

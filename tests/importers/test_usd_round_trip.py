@@ -19,6 +19,7 @@ from tests.importers.usd_scenes import (
     everything,
     frictions_of_pairs,
     poses_at,
+    read,
 )
 from warp_kernels import types as codes
 
@@ -320,3 +321,34 @@ def test_a_drawn_shape_that_was_edited_is_read_as_it_is(tmp_path):
     assert sphere.type == codes.CONVEX
     assert sphere.mesh is not None
     assert_allclose(np.abs(sphere.mesh.vertices).max(), 0.2, rtol=1e-6)
+
+
+@pytest.fixture
+def hinge(tmp_path):
+    """A model and the prim of its hinge with an armature, in a file of it."""
+    model = everything()
+    path = write_usd(tmp_path / "all.usda", model, poses_at(model, model.q0), fps=30)
+    stage = Usd.Stage.Open(str(path))
+    return model, stage, next(prim for prim in stage.Traverse() if prim.HasAttribute("newton:armature"))
+
+
+@pytest.mark.parametrize(("armature", "found"), [(0.5, 0.5), (0.0, 0.0), (None, 0.013)])
+def test_an_armature_that_another_program_states_counts(hinge, armature, found):
+    _, stage, prim = hinge
+    assert prim.GetAttribute("newton:armature").Get() == pytest.approx(0.013)
+    if armature is None:
+        prim.RemoveProperty("newton:armature")
+    else:
+        prim.GetAttribute("newton:armature").Set(armature)
+    again = read(stage)
+    assert again.parameters["armature"][again.qd_slice("1")] == found
+
+
+def test_a_state_that_is_not_that_of_the_bodies_is_noted(hinge):
+    model, stage, prim = hinge
+    angle = prim.GetAttribute("state:angular:physics:position")
+    assert angle.Get() == pytest.approx(np.degrees(0.3))
+    angle.Set(40.0)
+    with pytest.warns(sim.USDWarning, match="its state isn't where its bodies are, which counts"):
+        again = read(stage)
+    assert_allclose(sim.difference(model, again.q0[None], model.q0[None]).numpy(), 0.0, atol=1e-14)

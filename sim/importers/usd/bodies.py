@@ -129,7 +129,9 @@ def add_joint(reader: Reader, body: Sdf.Path, carrier: Joint | None) -> list[str
     if carrier.type != "fixed":
         # Where a joint that follows another would be without: its own coordinate follows from the other's.
         begun = kept(prim, "coupling_q0", 1) if kept_text(prim, "follows") else None
-        options["q0"] = _coordinates(reader, carrier, axis, motion) if begun is None else begun
+        found = _coordinates(reader, carrier, axis, motion)
+        options["q0"] = found if begun is None else begun
+        _note_state(reader, prim, carrier, found)
     if carrier.type == "fixed":
         note_misfit(reader, carrier, motion)
     reader.add(
@@ -243,6 +245,18 @@ def _coordinates(reader: Reader, joint: Joint, axis: np.ndarray, motion: np.ndar
             f"prim '{joint.path}': its bodies are {rest:.3g} m or rad from where it allows them to be"
         )
     return q
+
+
+def _note_state(reader: Reader, prim: Usd.Prim, joint: Joint, q: np.ndarray) -> None:
+    """Note where PhysX' state of a hinge or slide isn't where its bodies are."""
+    label, unit = ("angular", np.radians(1.0)) if joint.type == "revolute" else ("linear", reader.scene.length)
+    value = reader.scene.number(prim, f"state:{label}:physics:position")
+    if value is not None and joint.type in ("revolute", "prismatic"):
+        off = value * unit - q[0]
+        if joint.type == "revolute":
+            off = (off + np.pi) % (2.0 * np.pi) - np.pi
+        if abs(off) > MISFIT:
+            reader.scene.notes.append(f"prim '{joint.path}': its state isn't where its bodies are, which counts")
 
 
 def add_couplings(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> None:

@@ -9,7 +9,7 @@ from pxr import Usd
 
 from sim.importers.usd.joints.reading import Joint
 from sim.importers.usd.reader import Reader
-from sim.importers.usd.schemas.joints import joint_properties
+from sim.importers.usd.schemas.joints import joint_properties, states
 from sim.importers.usd.stage import Scene
 from sim.model.builder.properties import JOINT_FIELDS, in_groups
 from sim.usd.annotations import UNLIMITED, agreed, kept, kept_softness
@@ -70,7 +70,9 @@ def damping_and_friction(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> d
     names = ["armature", "friction_loss", "limit_margin", "limit_stiffness", "limit_damping"]
     for name in names if joint is not None and joint.type in SCALAR else [*names, "damping"]:
         value = kept(prim, name, 1)
-        if value is not None:
+        if name in options:
+            options[name] = float(agreed(prim, name, options[name]))
+        elif value is not None and not states(scene, prim, name):
             options[name] = float(value[0])
     softness = {name: kept_softness(prim, name) for name in ("limit_softness", "friction_softness")}
     return {**options, **softness}

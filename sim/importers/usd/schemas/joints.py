@@ -99,6 +99,11 @@ def joint_properties(scene: Scene, prim: Usd.Prim, joint: Joint | None) -> dict[
     return found if joint.type != "fixed" else {}  # nothing of it can move
 
 
+def states(scene: Scene, prim: Usd.Prim, name: str) -> bool:
+    """Return whether a joint states a property of :data:`PROPERTIES`, be it as zero."""
+    return any(scene.stated(prim, attribute) is not None for attribute, _ in PROPERTIES.get(name, ()))
+
+
 def _units(scene: Scene, joint: Joint) -> Units:
     if joint.type == "prismatic":
         return Units(scene.length, scene.length, scene.mass, scene.mass * scene.length)
