@@ -26,8 +26,10 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
     """Warp functions of joint rows for one precision."""
     common, entries, limit = row_functions(scalar), entry_functions(scalar), limit_functions(scalar)
     reference_rows = reference_row_functions(scalar)
-    vec3 = warp_types(scalar).vec3
+    t = warp_types(scalar)
+    vec2, vec3 = t.vec2, t.vec3
     structs = solver_structs(scalar)
+    Options, Limits, Equalities, Cones = structs.Options, structs.Limits, structs.Equalities, structs.Cones
     Rows, RowInputs, Solved = structs.Rows, structs.RowInputs, structs.Solved
 
     @wp.func
@@ -57,6 +59,56 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
             if kind == COUPLING and side == 0:
                 value = -common.value_of(coupling_ratio, world, item)
         return value
+
+    @wp.func(inline=True)
+    def joint_bound(
+        kind: int,
+        item: int,
+        world: int,
+        options: Options,
+        friction_loss: wp.array2d(dtype=scalar),
+        actuator_row: wp.array2d(dtype=vec3),
+    ):
+        """Return the largest impulse of a joint's constraint; zero for limits, whose impulses have none."""
+        most = scalar(0.0)
+        if kind == FRICTION_LOSS:
+            most = options.dt * common.value_of(friction_loss, world, item)
+        elif kind == ACTUATOR:
+            most = actuator_row[item, world][2]
+        elif kind == COUPLING:
+            most = scalar(wp.inf)
+        return most
+
+    @wp.func(inline=True)
+    def joint_bias(
+        kind: int,
+        constraint: int,
+        item: int,
+        world: int,
+        q: wp.array2d(dtype=scalar),
+        dof_q: wp.array(dtype=int),
+        options: Options,
+        limits: Limits,
+        actuator_row: wp.array2d(dtype=vec3),
+        equalities: Equalities,
+        cones: Cones,
+        constraints: Constraints,
+    ):
+        """Return the bias and the softness of a joint's constraint without a reference."""
+        bias = vec2()
+        if kind == ACTUATOR:
+            motor = actuator_row[item, world]
+            bias = vec2(motor[0], motor[1] - options.cfm)
+        elif kind == COUPLING:
+            bias[0] = equalities.coupling_bias[item, world]
+        elif kind == CONE_LIMIT:
+            first = constraints.tail[2 * constraint + 1, world] - 2
+            gap = cones.gap[item, world] - common.value_of(limits.margin, world, first)
+            bias = limit.limit_bias(limits, first, gap, options, world)
+        elif kind != FRICTION_LOSS:
+            gap = limit.limit_gap(limits, kind, item, q[world, dof_q[item]], world)
+            bias = limit.limit_bias(limits, item, gap, options, world)
+        return bias
 
     @wp.func
     def bias_adjoint(
@@ -140,4 +192,10 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
             if kind == COUPLING and side == 0:
                 common.add_at(inputs_bar.coupling_ratio, world, item, -row_bar[2])
 
-    return SimpleNamespace(joint_row=joint_row, bias_adjoint=bias_adjoint, row_adjoint=row_adjoint)
+    return SimpleNamespace(
+        joint_row=joint_row,
+        joint_bound=joint_bound,
+        joint_bias=joint_bias,
+        bias_adjoint=bias_adjoint,
+        row_adjoint=row_adjoint,
+    )

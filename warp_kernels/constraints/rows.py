@@ -10,19 +10,16 @@ from warp_kernels.constraints.contacts import bounce_functions, contact_row_func
 from warp_kernels.constraints.geometric import geometric_functions
 from warp_kernels.constraints.joints import joint_row_functions
 from warp_kernels.constraints.kinds import (
-    ACTUATOR,
-    CONE_LIMIT,
     CONTACT,
-    COUPLING,
-    FRICTION_LOSS,
-    ORIENTATION,
     POINT,
     TORSION,
     has_own_kernels,
     is_angular,
+    is_contact,
     is_geometric,
+    is_of_anchor,
+    is_of_joint,
 )
-from warp_kernels.constraints.limits import limit_functions
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.references import reference_row_functions
 from warp_kernels.constraints.shared import row_functions
@@ -48,7 +45,6 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
     geometric, products = geometric_functions(scalar), product_functions(scalar)
     joint_rows = joint_row_functions(scalar)
     reference_rows = reference_row_functions(scalar)
-    limit = limit_functions(scalar)
     factor = factor_kernels(scalar)
     vec2, vec3 = t.vec2, t.vec3
     name = "constraint_rows" if with_rows else "constraint_biases"
@@ -197,49 +193,31 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
             bias = vec2()  # and softness
             most = scalar(0.0)
             others = vec3()  # biases of three rows
-            if reference_rows.is_referred(references, kind):
+            referred = reference_rows.is_referred(references, kind)
+            if referred:
                 found = reference_rows.reference(references, kind, item, world)
                 bias = vec2(found[0], found[1])
-                if kind == CONTACT:
-                    most = contacts.friction[item, world]
-                elif kind == FRICTION_LOSS:
-                    most = options.dt * common.value_of(friction_loss, world, item)
-                elif kind == COUPLING:
-                    most = scalar(wp.inf)
-                elif kind == POINT:
-                    others = equalities.anchor_bias[item, world]
-                elif kind == ORIENTATION:
-                    others = equalities.anchor_turn[item, world]
-            elif kind == CONTACT:
-                removal = common.contact_correction(constraint, world, trees, constraints, options)
-                bias = contact_rows.contact_bias(
-                    contacts.distance[item, world], removal, contacts.spring, item, world, options
-                )
-                if bounces.before.shape[0] > 0:
-                    bias = bounced(constraint, item, world, bias, options, contacts, rows, bounces)
+            if is_contact(kind):
                 most = contacts.friction[item, world]
-            elif kind == FRICTION_LOSS:
-                most = options.dt * common.value_of(friction_loss, world, item)
-            elif kind == COUPLING:
-                bias[0] = equalities.coupling_bias[item, world]
-                most = scalar(wp.inf)
-            elif kind == POINT:
-                others = equalities.anchor_bias[item, world]
-            elif kind == ORIENTATION:
-                others = equalities.anchor_turn[item, world]
-            elif kind == CONE_LIMIT:
-                first = constraints.tail[2 * constraint + 1, world] - 2
-                gap = cones.gap[item, world] - common.value_of(limits.margin, world, first)
-                bias = limit.limit_bias(limits, first, gap, options, world)
-            elif kind == TORSION:
-                most = scalar(0.0)  # its bounds follow the normal impulse
-            elif kind == ACTUATOR:
-                motor = actuator_row[item, world]
-                bias = vec2(motor[0], motor[1] - options.cfm)
-                most = motor[2]
-            else:
-                gap = limit.limit_gap(limits, kind, item, q[world, dof_q[item]], world)
-                bias = limit.limit_bias(limits, item, gap, options, world)
+                if not referred:
+                    removal = common.contact_correction(constraint, world, trees, constraints, options)
+                    bias = contact_rows.contact_bias(
+                        contacts.distance[item, world], removal, contacts.spring, item, world, options
+                    )
+                    if bounces.before.shape[0] > 0:
+                        bias = bounced(constraint, item, world, bias, options, contacts, rows, bounces)
+            elif is_of_anchor(kind):
+                if is_angular(kind):
+                    others = equalities.anchor_turn[item, world]
+                else:
+                    others = equalities.anchor_bias[item, world]
+            elif is_of_joint(kind):
+                most = joint_rows.joint_bound(kind, item, world, options, friction_loss, actuator_row)
+                if not referred:
+                    bias = joint_rows.joint_bias(
+                        kind, constraint, item, world, q, dof_q, options, limits, actuator_row, equalities, cones,
+                        constraints,
+                    )  # fmt: skip
             rows.rhs[constraint, world] += others + vec3(bias[0], scalar(0.0), scalar(0.0))
             rows.bound[constraint, world] = most
             rows.softness[constraint, world] = bias[1]
