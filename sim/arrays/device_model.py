@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from sim.arrays.allocation import scalars
+from sim.arrays.allocation import fill, scalars
 from sim.arrays.kernels import start_warp
 from sim.arrays.launch import launch, record
 from sim.errors import ModelError
@@ -18,6 +18,7 @@ from sim.model.checks import is_whole, names_in, require_type
 from sim.model.inertia import check_mass_matrix, check_masses
 from sim.model.model import Model
 from sim.model.parameters import PARAMETERS, check_parameter, number_of_dims
+from warp_kernels.kinematics.propagation import Links
 from warp_kernels.parameters import UNIT_TO_ROUNDING, parameter_kernels, parameter_value_kernels
 from warp_kernels.precision import precision_kernels
 from warp_kernels.types import LANES, warp_types
@@ -79,9 +80,10 @@ class DeviceModel:
 
     The integer arrays carry the names and shapes they have in :class:`sim.Model`, with two changes: ``joint_axis`` is
     an array of vec3 [num_links], and ``joint_qd_start`` ends with one more entry, nv, so that the degrees of freedom of
-    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. Three come on top: ``ancestor``, the ancestors
+    a link are ``range(joint_qd_start[link], joint_qd_start[link + 1])``. Four come on top: ``ancestor``, the ancestors
     of every degree of freedom from the root on, in packed storage (see :mod:`warp_kernels.dynamics.mass_matrix`),
-    ``link_forks``, where links don't go on as a chain, and ``joint_actuator``, the actuators of joints.
+    ``link_forks``, where links don't go on as a chain, ``joint_actuator``, the actuators of joints, and ``links``, the
+    struct of links that recursions over trees take.
 
     Args:
         model: the model.
@@ -147,6 +149,16 @@ class DeviceModel:
         self.dof_depth = upload(model.dof_depth)
         self.dof_row_start = upload(model.dof_row_start)
         self.dof_q = upload(model.dof_q)
+        self.links: Any = fill(
+            Links,
+            tree_start=self.tree_link_start,
+            parent=self.link_parent,
+            forks=self.link_forks,
+            joint_type=self.joint_type,
+            q_start=self.joint_q_start,
+            qd_start=self.joint_qd_start,
+            dof_q=self.dof_q,
+        )
         self.ancestor = upload(packed_ancestors(model))
         self.actuator_kind = upload(model.actuator_kind)
         self.actuator_dof = upload(model.actuator_dof)

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 import sim.simulation.stepping.workspace as workspace
+from sim.arrays.allocation import fill, gradients_of
 from sim.arrays.launch import active_tape, launch
 from sim.model.model import Mesh
 from sim.simulation.stepping.collision import CollisionModel
@@ -18,6 +19,8 @@ from warp_kernels.collision.detect import detect_kernels
 from warp_kernels.collision.evaluate import evaluate_kernels
 from warp_kernels.collision.pairs import CLOSED_FORM, COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
+from warp_kernels.collision.structs import collision_structs
+from warp_kernels.solver.structs import solver_structs
 
 # The most contacts of each pair of types, by family.
 CLOSED_PAIRS, CONVEX_PAIRS = (
@@ -180,7 +183,10 @@ class Bench:
             name: wp.full(shape, float("nan"), dtype=dtype, device=self.device, requires_grad=True)
             for name, dtype in zip(OUTPUTS, dtypes, strict=True)
         }
-        named = {f"contact_{name}": array for name, array in outputs.items()}
+        spring = wp.zeros((0, 0), dtype=t.vec2, device=self.device)
+        contacts = fill(solver_structs(self.model.scalar).Contacts, spring=spring, **outputs)
+        named: dict[str, object] = {f"contact_{name}": array for name, array in outputs.items()}
+        named |= {"contacts": contacts, "contacts_bar": gradients_of(contacts)}
         if "height" not in inputs:
             named["height"] = wp.zeros((1, 0), dtype=self.model.scalar, device=self.device)
         # As a step does, which a rehearsal for a GPU changes.
@@ -193,13 +199,13 @@ class Bench:
                     "mujoco_pyramids": 0,
                     "lever_arrival": self.model.scalar(self.lever_arrival),
                 }
-                sources = (self.collision, inputs, slots.arrays())
+                sources = (named, self.collision, inputs, slots.arrays())
                 kernel = evaluate_kernels(self.model.scalar, self.collision.kernels_of(family), looping).evaluate
-                launch(kernel, threads, *sources, device=self.device, record_tape=family != ON_PLANE, **named)
+                launch(kernel, threads, *sources, device=self.device, record_tape=family != ON_PLANE)
                 tape = active_tape()
                 if tape is not None and family == ON_PLANE:
                     back = on_plane_adjoint_kernels(self.model.scalar, looping).evaluate_on_plane_adjoint
-                    run_back = functools.partial(launch, back, threads, named, *sources, device=self.device)
+                    run_back = functools.partial(launch, back, threads, *sources, device=self.device)
                     tape.record_func(run_back, [])
         return outputs
 
@@ -223,18 +229,23 @@ class Slots:
         details = tuple(wp.zeros((max_contacts, num_worlds), dtype=kind, device=device) for kind in kinds)
         return Slots(pair, feature, count, overflow, details)
 
-    def arrays(self) -> dict[str, wp.array]:
+    def arrays(self) -> dict[str, object]:
         """The arrays by the names that kernels have for them."""
         codes_a, codes_b, witness, time, lead, motion_a, motion_b, gap = self.details
+        struct = collision_structs(gap.dtype).Slots
+        found = {
+            "pair": self.pair,
+            "feature": self.feature,
+            "codes_a": codes_a,
+            "codes_b": codes_b,
+            "witness": witness,
+            "time": time,
+            "lead": lead,
+            "gap": gap,
+        }
         return {
-            "slot_pair": self.pair,
-            "slot_feature": self.feature,
-            "slot_codes_a": codes_a,
-            "slot_codes_b": codes_b,
-            "slot_witness": witness,
-            "slot_time": time,
-            "slot_lead": lead,
-            "slot_gap": gap,
+            **{f"slot_{name}": array for name, array in found.items()},
+            "slots": fill(struct, **found),
             "slot_motion_a": motion_a,
             "slot_motion_b": motion_b,
             "contact_count": self.count,

@@ -57,7 +57,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "kinematics": ("algebra", "variants"),
     "linearise": ("checkpoint", "kinematics"),
     "dynamics": ("kinematics",),
-    "collision": ("algebra", "variants"),
+    "collision": ("algebra", "variants", "solver.structs"),
     "collision.convex": ("collision",),
     "collision.field": ("collision",),
     "collision.detect": ("collision.convex", "collision.field"),

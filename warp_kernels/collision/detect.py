@@ -42,11 +42,12 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
     frame = geometry_frame_functions(scalar)
     structs = collision_structs(scalar)
-    Geometries, PackedShapes, Triangles = structs.Geometries, structs.PackedShapes, structs.Triangles
+    Slots, Geometries = structs.Slots, structs.Geometries
+    PackedShapes, Triangles = structs.PackedShapes, structs.Triangles
     bounds = bounding_functions(scalar)
     closed = closed_form_functions(scalar, name)
     touch = touch_functions(scalar)
-    slots = slot_functions(scalar)
+    kept = slot_functions(scalar)
     on_field = family in ROUND or family in HULLS
     # Only what the family needs: Python takes half a second to read all.
     nothing = SimpleNamespace()
@@ -79,27 +80,18 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
         margin: scalar,
         dt: scalar,
         # Data out
-        slot_pair: wp.array2d(dtype=wp.int32),
-        slot_feature: wp.array2d(dtype=wp.int32),
-        slot_codes_a: wp.array2d(dtype=wp.vec3i),
-        slot_codes_b: wp.array2d(dtype=wp.vec3i),
-        slot_witness: wp.array2d(dtype=vec3),
-        slot_time: wp.array2d(dtype=scalar),
-        slot_lead: wp.array2d(dtype=wp.int32),
-        slot_gap: wp.array2d(dtype=scalar),
+        slots: Slots,
         contact_count: wp.array(dtype=wp.int32),
         contact_overflow: wp.array(dtype=wp.int32),
     ):
         """Write a slot for each contact within reach of the near pairs of one family.
 
         The reach is the margin plus the way that the two may approach each other within dt, so that a contact is there
-        before it closes, however fast. velocity: of the links, about the origins of their trees. slot_time: the fraction
-        of the step at which the contact is, see :mod:`warp_kernels.collision.touch`. slot_lead: the slot of the pair's
-        nearest contact, which touches then. The contact of an inner ball has the nearest one's feature, marked.
-        Pairs come in order, and features of a pair too. Slots of a family follow those of the families before.
-        slot_gap: the distance of the pair's nearest contact that the step would leave without contact forces. Where there is
-        no free slot, a contact takes that of the largest gap, if its own is smaller; a pair's nearest contact is the last
-        that it loses. Dropped contacts are counted in ``contact_overflow``; slots past ``contact_count`` are left alone.
+        before it closes, however fast. velocity: of the links, about the origins of their trees. At the ``time`` of a
+        slot (:mod:`warp_kernels.collision.touch`) its ``lead`` touches. The contact of an inner ball has the nearest
+        one's feature, marked. Pairs come in order, and features of a pair too. Slots of a family follow those of the
+        families before. Where there is no free slot, a contact takes that of the largest gap, if its own is smaller; a
+        pair's nearest contact is the last that it loses. Dropped contacts are counted in ``contact_overflow``; slots past ``contact_count`` are left alone.
         """
         world = wp.tid()
         row = wp.min(world, geometry_size.shape[0] - 1)
@@ -229,35 +221,35 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                     if k < nearest:
                         lead += 1
             # What doesn't fit is written with the nearest first.
-            crowded = found + number > slot_pair.shape[0]
+            crowded = found + number > slots.pair.shape[0]
             if crowded:
                 lead = -1
             k = wp.int32(0)
             while k < 4:
                 which = k
                 if crowded:
-                    which = slots.nearest_first(k, nearest)
+                    which = kept.nearest_first(k, nearest)
                 feature = features[which]
                 k += 1
                 if feature >= 0:
                     slot = found
-                    if found >= slot_pair.shape[0]:
-                        slot = slots.farthest(slot_gap, slot_lead, gap, world)
+                    if found >= slots.pair.shape[0]:
+                        slot = kept.farthest(slots.gap, slots.lead, gap, world)
                     if lead < 0:
                         lead = slot
                     if slot >= 0:
-                        slot_pair[slot, world] = pair
-                        slot_gap[slot, world] = gap
-                        if slot_time.shape[0] > 0:
-                            slot_time[slot, world] = time
-                            slot_lead[slot, world] = lead
+                        slots.pair[slot, world] = pair
+                        slots.gap[slot, world] = gap
+                        if slots.time.shape[0] > 0:
+                            slots.time[slot, world] = time
+                            slots.lead[slot, world] = lead
                         if wp.static(family == CONVEX_SHAPES):
-                            slot_feature[slot, world] = modes[feature]
-                            slot_codes_a[slot, world] = codes_a[feature]
-                            slot_codes_b[slot, world] = codes_b[feature]
-                            slot_witness[slot, world] = directions[feature]
+                            slots.feature[slot, world] = modes[feature]
+                            slots.codes_a[slot, world] = codes_a[feature]
+                            slots.codes_b[slot, world] = codes_b[feature]
+                            slots.witness[slot, world] = directions[feature]
                         else:
-                            slot_feature[slot, world] = feature
+                            slots.feature[slot, world] = feature
                     found += 1
             if wp.static(family == CONVEX_SHAPES):
                 if held and time < scalar(1.0) and features[0] >= 0:
@@ -265,20 +257,20 @@ def detect_kernels(scalar: Any, name: str) -> SimpleNamespace:
                         geometries, packed, a, b, size_a, size_b, pose_a, pose_b, distance, point, normal
                     ):
                         slot = found
-                        if found >= slot_pair.shape[0]:
-                            slot = slots.farthest(slot_gap, slot_lead, gap, world)
+                        if found >= slots.pair.shape[0]:
+                            slot = kept.farthest(slots.gap, slots.lead, gap, world)
                         if slot >= 0:
-                            slot_pair[slot, world] = pair
-                            slot_gap[slot, world] = gap
-                            slot_time[slot, world] = time
-                            slot_lead[slot, world] = lead
+                            slots.pair[slot, world] = pair
+                            slots.gap[slot, world] = gap
+                            slots.time[slot, world] = time
+                            slots.lead[slot, world] = lead
                             nearby = features[0]
-                            slot_feature[slot, world] = modes[nearby] + INNER_BALL
-                            slot_codes_a[slot, world] = codes_a[nearby]
-                            slot_codes_b[slot, world] = codes_b[nearby]
-                            slot_witness[slot, world] = directions[nearby]
+                            slots.feature[slot, world] = modes[nearby] + INNER_BALL
+                            slots.codes_a[slot, world] = codes_a[nearby]
+                            slots.codes_b[slot, world] = codes_b[nearby]
+                            slots.witness[slot, world] = directions[nearby]
                         found += 1
-        contact_count[world] = wp.min(found, slot_pair.shape[0])
-        contact_overflow[world] = wp.max(found - slot_pair.shape[0], 0)
+        contact_count[world] = wp.min(found, slots.pair.shape[0])
+        contact_overflow[world] = wp.max(found - slots.pair.shape[0], 0)
 
     return SimpleNamespace(detect=detect)

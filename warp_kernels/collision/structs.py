@@ -42,6 +42,30 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
     vec3 = warp_types(scalar).vec3
 
     @wp.struct
+    class Slots:
+        """What detection finds of each contact [slot, world].
+
+        Attributes:
+            pair: its pair.
+            feature: what touches there, by the pair's family.
+            codes_a: vertices of side a that touch; no rows without convex pairs, nor in the next two.
+            codes_b: those of side b.
+            witness: normal in the frame of geometry a.
+            time: share of the step after which the pair touches; no rows where no pair turns, nor in ``lead``.
+            lead: slot of the pair's nearest contact.
+            gap: distance of the pair's nearest contact that the step would leave without contact forces [m].
+        """
+
+        pair: wp.array2d(dtype=wp.int32)
+        feature: wp.array2d(dtype=wp.int32)
+        codes_a: wp.array2d(dtype=wp.vec3i)
+        codes_b: wp.array2d(dtype=wp.vec3i)
+        witness: wp.array2d(dtype=vec3)
+        time: wp.array2d(dtype=scalar)
+        lead: wp.array2d(dtype=wp.int32)
+        gap: wp.array2d(dtype=scalar)
+
+    @wp.struct
     class Geometries:
         """The geometries of a model.
 
@@ -123,4 +147,4 @@ def collision_structs(scalar: Any) -> SimpleNamespace:
         owned_start: wp.array(dtype=wp.int32)
         owned: wp.array(dtype=wp.int32)
 
-    return SimpleNamespace(Geometries=Geometries, PackedShapes=PackedShapes, Triangles=Triangles)
+    return SimpleNamespace(Slots=Slots, Geometries=Geometries, PackedShapes=PackedShapes, Triangles=Triangles)

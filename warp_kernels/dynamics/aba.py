@@ -17,7 +17,7 @@ from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.dynamics.rnea import friction_functions
 from warp_kernels.kinematics.joints import joint_functions
-from warp_kernels.kinematics.propagation import propagation
+from warp_kernels.kinematics.propagation import Links, propagation
 from warp_kernels.types import kernel_module, lane_types, most_registers, warp_types
 from warp_kernels.variants import used_arguments_only
 
@@ -132,12 +132,7 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
     @used_arguments_only
     def articulated_body(
         # Model
-        tree_link_start: wp.array(dtype=int),
-        link_parent: wp.array(dtype=int),
-        link_forks: wp.array(dtype=int),
-        joint_type: wp.array(dtype=int),
-        joint_qd_start: wp.array(dtype=int),
-        dof_q: wp.array(dtype=int),
+        links: Links,
         dt: scalar,
         # Parameters
         damping: wp.array2d(dtype=scalar),
@@ -171,8 +166,8 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         lift: gravity of a tree beside that of its world [tree, group], or empty. articulated: scratch.
         """
         tree, group = wp.tid()
-        first = tree_link_start[tree]
-        last = tree_link_start[tree + 1]
+        first = links.tree_start[tree]
+        last = links.tree_start[tree + 1]
         if wp.static(moving):
             g = a.load_param_vec3(gravity, group, 0)
             if lift.shape[0] > 0:
@@ -181,16 +176,16 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         v = spatial()
         for link in range(first, last):
             rigid = link_inertia[link, group]
-            hand.keep(art.from_rigid(rigid), link, group, link_forks, articulated)
+            hand.keep(art.from_rigid(rigid), link, group, links.forks, articulated)
             if wp.static(moving):
-                parent = link_parent[link]
+                parent = links.parent[link]
                 v_joint = spatial()
-                for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                for k in range(links.qd_start[link], links.qd_start[link + 1]):
                     v_joint += a.scale_spatial(a.load(qd, group, k), subspace[k, group])
                 v_parent = hand.from_parent(v, spatial(), parent, link - 1, group, velocity)
                 v = v_parent + v_joint
                 velocity[link, group] = v
-                acceleration[link, group] = joints.velocity_product(joint_type[link], v_parent, v_joint)
+                acceleration[link, group] = joints.velocity_product(links.joint_type[link], v_parent, v_joint)
                 force = sp.cross_force(v, sp.apply_inertia(rigid, v))
                 if common_wrench.shape[0] > 0:
                     force -= common_wrench[link, group]
@@ -202,12 +197,12 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
         force = spatial()
         for reverse in range(last - first):
             link = last - 1 - reverse
-            parent = link_parent[link]
-            own = hand.kept(art.from_rigid(link_inertia[link, group]), link, group, link_forks, articulated)
-            whole = hand.from_children(whole, own, link, last, link_parent)
-            force = hand.from_children(force, bias_force[link, group], link, last, link_parent)
-            dof_first = joint_qd_start[link]
-            dof_last = joint_qd_start[link + 1]
+            parent = links.parent[link]
+            own = hand.kept(art.from_rigid(link_inertia[link, group]), link, group, links.forks, articulated)
+            whole = hand.from_children(whole, own, link, last, links.parent)
+            force = hand.from_children(force, bias_force[link, group], link, last, links.parent)
+            dof_first = links.qd_start[link]
+            dof_last = links.qd_start[link + 1]
             for back in range(dof_last - dof_first):
                 k = dof_last - 1 - back
                 s = subspace[k, group]
@@ -227,10 +222,10 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
                         loss = a.load_param_scalar(friction_loss, group, k)
                         torque -= dry.force_against(loss, speed)
                     torque -= a.mul(damp, speed)
-                    if dof_q[k] >= 0:
+                    if links.dof_q[k] >= 0:
                         d += dt * dt * spring
                         rest = a.load_param_scalar(rest_position, group, k)
-                        torque -= a.mul(spring, a.load(q, group, dof_q[k]) + dt * speed - rest)
+                        torque -= a.mul(spring, a.load(q, group, links.dof_q[k]) + dt * speed - rest)
                 d_inv = a.div(a.real(scalar(1.0)), d)
                 factor_u[k, group] = u
                 factor_d[k, group] = d_inv
@@ -249,11 +244,11 @@ def _articulated_body(scalar: Any, lanes: int, module: wp.Module, moving: bool) 
             base = a.join(vec3(), -g)
         acc = spatial()
         for link in range(first, last):
-            parent = link_parent[link]
+            parent = links.parent[link]
             acc = hand.from_parent(acc, base, parent, link - 1, group, acceleration)
             if wp.static(moving):
                 acc += acceleration[link, group]
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+            for k in range(links.qd_start[link], links.qd_start[link + 1]):
                 value = a.mul(innovation[k, group] - a.dot_spatial(factor_u[k, group], acc), factor_d[k, group])
                 a.store(qdd, group, k, value)
                 acc += a.scale_spatial(value, subspace[k, group])

@@ -11,7 +11,7 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.kinematics.joints import joint_functions
-from warp_kernels.kinematics.propagation import propagation
+from warp_kernels.kinematics.propagation import Links, propagation
 from warp_kernels.types import kernel_module, lane_types, warp_types
 
 
@@ -56,11 +56,8 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Model
         visit_start: wp.array(dtype=int),
         visit: wp.array(dtype=int),
-        link_parent: wp.array(dtype=int),
-        joint_type: wp.array(dtype=int),
+        links: Links,
         joint_axis: wp.array(dtype=axis3),
-        joint_q_start: wp.array(dtype=int),
-        joint_qd_start: wp.array(dtype=int),
         # Parameters
         joint_placement: wp.array2d(dtype=one.transform),
         mass: wp.array2d(dtype=scalar),
@@ -89,11 +86,11 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         before = int(-1)
         for place in range(visit_start[tree], visit_start[tree + 1]):
             link = visit[place]
-            parent = link_parent[link]
-            kind = joint_type[link]
+            parent = links.parent[link]
+            kind = links.joint_type[link]
             axis = joint_axis[link]
             placement = a.load_param_transform(joint_placement, group, link)
-            local = joints.joint_transform(placement, kind, axis, q, group, joint_q_start[link])
+            local = joints.joint_transform(placement, kind, axis, q, group, links.q_start[link])
             p = a.position(local)
             r = a.rotation(local)
             if parent < 0:
@@ -112,9 +109,9 @@ def kinematics_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             if pose_bar.shape[0] > 0:
                 pose_bar[link, group] = a.zero_pose()
             if subspace.shape[0] > 0:
-                joints.write_subspace(kind, axis, own, joint_qd_start[link], group, subspace)
+                joints.write_subspace(kind, axis, own, links.qd_start[link], group, subspace)
             if subspace_bar.shape[0] > 0:
-                for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+                for k in range(links.qd_start[link], links.qd_start[link + 1]):
                     subspace_bar[k, group] = spatial()
             if link_inertia.shape[0] > 0:
                 link_inertia[link, group] = common_frame_inertia(

@@ -14,6 +14,7 @@ import warp as wp
 from warp_kernels.algebra import algebra
 from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.kinematics.joints import joint_adjoint_functions
+from warp_kernels.kinematics.propagation import Links
 from warp_kernels.types import kernel_module, lane_types, warp_types
 
 
@@ -98,11 +99,8 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Model
         visit_start: wp.array(dtype=int),
         visit: wp.array(dtype=int),
-        link_parent: wp.array(dtype=int),
-        joint_type: wp.array(dtype=int),
+        links: Links,
         joint_axis: wp.array(dtype=one.vec3),
-        joint_q_start: wp.array(dtype=int),
-        joint_qd_start: wp.array(dtype=int),
         nq: int,
         # Parameters
         joint_placement: wp.array2d(dtype=one.transform),
@@ -140,13 +138,13 @@ def kinematics_adjoint_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             shift_bar[link, group] = a.position(bar)
         for reverse in range(last - first):
             link = visit[last - 1 - reverse]
-            parent = link_parent[link]
-            kind = joint_type[link]
+            parent = links.parent[link]
+            kind = links.joint_type[link]
             axis = joint_axis[link]
             own = pose[link, group]
-            start = joint_q_start[link]
+            start = links.q_start[link]
             if subspace_bar.shape[0] > 0:
-                dof = joint_qd_start[link]
+                dof = links.qd_start[link]
                 joints.add_subspace_bars(kind, axis, own, dof, subspace_bar, link, group, turn_bar, shift_bar)
             if link_inertia_bar.shape[0] > 0:
                 add_inertia_bars(

@@ -1,10 +1,33 @@
-"""Parent-to-child and child-to-parent propagation for tree recursions."""
+"""Links of trees; parent-to-child and child-to-parent propagation for tree recursions."""
 
 import functools
 from types import SimpleNamespace
 from typing import Any
 
 import warp as wp
+
+
+@wp.struct
+class Links:
+    """The links of a model, those of a tree together and parents first, and their joints.
+
+    Attributes:
+        tree_start: first link of each tree, and the number of links [num_trees + 1].
+        parent: of each link, -1 for roots.
+        forks: 1 for links to which children propagate through memory, see :func:`propagation`.
+        joint_type: type code of the joint that carries each link.
+        q_start: its first coordinate.
+        qd_start: its first degree of freedom, and their number [num_links + 1].
+        dof_q: coordinate of each degree of freedom, -1 where the joint isn't revolute or prismatic [nv].
+    """
+
+    tree_start: wp.array(dtype=int)
+    parent: wp.array(dtype=int)
+    forks: wp.array(dtype=int)
+    joint_type: wp.array(dtype=int)
+    q_start: wp.array(dtype=int)
+    qd_start: wp.array(dtype=int)
+    dof_q: wp.array(dtype=int)
 
 
 @functools.cache

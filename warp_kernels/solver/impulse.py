@@ -22,7 +22,7 @@ import warp as wp
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.dynamics.mass_matrix import factor_kernels
-from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
+from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs, solver_structs
 from warp_kernels.types import kernel_module, warp_types
 
 
@@ -34,6 +34,8 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
     factor = factor_kernels(scalar)
     products = product_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
+    structs = solver_structs(scalar)
+    JointParameters, Beginning, Solved = structs.JointParameters, structs.Beginning, structs.Solved
     module, adjoint_module, push_module, response_module = (
         kernel_module(name, scalar, headers=ROW_HEADERS)
         for name in ("impulse", "impulse_adjoint", "impulse_pushes", "responses")
@@ -276,24 +278,13 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         dt: scalar,
         ahead: scalar,
         # Parameters
-        damping: wp.array2d(dtype=scalar),
-        stiffness: wp.array2d(dtype=scalar),
-        rest_position: wp.array2d(dtype=scalar),
+        joints: JointParameters,
         # Data in
-        q: wp.array2d(dtype=scalar),
-        qd: wp.array2d(dtype=scalar),
-        qdd: wp.array2d(dtype=scalar),
+        beginning: Beginning,
         response: wp.array2d(dtype=scalar),
         couplings: Couplings,
-        weight: wp.array2d(dtype=scalar),
         constraint_response: wp.array2d(dtype=vec3),
-        coupled_response: wp.array2d(dtype=vec3),
-        lag: wp.array2d(dtype=scalar),
-        lag_weight: wp.array2d(dtype=scalar),
-        free_weight: wp.array2d(dtype=scalar),
-        qd_solved: wp.array2d(dtype=scalar),
-        damping_loss: wp.array2d(dtype=scalar),
-        damping_weight: wp.array2d(dtype=scalar),
+        solved: Solved,
         # Adjoint in
         own_mass_bar: wp.array2d(dtype=scalar),
         own_mass_bar_diagonal: wp.array2d(dtype=scalar),
@@ -302,39 +293,32 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         motion_weight: wp.array2d(dtype=scalar),
         mass_bar: wp.array2d(dtype=scalar),
         mass_bar_diagonal: wp.array2d(dtype=scalar),
-        q_bar: wp.array2d(dtype=scalar),
-        qd_bar: wp.array2d(dtype=scalar),
-        tau_bar: wp.array2d(dtype=scalar),
-        damping_bar: wp.array2d(dtype=scalar),
-        armature_bar: wp.array2d(dtype=scalar),
-        stiffness_bar: wp.array2d(dtype=scalar),
-        rest_position_bar: wp.array2d(dtype=scalar),
+        beginning_bar: Beginning,
+        joints_bar: JointParameters,
     ):
         """One degree of freedom: motion_weight = -dt w, packed M_bar of the impulses, and the terms on the joint's own diagonal.
 
-        weight holds w, constraint_response Y and coupled_response G, Y empty where D isn't there; own_mass_bar is what Newton's method adds to M_bar
+        constraint_response holds Y, empty where D isn't there; own_mass_bar is what Newton's method adds to M_bar
         (:mod:`warp_kernels.solver.newton.regularisation_adjoint`), empty elsewhere. The step's implicit diagonal is armature + ahead damping + dt ahead stiffness.
-        ahead: dt, or zero where springs and dampers act at the beginning of the step; then damping_loss and damping_weight are those of MuJoCo's
-        damping (:mod:`warp_kernels.solver.mujoco.integrators.damping`), which are empty elsewhere.
-        lag, lag_weight and free_weight are those of bounces (:mod:`warp_kernels.solver.impact_time`), empty where there are none.
+        ahead: dt, or zero where springs and dampers act at the beginning of the step.
         """
         thread, world = wp.tid()
         for k in range(thread, paths.dof_depth.shape[0], threads):
-            w = weight[k, world]
+            w = solved.weight[k, world]
             u = response[k, world]
             diagonal = -w * u
             first = paths.dof_row_start[k]
             for d in range(paths.dof_depth[k]):
                 j = paths.ancestor[first + d]
-                mass_bar[first + d, world] = -w * response[j, world] - weight[j, world] * u
-            if lag.shape[0] > 0:
-                late_w = lag_weight[k, world]
-                late_u = lag[k, world]
+                mass_bar[first + d, world] = -w * response[j, world] - solved.weight[j, world] * u
+            if solved.lag.shape[0] > 0:
+                late_w = solved.lag_weight[k, world]
+                late_u = solved.lag[k, world]
                 diagonal -= late_w * late_u
                 for d in range(paths.dof_depth[k]):
                     j = paths.ancestor[first + d]
-                    mass_bar[first + d, world] -= late_w * lag[j, world] + lag_weight[j, world] * late_u
-                w += free_weight[k, world]
+                    mass_bar[first + d, world] -= late_w * solved.lag[j, world] + solved.lag_weight[j, world] * late_u
+                w += solved.free_weight[k, world]
             if own_mass_bar_diagonal.shape[0] > 0:
                 diagonal += own_mass_bar_diagonal[k, world]
                 for d in range(paths.dof_depth[k]):
@@ -344,36 +328,40 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
                 for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
                     at = incidence * trees.max_tree_dofs - trees.tree_dof_start[tree]
                     y = constraint_response[at + k, world]
-                    diagonal -= scalar(0.5) * wp.dot(y, coupled_response[at + k, world])
+                    diagonal -= scalar(0.5) * wp.dot(y, solved.response[at + k, world])
                     for d in range(paths.dof_depth[k]):
-                        mass_bar[first + d, world] -= wp.dot(y, coupled_response[at + paths.ancestor[first + d], world])
-            free = qd[world, k] + ahead * qdd[world, k]
+                        mass_bar[first + d, world] -= wp.dot(y, solved.response[at + paths.ancestor[first + d], world])
+            free = beginning.qd[world, k] + ahead * solved.qdd[world, k]
             damping_here = -dt * w * free
-            if damping_loss.shape[0] > 0:
-                late = damping_weight[world, k]
-                loss = damping_loss[world, k]
+            if solved.damping_loss.shape[0] > 0:
+                late = solved.damping_weight[world, k]
+                loss = solved.damping_loss[world, k]
                 diagonal += late * loss
-                damping_here += dt * late * (loss - qd_solved[world, k] + qd[world, k])
+                damping_here += dt * late * (loss - solved.qd[world, k] + beginning.qd[world, k])
                 for d in range(paths.dof_depth[k]):
                     j = paths.ancestor[first + d]
-                    mass_bar[first + d, world] += late * damping_loss[world, j] + damping_weight[world, j] * loss
+                    mass_bar[first + d, world] += (
+                        late * solved.damping_loss[world, j] + solved.damping_weight[world, j] * loss
+                    )
             mass_bar_diagonal[k, world] = diagonal
             motion_weight[world, k] = -dt * w
-            tau_bar[world, k] += dt * w
-            damp = damping[wp.min(world, damping.shape[0] - 1), k]
-            spring = stiffness[wp.min(world, stiffness.shape[0] - 1), k]
-            common.add_at(armature_bar, world, k, diagonal - w * dt * qdd[world, k])
-            common.add_at(damping_bar, world, k, ahead * diagonal + damping_here)
+            beginning_bar.tau[world, k] += dt * w
+            damp = joints.damping[wp.min(world, joints.damping.shape[0] - 1), k]
+            spring = joints.stiffness[wp.min(world, joints.stiffness.shape[0] - 1), k]
+            common.add_at(joints_bar.armature, world, k, diagonal - w * dt * solved.qdd[world, k])
+            common.add_at(joints_bar.damping, world, k, ahead * diagonal + damping_here)
             # v*_bar reaches qd directly as M w less the implicit diagonal's share; the rows add theirs in row_adjoint.
-            qd_bar[world, k] += qd_solved_bar[world, k] - dt * damp * w
+            beginning_bar.qd[world, k] += qd_solved_bar[world, k] - dt * damp * w
             if dof_q[k] >= 0:
-                qd_bar[world, k] -= dt * ahead * spring * w
+                beginning_bar.qd[world, k] -= dt * ahead * spring * w
                 stretch = (
-                    q[world, dof_q[k]] - rest_position[wp.min(world, rest_position.shape[0] - 1), k] + ahead * free
+                    beginning.q[world, dof_q[k]]
+                    - joints.rest_position[wp.min(world, joints.rest_position.shape[0] - 1), k]
+                    + ahead * free
                 )
-                q_bar[world, dof_q[k]] -= dt * spring * w
-                common.add_at(stiffness_bar, world, k, dt * (ahead * diagonal - w * stretch))
-                common.add_at(rest_position_bar, world, k, dt * spring * w)
+                beginning_bar.q[world, dof_q[k]] -= dt * spring * w
+                common.add_at(joints_bar.stiffness, world, k, dt * (ahead * diagonal - w * stretch))
+                common.add_at(joints_bar.rest_position, world, k, dt * spring * w)
 
     return SimpleNamespace(
         module=module,

@@ -13,7 +13,7 @@ import warp as wp
 
 from warp_kernels.algebra import algebra
 from warp_kernels.cpu.native import Native
-from warp_kernels.solver.structs import Paths
+from warp_kernels.solver.structs import Paths, solver_structs
 from warp_kernels.types import kernel_module, lane_types
 
 # C++ of modules that call these functions, see :mod:`warp_kernels.cpu.native`.
@@ -27,6 +27,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         return SimpleNamespace()
     a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
     array2d, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=real)
+    JointParameters, Beginning = solver_structs(scalar).JointParameters, solver_structs(scalar).Beginning
     module = kernel_module("impulse_groups", scalar, lanes, headers=IMPULSE_HEADERS)
 
     native = Native(scalar, lanes, "impulse_groups")
@@ -162,12 +163,9 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         dt: scalar,
         ahead: scalar,
         # Parameters
-        damping: array2d,
-        stiffness: array2d,
-        rest_position: array2d,
+        joints: JointParameters,
         # Data in
-        q: array2d,
-        qd: array2d,
+        beginning: Beginning,
         qdd: array2d,
         response: reals,
         qd_solved: array2d,
@@ -182,13 +180,8 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         motion_weight: array2d,
         mass_bar: reals,
         mass_bar_diagonal: reals,
-        q_bar: array2d,
-        qd_bar: array2d,
-        tau_bar: array2d,
-        damping_bar: array2d,
-        armature_bar: array2d,
-        stiffness_bar: array2d,
-        rest_position_bar: array2d,
+        beginning_bar: Beginning,
+        joints_bar: JointParameters,
     ):
         """As ``free_step_adjoint``, whose own_mass_bar and damping_loss may be empty."""
         group = wp.tid()
@@ -201,13 +194,13 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
             if own_mass_bar_diagonal.shape[0] > 0:
                 diagonal += own_mass_bar_diagonal[k, group]
             change = a.load(qdd, group, k)
-            free = a.load(qd, group, k) + ahead * change
+            free = a.load(beginning.qd, group, k) + ahead * change
             damping_here = -dt * a.mul(w, free)
             if damping_loss.shape[0] > 0:
                 late = a.load_bar(damping_weight, group, k)
                 loss = a.load(damping_loss, group, k)
                 diagonal += a.mul(late, loss)
-                damping_here += dt * a.mul(late, loss - a.load(qd_solved, group, k) + a.load(qd, group, k))
+                damping_here += dt * a.mul(late, loss - a.load(qd_solved, group, k) + a.load(beginning.qd, group, k))
                 for d in range(paths.dof_depth[k]):
                     j = paths.ancestor[first + d]
                     bar = a.mul(late, a.load(damping_loss, group, j)) + a.mul(
@@ -216,26 +209,26 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
                     mass_bar[first + d, group] += bar
             mass_bar_diagonal[k, group] = diagonal
             a.store(motion_weight, group, k, -dt * w)
-            if tau_bar.shape[0] > 0:
-                a.add(tau_bar, group, k, dt * w)
-            damp = a.load_param_scalar(damping, group, k)
-            if armature_bar.shape[0] > 0:
-                a.add_scalar(armature_bar, group, k, diagonal - dt * a.mul(w, change))
-            if damping_bar.shape[0] > 0:
-                a.add_scalar(damping_bar, group, k, ahead * diagonal + damping_here)
+            if beginning_bar.tau.shape[0] > 0:
+                a.add(beginning_bar.tau, group, k, dt * w)
+            damp = a.load_param_scalar(joints.damping, group, k)
+            if joints_bar.armature.shape[0] > 0:
+                a.add_scalar(joints_bar.armature, group, k, diagonal - dt * a.mul(w, change))
+            if joints_bar.damping.shape[0] > 0:
+                a.add_scalar(joints_bar.damping, group, k, ahead * diagonal + damping_here)
             speed_bar = a.load_bar(qd_solved_bar, group, k) - dt * a.mul(damp, w)
             if dof_q[k] >= 0:
-                spring = a.load_param_scalar(stiffness, group, k)
+                spring = a.load_param_scalar(joints.stiffness, group, k)
                 pull = dt * a.mul(spring, w)
                 speed_bar -= ahead * pull
-                a.add(q_bar, group, dof_q[k], -pull)
-                if stiffness_bar.shape[0] > 0:
-                    rest = a.load_param_scalar(rest_position, group, k)
-                    stretch = a.load(q, group, dof_q[k]) - rest + ahead * free
-                    a.add_scalar(stiffness_bar, group, k, dt * (ahead * diagonal - a.mul(w, stretch)))
-                if rest_position_bar.shape[0] > 0:
-                    a.add_scalar(rest_position_bar, group, k, pull)
-            a.add(qd_bar, group, k, speed_bar)
+                a.add(beginning_bar.q, group, dof_q[k], -pull)
+                if joints_bar.stiffness.shape[0] > 0:
+                    rest = a.load_param_scalar(joints.rest_position, group, k)
+                    stretch = a.load(beginning.q, group, dof_q[k]) - rest + ahead * free
+                    a.add_scalar(joints_bar.stiffness, group, k, dt * (ahead * diagonal - a.mul(w, stretch)))
+                if joints_bar.rest_position.shape[0] > 0:
+                    a.add_scalar(joints_bar.rest_position, group, k, pull)
+            a.add(beginning_bar.qd, group, k, speed_bar)
 
     return SimpleNamespace(
         module=module,

@@ -3,8 +3,9 @@
 ``nc`` is the room for constraints of a world, ``max_contacts`` that for contacts. An argument ``x_bar`` of the type of ``x``
 holds the gradients of its arrays.
 
-The recursions over the tree (``aba``, ``rnea_adjoint``, ``kinematics_adjoint``) take their arrays one by one, up to 27 of them:
-what a lane group reads of a struct the compiler loads anew after each store, which takes up to 6 % of a small kernel's time.
+The recursions over the tree (``aba``, ``rnea_adjoint``, ``kinematics_adjoint``) take their arrays of numbers one by one, some 20 of them:
+what a lane group reads of a struct the compiler loads anew after each store, which takes up to 6 % of a small kernel's time. The
+links come as a struct, but for ``rnea_adjoint``, where that takes more registers of a GPU.
 """
 
 import functools
@@ -206,6 +207,36 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         damping: wp.array2d(dtype=scalar)
 
     @wp.struct
+    class JointParameters:
+        """Parameters of joints that each degree of freedom has, [1 or world, nv].
+
+        Attributes:
+            damping: [N m s/rad or N s/m].
+            armature: inertia on the diagonal of the mass matrix [kg m^2 or kg].
+            stiffness: of the joint's spring [N m/rad or N/m].
+            rest_position: coordinate at which that pulls nowhere [rad or m].
+        """
+
+        damping: wp.array2d(dtype=scalar)
+        armature: wp.array2d(dtype=scalar)
+        stiffness: wp.array2d(dtype=scalar)
+        rest_position: wp.array2d(dtype=scalar)
+
+    @wp.struct
+    class Beginning:
+        """What a step begins with.
+
+        Attributes:
+            q: coordinates [world, nq].
+            qd: velocity [world, nv].
+            tau: joint forces that are given [world, nv], N m or N.
+        """
+
+        q: wp.array2d(dtype=scalar)
+        qd: wp.array2d(dtype=scalar)
+        tau: wp.array2d(dtype=scalar)
+
+    @wp.struct
     class Gains:
         """Parameters of actuators, [1 or world, nu].
 
@@ -401,14 +432,20 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Solved:
-        """What the adjoint of rows needs of a step's solution, with the names of :mod:`warp_kernels.solver.impulse`.
+        """What adjoints need of a step's solution, with the names of :mod:`warp_kernels.solver.impulse`.
 
         Attributes:
             qd: v+, the velocity after the step [world, nv].
             qdd: acceleration without impulses [world, nv].
             impulse: lambda [nc, world].
             weight: w [nv, world].
-            lag_weight: what reaches the path of positions; no rows where nothing bounces [nv, world].
+            lag: what positions lag behind by, as a velocity (:mod:`warp_kernels.solver.impact_time`); no rows where nothing bounces, nor
+                in the next two [nv, world].
+            lag_weight: what reaches the path of positions [nv, world].
+            free_weight: what reaches w by the velocities at which contacts bounce [nv, world].
+            damping_loss: what MuJoCo's damping takes of v+ (:mod:`warp_kernels.solver.mujoco.integrators.damping`); no rows by the other
+                law, nor in the next one [world, nv].
+            damping_weight: what reaches that [world, nv].
             response: sums of (D + D') Y' along the trees of each incidence; no rows where they are zero
                 [incidence times max_tree_dofs, world].
             distance_share: of smoothed gradients (:mod:`warp_kernels.solver.newton.smoothing`); no rows without [nc, world].
@@ -418,13 +455,19 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         qdd: wp.array2d(dtype=scalar)
         impulse: wp.array2d(dtype=t.vec3)
         weight: wp.array2d(dtype=scalar)
+        lag: wp.array2d(dtype=scalar)
         lag_weight: wp.array2d(dtype=scalar)
+        free_weight: wp.array2d(dtype=scalar)
+        damping_loss: wp.array2d(dtype=scalar)
+        damping_weight: wp.array2d(dtype=scalar)
         response: wp.array2d(dtype=t.vec3)
         distance_share: wp.array2d(dtype=scalar)
 
     return SimpleNamespace(
         Options=Options,
         Limits=Limits,
+        JointParameters=JointParameters,
+        Beginning=Beginning,
         Gains=Gains,
         Contacts=Contacts,
         Equalities=Equalities,

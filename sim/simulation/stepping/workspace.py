@@ -154,7 +154,7 @@ class Workspace(SolverChoice):
         self.sweep_count, self.total_overflow, self.last_bad_step = (per_world(wp.int32) for _ in range(3))
 
     @property
-    def slots(self) -> int | tuple[int, int]:
+    def slot_threads(self) -> int | tuple[int, int]:
         """Threads of kernels over contacts."""
         return self.num_worlds if self.looping else (self.max_contacts, self.num_worlds)
 

@@ -17,6 +17,7 @@ from warp_kernels.collision.materials import material_functions
 from warp_kernels.collision.pairs import ON_PLANE
 from warp_kernels.collision.plane.contact import lever_functions
 from warp_kernels.collision.structs import Pairs, collision_structs
+from warp_kernels.solver.structs import solver_structs
 from warp_kernels.types import CAPSULE, SPHERE, kernel_module, warp_types
 from warp_kernels.variants import looped_over_slots
 
@@ -30,7 +31,8 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
     by_rule = material_functions(scalar).by_rule
     on_plane = closed_form_functions(scalar, ON_PLANE)
     lever = lever_functions(scalar)
-    Geometries = collision_structs(scalar).Geometries
+    structs, Contacts = collision_structs(scalar), solver_structs(scalar).Contacts
+    Slots, Geometries = structs.Slots, structs.Geometries
     module = kernel_module("collision.on_plane_adjoint", scalar, looping=looping)
     zero, half, two = scalar(0.0), scalar(0.5), scalar(2.0)
 
@@ -136,18 +138,11 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         # Data in
         pose: wp.array2d(dtype=transform),
         origin: wp.array2d(dtype=vec3),
-        slot_pair: wp.array2d(dtype=wp.int32),
-        slot_feature: wp.array2d(dtype=wp.int32),
+        slots: Slots,
         contact_count: wp.array(dtype=wp.int32),
-        contact_point: wp.array2d(dtype=vec3),
-        contact_frame: wp.array2d(dtype=mat33),
-        contact_distance: wp.array2d(dtype=scalar),
+        contacts: Contacts,
         # Adjoint in
-        contact_point_bar: wp.array2d(dtype=vec3),
-        contact_frame_bar: wp.array2d(dtype=mat33),
-        contact_distance_bar: wp.array2d(dtype=scalar),
-        contact_friction_bar: wp.array2d(dtype=scalar),
-        contact_restitution_bar: wp.array2d(dtype=scalar),
+        contacts_bar: Contacts,
         # Adjoint out
         geometry_placement_bar: wp.array2d(dtype=transform),
         geometry_size_bar: wp.array2d(dtype=vec3),
@@ -160,7 +155,7 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         slot, world = wp.tid()
         if slot >= contact_count[world]:
             return
-        pair = slot_pair[slot, world]
+        pair = slots.pair[slot, world]
         if pair < pairs.first or pair >= pairs.end:
             return
         a = pairs.a[pair]
@@ -169,12 +164,12 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         link_b = geometries.link[b]
         size = geometry_size[wp.min(world, geometry_size.shape[0] - 1), b]
         radius = on_plane.ball_radius(geometries.type[b], size)
-        normal = contact_frame[slot, world][0]
-        distance = contact_distance[slot, world]
+        normal = contacts.frame[slot, world][0]
+        distance = contacts.distance[slot, world]
         depth = radius + half * distance - lever.lever_shift(distance, lever_arrival)
-        centre = contact_point[slot, world] + depth * normal
-        point_bar = contact_point_bar[slot, world]
-        distance_bar = contact_distance_bar[slot, world]
+        centre = contacts.point[slot, world] + depth * normal
+        point_bar = contacts_bar.point[slot, world]
+        distance_bar = contacts_bar.distance[slot, world]
         distance_bar -= (half - lever.lever_slope(distance, lever_arrival)) * wp.dot(point_bar, normal)
         plane_bar = -distance_bar * normal
         centre_bar = point_bar - plane_bar
@@ -190,11 +185,11 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
             if geometries.type[b] == CAPSULE:
                 q = frame.geometry_orientation(b, link_b, geometry_placement, pose, world)
                 along = wp.quat_rotate(q, vec3(zero, zero, scalar(1.0)))
-            normal_bar, along_bar, _frame_bar = wp.grad(pyramid_power)(normal, along, contact_frame_bar[slot, world])
+            normal_bar, along_bar, _frame_bar = wp.grad(pyramid_power)(normal, along, contacts_bar.frame[slot, world])
             turn = wp.cross(along, along_bar)
         if link_a >= 0 or placed:
             if mujoco_pyramids != 1:
-                normal_bar, _frame_bar = wp.grad(frame_power)(normal, contact_frame_bar[slot, world])
+                normal_bar, _frame_bar = wp.grad(frame_power)(normal, contacts_bar.frame[slot, world])
             place = frame.geometry_centre(a, link_a, geometry_placement, pose, world)
             offset = frame.origin_offset(link_a, reference, geometries.link_tree, origin, world)
             normal_bar += distance_bar * (centre - place - offset) - depth * point_bar
@@ -222,7 +217,7 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
             q = frame.geometry_orientation(b, link_b, geometry_placement, pose, world)
             local_bar = wp.quat_rotate_inv(q, centre_bar)
             radius_bar = -wp.dot(point_bar, normal) - distance_bar
-            size_bar = wp.cw_mul(on_plane.place_slope(geometries, b, slot_feature[slot, world]), local_bar)
+            size_bar = wp.cw_mul(on_plane.place_slope(geometries, b, slots.feature[slot, world]), local_bar)
             if geometries.type[b] == CAPSULE:
                 size_bar = vec3(radius_bar, size_bar[2], zero)
             elif geometries.type[b] == SPHERE:
@@ -236,8 +231,8 @@ def on_plane_adjoint_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
             pairs.rule[pair],
             friction,
             restitution,
-            contact_friction_bar[slot, world],
-            contact_restitution_bar[slot, world],
+            contacts_bar.friction[slot, world],
+            contacts_bar.restitution[slot, world],
             friction_bar,
             restitution_bar,
         )

@@ -2,10 +2,14 @@
 
 from typing import Any
 
+from sim.arrays.allocation import fill, gradients_of
 from sim.arrays.launch import Twin
 from sim.simulation.stepping.workspace import Stage
 from warp_kernels.solver.impulse import impulse_kernels
 from warp_kernels.solver.impulse_groups import impulse_group_kernels
+
+# Parameters of the free step, fields of the kernels' struct.
+JOINTS = ("damping", "armature", "stiffness", "rest_position")
 
 
 class Impulses(Stage):
@@ -25,6 +29,27 @@ class Impulses(Stage):
     def prepare_adjoint(self) -> None:
         """Allocate what only the adjoint needs."""
         self.weight = self._step.groups.scalars(self._step.model.nv)
+
+    @property
+    def joints(self) -> Any:
+        """Return the parameters of joints that the free step has to do with."""
+        return fill(self._step.structs.JointParameters, **self._step.device_model.parameter_arrays(*JOINTS))
+
+    @property
+    def joints_bar(self) -> Any:
+        """Return their gradients, without rows where none is wanted."""
+        return self._step.parameter_gradients_of(self._step.structs.JointParameters, {name: name for name in JOINTS})
+
+    @property
+    def beginning(self) -> Any:
+        """Return what the step begins with."""
+        step = self._step
+        return fill(step.structs.Beginning, q=step.q, qd=step.qd, tau=step.tau)
+
+    @property
+    def beginning_bar(self) -> Any:
+        """Return the gradients of what the step begins with."""
+        return gradients_of(self.beginning)
 
     def apply(self) -> None:
         """Add M^-1 J^T times the impulses to the free velocities."""

@@ -188,7 +188,7 @@ class ConstraintStage(Stage):
 
     @property
     def solved(self) -> Any:
-        """What the adjoint of rows needs of the solution."""
+        """Return what adjoints need of the solution."""
         step = self._step
         return fill(
             step.structs.Solved,
@@ -196,7 +196,8 @@ class ConstraintStage(Stage):
             qdd=step.dynamics.qdd,
             impulse=self.impulse,
             weight=step.impulses.weight.worlds,
-            lag_weight=step.impact_times.lag_weight,
+            **{name: getattr(step.impact_times, name) for name in ("lag", "lag_weight", "free_weight")},
+            **{name: getattr(step.joint_damping, name) for name in ("damping_loss", "damping_weight")},
             response=step.solver.coupled_response,
             distance_share=step.solver.distance_share,
         )

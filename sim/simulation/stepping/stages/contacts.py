@@ -20,6 +20,7 @@ from warp_kernels.collision.near_groups import near_group_kernels
 from warp_kernels.collision.pairs import CONVEX_SHAPES, FAMILIES, ON_PLANE
 from warp_kernels.collision.plane.adjoint import on_plane_adjoint_kernels
 from warp_kernels.collision.plane.contact import ARRIVAL
+from warp_kernels.collision.structs import collision_structs
 from warp_kernels.collision.touch.motions import slot_motion_kernels
 from warp_kernels.contact_adjoints import contact_adjoint_kernels
 
@@ -41,6 +42,7 @@ class ContactStage(Stage):
         slot_pair, slot_feature, slot_gap: of each contact its pair, what touches there, and the distance at which it
             was found [slot, world].
         slot_codes_a, slot_codes_b, slot_witness, slot_identity: of convex pairs [slot, world]; no rows without.
+        slots: their struct, but for the motions below.
         slot_time, slot_lead, slot_motion_a, slot_motion_b: when within the step, and how, pairs touch that turn
             [slot, world]; no rows without. MuJoCo's law looks no further than the beginning of a step.
         contact_count, contact_overflow: contacts that there are, and that found no room [world].
@@ -68,6 +70,8 @@ class ContactStage(Stage):
             wp.zeros(step.num_worlds, dtype=wp.int32, device=step.device) for _ in range(2)
         )
         self.slot_gap = worlds(room)
+        slots = collision_structs(step.scalar).Slots
+        self.slots: Any = fill(slots, **{field: getattr(self, f"slot_{field}") for field in slots.vars})
         self.contact_point = worlds(room, t.vec3)
         self.contact_apart = worlds(turning, t.vec3)
         self.contact_frame = worlds(room, t.mat33)
@@ -95,7 +99,7 @@ class ContactStage(Stage):
         """Clear the adjoints of present contacts."""
         step = self._step
         if step.max_contacts:
-            step.launch(contact_adjoint_kernels(step.scalar, step.looping).clear_contacts, step.slots)
+            step.launch(contact_adjoint_kernels(step.scalar, step.looping).clear_contacts, step.slot_threads)
 
     def gather(self) -> None:
         """Gather the structs again, once the arrays have gradients."""
@@ -117,7 +121,7 @@ class ContactStage(Stage):
             self._find_near_pairs()
         self._detect()
         if self.slot_time.shape[0]:
-            step.launch(slot_motion_kernels(step.scalar, step.looping).slot_motions, step.slots, tape=True)
+            step.launch(slot_motion_kernels(step.scalar, step.looping).slot_motions, step.slot_threads, tape=True)
         self._evaluate()
         self._combine_materials()
 
@@ -127,7 +131,7 @@ class ContactStage(Stage):
         if not step.collision.has_pairs(CONVEX_SHAPES):
             return self.slot_feature
         kernel = identity_kernels(step.scalar, step.looping).contact_identity
-        step.launch(kernel, step.slots, pairs=step.collision.pairs[CONVEX_SHAPES])
+        step.launch(kernel, step.slot_threads, pairs=step.collision.pairs[CONVEX_SHAPES])
         return self.slot_identity
 
     def _find_near_pairs(self) -> None:
@@ -190,18 +194,18 @@ class ContactStage(Stage):
                     "mujoco_pyramids": mujoco_pyramids,
                     "lever_arrival": arrival,
                 }
-                step.launch(kernel, step.slots, tape=family != ON_PLANE, **named)
+                step.launch(kernel, step.slot_threads, tape=family != ON_PLANE, **named)
                 tape = active_tape()
                 if tape is not None and family == ON_PLANE:
                     back = on_plane_adjoint_kernels(step.scalar, step.looping).evaluate_on_plane_adjoint
                     poses = step.kinematics
-                    launch_back = functools.partial(step.launch, back, step.slots, **named)
+                    launch_back = functools.partial(step.launch, back, step.slot_threads, **named)
                     tape.record_func(launch_back, [poses.pose.worlds, poses.origin.worlds, self.contact_point])
 
     def _combine_materials(self) -> None:
         step = self._step
         kernels = material_kernels(step.scalar, step.looping)
         if step.layout.compliant:
-            step.launch(kernels.pair_spring, step.slots, tape=True)
+            step.launch(kernels.pair_spring, step.slot_threads, tape=True)
         if step.layout.resisting:
-            step.launch(kernels.pair_resistance, step.slots, tape=True)
+            step.launch(kernels.pair_resistance, step.slot_threads, tape=True)

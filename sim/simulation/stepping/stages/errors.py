@@ -137,7 +137,7 @@ class ConstraintErrors(Stage):
         if step.max_contacts:
             kernel = contact_reference_kernels(step.scalar, step.looping).contact_references
             pyramidal = int(step.contact_options.friction == "pyramid")
-            step.launch(kernel, step.slots, tape=True, pyramidal=pyramidal, **given)
+            step.launch(kernel, step.slot_threads, tape=True, pyramidal=pyramidal, **given)
             if self.pyramids_resist:
                 kernel = resistance_kernels(step.scalar).resistance_references
                 step.launch(kernel, (step.max_contacts, step.num_worlds), tape=True)

@@ -25,6 +25,7 @@ from warp_kernels.algebra.spatial import spatial_functions
 from warp_kernels.constraints.products import ROW_HEADERS, product_functions
 from warp_kernels.constraints.shared import row_functions
 from warp_kernels.kinematics.joints import joint_functions
+from warp_kernels.kinematics.propagation import Links
 from warp_kernels.solver.structs import Paths
 from warp_kernels.types import kernel_module, warp_types
 
@@ -83,10 +84,7 @@ def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
     @wp.kernel(module=module, enable_backward=False)
     def implicit_matrix(
         # Model
-        tree_link_start: wp.array(dtype=int),
-        link_parent: wp.array(dtype=int),
-        joint_type: wp.array(dtype=int),
-        joint_qd_start: wp.array(dtype=int),
+        links: Links,
         paths: Paths,
         heavy_tendon: wp.array(dtype=int),
         dt: scalar,
@@ -111,30 +109,30 @@ def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
     ):
         """A of a tree; all before it are scratch: I, R and h of what each link carries, and p."""
         tree, world = wp.tid()
-        first = tree_link_start[tree]
-        last = tree_link_start[tree + 1]
+        first = links.tree_start[tree]
+        last = links.tree_start[tree + 1]
         for link in range(first, last):
             v = velocity[link, world]
             v_parent = spatial()
-            if link_parent[link] >= 0:
-                v_parent = velocity[link_parent[link], world]
+            if links.parent[link] >= 0:
+                v_parent = velocity[links.parent[link], world]
             body = link_inertia[link, world]
             carried[link, world] = body
             carried_rate[link, world] = f.inertia_rate(body, v)
             carried_momentum[link, world] = sp.apply_inertia(body, v)
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
-                turn[k, world] = f.column_turn(joint_type[link], subspace[k, world], v_parent, v)
+            for k in range(links.qd_start[link], links.qd_start[link + 1]):
+                turn[k, world] = f.column_turn(links.joint_type[link], subspace[k, world], v_parent, v)
         for back in range(last - first):
             link = last - 1 - back
             body = carried[link, world]
             rate = carried_rate[link, world]
             momentum = carried_momentum[link, world]
-            parent = link_parent[link]
+            parent = links.parent[link]
             if parent >= 0:
                 carried[parent, world] += body
                 carried_rate[parent, world] += rate
                 carried_momentum[parent, world] += momentum
-            for k in range(joint_qd_start[link], joint_qd_start[link + 1]):
+            for k in range(links.qd_start[link], links.qd_start[link + 1]):
                 s = subspace[k, world]
                 force = sp.apply_inertia(body, s)
                 changed = sp.apply_inertia(rate, s)
