@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import sim
 from sim.errors import URDFWarning
+from tests.errors import raises_naming
 
 HEAD = "<robot name='r'>"
 INERTIAL = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
@@ -40,215 +41,96 @@ def joints(*ends):
 BALL = "<geometry><sphere radius='1'/></geometry>"
 MASS, INERTIA = "<mass value='1'/>", "<inertia ixx='1' iyy='1' izz='1'/>"
 LIMIT = "<limit lower='0' upper='1'/>"
+J = "joint 'j' (line 4)"  # the joint of hinge()
 WRONG = {
-    "empty": (
-        "",
-        "the file is empty",
-    ),
-    "blank": (
-        " \n ",
-        "the file is empty",
-    ),
-    "broken": (
-        "<robot><link name='a'></robot>",
-        "is not well-formed XML: mismatched tag: line 1",
-    ),
-    "text": (
-        "solid cube",
-        "is not well-formed XML",
-    ),
-    "encoding": (
-        "<?xml version='1.0' encoding='klingon'?><robot/>",
-        "is not well-formed XML: unknown encoding",
-    ),
-    "other root": (
-        "<sdf/>",
-        "is not a URDF: its root element is <sdf>",
-    ),
-    "no links": (
-        f"{HEAD}</robot>",
-        r"<robot> \(line 1\): the robot has no links",
-    ),
-    "xacro": (
-        f"{HEAD}\n<xacro:arm/></robot>",
-        r"<xacro:arm> \(line 2\): is a xacro macro; expand",
-    ),
-    "nameless link": (
-        f"{HEAD}<link/></robot>",
-        r"<link> \(line 1\): attribute 'name' is missing",
-    ),
-    "empty name": (
-        f"{HEAD}<link name=' '/></robot>",
-        r"\(line 1\): attribute 'name' is empty",
-    ),
-    "two links of a name": (
-        f"{HEAD}<link name='a'/>\n<link name='a'/></robot>",
-        r"link 'a' \(line 2\): a link of this name exists already, in line 1",
-    ),
+    "empty": ("", "empty"),
+    "blank": (" \n ", "empty"),
+    "broken": ("<robot><link name='a'></robot>", "XML", "mismatched tag", "line 1"),
+    "text": ("solid cube", "XML"),
+    "encoding": ("<?xml version='1.0' encoding='klingon'?><robot/>", "XML", "encoding"),
+    "other root": ("<sdf/>", "URDF", "root element", "<sdf>"),
+    "no links": (f"{HEAD}</robot>", "<robot> (line 1)", "no links"),
+    "xacro": (f"{HEAD}\n<xacro:arm/></robot>", "<xacro:arm> (line 2)", "xacro macro"),
+    "nameless link": (f"{HEAD}<link/></robot>", "<link> (line 1)", "'name'", "missing"),
+    "empty name": (f"{HEAD}<link name=' '/></robot>", "(line 1)", "'name'", "empty"),
+    "two links of a name": (f"{HEAD}<link name='a'/>\n<link name='a'/></robot>", "link 'a' (line 2)", "name", "line 1"),
     "two joints of a name": (
         hinge(LIMIT).replace("</robot>", "\n<joint name='j' type='fixed'/></robot>"),
-        r"joint 'j' \(line 5\): a joint of this name exists already, in line 4",
+        *("joint 'j' (line 5)", "name", "line 4"),
     ),
-    "no type": (
-        hinge("").replace(" type='revolute'", ""),
-        r"joint 'j' \(line 4\): attribute 'type' is missing",
-    ),
-    "unknown type": (
-        hinge("", "hinge"),
-        r"joint 'j' \(line 4\): unknown joint type 'hinge'; known are fixed, revolute",
-    ),
-    "planar": (
-        hinge("", "planar"),
-        r"joint 'j' \(line 4\): planar joints are not supported; use two prismatic",
-    ),
-    "no parent": (
-        hinge("").replace("<parent link='a'/>", ""),
-        r"joint 'j' \(line 4\): has no <parent> element",
-    ),
+    "no type": (hinge("").replace(" type='revolute'", ""), J, "'type'", "missing"),
+    "unknown type": (hinge("", "hinge"), J, "'hinge'", "fixed", "revolute"),
+    "planar": (hinge("", "planar"), J, "planar", "prismatic"),
+    "no parent": (hinge("").replace("<parent link='a'/>", ""), J, "no <parent>"),
     "unknown parent": (
         hinge("").replace("parent link='a'", "parent link='x'"),
-        r"joint 'j', <parent> \(line 4\): unknown parent link 'x'",
+        *("joint 'j', <parent> (line 4)", "unknown", "'x'"),
     ),
     "unknown child": (
         hinge("").replace("child link='b'", "child link='x'"),
-        r"joint 'j', <child> \(line 4\): unknown child link 'x'",
+        *("joint 'j', <child> (line 4)", "unknown", "'x'"),
     ),
     "two parents": (
         joints("ab", "bd", "ac", "cd"),
-        r"joint 'j3' \(line 5\): its child link 'd' is the child of joint 'j1' \(line 3\)",
+        *("joint 'j3' (line 5)", "link 'd'", "child", "joint 'j1' (line 3)"),
     ),
-    "two roots": (
-        joints("ab", "cd"),
-        "has 2 root links, 'a', 'c'",
-    ),
-    "loop": (
-        joints("ab", "ba"),
-        "the joints form a loop",
-    ),
-    "own child": (
-        joints("aa"),
-        "the joints form a loop",
-    ),
-    "loop beside the root": (
-        joints("xy", "bc", "cb"),
-        "link 'b' .*: is in a loop of joints that never reaches the root link 'x': 'b', 'c'",
-    ),
-    "no limit": (
-        hinge(""),
-        r"joint 'j' \(line 4\): a revolute joint needs a <limit>; or make it continuous",
-    ),
-    "no limit of a slider": (
-        hinge("", "prismatic"),
-        r"a prismatic joint needs a <limit>$",
-    ),
-    "limit nan": (
-        hinge("<limit lower='nan' upper='1'/>"),
-        "<limit> .*: attribute 'lower' is not a number: 'nan'",
-    ),
-    "zero axis": (
-        hinge(LIMIT + "<axis xyz='0 0 0'/>"),
-        r"joint 'j' \(line 4\): the axis is zero",
-    ),
-    "axis without xyz": (
-        hinge(LIMIT + "<axis/>"),
-        "joint 'j', <axis> .*: attribute 'xyz' is missing",
-    ),
-    "short vector": (
-        hinge(LIMIT + "<origin xyz='0 0'/>"),
-        "joint 'j', <origin> .*: attribute 'xyz' has 2 numbers, expected 3",
-    ),
-    "words": (
-        hinge(LIMIT + "<origin rpy='0 zero 0'/>"),
-        "<origin> .*: attribute 'rpy' is not numeric: '0 zero 0'",
-    ),
-    "macro": (
-        hinge(LIMIT + "<origin rpy='0 ${pi} 0'/>"),
-        "is not numeric: '0 .*'; expand the macros with xacro first",
-    ),
-    "infinite": (
-        hinge(LIMIT + "<origin xyz='0 inf 0'/>"),
-        "attribute 'xyz' is not finite: '0 inf 0'",
-    ),
-    "two origins": (
-        hinge(LIMIT + "<origin/>\n<origin/>"),
-        r"joint 'j' \(line 4\): has 2 <origin> elements, the second in line 5",
-    ),
-    "negative damping": (
-        hinge(LIMIT + "<dynamics damping='-1'/>"),
-        r"joint 'j' \(line 4\): Spring: damping is -1.0; it must be finite",
-    ),
-    "no mass": (
-        inertial(INERTIA),
-        "link 'a', <inertial> .*: has no <mass> element",
-    ),
-    "negative mass": (
-        inertial("<mass value='-1'/>" + INERTIA),
-        r"link 'a' \(line 2\): mass is -1.0; it must be finite and not negative",
-    ),
+    "two roots": (joints("ab", "cd"), "2 root links", "'a', 'c'"),
+    "loop": (joints("ab", "ba"), "joints", "loop"),
+    "own child": (joints("aa"), "joints", "loop"),
+    "loop beside the root": (joints("xy", "bc", "cb"), "link 'b'", "loop", "root link 'x'", "'b', 'c'"),
+    "no limit": (hinge(""), J, "revolute", "<limit>", "continuous"),
+    "no limit of a slider": (hinge("", "prismatic"), J, "prismatic", "<limit>"),
+    "limit nan": (hinge("<limit lower='nan' upper='1'/>"), "<limit>", "'lower'", "not a number", "'nan'"),
+    "zero axis": (hinge(LIMIT + "<axis xyz='0 0 0'/>"), J, "axis", "zero"),
+    "axis without xyz": (hinge(LIMIT + "<axis/>"), "joint 'j', <axis>", "'xyz'", "missing"),
+    "short vector": (hinge(LIMIT + "<origin xyz='0 0'/>"), "joint 'j', <origin>", "'xyz'", 2, 3),
+    "words": (hinge(LIMIT + "<origin rpy='0 zero 0'/>"), "<origin>", "'rpy'", "numeric", "'0 zero 0'"),
+    "macro": (hinge(LIMIT + "<origin rpy='0 ${pi} 0'/>"), "numeric", "'0 ${pi} 0'", "xacro"),
+    "infinite": (hinge(LIMIT + "<origin xyz='0 inf 0'/>"), "'xyz'", "not finite", "'0 inf 0'"),
+    "two origins": (hinge(LIMIT + "<origin/>\n<origin/>"), J, "2 <origin> elements", "line 5"),
+    "negative damping": (hinge(LIMIT + "<dynamics damping='-1'/>"), J, "damping", "-1.0", "finite"),
+    "no mass": (inertial(INERTIA), "link 'a', <inertial>", "no <mass>"),
+    "negative mass": (inertial("<mass value='-1'/>" + INERTIA), "link 'a' (line 2)", "mass", "-1.0", "finite"),
     "mass in words": (
         inertial("<mass value='heavy'/>" + INERTIA),
-        "link 'a', <mass> .*: attribute 'value' is not numeric: 'heavy'",
+        *("link 'a', <mass>", "'value'", "numeric", "'heavy'"),
     ),
-    "no moment": (
-        inertial(MASS + "<inertia ixx='1' iyy='1'/>"),
-        "link 'a', <inertia> .*: attribute 'izz' is missing",
-    ),
-    "moment nan": (
-        inertial(MASS + "<inertia ixx='nan' iyy='1' izz='1'/>"),
-        "attribute 'ixx' is not finite: 'nan'",
-    ),
-    "no geometry": (
-        shape(""),
-        "link 'a', <collision> .*: has no <geometry> element",
-    ),
-    "empty geometry": (
-        shape("<geometry/>"),
-        "link 'a', <geometry> .*: contains nothing; it needs exactly one of <box>",
-    ),
-    "unknown geometry": (
-        shape("<geometry><cone/></geometry>"),
-        "link 'a', <geometry> .*: contains <cone>; it needs exactly one of <box>",
-    ),
+    "no moment": (inertial(MASS + "<inertia ixx='1' iyy='1'/>"), "link 'a', <inertia>", "'izz'", "missing"),
+    "moment nan": (inertial(MASS + "<inertia ixx='nan' iyy='1' izz='1'/>"), "'ixx'", "not finite", "'nan'"),
+    "no geometry": (shape(""), "link 'a', <collision>", "no <geometry>"),
+    "empty geometry": (shape("<geometry/>"), "link 'a', <geometry>", "one of <box>"),
+    "unknown geometry": (shape("<geometry><cone/></geometry>"), "link 'a', <geometry>", "<cone>", "one of <box>"),
     "two geometries": (
         shape("<geometry><box size='1 1 1'/><sphere radius='1'/></geometry>"),
-        "contains <box>, <sphere>; it needs exactly one",
+        *("<box>, <sphere>", "exactly one"),
     ),
-    "negative box": (
-        shape("<geometry><box size='1 -1 1'/></geometry>"),
-        "link 'a', <box> .*: its size is negative",
-    ),
-    "flat box": (
-        shape("<geometry><box size='1 0 1'/></geometry>"),
-        "link 'a', <collision> .*: size .* must be positive",
-    ),
+    "negative box": (shape("<geometry><box size='1 -1 1'/></geometry>"), "link 'a', <box>", "size", "negative"),
+    "flat box": (shape("<geometry><box size='1 0 1'/></geometry>"), "link 'a', <collision>", "size", "positive"),
     "angles and a quaternion": (
         shape(f"<origin rpy='0 0 1' quat_xyzw='0 0 0 1'/>{BALL}"),
-        "link 'a', <origin> .*: has both rpy and quat_xyzw; leave one out",
+        *("link 'a', <origin>", "both", "rpy", "quat_xyzw"),
     ),
-    "no rotation": (shape(f"<origin quat_xyzw='0 0 0 0'/>{BALL}"), "<origin> .*: its quat_xyzw is zero"),
+    "no rotation": (shape(f"<origin quat_xyzw='0 0 0 0'/>{BALL}"), "<origin>", "quat_xyzw", "zero"),
     "negative visual": (
         shape("<geometry><sphere radius='-1'/></geometry>", "visual"),
-        "link 'a', <sphere> .*: its size is negative",
+        *("link 'a', <sphere>", "size", "negative"),
     ),
     "colour": (
         shape(BALL + "<material name='m'><color rgba='1 0'/></material>", "visual"),
-        "link 'a', <color> .*: attribute 'rgba' has 2 numbers, expected 4",
+        *("link 'a', <color>", "'rgba'", 2, 4),
     ),
-    "no file name": (
-        shape("<geometry><mesh/></geometry>"),
-        "link 'a', <mesh> .*: attribute 'filename' is missing",
-    ),
+    "no file name": (shape("<geometry><mesh/></geometry>"), "link 'a', <mesh>", "'filename'", "missing"),
     "flattening scale": (
         shape("<geometry><mesh filename='a.stl' scale='1 0 1'/></geometry>"),
-        "link 'a', <mesh> .*: scale .* has a zero",
+        *("link 'a', <mesh>", "scale", "zero"),
     ),
     "endless mesh name": (
         shape(f"<geometry><mesh filename='{300 * 'a'}.stl'/></geometry>"),
-        r"link 'a', <mesh> .*: mesh 'a*\.stl' not found",
+        *("link 'a', <mesh>", f"mesh '{300 * 'a'}.stl'", "not found"),
     ),
     "missing mesh": (
         shape("<geometry><mesh filename='gone.stl'/></geometry>"),
-        "link 'a', <mesh> .*: mesh 'gone.stl' not found; searched .*gone.stl",
+        *("link 'a', <mesh>", "mesh 'gone.stl'", "not found", "/gone.stl"),
     ),
 }
 
@@ -259,14 +141,14 @@ def snapshot(builder):
 
 @pytest.mark.parametrize("case", WRONG)
 def test_error_names_file_element_and_line(tmp_path, case):
-    text, message = WRONG[case]
+    text, *items = WRONG[case]
     path = tmp_path / "wrong.urdf"
     path.write_text(text)
     builder = sim.ModelBuilder()
     builder.add_ground()
     builder.add_sphere(radius=1.0, mass=1.0)
     before = repr(snapshot(builder))
-    with pytest.raises(sim.ImportFileError, match=message) as caught:
+    with raises_naming(*items, error=sim.ImportFileError) as caught:
         builder.add_urdf(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert caught.value.__cause__ is None
@@ -288,10 +170,7 @@ def test_floating_joint_inside_a_moving_robot(tmp_path):
     path = tmp_path / "wrong.urdf"
     path.write_text(hinge("", "floating"))
     assert sim.load(path).nv == 6
-    with pytest.raises(
-        sim.ImportFileError,
-        match=r"joint 'j' .*: a floating joint needs a parent .*, 'a' is not",
-    ):
+    with raises_naming("joint 'j'", "floating", "parent", "'a'", error=sim.ImportFileError):
         sim.load(path, floating_base=True)
 
 
@@ -341,29 +220,8 @@ VALID = f"""<?xml version='1.0' encoding='utf-8'?>
 </robot>
 """
 PIECES = (
-    *(
-        "<",
-        ">",
-        "/>",
-        "</",
-        "'",
-        '"',
-        "&",
-        "&amp;",
-        "<!--",
-        "]]>",
-        "\0",
-        "é",
-        "-",
-        "0",
-        "1e400",
-        "nan",
-        "inf",
-        "-1",
-        "",
-        " ",
-    ),
-    *("<link name='z'/>", "<origin/>", "<inertial/>", "<joint/>", "<mesh/>", "<robot>", "<geometry/>"),
+    *("<", ">", "/>", "</", "'", '"', "&", "&amp;", "<!--", "]]>", "\0", "é", "-", "0", "1e400", "nan", "inf", "-1"),
+    *("", " ", "<link name='z'/>", "<origin/>", "<inertial/>", "<joint/>", "<mesh/>", "<robot>", "<geometry/>"),
     *("a", "b", "j", "world", "fixed", "floating", "planar", "spherical", "prismatic", "package://", "http://x"),
     "<mimic joint='j'/>",
 )
@@ -383,40 +241,10 @@ def mutations(draw):
 
 
 VALUES = (
-    *(
-        "",
-        " ",
-        "0",
-        "-1",
-        "1 1 1",
-        "0 0 0",
-        "-1 2 -3",
-        "1 2",
-        "nan nan nan",
-        "1e300 0 0",
-        "1e308",
-        "inf",
-        "nan",
-        "1,5",
-        "${x}",
-    ),
-    *(
-        "a",
-        "b",
-        "c",
-        "j",
-        "k",
-        "world",
-        "m",
-        "fixed",
-        "continuous",
-        "floating",
-        "planar",
-        "ball",
-        "prismatic",
-        "\u00e9\u2028",
-    ),
-    *("package://", "package://p/", "package://p/c.stl", "file://", "..", "p", "http://x", "a" * 300),
+    *("", " ", "0", "-1", "1 1 1", "0 0 0", "-1 2 -3", "1 2", "nan nan nan", "1e300 0 0", "1e308", "inf", "nan"),
+    *("1,5", "${x}", "a", "b", "c", "j", "k", "world", "m", "fixed", "continuous", "floating", "planar", "ball"),
+    *("prismatic", "\u00e9\u2028", "package://", "package://p/", "package://p/c.stl", "file://", "..", "p"),
+    *("http://x", "a" * 300),
 )
 
 

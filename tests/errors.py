@@ -1,0 +1,23 @@
+"""Checks that errors and warnings name what is wrong: file, element, argument, value. Their wording is free."""
+
+import re
+
+import pytest
+
+import sim
+
+
+def naming(*items: object) -> str:
+    """Return a pattern for texts that contain all items, in any order. Names and numbers match as whole words."""
+    return "(?s)" + "".join(f"(?=.*{_whole(str(item))})" for item in items)
+
+
+def _whole(text: str) -> str:
+    before = r"(?<![\w.-])" if text[0].isdigit() else r"(?<!\w)" if text[0].isalpha() else ""
+    after = r"(?!\.?\w)" if text[-1].isdigit() else r"(?!\w)" if text[-1].isalpha() else ""
+    return before + re.escape(text) + after
+
+
+def raises_naming(*items: object, error: type[Exception] = sim.ModelError) -> pytest.RaisesExc:
+    """Require an error whose message contains all items, see :func:`naming`."""
+    return pytest.raises(error, match=naming(*items))
