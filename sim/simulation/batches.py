@@ -1,4 +1,4 @@
-"""Arrays that a user gives for the worlds of a simulator: checked, repeated for all worlds, and put on the device."""
+"""Batches of arrays that a user gives: checked, broadcast to all worlds, and copied to the device."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,17 +9,17 @@ from sim.errors import ModelError
 from sim.model.checks import as_numbers, is_whole
 from sim.model.model import Model
 
-# What a user may give for the worlds: NumPy arrays, nested lists, PyTorch tensors without gradient, or Warp arrays.
+# Accepted for batches: NumPy arrays, nested lists, PyTorch tensors without gradient, and Warp arrays.
 ArrayLike = npt.ArrayLike | wp.array
 
 
 class Batches:
-    """What makes Warp arrays of states and inputs.
+    """Conversion of states and inputs to Warp arrays.
 
     Args:
         model: the model of one world.
         num_worlds: number of worlds.
-        device: where the arrays are to be.
+        device: device of the arrays.
     """
 
     def __init__(self, model: Model, num_worlds: int, device: wp.Device):
@@ -28,14 +28,14 @@ class Batches:
         self.scalar, self.dtype = model.scalar, model.dtype
 
     def array(self, value: ArrayLike, ndim: int, name: str) -> wp.array:
-        """A contiguous Warp array of the model's dtype; ``value`` itself if it is one.
+        """Return a contiguous Warp array of the model's dtype; ``value`` itself if it is one.
 
         Raises:
             ModelError: for a Warp array of another dtype or on another device, and for one with a gradient that is not
                 contiguous.
         """
         if isinstance(value, wp.array):
-            # A copy would lose the gradient of what was given, so it is made only where there is none.
+            # A copy would cut the gradient of the given array, so only arrays without gradient are copied.
             if value.dtype != self.scalar:
                 raise ModelError(
                     f"{name} has dtype {value.dtype.__name__}, but the model has {self.dtype}; convert one"
@@ -47,17 +47,17 @@ class Batches:
             if value.is_contiguous:
                 return value
             if value.requires_grad:
-                raise ModelError(f"{name} requires a gradient and is not contiguous; give a contiguous array")
+                raise ModelError(f"{name} requires a gradient but is not contiguous; give a contiguous array")
             value = value.numpy()
         array = np.ascontiguousarray(value, dtype=np.float64)
         return wp.array(array, dtype=self.scalar, device=self.device, ndim=ndim)
 
     def of_worlds(self, value: ArrayLike, size: int, name: str) -> wp.array:
-        """[num_worlds, size], from that or from [size] for all worlds. Raises ModelError for another shape."""
+        """Return an array [num_worlds, size], from that shape or [size]. Raises ModelError for another shape."""
         return as_warp(self.rows_of_worlds(value, size, name))
 
     def rows_of_worlds(self, value: ArrayLike | HostArray, size: int, name: str) -> Rows:
-        """As :meth:`of_worlds`, but on a CPU without a Warp array over the numbers, unless one was given."""
+        """Return rows as :meth:`of_worlds`, but on a CPU without wrapping host arrays in Warp arrays."""
         shape = (self.num_worlds, size)
         if isinstance(value, HostArray):
             if value.shape == shape and value.dtype == self.scalar and self.device.is_cpu:
@@ -71,7 +71,7 @@ class Batches:
         return self.array(given, 2, name) if isinstance(given, wp.array) else rows_of(given, self.scalar, self.device)
 
     def of_one_step(self, value: ArrayLike | None, size: int, name: str) -> wp.array | None:
-        """The input of a single step as that of a rollout, with its gradient."""
+        """Return the input of a single step as that of a rollout, with its gradient."""
         if value is None:
             return None
         value = self.of_worlds(value, size, name)
@@ -81,7 +81,7 @@ class Batches:
         return whole
 
     def of_steps(self, value: ArrayLike | None, size: int, name: str, steps: object = None) -> wp.array | None:
-        """[steps, num_worlds, size], from that, from [steps, size], or with a number of steps from [size] for all.
+        """Return an array [steps, num_worlds, size], from that shape, [steps, size], or [size] with a number of steps.
 
         Raises:
             ModelError: for another shape.
@@ -96,6 +96,6 @@ class Batches:
             if value.ndim == 2 and value.shape[1] == size:
                 value = np.repeat(value[:, None], self.num_worlds, axis=1)
         if value.ndim != 3 or tuple(value.shape[1:]) != shape:
-            hint = "; the number of steps is steps=" if tuple(value.shape) in ((), (size,)) else ""
+            hint = "; give the number of steps by steps=" if tuple(value.shape) in ((), (size,)) else ""
             raise ModelError(f"{name} has shape {tuple(value.shape)}; expected (steps, {shape[0]}, {shape[1]}){hint}")
         return self.array(value, 3, name)

@@ -1,4 +1,4 @@
-"""What touches in a step, and with which force."""
+"""Contacts of a step, with their forces."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from sim.simulation.stepping.pipeline import Step
 from warp_kernels.constraints.kinds import CONTACT, ROLL, SPIN, TORSION
 from warp_kernels.types import CONVEX
 
-DEEP = 1e-3  # m; a body that rests on another lies less deep in it
-DEEP_SHARE = 0.1  # of the thinner body's half thickness: less is soon parted
+DEEP = 1e-3  # m; penetration of bodies at rest is less
+DEEP_SHARE = 0.1  # of the thinner body's half thickness; smaller penetrations vanish within a few steps
 
 
 @dataclass(frozen=True)
 class Contacts:
     """The contacts of one step in all worlds, those of world 0 first; made by :meth:`sim.Simulator.contacts`.
 
-    Those within reach that carry nothing are among them, with a force of zero. The normal points from geometry a to
-    geometry b, the force acts on b and its opposite on a, all along world axes.
+    Inactive contacts within the margin are included, with zero force. The normal points from geometry a to geometry b;
+    the force acts on b and its opposite on a. All are along world axes.
 
     Attributes:
         world: world of each contact [n].
         geometry_a: index of one geometry in ``model.geometries`` [n].
         geometry_b: index of the other [n].
-        point: midway between the two surfaces; on the surface of the body where a plane lies ahead of it, except under
-            MuJoCo's law. In the world frame [n, 3], m.
+        point: midpoint between the two surfaces; where a plane is ahead of the body, the point on the body's surface,
+            except under MuJoCo's law. In the world frame [n, 3], m.
         normal: unit vectors [n, 3].
-        distance: between the surfaces, negative where they overlap [n], m. Of a pair that touches within the step, the
-            gap that the normal velocity at the moment of touch closes by that moment.
-        force: on b, friction included, averaged over the step [n, 3], N.
-        torque: on b about the point, of torsional and rolling friction [n, 3], N m.
+        distance: signed distance of the surfaces, negative in penetration [n], m. For a pair that touches within the
+            step, the gap that the normal velocity at the time of impact closes by that time.
+        force: force on b, friction included, averaged over the step [n, 3], N.
+        torque: torque on b about the point, of torsional and rolling friction [n, 3], N m.
 
     Example:
         >>> import sim
@@ -57,16 +57,16 @@ class Contacts:
     torque: np.ndarray
 
     def __len__(self) -> int:
-        """Number of contacts."""
+        """Return the number of contacts."""
         return len(self.world)
 
     def of_world(self, world: int) -> Contacts:
-        """Those of one world."""
+        """Return the contacts of one world."""
         chosen = self.world == world
         return Contacts(**{name: value[chosen] for name, value in vars(self).items()})
 
     def force_on(self, geometry: int, num_worlds: int) -> np.ndarray:
-        """Sum of the forces on a geometry in each world [num_worlds, 3], N."""
+        """Return the sum of the forces on a geometry in each world [num_worlds, 3], N."""
         total = np.zeros((num_worlds, 3))
         for side, sign in ((self.geometry_b, 1.0), (self.geometry_a, -1.0)):
             np.add.at(total, self.world[side == geometry], sign * self.force[side == geometry])
@@ -74,7 +74,7 @@ class Contacts:
 
 
 def read_contacts(steps: list[Step]) -> Contacts:
-    """The contacts of the step that shards have just taken, as float64."""
+    """Return the contacts of the step that shards have just taken, as float64."""
     parts = [_of_shard(step) for step in steps]
     return Contacts(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
@@ -82,7 +82,7 @@ def read_contacts(steps: list[Step]) -> Contacts:
 def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
     solved = _Solved(step)
     constraint, world = solved.constraints(CONTACT)
-    # By worlds, and in the order of the constraints in each.
+    # By world, and in the order of the constraints within each.
     order = np.lexsort((constraint, world))
     constraint, world = constraint[order], world[order]
     slot = solved.item[constraint, world]
@@ -117,12 +117,12 @@ def _of_shard(step: Step) -> tuple[np.ndarray, ...]:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Two geometries that overlap.
+    """Penetration of two geometries.
 
     Attributes:
         geometry_a: index of one in ``model.geometries``.
         geometry_b: index of the other.
-        depth: how deep they overlap [m].
+        depth: penetration depth [m].
     """
 
     geometry_a: int
@@ -130,15 +130,15 @@ class Overlap:
     depth: float
 
     def text(self, model: Model) -> str:
-        """Both geometries, their links and the depth in words."""
+        """Return a text that names both geometries, their links and the depth."""
         first, second = (
             f"'{geometry.name}' of '{WORLD if geometry.link < 0 else model.link_names[geometry.link]}'"
             for geometry in (model.geometries[self.geometry_a], model.geometries[self.geometry_b])
         )
-        return f"{first} and {second} overlap by {1000.0 * self.depth:.3g} mm"
+        return f"{first} and {second} penetrate by {1000.0 * self.depth:.3g} mm"
 
     def is_deep(self, model: Model) -> bool:
-        """Return whether they overlap by more than a tenth of the thinner one, and neither is soft."""
+        """Return whether the depth exceeds a tenth of the thinner geometry, and neither is soft."""
         geometries = [self.geometry_a, self.geometry_b]
         if np.isfinite(model.parameters["contact_stiffness"][geometries]).any():
             return False
@@ -147,7 +147,7 @@ class Overlap:
 
 
 def overlaps_of(contacts: Contacts) -> list[Overlap]:
-    """The pairs of geometries that overlap by more than a body at rest does, the deepest first."""
+    """Return the pairs of geometries in deeper penetration than bodies at rest, the deepest first."""
     deepest: dict[tuple[int, int], float] = {}
     for a, b, distance in zip(contacts.geometry_a, contacts.geometry_b, contacts.distance, strict=True):
         deepest[int(a), int(b)] = max(deepest.get((int(a), int(b)), 0.0), -float(distance))
@@ -156,7 +156,7 @@ def overlaps_of(contacts: Contacts) -> list[Overlap]:
 
 
 def _half_thickness(geometry: Geometry) -> float:
-    """Half the least extent of a shape along its axes [m]; infinite for what is static alone."""
+    """Return half the smallest extent of a shape along its axes [m]; infinite for shapes that are only static."""
     if geometry.type == CONVEX:
         assert geometry.mesh is not None
         return float((0.5 * np.ptp(geometry.mesh.vertices, axis=0) * np.abs(geometry.size)).min())
@@ -165,12 +165,12 @@ def _half_thickness(geometry: Geometry) -> float:
 
 
 class _Solved:
-    """What a step has found, on the host, of which several kinds of constraints are read.
+    """Solution of a step on the host, from which constraints of several kinds are read.
 
     Attributes:
-        item: which contact each constraint belongs to, for instance [constraints, num_worlds].
-        impulse: of the constraints [constraints, num_worlds, 3].
-        frame: of the contacts, in rows [contacts, num_worlds, 3, 3].
+        item: index of each constraint within its kind, such as its contact [constraints, num_worlds].
+        impulse: impulses of the constraints [constraints, num_worlds, 3].
+        frame: frames of the contacts, in rows [contacts, num_worlds, 3, 3].
     """
 
     def __init__(self, step: Step):
@@ -189,11 +189,11 @@ class _Solved:
         self._dt = float(step.dt)
 
     def constraints(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers and worlds of the constraints of one kind."""
+        """Return indices and worlds of the constraints of one kind."""
         constraint, world = np.nonzero(self._kinds == kind)
         return constraint, world
 
     def average(self, constraint: np.ndarray, world: np.ndarray) -> np.ndarray:
-        """Impulses of constraints with a contact's frame over the time step, along world axes [n, 3]."""
+        """Return the impulses of constraints with a contact frame, averaged over the step, along world axes [n, 3]."""
         frame = self.frame[self.item[constraint, world], world].astype(np.float64)
         return np.einsum("nij,ni->nj", frame, self.impulse[constraint, world].astype(np.float64)) / self._dt

@@ -1,4 +1,4 @@
-"""What a way back through a rollout finds: gradients of a loss, and how large its derivative is in every state."""
+"""Results of a backward pass: gradients of a loss, and norms of its derivative in every state."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +17,13 @@ class Gradients:
     """Gradients of a loss through a trajectory.
 
     Attributes:
-        q: of the first state's coordinates [num_worlds, nq], ambient; tangent to the unit sphere for quaternions.
-        qd: of its velocities [num_worlds, nv].
-        tau: of the joint forces [steps, num_worlds, nv]; None where there were none.
-        control: of the actuators' inputs [steps, num_worlds, nu]; None where there were none.
-        parameters: of the parameters asked for, each in the shape of its value; shared ones summed over all worlds.
-        impulses: of those that the first step began with [num_worlds, max_constraints, 3]; None without a warm start.
-        act: of the first states of actuators [num_worlds, na]; None where there are none.
+        q: in the first state's coordinates [num_worlds, nq], ambient; tangent to the unit sphere for quaternions.
+        qd: in its velocities [num_worlds, nv].
+        tau: in the joint forces [steps, num_worlds, nv]; None if none were given.
+        control: in the actuators' inputs [steps, num_worlds, nu]; None if none were given.
+        parameters: in the requested parameters, each in the shape of its value; shared ones summed over all worlds.
+        impulses: in the initial impulses [num_worlds, max_constraints, 3]; None without a warm start.
+        act: in the initial states of actuators [num_worlds, na]; None if no actuator has one.
 
     Example:
         >>> import numpy as np
@@ -47,14 +47,14 @@ class Gradients:
 
 @dataclass(frozen=True)
 class GradientNorms:
-    """Euclidean norms of the derivative of a loss in every state, all later steps included.
+    """Euclidean norms of the derivative of a loss in every state, through all later steps.
 
-    Made by :meth:`sim.Trajectory.gradient_norms`. Printed, it shows the world in which they grow most.
+    Made by :meth:`sim.Trajectory.gradient_norms`. Printing it shows the world with the largest growth.
 
     Attributes:
-        q: of the derivative in the coordinates [steps + 1, num_worlds].
-        qd: of that in the velocities [steps + 1, num_worlds].
-        worlds: numbers of the worlds [num_worlds].
+        q: norms of the derivative in the coordinates [steps + 1, num_worlds].
+        qd: norms of the derivative in the velocities [steps + 1, num_worlds].
+        worlds: indices of the worlds [num_worlds].
 
     Example:
         >>> import numpy as np
@@ -71,14 +71,14 @@ class GradientNorms:
     worlds: tuple[int, ...]
 
     def first_beyond(self, bound: float = np.inf, world: int | None = None) -> tuple[int, int] | None:
-        """Where, on the way back from the end, a norm first exceeds a bound or isn't finite.
+        """Return the last state at which a norm exceeds a bound or isn't finite: the first one in the backward pass.
 
         Args:
-            bound: of both norms; by default only what isn't finite counts.
-            world: the world to look at; None for all.
+            bound: bound of both norms. Default: only values that aren't finite count.
+            world: index of one world. Default: all worlds.
 
         Returns:
-            the state (0 is the first one, ``steps`` the last) and the world; None if there is no such place.
+            the state (0 is the initial one, ``steps`` the last) and the world; None if no norm exceeds the bound.
         """
         beyond = ~((self.q <= bound) & (self.qd <= bound)) | ~np.isfinite(self.q) | ~np.isfinite(self.qd)
         if world is not None:
@@ -89,15 +89,15 @@ class GradientNorms:
         return int(states[-1]), self.worlds[int(np.argmax(beyond[states[-1]]))]
 
     def table(self, world: int, lines: int = LINES) -> str:
-        """The norms of one world as text, from the last state to the first, with bars on a logarithmic scale.
+        """Return the norms of one world as text, from the last state to the first, with bars on a logarithmic scale.
 
-        With more states than lines, each line is the state of a stretch in which they are largest.
+        If there are more states than lines, each line shows the state with the largest norm of a range of states.
 
         Raises:
             ModelError: for a world that isn't among :attr:`worlds`.
         """
         if world not in self.worlds:
-            raise ModelError(f"there are no norms of world {world!r}; there are those of {list(self.worlds)}")
+            raise ModelError(f"no norms of world {world!r}; available worlds: {list(self.worlds)}")
         column = self.worlds.index(world)
         q, qd = self.q[:, column], self.qd[:, column]
         last = len(q) - 1
@@ -105,7 +105,7 @@ class GradientNorms:
         stretches = np.array_split(np.arange(last, -1, -1), min(lines, last + 1))
         states = [stretch[np.nan_to_num(size[stretch], nan=np.inf).argmax()] for stretch in stretches]
         shown = size[np.isfinite(size) & (size > 0.0)]
-        # At least one decade, so that norms that hardly change don't look as if they did.
+        # At least one decade, so that small changes don't fill the scale.
         low, high = (np.log10(shown.min()), np.log10(shown.max())) if len(shown) else (0.0, 0.0)
         decades = max(high - low, 1.0)
         text = [f"world {world}: norms of the derivatives in q and qd of each state, in the backward pass", ""]

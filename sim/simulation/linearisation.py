@@ -1,4 +1,4 @@
-"""The derivatives of a step as matrices, in tangent coordinates: what iterative LQR and Kalman filters need."""
+"""Linearisation: derivatives of a step as matrices in tangent coordinates, for iterative LQR and Kalman filters."""
 
 from dataclasses import dataclass, replace
 from typing import overload
@@ -13,15 +13,15 @@ from sim.simulation.engine.engine import Engine
 from sim.simulation.state import State
 from warp_kernels.records import Records
 
-# About as many threads as a GPU with 132 multiprocessors runs at a time when each takes 255 registers.
+# About the number of threads that a GPU with 132 multiprocessors runs at a time, at 255 registers each.
 THREADS_OF_A_GPU = 2**15
 
 
 @dataclass(frozen=True)
 class Linearisation:
-    """To first order ``dx+ = A dx + B_tau dtau + B_control dcontrol``, about one state of each world.
+    """First-order model ``dx+ = A dx + B_tau dtau + B_control dcontrol`` about one state of each world.
 
-    A state's change dx is [n], n = 2 nv + na: a tangent of q, as :func:`sim.difference` gives it, with the axes of
+    A change of state dx is [n], n = 2 nv + na: a tangent of q as :func:`sim.difference` returns it, with the axes of
     velocities; then the change of qd; then that of the states of actuators.
 
     Attributes:
@@ -46,14 +46,14 @@ class Linearisation:
 
 
 class Lineariser:
-    """Takes the step once, and its adjoint back from each component of the next velocity.
+    """Step of the worlds, with its adjoint applied to each component of the next velocity.
 
-    The next coordinates follow from the next velocity. Only where contacts may bounce, they move along another one:
-    then there is a way back from each component of that too. A GPU that the worlds don't fill takes several of these
-    at a time, in copies of each world.
+    The next coordinates follow from the next velocity. Where contacts may bounce they follow from another velocity, so
+    that the adjoint is also applied to each component of that. A GPU that the worlds don't fill applies several
+    adjoints at a time, in copies of each world.
 
     Args:
-        engine: whose steps these are; its parameters are looked at before each of them.
+        engine: engine of the worlds; each call uses its present parameters.
     """
 
     def __init__(self, engine: Engine):
@@ -66,7 +66,7 @@ class Lineariser:
     def __call__(
         self, state: State, tau: ArrayLike | None, control: ArrayLike | None, next_state: State
     ) -> Linearisation:
-        """The derivatives of one step, whose result is known; see :meth:`sim.Simulator.linearise`."""
+        """Return the derivatives of one step with a known result; see :meth:`sim.Simulator.linearise`."""
         if self.copies > 1:
             self._take_parameters()
         batches, model = self.engine.batches, self.engine.settings.model
@@ -88,12 +88,12 @@ class Lineariser:
         return Linearisation(A.numpy(), B_tau.numpy(), B_control.numpy(), next_state)
 
     def _matrices(self, rows: int, columns: int) -> wp.array:
-        """A matrix for each world, still to be written."""
+        """Return an uninitialised matrix for each world."""
         one = self.engine.settings
         return wp.empty((one.num_worlds, rows, columns), dtype=one.model.scalar, device=one.device)
 
     def _make_copies(self) -> Engine:
-        """Return an engine with each world as often as it is copied, one copy beside the other."""
+        """Return an engine with several copies of each world, in consecutive indices."""
         one = self.engine.settings
         self._given = self.engine.parameters.all_numbers()
         values = {name: self._copied(name, value) for name, value in self._given.items()}
@@ -106,7 +106,7 @@ class Lineariser:
         self._given = present
 
     def _copied(self, name: str, value: np.ndarray) -> np.ndarray:
-        """A parameter for the copies: one that is given per world is repeated."""
+        """Return a parameter for the copies; values per world are repeated."""
         per_world = value.ndim > number_of_dims(name)
         return np.repeat(value, self.copies, axis=0) if per_world else value
 
@@ -117,7 +117,7 @@ class Lineariser:
     def _repeated(self, array: wp.array | None) -> wp.array | None: ...
 
     def _repeated(self, array: wp.array | None) -> wp.array | None:
-        """An array [num_worlds, n] or [1, num_worlds, n] for the copies."""
+        """Return an array [num_worlds, n] or [1, num_worlds, n], repeated for the copies."""
         if array is None or self.copies == 1:
             return array
         rows = np.repeat(array.numpy(), self.copies, axis=-2)
@@ -125,10 +125,10 @@ class Lineariser:
 
 
 def copies_of_a_world(device: wp.Device, worlds: int, rows: int) -> int:
-    """How many rows of each world are found side by side.
+    """Return how many rows of each world are computed in parallel.
 
-    On a CPU one: there they follow from one step, one after the other. Copies of a world must be in one shard, where
-    its rows are put together; a GPU has no more than one.
+    A CPU computes them one after the other, from one step. Copies of a world must be in one shard, where its rows are
+    gathered; a GPU has only one shard.
     """
     if device.is_cpu:
         return 1

@@ -1,4 +1,4 @@
-"""The settings with which a simulator steps a model as MuJoCo steps its file."""
+"""Settings of a simulator that steps a model as MuJoCo steps its file."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from sim.simulation.options import contact_of_file
 
 
 def mujoco_settings(model: Model) -> dict[str, Any]:
-    """Time step, integrator and contact options of the MJCF file that a model was read from.
+    """Return time step, integrator and contact options of the MJCF file that a model was read from.
 
-    ``sim.Simulator(model, **sim.mujoco_settings(model))`` steps as MuJoCo does, by its soft contacts;
-    docs/contact/mujoco.md says how exactly.
+    ``sim.Simulator(model, **sim.mujoco_settings(model))`` steps as MuJoCo does, with its soft contacts;
+    docs/contact/mujoco.md compares the two.
 
     Args:
-        model: read from an MJCF file, or with several parts from files that agree.
+        model: read from an MJCF file, or composed of parts from files that agree.
 
     Returns:
-        ``dt``, ``integrator`` and ``contact``, arguments of :class:`sim.Simulator`.
+        ``dt``, ``integrator`` and ``contact``: arguments of :class:`sim.Simulator`.
 
     Raises:
         ModelError: for a model without a part from an MJCF file, and for files that disagree.
@@ -31,11 +31,11 @@ def mujoco_settings(model: Model) -> dict[str, Any]:
     """
     stated = {(part.timestep, part.mujoco): part.name for part in model.parts if part.mujoco is not None}
     if not stated:
-        raise ModelError("mujoco_settings: no part of the model comes from an MJCF file; give dt and options by hand")
+        raise ModelError("mujoco_settings: no part of the model is from an MJCF file; set dt and options explicitly")
     if len(stated) > 1:
         raise ModelError(
-            f"mujoco_settings: the parts {', '.join(stated.values())} have different options in their files; give dt, "
-            "integrator and sim.MujocoContact by hand"
+            f"mujoco_settings: the files of the parts {', '.join(stated.values())} have different options; set dt, "
+            "integrator and sim.MujocoContact explicitly"
         )
     ((timestep, options),) = stated
     assert options is not None

@@ -1,4 +1,4 @@
-"""Contact methods: a law of contact with the solver of its equations, each with its own options."""
+"""Contact methods: contact law and solver, each class with its own options."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -13,16 +13,16 @@ from sim.model.model import Model, MujocoOptions
 from sim.model.softness import LARGEST, require_impedance
 from warp_kernels.solver.projection import FRICTION_MODELS
 
-# The default of an option that follows the model; a simulator has none of these in its contact method.
+# Default of an option that follows the model; the contact method of a simulator never has it.
 OF_THE_MODEL: Any = None
-# MuJoCo's cones here.
+# Names of MuJoCo's cones in this package.
 CONES_OF_FILES = {"elliptic": "cone", "pyramidal": "pyramid"}
 
 Range = tuple[Callable[[float], bool], str]
 NOT_NEGATIVE: Range = (lambda value: value >= 0.0, "not be negative")
-# The range of each number, and the words for it; whole numbers with their least values; names with their choices.
+# Range of each number with its description; minimum of each whole number; choices of each name.
 NUMBERS: Mapping[str, Range] = {
-    "tolerance": (lambda value: 0.0 <= value < 1.0, "not be negative, and lie below 1: it is a share of the momenta"),
+    "tolerance": (lambda value: 0.0 <= value < 1.0, "lie in [0, 1), as a fraction of the momenta"),
     "regularisation": (lambda value: 0.0 < value <= 1.0, "lie above 0 and not above 1"),
     "erp": (lambda value: 0.0 <= value <= 1.0, "lie between 0 and 1"),
     "cfm": (lambda value: 0.0 <= value < np.inf, "be finite, not negative"),
@@ -38,26 +38,26 @@ NUMBERS: Mapping[str, Range] = {
 WHOLE = {"sweeps": 1, "iterations": 1, "max_contacts": 0, "noslip_iterations": 0}
 CHOICES = {"friction": FRICTION_MODELS, "adjoint": ("unrolled", "implicit")}
 
-# Largest coordinate and velocity of a world that isn't bad, by default: beyond GEO's radius in metres and the angle of
-# a wheel after months, and beyond the velocity of escape and that of ultracentrifuges.
+# Default limits of coordinates and velocities: beyond the radius of the geostationary orbit in metres and the angle of
+# a wheel after months, and beyond escape velocity and the speed of ultracentrifuges.
 STATE_LIMIT = (1e8, 1e5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContactMethod:
-    """How contacts, joint limits and dry friction are solved: the base of four classes, each with its own options.
+    """Method for contacts, joint limits and dry friction: base of four classes, each with its own options.
 
     - :class:`sim.HardContact`: hard contact, solved by Newton's method.
     - :class:`sim.MujocoContact`: MuJoCo's soft contact, solved by Newton's method.
     - :class:`sim.PgsContact`: hard contact, by sweeps of projected Gauss-Seidel.
     - :class:`sim.ModelContact`, the default: the first or the second, as the model's file asks.
 
-    An option that a class doesn't have is a ``TypeError``, and a value out of range a :class:`sim.ModelError`.
+    An option that a class doesn't have raises ``TypeError``, and a value out of range :class:`sim.ModelError`.
 
     Attributes:
-        friction: model of friction, "cone" or "pyramid".
-        tolerance: when the solver stops; its unit depends on the class.
-        max_contacts: capacity for contacts per world; None picks it from the model, 0 turns contact off.
+        friction: friction model, "cone" or "pyramid".
+        tolerance: stopping criterion of the solver; its unit depends on the class.
+        max_contacts: contact capacity per world. Default: chosen from the model; 0 disables contact.
 
     Example:
         >>> import sim
@@ -74,17 +74,17 @@ class ContactMethod:
     _numbers: ClassVar[Mapping[str, Range]] = NUMBERS
 
     def __post_init__(self) -> None:
-        """Check the ranges; raises ModelError naming class and option."""
+        """Check the ranges; raise ModelError naming class and option."""
         where = type(self).__name__
         if type(self) is ContactMethod:
-            raise TypeError("ContactMethod has no law; call a class derived from it, such as sim.HardContact")
+            raise TypeError("ContactMethod is abstract; use a subclass such as sim.HardContact")
         for field in fields(self):
             name, value = field.name, getattr(self, field.name)
             if value is None and field.default is None:
                 continue
             if name in ("solref", "solimp"):
                 require_impedance(where, **{name: value})
-                # In a tuple, so that options can be compared.
+                # A tuple, so that options can be compared.
                 object.__setattr__(self, name, tuple(map(float, np.ravel(value))))
             elif name in self._numbers:
                 within, words = self._numbers[name]
@@ -102,7 +102,7 @@ class ContactMethod:
                 require_flags(where, **{name: value})
 
     def resolved(self, model: Model) -> "ContactMethod":
-        """Return the method with which a model is stepped: this one, unless it follows the model.
+        """Return the method that steps a model: this one, unless it follows the model.
 
         Args:
             model: the model.
@@ -114,34 +114,34 @@ class ContactMethod:
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        """The options that a simulator has as parameters: it knows their gradients, and they may differ by world."""
+        """Return the options that are also parameters of a simulator: they have gradients and may differ by world."""
         return {}
 
-    # What the engine reads of any method, where a class has no such option.
+    # Defaults that the engine reads where a class has no such option.
 
     @property
     def warm_start(self) -> bool:
-        """Whether a step begins with the impulses of the step before."""
+        """Return whether the impulses of the previous step are the initial guess of the next."""
         return False
 
     @property
     def gradient_smoothing(self) -> float:
-        """Distance over which gradients are smoothed [m]."""
+        """Return the distance over which gradients are smoothed [m]."""
         return 0.0
 
     @property
     def noslip_iterations(self) -> int:
-        """The most sweeps of MuJoCo's noslip solver."""
+        """Return the maximum number of sweeps of MuJoCo's noslip solver."""
         return 0
 
     @property
     def cfm(self) -> float:
-        """Compliance that is added to the diagonal of the Delassus matrix [1/kg]."""
+        """Return the compliance added to the diagonal of the Delassus matrix [1/kg]."""
         return 0.0
 
     @property
     def by_matrix(self) -> bool:
-        """Whether the solver works on the Delassus matrix of all rows, and not on the rows."""
+        """Return whether the solver works on the full Delassus matrix rather than on single rows."""
         return False
 
 
@@ -149,34 +149,35 @@ class ContactMethod:
 class HardContact(ContactMethod):
     """Hard contacts, joint limits and dry friction, solved by Newton's method.
 
-    The problem of a step is made well posed by ``regularisation``, and the solver finds its one solution.
+    ``regularisation`` makes the problem of a step well posed: it has one solution, which the solver finds.
 
     Attributes:
-        friction: "cone" for isotropic Coulomb friction, or "pyramid", which bounds each tangential direction on its
-            own.
-        tolerance: the residual at which the iteration stops, as a share of the momenta of the step, below 1; 0 for as
-            small as rounding allows.
-        max_contacts: capacity for contacts per world; None picks it from the model, 0 turns contact off.
-        iterations: the most linear systems per step; see :attr:`sim.Simulator.residual`.
-        regularisation: inverse mass that is added to each row of a constraint, as a share of the mean inverse mass of
-            its rows. A body at rest on another gives way by this share of the velocity that its weight would give it
-            in a step. Friction of contacts has half of it, since stick creep accumulates.
-        recovery_time: the time in which penetration fades, in addition to the time step [s]. This and
-            ``regularisation`` are parameters of the simulator too, which have gradients.
-        erp: part of a signed distance that is removed: of a gap in one step, of a penetration in the time step and
-            ``recovery_time`` together. It is the same inside and outside the surface, so that the resting state lies on
-            no kink. At 1 a body that arrives touches down exactly on the surface and stays there.
-        margin: contacts and limits closer than this, plus the distance that they may close in one step, are
-            candidates [m, rad].
-        max_correction: maximum depenetration velocity [m/s]. Default: 0.2, from which gravity brakes a body before the
-            penetration is gone, so that it doesn't hop, and 0.01 between links of one tree.
-        restitution_threshold: velocity after a bounce below which there is none [m/s], so that a ball comes to rest.
-        gradient_smoothing: with the friction cone: distance over which gradients are smoothed [m]; 0 for the exact
-            ones. It changes the backward pass only, see docs/gradients.md.
-        warm_start: sweeps begin with the impulses of the step before, which are then part of the state, rather than
-            with zero. The iteration always begins with the velocities of the step before, and its solution doesn't
-            depend on that unless bodies are wedged between each other. Where many bodies press on each other the solver
-            sweeps first, and a warm start saves time.
+        friction: "cone" for isotropic Coulomb friction, or "pyramid", which bounds each tangential direction
+            separately.
+        tolerance: residual at which the iteration stops, as a fraction of the momenta of the step, below 1; 0 to
+            iterate down to rounding.
+        max_contacts: contact capacity per world. Default: chosen from the model; 0 disables contact.
+        iterations: maximum number of linear systems per step; see :attr:`sim.Simulator.residual`.
+        regularisation: inverse mass added to each constraint row, as a fraction of the mean inverse mass of its rows. A
+            body at rest on another sinks in by this fraction of the velocity that gravity would give it in a step.
+            Contact friction has half of it, since stick creep accumulates.
+        recovery_time: time in which penetration decays, in addition to the time step [s]. This and ``regularisation``
+            are also parameters of the simulator, with gradients.
+        erp: fraction of the signed distance removed: of a gap in one step, of a penetration in the time step plus
+            ``recovery_time``. The two agree at the surface, so that the resting state is not at a kink. With 1 a
+            falling body touches down exactly on the surface and stays there.
+        margin: contacts and limits closer than this, plus the distance that they may close in one step, are candidates
+            [m, rad].
+        max_correction: maximum depenetration velocity [m/s]. Default: 0.2, which gravity stops before the penetration
+            is gone, so that bodies don't hop; 0.01 between links of one tree.
+        restitution_threshold: minimum velocity after a bounce [m/s]; slower bounces are suppressed, so that a ball
+            comes to rest.
+        gradient_smoothing: distance over which gradients are smoothed [m], with the friction cone; 0 for exact
+            gradients. It affects the backward pass only, see docs/gradients.md.
+        warm_start: start sweeps from the impulses of the previous step, which are then part of the state, instead of
+            zero. This saves time where many bodies press on each other, since the solver sweeps first there. Newton's
+            method always starts from the velocities of the previous step; its solution doesn't depend on the initial
+            guess unless bodies are wedged between each other.
 
     Example:
         >>> import sim
@@ -194,22 +195,25 @@ class HardContact(ContactMethod):
     warm_start: bool = False
 
     def __post_init__(self) -> None:
-        """Check the ranges, and that smoothed gradients are those of a cone; raises ModelError naming the option."""
+        """Check the ranges, and that gradient smoothing has a cone; raise ModelError naming the option."""
         super().__post_init__()
         if self.gradient_smoothing > 0.0 and self.friction != "cone":
             raise ModelError(
-                f"HardContact: gradient_smoothing is for friction='cone'; friction is '{self.friction}'. "
-                "Leave gradient_smoothing out or choose the cone"
+                f"HardContact: gradient_smoothing requires friction='cone', but friction is '{self.friction}'; "
+                "remove gradient_smoothing or choose the cone"
             )
 
     @property
     def corrections(self) -> tuple[float, float]:
-        """Maximum depenetration velocity, and that between links of one tree, whose joints might turn fast [m/s]."""
+        """Return the maximum depenetration velocity, and that between links of one tree [m/s].
+
+        The second is lower because joints of small inertia would turn fast.
+        """
         return (0.2, 0.01) if self.max_correction is None else (self.max_correction, self.max_correction)
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        """The regularisation and the recovery time."""
+        """Return the regularisation and the recovery time."""
         return {"regularisation": np.array(self.regularisation), "recovery_time": np.array(self.recovery_time)}
 
 
@@ -217,21 +221,21 @@ class HardContact(ContactMethod):
 class MujocoContact(ContactMethod):
     """MuJoCo's soft contacts, joint limits and dry friction, solved by Newton's method; see docs/contact/mujoco.md.
 
-    :func:`sim.mujoco_settings` has the options that an MJCF file states.
+    :func:`sim.mujoco_settings` returns the options that an MJCF file states.
 
     Attributes:
         friction: "cone" for MuJoCo's elliptic cone, or "pyramid" for its pyramidal one.
-        tolerance: the residual at which the iteration stops, as a share of the momenta of the step, below 1; 0 for as
-            small as rounding allows.
-        max_contacts: capacity for contacts per world; None picks it from the model, 0 turns contact off.
-        iterations: the most linear systems per step; see :attr:`sim.Simulator.residual`.
-        solref: one for all constraints, see :class:`sim.Softness`; None for those of the model. If this or ``solimp``
-            is given it is a parameter of the simulator, with a gradient.
-        solimp: one for all constraints, likewise.
-        impratio: impedance of friction per that of the normal force.
-        noslip_iterations: the most sweeps of the noslip solver, which solves friction alone after the solution, without
+        tolerance: residual at which the iteration stops, as a fraction of the momenta of the step, below 1; 0 to
+            iterate down to rounding.
+        max_contacts: contact capacity per world. Default: chosen from the model; 0 disables contact.
+        iterations: maximum number of linear systems per step; see :attr:`sim.Simulator.residual`.
+        solref: one value for all constraints, see :class:`sim.Softness`. Default: the values of the model. If
+            ``solref`` or ``solimp`` is given, it is also a parameter of the simulator, with a gradient.
+        solimp: one value for all constraints, likewise.
+        impratio: ratio of friction impedance to normal impedance.
+        noslip_iterations: maximum number of sweeps of the noslip solver, which then solves friction again without
             regularisation, so that sticking contacts don't creep; 0 for none.
-        noslip_tolerance: sweeps end once one lowers MuJoCo's scaled cost by less; 0 for all of them.
+        noslip_tolerance: decrease of MuJoCo's scaled cost in a sweep below which sweeps end; 0 for all sweeps.
 
     Example:
         >>> import sim
@@ -247,32 +251,34 @@ class MujocoContact(ContactMethod):
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        """Those of ``solref`` and ``solimp`` that are given."""
+        """Return ``solref`` and ``solimp`` where they are given."""
         given = {"solref": self.solref, "solimp": self.solimp}
         return {name: np.array(value) for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PgsContact(ContactMethod):
-    """Hard contacts, joint limits and dry friction, by sweeps of projected Gauss-Seidel.
+    """Hard contacts, joint limits and dry friction, solved by sweeps of projected Gauss-Seidel (PGS).
 
     Attributes:
-        friction: "cone" for isotropic Coulomb friction, or "pyramid", which bounds each tangential direction on its
-            own.
-        tolerance: sweeps end early in a world once one changes no row's velocity by as much [m/s]; 0 for all sweeps.
-        max_contacts: capacity for contacts per world; None picks it from the model, 0 turns contact off.
-        sweeps: the most sweeps per step.
-        cfm: compliance that is added to the diagonal of the Delassus matrix [1/kg].
-        adjoint: "unrolled": the exact gradient of the sweeps that were run; "implicit": that of the solution to which
-            they converge, cheaper and without their history, see :attr:`sim.Simulator.adjoint_residual`.
-        erp: part of a signed distance that one step removes; the same inside and outside the surface, so that the
-            resting state lies on no kink. At 1 a body that arrives touches down exactly on the surface and stays there.
-        margin: contacts and limits closer than this, plus the distance that they may close in one step, are
-            candidates [m, rad].
+        friction: "cone" for isotropic Coulomb friction, or "pyramid", which bounds each tangential direction
+            separately.
+        tolerance: largest change of a row's velocity in a sweep at which a world stops [m/s]; 0 for all sweeps.
+        max_contacts: contact capacity per world. Default: chosen from the model; 0 disables contact.
+        sweeps: maximum number of sweeps per step.
+        cfm: compliance added to the diagonal of the Delassus matrix [1/kg].
+        adjoint: "unrolled" for the exact gradient of the sweeps that were run, or "implicit" for the gradient of the
+            solution to which they converge, which is cheaper and stores no sweeps, see
+            :attr:`sim.Simulator.adjoint_residual`.
+        erp: fraction of the signed distance removed in one step, the same for a gap and a penetration, so that the
+            resting state is not at a kink. With 1 a falling body touches down exactly on the surface and stays there.
+        margin: contacts and limits closer than this, plus the distance that they may close in one step, are candidates
+            [m, rad].
         max_correction: maximum depenetration velocity [m/s].
-        restitution_threshold: velocity after a bounce below which there is none [m/s], so that a ball comes to rest.
-        warm_start: sweeps begin with the impulses of the step before, which are then part of the state, rather than
-            with zero.
+        restitution_threshold: minimum velocity after a bounce [m/s]; slower bounces are suppressed, so that a ball
+            comes to rest.
+        warm_start: start sweeps from the impulses of the previous step, which are then part of the state, instead of
+            zero.
 
     Example:
         >>> import sim
@@ -291,30 +297,30 @@ class PgsContact(ContactMethod):
 
     @property
     def by_matrix(self) -> bool:
-        """Return true."""
+        """Return True."""
         return True
 
     @property
     def corrections(self) -> tuple[float, float]:
-        """The maximum depenetration velocity, twice: it is the same between links of one tree [m/s]."""
+        """Return the maximum depenetration velocity twice: it is the same between links of one tree [m/s]."""
         return self.max_correction, self.max_correction
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelContact(ContactMethod):
-    """The contact that the model's file asks for: the default of a simulator.
+    """Contact as the model's file states it: the default of a simulator.
 
-    A model that is wholly from MJCF files that agree (``Model.mujoco``) has MuJoCo's contact with the options of the
-    files, which those given here replace; so does the integrator follow the file. Every other model has hard contact.
+    A model built only from MJCF files that agree (``Model.mujoco``) has MuJoCo's contact with the options of the files,
+    overridden by those given here; the integrator follows the file too. Every other model has hard contact.
     :attr:`sim.Simulator.contact` is then the :class:`sim.MujocoContact` or :class:`sim.HardContact`.
 
     Attributes:
         friction: as in these classes. Default: that of the file, or "cone".
         tolerance: as in these classes, where it means the same.
-        max_contacts: capacity for contacts per world; None picks it from the model, 0 turns contact off.
-        iterations: the most linear systems per step; see :attr:`sim.Simulator.residual`.
-        solref, solimp, impratio, noslip_iterations, noslip_tolerance: as in :class:`sim.MujocoContact`; for models that
-            are wholly from MJCF files. Default: those of the file.
+        max_contacts: contact capacity per world. Default: chosen from the model; 0 disables contact.
+        iterations: maximum number of linear systems per step; see :attr:`sim.Simulator.residual`.
+        solref, solimp, impratio, noslip_iterations, noslip_tolerance: as in :class:`sim.MujocoContact`; for models
+            built only from MJCF files. Default: those of the file.
 
     Example:
         >>> import sim
@@ -330,7 +336,7 @@ class ModelContact(ContactMethod):
     noslip_tolerance: float = OF_THE_MODEL
 
     def resolved(self, model: Model) -> ContactMethod:
-        """Return the method of the model's law; raises ModelError for an option that this doesn't have."""
+        """Return the method of the model's law; raise ModelError for an option that the law doesn't have."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         given = {name: value for name, value in values.items() if value is not None}
         if model.mujoco is not None:
@@ -338,21 +344,21 @@ class ModelContact(ContactMethod):
         for name in given:
             if name not in HardContact.__dataclass_fields__:
                 raise ModelError(
-                    f"ModelContact: {name} is for MuJoCo's contact; this model isn't wholly from MJCF files, so its "
-                    f"contact is hard. Leave {name} out or choose sim.MujocoContact"
+                    f"ModelContact: {name} requires MuJoCo's contact, but this model has hard contact, since not all "
+                    f"of it is from MJCF files; remove {name} or choose sim.MujocoContact"
                 )
         return HardContact(**given)
 
 
 def contact_of_file(stated: MujocoOptions, **given: Any) -> MujocoContact:
-    """MuJoCo's contact with the options of an MJCF file, but for those given."""
+    """Return MuJoCo's contact with the options of an MJCF file, overridden by those given."""
     names = ("impratio", "noslip_iterations", "noslip_tolerance")
     own = {"friction": CONES_OF_FILES[stated.cone], **{name: getattr(stated, name) for name in names}}
     return MujocoContact(**{**own, **given})
 
 
 def hard_options(contact: ContactMethod) -> HardContact | PgsContact:
-    """Options of the hard law; the default ones for MuJoCo's, whose equations have none of them."""
+    """Return the options of the hard law; its defaults for MuJoCo's law, whose equations don't use them."""
     return contact if isinstance(contact, HardContact | PgsContact) else _DEFAULT
 
 
@@ -360,24 +366,24 @@ _DEFAULT = HardContact()
 
 
 def checked_state_limit(where: str, state_limit: Sequence[float]) -> tuple[float, float]:
-    """The limits of coordinates and velocities; raises ModelError unless they are two positive numbers."""
+    """Return the limits of coordinates and velocities; raise ModelError unless they are two positive numbers."""
     try:
         largest_q, largest_qd = map(float, state_limit)
     except (TypeError, ValueError):
         largest_q = largest_qd = -1.0
     if not (largest_q > 0.0 and largest_qd > 0.0):
         raise ModelError(
-            f"{where}: state_limit is {state_limit!r}; it must be two positive numbers, the largest coordinate and the "
-            "largest velocity, infinite for none"
+            f"{where}: state_limit is {state_limit!r}; it must be two positive numbers: maximum coordinate and maximum "
+            "velocity, infinite for no limit"
         )
     return largest_q, largest_qd
 
 
 def require_regular(regularisation: np.ndarray, scalar: Any) -> None:
-    """Check that Newton's method can tell its regularisation from rounding; raises ModelError if not."""
+    """Check that the regularisation of Newton's method is above rounding; raise ModelError if not."""
     least = 500.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
     if regularisation.min() < least:
         raise ModelError(
             f"HardContact: regularisation is {regularisation.min():g}; with {scalar.__name__} it must be at "
-            f"least {least:.0e}, or what it adds is lost in rounding"
+            f"least {least:.0e} to be above rounding"
         )

@@ -24,7 +24,7 @@ def unguarded_rollout(
     control: ArrayLike | None,
     checkpoint_interval: int = 1,
 ) -> Trajectory:
-    """As :meth:`sim.Simulator.rollout`, for callers that see to it that the trajectory stays as it is."""
+    """Return a trajectory as :meth:`sim.Simulator.rollout`, for callers that don't change its arrays."""
     engine = simulator.engine
     first, model = first_state(engine, state), engine.settings.model
     tau = engine.batches.of_steps(tau, model.nv, "tau", steps)
@@ -42,9 +42,13 @@ def unguarded_rollout(
 def _record_on_tape(
     trajectory: Trajectory, state: StateArrays[Rows], tau: wp.array | None, control: wp.array | None
 ) -> None:
-    """On an active tape, make the rollout one operation whose way back adds to the gradients of its inputs.
+    """Record the rollout on an active tape as one operation whose adjoint adds to the gradients of its inputs.
 
-    state: the first one.
+    Args:
+        trajectory: the rollout.
+        state: its initial state.
+        tau: joint forces, as recorded.
+        control: inputs of the actuators, as recorded.
     """
     tape = active_tape()
     if tape is None:

@@ -36,7 +36,7 @@ from sim.simulation.trajectory import Trajectory
 from sim.version import warn_deprecated
 
 MOST_NAMED = 3  # pairs that a warning names
-# Earlier attributes that belong to the engine, and where they are; deprecated.
+# Deprecated attributes, which belong to the engine now, and where to find them.
 MOVED = {
     "bad_state": attrgetter("engine.reports.bad_state"),
     "keeps_on_device": attrgetter("engine.settings.keeps_on_device"),
@@ -51,40 +51,39 @@ MOVED = {
 
 
 class Simulator:
-    """Steps ``num_worlds`` worlds of a model with frictional contact, by semi-implicit Euler or by Runge-Kutta.
+    """Simulator of ``num_worlds`` worlds of one model with frictional contact.
 
-    Python threads that use simulators take turns (see :mod:`sim.arrays.critical_sections`).
-    Kernel launches of a step are captured once as a graph and replayed. On a CPU the worlds are split into shards
-    that run on a pool of threads; on CUDA they run as one.
+    Only one Python thread at a time uses simulators; others wait (see :mod:`sim.arrays.critical_sections`).
+    The kernel launches of a step are captured once as a graph and replayed. On a CPU the worlds are split into shards
+    that run on a pool of threads; on CUDA they are one shard.
 
     Args:
         model: the model of one world.
         dt: time step [s].
         num_worlds: number of worlds.
-        device: Warp's or PyTorch's device or its name, such as "cpu" or "cuda:0"; None for Warp's current one.
-        contact: how contacts, joint limits and dry friction are solved, see :class:`sim.ContactMethod`. None for
+        device: Warp's or PyTorch's device or its name, such as "cpu" or "cuda:0". Default: Warp's current device.
+        contact: method for contacts, joint limits and dry friction, see :class:`sim.ContactMethod`. Default:
             :class:`sim.ModelContact`.
         parameters: parameters that differ from the model's, ``[n, ...]`` or per world ``[num_worlds, n, ...]``.
-        check_finite: after each rollout and each backward pass, look for values that are not finite and raise
-            :class:`FloatingPointError` naming the step and the world where the first one appeared.
-        threads: CPU threads; None for as many as there are cores that the process may use.
-        contact_sensors: names or numbers of geometries, the forces of whose contacts are part of a trajectory, and
-            names of sensors that measure contacts, or forces of contacts or limits.
-        integrator: "euler"; with :class:`sim.MujocoContact` also "explicit", Euler's method with explicit joint
-            damping, "implicitfast", whose actuators' velocity gains are as implicit as joint damping, "implicit", in
-            which Coriolis and centrifugal forces are so too, and "rk4", MuJoCo's Runge-Kutta method of fourth order,
-            whose joint damping is explicit. A step of that costs four of Euler's. None for that of the model's file
-            with :class:`sim.ModelContact`, and "euler" otherwise.
-        state_limit: largest coordinate [m, rad] and largest velocity [m/s, rad/s], either way, of a world that isn't
-            bad. A world that goes beyond diverges, and is treated as one whose state isn't finite: see
-            :attr:`bad_worlds`. Infinite for no limit.
+        check_finite: check states after each rollout and gradients after each backward pass, and raise
+            :class:`FloatingPointError` naming the first step and world that aren't finite.
+        threads: CPU threads. Default: the number of cores that the process may use.
+        contact_sensors: names or indices of geometries whose contact forces the trajectory records, and names of
+            sensors that measure contacts, contact forces or limit forces.
+        integrator: "euler" for semi-implicit Euler. :class:`sim.MujocoContact` also has "explicit" (Euler's method with
+            explicit joint damping), "implicitfast" (joint damping and velocity gains of actuators are implicit),
+            "implicit" (Coriolis and centrifugal forces too) and "rk4" (MuJoCo's fourth-order Runge-Kutta method, with
+            explicit joint damping; a step costs four of Euler's). Default: the integrator of the model's file with
+            :class:`sim.ModelContact`, and "euler" otherwise.
+        state_limit: maximum magnitude of a coordinate [m, rad] and of a velocity [m/s, rad/s]. A world beyond it has
+            diverged, and is treated like one whose state isn't finite, see :attr:`bad_worlds`. Infinite for no limit.
 
     Raises:
         ModelError: for a model that can't be simulated (no mass, unsupported pair of shapes), a dt that is not
-            positive, unknown or ill-shaped parameters, more worlds than there is memory for.
+            positive, unknown or ill-shaped parameters, and more worlds than fit into memory.
 
-    A simulator can be pickled, with its parameters; the one that is made again has arrays and threads of its own.
-    What runs the worlds is its ``engine``, for the other modules of this package: it may change with any release.
+    A simulator can be pickled with its parameters; the copy allocates its own arrays and threads.
+    The attribute ``engine`` is internal: it may change with any release.
 
     Example:
         >>> import sim
@@ -144,7 +143,7 @@ class Simulator:
 
     @property
     def check_finite(self) -> bool:
-        """Whether rollouts and backward passes look for values that are not finite; it can be set."""
+        """Return whether rollouts and backward passes check for values that are not finite; can be set."""
         return self.engine.check_finite
 
     @check_finite.setter
@@ -152,12 +151,13 @@ class Simulator:
         self.engine.check_finite = value
 
     def alike(self, num_worlds: int, parameters: Mapping[str, npt.ArrayLike] | None = None, **changes: Any) -> Self:
-        """Worlds of their own that step as these do.
+        """Return a simulator of new worlds with the same model and settings.
 
         Args:
-            num_worlds: how many.
-            parameters: of the new ones, of which those per world are for as many worlds; None for the present values.
-            changes: other arguments of the constructor that differ.
+            num_worlds: number of new worlds.
+            parameters: parameters of the new worlds; values per world are for ``num_worlds`` worlds. Default: the
+                present values.
+            changes: arguments of the constructor that differ.
         """
         same = {name: getattr(self, name) for name in FIXED - {"num_worlds"}}
         parameters = self.parameter_values() if parameters is None else parameters
@@ -167,8 +167,8 @@ class Simulator:
     def initial_state(self) -> State:
         """Return the model's initial coordinates at rest, the same in every world.
 
-        The first call, unless steps have been taken before, takes a step aside, and warns of bodies that overlap deeply
-        there (:class:`sim.OverlapWarning`).
+        The first call on a simulator that hasn't stepped yet takes a trial step, and warns if bodies penetrate deeply
+        (:class:`sim.OverlapWarning`).
         """
         rows_of = self.engine.batches.rows_of_worlds
         q = rows_of(self.model.q0, self.model.nq, "q")
@@ -180,7 +180,7 @@ class Simulator:
         return state
 
     def _warn_of_overlaps(self, state: State) -> None:
-        """Warn of deep overlaps in the first world, by a step whose result and reports are left aside."""
+        """Warn of deep penetration in the first world, found by a step whose result and reports are discarded."""
         if not self.engine.shards[0].step.max_contacts:
             return
         deep: list[Overlap] = []
@@ -190,20 +190,20 @@ class Simulator:
         if deep:
             more = f", and {counted(len(deep) - MOST_NAMED, 'more pair')}" if len(deep) > MOST_NAMED else ""
             named = "; ".join(overlap.text(self.model) for overlap in deep[:MOST_NAMED])
-            warn_caller([(OverlapWarning, f"at the start {named}{more}: they may stay so; move one of them")])
+            warn_caller([(OverlapWarning, f"initial state: {named}{more}; move one of each pair, or they may stay so")])
 
     @serialized
     def state(self, q: ArrayLike, qd: ArrayLike | None = None, act: ArrayLike | None = None) -> State:
-        """A state from arrays.
+        """Return a state made from arrays.
 
         Args:
             q: [num_worlds, nq], or [nq] for all worlds: numpy, Warp, or a nested list.
-            qd: [num_worlds, nv] or [nv]; None for rest.
-            act: states of actuators that have one [num_worlds, na] or [na]; None for zeros.
+            qd: [num_worlds, nv] or [nv]. Default: zeros.
+            act: states of the actuators that have one [num_worlds, na] or [na]. Default: zeros.
 
         Raises:
-            ModelError: for a wrong shape, and for NumPy arrays and lists also for numbers that aren't finite and
-                quaternions of zeros. A Warp array isn't looked at here: a rollout reports its world as bad.
+            ModelError: for a wrong shape. NumPy arrays and lists are also checked for numbers that aren't finite and
+                for zero quaternions; values of Warp arrays aren't, so that a rollout reports their worlds as bad.
         """
         qd = np.zeros(self.model.nv) if qd is None else qd
         state = State.of_rows(
@@ -222,17 +222,17 @@ class Simulator:
 
     @serialized
     def step(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> State:
-        """One step.
+        """Advance all worlds by one step.
 
         Args:
-            state: the state before.
-            tau: joint forces [num_worlds, nv] or [nv]; None for none. Units N m or N; a free joint's act along world
-                axes.
-            control: inputs of the actuators [num_worlds, nu] or [nu], see :meth:`sim.ModelBuilder.add_actuator`; None
-                for zeros.
+            state: the state before the step.
+            tau: joint forces [num_worlds, nv] or [nv], N m or N; those of a free joint act along world axes. Default:
+                zeros.
+            control: inputs of the actuators [num_worlds, nu] or [nu], see :meth:`sim.ModelBuilder.add_actuator`.
+                Default: zeros.
 
         Returns:
-            the state after, in new arrays. On an active :class:`wp.Tape` the step is recorded.
+            the state after the step, in new arrays. On an active :class:`wp.Tape` the step is recorded.
         """
         if active_tape() is not None:
             of_step = self.engine.batches.of_one_step
@@ -247,9 +247,9 @@ class Simulator:
 
     @serialized
     def contacts(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Contacts:
-        """What touches in the step that begins at a state, and with which force.
+        """Return the contacts of the step that begins at a state, with their forces.
 
-        The step is taken and its result left aside; ``residual`` and ``contact_overflow`` are then those of this step.
+        The step is taken and its result discarded; ``residual`` and ``contact_overflow`` are then those of this step.
 
         Args:
             state: the state before the step.
@@ -277,16 +277,16 @@ class Simulator:
             recording = self._one_step(state, tau, control)
             for shard in self.engine.shards:
                 shard.step.show_contacts()
-            del recording  # until here its arrays are read
+            del recording  # its arrays are in use up to here
         return read_contacts([shard.step for shard in self.engine.shards])
 
     @serialized
     def linearise(self, state: State, tau: ArrayLike | None = None, control: ArrayLike | None = None) -> Linearisation:
-        """The derivatives of the step that begins at a state, as matrices in tangent coordinates.
+        """Return the derivatives of the step that begins at a state, as matrices in tangent coordinates.
 
-        The step is taken once, and its adjoint is applied for each of the nv next velocities. The rows are gradients as
-        :meth:`Trajectory.backward` has them, through contacts too, and ``adjoint_residual`` is theirs. Nothing is
-        recorded on an active :class:`wp.Tape`.
+        The step is taken once, and its adjoint is applied for each of the nv next velocities. The derivatives agree
+        with :meth:`Trajectory.backward`, through contacts too; ``adjoint_residual`` is then theirs. Nothing is recorded
+        on an active :class:`wp.Tape`.
 
         Args:
             state: the state before the step.
@@ -297,7 +297,7 @@ class Simulator:
             the derivatives in state, joint forces and inputs, and the state after the step.
 
         Raises:
-            ModelError: for wrong shapes, with a warm start, whose impulses are part of the state, and with the
+            ModelError: for wrong shapes, for a warm start (whose impulses are part of the state), and for the
                 integrator "rk4".
 
         Example:
@@ -309,9 +309,9 @@ class Simulator:
             ((1, 14, 14), (1, 14, 7))
         """
         if self.integrator == "rk4":
-            raise ModelError("linearise isn't available with integrator='rk4'; use integrator='euler'")
+            raise ModelError("linearise: not available with integrator='rk4'; use integrator='euler'")
         if self.contact.warm_start:
-            raise ModelError("linearise: with warm_start the impulses are part of the state; leave warm_start out")
+            raise ModelError("linearise: not available with warm_start=True (impulses are then part of the state)")
         require_state(state)
         with paused_tape():
             state = replace(state, act=first_act(self.engine, state.act))
@@ -330,21 +330,21 @@ class Simulator:
         control: ArrayLike | None = None,
         checkpoint_interval: int = 1,
     ) -> Trajectory:
-        """Many steps.
+        """Advance all worlds by many steps, and record their states.
 
-        Only states and inputs are kept. The backward pass runs each step again from its state.
+        Only states and inputs are stored. The backward pass recomputes each step from its stored state.
 
         Args:
             state: the state before the first step.
-            tau: joint forces of every step [steps, num_worlds, nv], or [steps, nv] for all worlds, or [nv] for all
-                worlds and steps; None for none.
-            steps: number of steps; needed where neither tau nor control tells it.
-            control: inputs of the actuators [steps, num_worlds, nu], [steps, nu] or [nu], likewise; None for zeros.
-            checkpoint_interval: k, to store only the state before every k-th step and the last; the way back then
-                repeats k - 1 of every k steps. Gradients are the same bit for bit, on CUDA to rounding.
+            tau: joint forces [steps, num_worlds, nv], [steps, nv] for all worlds, or [nv] for all worlds and steps.
+                Default: zeros.
+            steps: number of steps; required unless tau or control has a dimension of steps.
+            control: inputs of the actuators [steps, num_worlds, nu], [steps, nu] or [nu], likewise. Default: zeros.
+            checkpoint_interval: k, to store only the state before every k-th step and the last one. The backward pass
+                then recomputes k - 1 of every k steps. Gradients are the same bit for bit, on CUDA to rounding.
 
         Returns:
-            the trajectory, with steps + 1 states, or those of its ``stored_steps``. On an active :class:`wp.Tape` the
+            the trajectory, with steps + 1 states or those of its ``stored_steps``. On an active :class:`wp.Tape` the
             rollout is recorded as one operation.
 
         Raises:
@@ -357,36 +357,36 @@ class Simulator:
 
     @serialized
     def set_parameter(self, name: str, value: npt.ArrayLike, worlds: npt.ArrayLike | None = None) -> None:
-        """Give a parameter a new value, ``[n, ...]`` shared or ``[num_worlds, n, ...]`` per world (see
+        """Set a parameter to a value ``[n, ...]`` shared by all worlds or ``[num_worlds, n, ...]`` per world (see
         :mod:`sim.model.parameters`).
 
         Args:
-            name: of the parameter.
-            value: the new value. A Warp array or PyTorch tensor on the simulator's CUDA device, of the model's dtype,
-                stays there: see below.
-            worlds: which worlds get it, as a mask [num_worlds] or as their numbers [k]; then ``[n, ...]`` is one for
-                them all, ``[k, n, ...]`` one for each. The others keep theirs. None for all worlds.
+            name: name of the parameter.
+            value: the new value. A Warp array or PyTorch tensor of the model's dtype on the simulator's CUDA device
+                stays there, see below.
+            worlds: worlds that get the value, as a mask [num_worlds] or as indices [k]; ``[n, ...]`` is then one value
+                for them all, ``[k, n, ...]`` one for each. The others keep theirs. Default: all worlds.
 
         Raises:
             ModelError: for an unknown name, a wrong shape, a value that is not finite or out of its range, an
                 indefinite inertia, limits that cross, and masses that leave the mass matrix singular.
 
-        What stays on a CUDA device is copied and checked there, and nothing waits for it. A number out of its range
-        makes the worlds that have it bad from the first state on (:attr:`bad_worlds`), and the simulator's first value
-        takes its place; :attr:`parameters_out_of_range` counts such numbers. Parameters that decide which constraints
-        there are, such as limits, dry friction and restitution, are read on the host all the same.
+        A value that stays on a CUDA device is copied and checked there without synchronisation. A number out of range
+        makes its worlds bad from the first state on (:attr:`bad_worlds`) and is replaced by the simulator's first
+        value; :attr:`parameters_out_of_range` counts such numbers. Parameters that decide which constraints exist
+        (limits, dry friction, restitution) are copied to the host nevertheless.
         """
         self.engine.use(self.engine.parameters.changed({name: value}, worlds))
 
     @serialized
     def set_parameters(self, values: Mapping[str, npt.ArrayLike]) -> None:
-        """Give several parameters new values at once, which need to fit together only then, such as both limits.
+        """Set several parameters at once. Only the result must be consistent, such as lower and upper limits.
 
         Args:
-            values: by name, each as for :meth:`set_parameter`.
+            values: values by name, each as for :meth:`set_parameter`.
 
         Raises:
-            ModelError: see :meth:`set_parameter`; then none of them has changed.
+            ModelError: see :meth:`set_parameter`; no parameter has then changed.
         """
         require_type("set_parameters: values", values, Mapping, "a dictionary, from names to values")
         self.engine.use(self.engine.parameters.changed(values))
@@ -400,11 +400,11 @@ class Simulator:
         return self.engine.parameters.numbers(name).copy()
 
     def parameter_values(self) -> dict[str, np.ndarray]:
-        """Return the present values of all parameters, not to be written to."""
+        """Return the present values of all parameters; do not write to them."""
         return self.engine.parameters.all_numbers()
 
     def with_parameters(self, values: Mapping[str, npt.ArrayLike]) -> contextlib.AbstractContextManager[None]:
-        """Use other parameters inside a ``with`` block; those of before come back at its end, also after an error.
+        """Use other parameters inside a ``with`` block; the previous ones are restored at its end, even after an error.
 
         Raises:
             ModelError: see :meth:`set_parameter`.
@@ -414,82 +414,85 @@ class Simulator:
     @property
     @serialized
     def residual(self) -> np.ndarray:
-        """The largest distance from its solution at which a step of the last rollout ended [num_worlds], m/s or rad/s.
+        """Return the largest residual at which the solver stopped in the last rollout [num_worlds], m/s or rad/s.
 
-        With :class:`sim.PgsContact` the largest change of a row's velocity in the last sweep; else the largest
-        velocity that is still missing, which is rounding unless ``iterations`` ended the search.
+        With :class:`sim.PgsContact` it is the largest change of a row's velocity in the last sweep. With Newton's
+        method it is the largest error in velocity of the solution: rounding, unless ``iterations`` was exhausted.
         """
         return self.engine.reports.residual()
 
     @property
     @serialized
     def sweeps(self) -> np.ndarray:
-        """Sweeps that the last step took [num_worlds]; fewer than the option says where ``tolerance`` ended them.
+        """Return the iterations of the last step [num_worlds].
 
-        With Newton's method the linear systems that it solved.
+        These are sweeps with :class:`sim.PgsContact`, fewer than its option where ``tolerance`` was reached, and linear
+        systems solved with Newton's method.
         """
         return self.engine.reports.sweeps()
 
     @property
     @serialized
     def constraint_error(self) -> np.ndarray:
-        """The largest distance between points that point and weld constraints hold together [num_worlds], m.
+        """Return the largest gap in a point or weld constraint at the beginning of the last step [num_worlds], m.
 
-        That at the beginning of the last step; zero in a model without such constraints. ``residual`` doesn't see it:
-        a step that closes an error by no more than ``max_correction`` is solved to the end.
+        It is zero in a model without such constraints. ``residual`` doesn't include it: a step that closes a gap at
+        ``max_correction`` has converged.
         """
         return self.engine.reports.constraint_error()
 
     @property
     @serialized
     def adjoint_residual(self) -> np.ndarray:
-        """What the linear solves of the adjoint have left over the last backward pass [num_worlds].
+        """Return the residual of the adjoint's linear solves in the last backward pass [num_worlds].
 
-        With the adjoint "implicit" of :class:`sim.PgsContact` the largest change of a row's adjoint in the last sweep
-        of a step, relative to the largest of that step; zero for "unrolled", which solves nothing. With Newton's method
-        the norm of what a solution leaves of its right-hand side, relative to that.
+        With :class:`sim.PgsContact` and the adjoint "implicit" it is the largest change of a row's adjoint in the last
+        sweep of a step, relative to the largest adjoint of that step; "unrolled" solves no system and has zero. With
+        Newton's method it is the norm of the residual relative to that of the right-hand side.
         """
         return self.engine.reports.adjoint_residual()
 
     @property
     @serialized
     def contact_overflow(self) -> np.ndarray:
-        """Contacts that found no room, summed over the steps of the last rollout [num_worlds]; see max_contacts."""
+        """Return the contacts dropped over the steps of the last rollout [num_worlds]; see max_contacts."""
         return self.engine.reports.contact_overflow()
 
     @property
     def largest_contact_overflow(self) -> np.ndarray:
-        """The largest ``contact_overflow`` of the rollouts so far [num_worlds]; on CUDA of those that were reported.
+        """Return the largest ``contact_overflow`` of the rollouts so far [num_worlds], on CUDA of those reported so
+        far.
 
-        The first rollout that drops contacts warns, later ones only raise this number.
+        Only the first rollout that drops contacts warns; later ones only raise this number.
         """
         return self.engine.reports.most_dropped.copy()
 
     @property
     def bad_worlds(self) -> dict[int, int]:
-        """The worlds that went bad in the last rollout, each with the number of its first bad state: not finite, or
-        beyond the simulator's ``state_limit``.
+        """Return the worlds that went bad in the last rollout, each with the index of its first bad state.
 
-        State 0 is the one that the rollout began with, state n that after n steps. On CUDA this waits for the device.
+        A bad state is not finite or beyond the simulator's ``state_limit``. State 0 is the initial one, state n that
+        after n steps. On CUDA this waits for the device.
         """
         return self.engine.reports.bad_worlds()
 
     @property
     def parameters_out_of_range(self) -> dict[str, int]:
-        """How many numbers out of their range parameters have been given on a CUDA device since the simulator was made.
+        """Return the count of numbers out of range that each parameter was given on a CUDA device.
 
-        To look at it waits for the device. What is given on the host raises an error at once.
+        It counts from the construction of the simulator on, and waits for the device. Values given on the host are
+        checked at once.
         """
         return self.engine.parameters.out_of_range()
 
     def _one_step(self, state: State, tau: ArrayLike | None, control: ArrayLike | None) -> Recording:
-        """Take a step that is on no tape, with inputs that have no dimension of steps."""
+        """Take a step that isn't recorded on a tape, with inputs that have no dimension of steps."""
         first, rows_of = first_state(self.engine, state), self.engine.batches.rows_of_worlds
         forces = None if tau is None else rows_of(tau, self.model.nv, "tau")
         inputs = None if control is None else rows_of(control, self.model.nu, "control")
         return run_rollout(self.engine, first, forces, inputs, steps=1, interval=1)
 
-    # Type checkers would let pass every name.
+    # Type checkers would accept any name.
     if not TYPE_CHECKING:
 
         def __setattr__(self, name: str, value: object) -> None:
@@ -508,7 +511,7 @@ class Simulator:
 
 
 def _another(name: str) -> str:
-    """Return a call that makes a simulator with another value of an argument."""
+    """Return the expression for a simulator with another value of an argument."""
     if name == "model":
         return "sim.Simulator(model, dt, num_worlds)"
     if name == "num_worlds":

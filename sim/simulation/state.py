@@ -13,13 +13,13 @@ from sim.arrays.host_memory import Rows, as_warp
 
 
 class PackedArray(NamedTuple):
-    """What makes a Warp array again.
+    """Picklable form of a Warp array.
 
     Attributes:
         values: a copy on the host.
         dtype: Warp's type.
         device: name of the device.
-        requires_grad: whether it has a gradient; the gradient's value is not kept.
+        requires_grad: whether it has a gradient; the value of the gradient is not kept.
     """
 
     values: np.ndarray
@@ -29,14 +29,14 @@ class PackedArray(NamedTuple):
 
 
 def pack(array: wp.array | None) -> PackedArray | None:
-    """A copy of an array of scalars."""
+    """Return a packed copy of an array of scalars."""
     if array is None:
         return None
     return PackedArray(array.numpy().copy(), array.dtype, str(array.device), array.requires_grad)
 
 
 def unpack(packed: PackedArray | None) -> Any:
-    """The array again, None for None.
+    """Return the array that was packed, None for None.
 
     Raises:
         ModelError: if this machine doesn't have its device.
@@ -49,12 +49,11 @@ def unpack(packed: PackedArray | None) -> Any:
 
 @dataclass(frozen=True)
 class Impulses:
-    """The impulses of a step, with which the next one begins where the contact has ``warm_start=True``.
+    """Impulses of a step, the initial guess of the next one if the contact has ``warm_start=True``.
 
     Attributes:
-        value: of the constraints of each world, zero where there is none [num_worlds, max_constraints, 3], N s or
-            N m s.
-        key: which constraint it was, for the next step to know it again [num_worlds, max_constraints, 4].
+        value: impulse of each constraint, zero for unused slots [num_worlds, max_constraints, 3], N s or N m s.
+        key: identity of each constraint, by which the next step finds its impulse [num_worlds, max_constraints, 4].
 
     Example:
         >>> import sim
@@ -79,8 +78,8 @@ class State:
     Attributes:
         q: joint coordinates [num_worlds, nq].
         qd: joint velocities [num_worlds, nv].
-        impulses: those of the step that led here, for a warm start; None for zeros.
-        act: states of actuators that have one [num_worlds, na], in their order; None for zeros.
+        impulses: impulses of the step that led here, for a warm start. Default: zeros.
+        act: states of the actuators that have one, in order [num_worlds, na]. Default: zeros.
 
     Example:
         >>> import sim
@@ -100,13 +99,13 @@ class State:
 
     @classmethod
     def of_rows(cls, q: Rows, qd: Rows, impulses: Impulses | None, act: wp.array | None) -> State:
-        """A state whose q and qd become Warp arrays when they are asked for: to make those takes longer than a step."""
+        """Return a state that makes Warp arrays of q and qd on first access, which would take longer than a step."""
         state = cls.__new__(cls)
         vars(state).update(_rows={"q": q, "qd": qd}, impulses=impulses, act=act)
         return state
 
     def rows(self) -> tuple[Rows, Rows]:
-        """q and qd, as Warp arrays where these have been made."""
+        """Return q and qd, as Warp arrays if these have been made."""
         there = vars(self)
         return tuple(there[name] if name in there else there["_rows"][name] for name in ("q", "qd"))
 
@@ -133,7 +132,7 @@ class State:
         return replace(self)
 
     def numpy(self) -> tuple[np.ndarray, np.ndarray]:
-        """Copies of q and qd as numpy arrays."""
+        """Return copies of q and qd as NumPy arrays."""
         q, qd = self.rows()
         return q.numpy().copy(), qd.numpy().copy()
 
@@ -141,6 +140,6 @@ class State:
 def _state(
     q: PackedArray, qd: PackedArray, warm: tuple[PackedArray, PackedArray] | None, act: PackedArray | None = None
 ) -> State:
-    """A state again, with arrays of its own."""
+    """Return a state from packed arrays, on new arrays."""
     impulses = None if warm is None else Impulses(unpack(warm[0]), unpack(warm[1]))
     return State(unpack(q), unpack(qd), impulses, None if act is None else unpack(act))

@@ -1,4 +1,4 @@
-"""Trajectory: states and inputs of a rollout, as the user has them."""
+"""Trajectory: states and inputs of a rollout, as returned to the user."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -24,12 +24,12 @@ from sim.simulation.state import Impulses, PackedArray, State, pack, unpack
 from warp_kernels.records import Records
 from warp_kernels.trajectory import trajectory_kernels
 
-# Arrays of a trajectory that are records of the same name.
+# Arrays of a trajectory that have the same name as a record.
 RECORDED = ("q", "qd", "tau", "control", "bad_state", "contact_force", "act", "stages", "solved")
 
 
 class SimulatorLike(Protocol):
-    """What a trajectory knows of the :class:`sim.Simulator` that has taken its steps."""
+    """Interface of :class:`sim.Simulator` that a trajectory uses."""
 
     model: Model
     dt: float
@@ -65,29 +65,29 @@ class SimulatorLike(Protocol):
 
 
 class Trajectory:
-    """States and inputs of a rollout; nothing else is stored.
+    """States and inputs of a rollout.
 
     Attributes:
-        q: coordinates [steps + 1, num_worlds, nq]; with a checkpoint interval those at ``stored_steps`` alone.
+        q: coordinates [steps + 1, num_worlds, nq]; with a checkpoint interval only those at ``stored_steps``.
         qd: velocities [steps + 1, num_worlds, nv], likewise.
         tau: joint forces [steps, num_worlds, nv], or None.
         control: inputs of the actuators [steps, num_worlds, nu], or None.
-        impulses: with a warm start those after every step, with one more dimension in front than
-            :class:`sim.Impulses` says; else None.
+        impulses: impulses after every step, as :class:`sim.Impulses` with a leading dimension of steps; None without a
+            warm start.
         steps: number of steps.
-        checkpoint_interval: k, where only the states before every k-th step and the last one are stored.
-        bad_state: number of the first state of each world that isn't finite or is beyond the simulator's
-            ``state_limit``, -1 for none [num_worlds]; None where nobody looked.
-        contact_force: forces on the geometries that are the simulator's ``contact_sensors``, friction included,
-            averaged over each step, by Runge-Kutta's method at its start, along world axes [steps, num_worlds, sensors,
-            3], N; None where there are none. A sensor's force is the first of the three numbers in its place, or the
-            number of contacts of a sensor of those; what it reads of each is in places behind all others.
-        act: states of actuators, stored as q is [steps + 1, num_worlds, na]; None where no actuator has one.
-        stages: velocities that the stages of Runge-Kutta steps but the last found [steps x stages, num_worlds, nv];
-            None with another integrator; with a checkpoint interval too: then the way back finds them again.
-        solved: velocities that MuJoCo's law found in each step, before the integrator made of them those of the next
-            state [steps, num_worlds, nv]; None unless they were asked for.
-        parameters: values of all parameters at the rollout, with which :meth:`backward` works.
+        checkpoint_interval: k, if only the states before every k-th step and the last one are stored.
+        bad_state: index of each world's first state that isn't finite or is beyond the simulator's ``state_limit``, -1
+            for none [num_worlds]; None if states weren't checked.
+        contact_force: readings of the simulator's ``contact_sensors`` along world axes [steps, num_worlds, sensors, 3],
+            N; None without such sensors. A geometry's slot has the sum of its contact forces, friction included,
+            averaged over the step (by Runge-Kutta's method at its start). A sensor's slot has its force, or its number
+            of contacts, in the first component; single contacts of a sensor follow in slots after all others.
+        act: states of the actuators, stored like q [steps + 1, num_worlds, na]; None if no actuator has one.
+        stages: velocities of all stages but the last of Runge-Kutta steps [steps x stages, num_worlds, nv]; None with
+            another integrator, and with a checkpoint interval, where the backward pass recomputes them.
+        solved: velocities solved by MuJoCo's law in each step, before the integrator derives the next state from them
+            [steps, num_worlds, nv]; None unless requested.
+        parameters: values of all parameters during the rollout, which :meth:`backward` uses.
 
     Example:
         >>> import sim
@@ -147,21 +147,21 @@ class Trajectory:
 
     @property
     def stored_steps(self) -> np.ndarray:
-        """The steps before which the stored states are, in order; the last is the number of steps."""
+        """Return the steps before which states are stored, in order; the last is the number of steps."""
         return np.minimum(np.arange(self.q.shape[0]) * self.checkpoint_interval, self.steps)
 
     @property
     def time(self) -> np.ndarray:
-        """The times of the stored states [s], from zero on."""
+        """Return the times of the stored states [s], starting at zero."""
         return self.simulator.dt * self.stored_steps
 
     @property
     def final_state(self) -> State:
-        """The last state, as views."""
+        """Return the last state, as views."""
         return self.state(self.steps)
 
     def state(self, step: int) -> State:
-        """The state before a step, or the last one, as views.
+        """Return the state before a step, or the last one, as views.
 
         Raises:
             ModelError: for a step whose state isn't stored.
@@ -179,7 +179,7 @@ class Trajectory:
 
     @classmethod
     def of(cls, recording: Recording, simulator: SimulatorLike) -> "Trajectory":
-        """Return what has been recorded, as arrays of Warp's."""
+        """Return a trajectory of Warp arrays from the recording of a rollout."""
         records, warm = recording.records, None
         if records.impulse is not None and records.key is not None:
             warm = Impulses(as_warp(records.impulse), as_warp(records.key))
@@ -191,7 +191,7 @@ class Trajectory:
         return trajectory
 
     def recording(self) -> Recording:
-        """Return the arrays as they are recorded."""
+        """Return the recording of this trajectory, on the arrays that it has."""
         records: Records[Rows] = Records(self.q, self.qd)
         for name in RECORDED:
             setattr(records, name, getattr(self, name))
@@ -211,22 +211,22 @@ class Trajectory:
         act_grad: ArrayLike | None = None,
         leave_out_bad_worlds: bool = False,
     ) -> Gradients:
-        """Gradients of a loss, given its direct derivatives in the states.
+        """Return the gradients of a loss, given its direct derivatives in the states.
 
-        Walks back step by step: each step is run again from its stored state, bit for bit as before, then its adjoint
-        is applied. States that aren't stored are computed again first, a stretch at a time.
-        Parameters have the values of the rollout, whatever was set since then.
+        The backward pass recomputes each step from its stored state, bit for bit as before, and applies its adjoint.
+        States that aren't stored are recomputed first, one interval at a time.
+        Parameters have the values of the rollout, even if they were set since then.
 
         Args:
-            q_grad: derivative of the loss in every stored q, in the shape of ``q``; or in the last one, [num_worlds,
-                nq]; None for zero.
+            q_grad: derivative of the loss in every stored q, in the shape of ``q``, or in the last one, [num_worlds,
+                nq]. Default: zeros.
             qd_grad: the same for qd.
-            parameters: names of the parameters whose gradient is wanted (:data:`sim.model.parameters.PARAMETERS`).
-            impulse_grad: with a warm start, derivative of the loss in every ``impulses.value`` or in the last one.
+            parameters: names of the parameters whose gradients to compute (:data:`sim.model.parameters.PARAMETERS`).
+            impulse_grad: derivative of the loss in every ``impulses.value`` or in the last one, with a warm start.
             contact_force_grad: derivative of the loss in ``contact_force``, in its shape.
             act_grad: derivative of the loss in every stored ``act`` or in the last one.
-            leave_out_bad_worlds: give gradients of zero to worlds whose states or gradients aren't finite, so that they
-                don't spoil those of shared parameters.
+            leave_out_bad_worlds: set gradients of worlds whose states or gradients aren't finite to zero, so that they
+                don't spoil gradients of shared parameters.
 
         Raises:
             ModelError: for wrong shapes or unknown parameters, and if the states or inputs have been changed since the
@@ -270,7 +270,8 @@ class Trajectory:
         solved_grad: ArrayLike | None = None,
         leave_out_bad_worlds: bool = False,
     ) -> Gradients:
-        """As :meth:`backward`; on CUDA the gradients of parameters are Warp arrays, and nothing waits for them.
+        """Return gradients as :meth:`backward` does; on CUDA those of parameters are Warp arrays, without
+        synchronisation.
 
         ``solved_grad`` is the derivative of the loss in ``solved``, in its shape.
         """
@@ -285,7 +286,7 @@ class Trajectory:
         return Gradients(as_warp(found.q), as_warp(found.qd), tau, control, found.parameters, impulses, act)
 
     def remember(self) -> None:
-        """Copy the inputs, which are the caller's, and notice at :meth:`backward` if the states have been changed."""
+        """Copy the inputs, which belong to the caller, and make :meth:`backward` detect states that were changed."""
         if self._fingerprint is None:
             self.tau, self.control = (
                 None if given is None else wp.clone(given, requires_grad=False) for given in (self.tau, self.control)
@@ -293,7 +294,7 @@ class Trajectory:
             self._fingerprint = self._fingerprint_now()
 
     def _fingerprint_now(self) -> wp.array:
-        """The hash of each world [num_worlds], on the device: to read it there would wait for the rollout."""
+        """Return the hash of each world [num_worlds] on the device; reading it would wait for the rollout."""
         device = self.q.device
         found: wp.array = wp.empty(self.simulator.num_worlds, dtype=wp.uint64, device=device)
         arrays = {name: getattr(self, name) for name in ("q", "qd", "act", "tau", "control")}
@@ -303,19 +304,19 @@ class Trajectory:
         return found
 
     def _require_unchanged(self) -> None:
-        require_no_capture(self.simulator.device)  # which would keep the hashes for later
+        require_no_capture(self.simulator.device)  # a captured graph would compute the hashes only later
         before = self._fingerprint
         if before is not None and not np.array_equal(before.numpy(), self._fingerprint_now().numpy()):
             raise ModelError(
-                "backward: the trajectory's states or inputs have been changed since the rollout, and the way back "
-                "runs its steps again from them; change copies instead"
+                "backward: states or inputs of the trajectory were changed after the rollout, so that its steps can't "
+                "be recomputed; change copies instead"
             )
 
     @serialized
     def gradient_norms(self, q_grad: ArrayLike | None = None, qd_grad: ArrayLike | None = None) -> GradientNorms:
-        """Norms of the derivative of a loss in every state, to see where on the way back it explodes or vanishes.
+        """Return norms of the derivative of a loss in every state, to see at which state it explodes or vanishes.
 
-        Walks back as :meth:`backward` does, which costs as much; never raises for what isn't finite.
+        This costs as much as :meth:`backward`. Values that aren't finite raise no error.
 
         Args:
             q_grad: derivative of the loss in every q or in the last one, as for :meth:`backward`.
@@ -329,7 +330,7 @@ class Trajectory:
         self._require_unchanged()
         first_state = self.recording().walk_back(self._loss_gradient(q_grad, qd_grad), frozenset(), norms=norms)
         values = np.empty(shape)
-        values[1:] = norms.numpy()[1:]  # the first is not among them: what is in memory may be no number
+        values[1:] = norms.numpy()[1:]  # the first row is uninitialised memory
         for part, first in enumerate((first_state.q, first_state.qd)):
             values[0, :, part] = np.linalg.norm(first.numpy().astype(np.float64), axis=1)
         return GradientNorms(values[..., 0], values[..., 1], tuple(range(self.simulator.num_worlds)))
@@ -343,7 +344,7 @@ class Trajectory:
         act_grad: ArrayLike | None = None,
         solved_grad: ArrayLike | None = None,
     ) -> LossGradient:
-        """See :meth:`backward`; checked."""
+        """Return the derivatives of the loss, checked; see :meth:`backward`."""
         last_q, every_q = self._direct(q_grad, self.q, "q_grad")
         last_qd, every_qd = self._direct(qd_grad, self.qd, "qd_grad")
         return LossGradient(
@@ -364,7 +365,7 @@ class Trajectory:
         return self._direct_further(value, states, "impulse_grad", "a simulator whose contact has warm_start=True")
 
     def _direct_further(self, value: Any, states: wp.array | None, name: str, needs: str) -> wp.array | None:
-        """The derivative in a part of every state; that in the last one alone with zeros before."""
+        """Return the derivative in a part of every state; that in the last state alone is preceded by zeros."""
         if states is None:
             if value is not None:
                 raise ModelError(f"{name} needs {needs}")
@@ -379,7 +380,7 @@ class Trajectory:
     def _direct_reading(
         self, value: ArrayLike | None, readings: wp.array | None, name: str, needs: str
     ) -> wp.array | None:
-        """The derivative in what is read in every step."""
+        """Return the derivative in a reading of every step."""
         if value is None:
             return None
         if readings is None:
@@ -391,7 +392,7 @@ class Trajectory:
         return array
 
     def _direct(self, value: Any, like: wp.array, name: str) -> tuple[wp.array | None, wp.array | None]:
-        """The derivative in the last state, or that in every state; None for the other."""
+        """Return the derivative in the last state and that in every state; None for the one not given."""
         if value is None:
             return None, None
         value = value if isinstance(value, wp.array) else as_numbers(name, value)
@@ -405,7 +406,7 @@ class Trajectory:
 
 
 def _trajectory(simulator: SimulatorLike, steps: int, interval: int, *packed: PackedArray | None) -> Trajectory:
-    """A trajectory again, with arrays of its own."""
+    """Return a trajectory from packed arrays, on new arrays."""
     fingerprint, q, qd, tau, control, value, key, *further = map(unpack, packed)
     impulses = None if value is None else Impulses(value, key)
     trajectory = Trajectory(simulator, q, qd, tau, control, impulses, steps, interval, *further)

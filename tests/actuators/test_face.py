@@ -98,7 +98,7 @@ def test_shapes_and_lengths():
         simulator.rollout(state, control=np.zeros((5, 2, 3)))
     with pytest.raises(sim.ModelError, match="steps is 5, but control has 4 steps"):
         simulator.rollout(state, np.zeros((5, 4)), control=np.zeros((4, 4)))
-    with pytest.raises(sim.ModelError, match="give tau, control, or the number of steps"):
+    with pytest.raises(sim.ModelError, match="rollout: give tau, control"):
         simulator.rollout(state)
     plain = sim.Simulator(builder().finalize(), 0.01, device="cpu")
     with pytest.raises(sim.ModelError, match="control has shape"):

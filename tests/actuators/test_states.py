@@ -243,7 +243,7 @@ def test_states_are_not_lost_silently():
     with pytest.raises(sim.ModelError, match="act has shape"):
         simulator.state([0.0], act=[0.0, 1.0])
     plain = sim.Simulator(hinge().finalize("float64"), 0.01, device="cpu")
-    with pytest.raises(sim.ModelError, match="no actuator of the model has a state"):
+    with pytest.raises(sim.ModelError, match="act is given"):
         plain.state([0.0], act=[0.0])
 
 

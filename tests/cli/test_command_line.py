@@ -59,7 +59,8 @@ def test_check_names_what_overlaps_at_the_start(capsys, tmp_path):
     capsys.readouterr()
     assert main(["check", "--strict", str(path)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("warning: 'rod' of 'arm' and 'block' of 'world' overlap by 30 mm at the start: they stick")
+    assert line.startswith("warning: 'rod' of 'arm' and 'block' of 'world' ")
+    assert " 30 mm " in line
 
 
 def test_info_names_frames_that_are_no_links(capsys, tmp_path):

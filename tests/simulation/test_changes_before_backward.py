@@ -61,10 +61,10 @@ def test_a_changed_trajectory_is_noticed(simulator, name):
     changed = before.copy()
     changed.reshape(-1)[-1] = np.nextafter(changed.reshape(-1)[-1], np.inf)
     array.assign(changed)
-    with pytest.raises(sim.ModelError, match="states or inputs have been changed"):
+    with pytest.raises(sim.ModelError, match="backward: states or inputs"):
         gradients(trajectory)
     array.assign(before[::-1].copy())
-    with pytest.raises(sim.ModelError, match="change copies"):
+    with pytest.raises(sim.ModelError, match="backward: states or inputs"):
         gradients(trajectory)
     array.assign(before)
     assert same(gradients(trajectory), expected)
@@ -76,7 +76,7 @@ def test_a_changed_trajectory_on_a_tape(simulator):
     with wp.Tape() as tape:
         trajectory = simulator.rollout(state, steps=3)
     trajectory.qd.zero_()
-    with pytest.raises(sim.ModelError, match="have been changed"):
+    with pytest.raises(sim.ModelError, match="backward: states or inputs"):
         tape.backward(grads={trajectory.q: wp.ones_like(trajectory.q)})
 
 

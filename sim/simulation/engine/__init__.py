@@ -1,1 +1,1 @@
-"""Running worlds: parameters, shards, threads, records of a rollout and reports; nothing of the physics."""
+"""Execution of simulated worlds: parameters, shards, threads, recordings and reports, independent of the physics."""

@@ -1,4 +1,4 @@
-"""Engine: how the worlds of a simulator are run."""
+"""Engine: execution of the worlds of a simulator."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -19,17 +19,17 @@ from sim.simulation.stepping.integrators import INTEGRATORS
 
 
 class Engine:
-    """The parameters, shards, threads and reports of a number of worlds.
+    """Parameters, shards, threads and reports of the worlds of a simulator.
 
     Args:
-        settings: of the simulator.
+        settings: settings of the simulator.
         parameters: values that differ from the model's, by name.
         check_finite: as for :class:`sim.Simulator`.
 
     Attributes:
-        batches: make arrays of states and inputs.
-        parameters: with their present values.
-        reports: of the last rollout and the last backward pass.
+        batches: conversion of states and inputs to arrays.
+        parameters: parameters with their present values.
+        reports: reports of the last rollout and the last backward pass.
         kept_stages: stages of a step whose velocities are kept.
     """
 
@@ -47,27 +47,27 @@ class Engine:
 
     @property
     def shards(self) -> list[Shard]:
-        """The shards of the worlds, with the present values of all parameters."""
+        """Return the shards of the worlds, with the present values of all parameters."""
         self._present.take(self.parameters.values)
         return self._present.shards
 
     @property
     def bouncing(self) -> bool:
-        """Return whether contacts may bounce: then coordinates move along another velocity than the next one."""
+        """Return whether contacts may bounce, so that coordinates follow another velocity than the next one."""
         return self.shards[0].step.bouncing
 
     def run_forward(self, work: Callable[[Shard], None]) -> None:
-        """Run a function that takes steps on every shard, see :class:`ShardPool`; reports of steps are theirs then."""
+        """Run a function that takes steps on every shard, see :class:`ShardPool`; reports are then of these steps."""
         self.reports.forward = self.shards
         self._pool.run(work, self.reports.forward)
 
     def run_back(self, work: Callable[[Shard], None]) -> None:
-        """Run a function that is part of a backward pass on every shard, likewise."""
+        """Run a part of a backward pass on every shard; reports of the backward pass are then of it."""
         self.reports.backward = self.shards
         self._pool.run(work, self.reports.backward)
 
     def use(self, values: Mapping[str, Value]) -> None:
-        """Make these the present values of all parameters; the arrays of the shards follow when they are looked at."""
+        """Set the present values of all parameters; shards copy them on their next use."""
         before, self.parameters.values = self.parameters.values, values
         try:
             self._present = self._shard_sets.present()
@@ -77,7 +77,7 @@ class Engine:
 
     @contextlib.contextmanager
     def with_parameters(self, given: Mapping[str, npt.ArrayLike]) -> Iterator[None]:
-        """Use other values of some parameters inside a ``with`` block; see :meth:`sim.Simulator.with_parameters`."""
+        """Use other values of some parameters in a ``with`` block; see :meth:`sim.Simulator.with_parameters`."""
         with sole_use():
             self.parameters.names(given)
             chosen = self.parameters.changed(given)
@@ -86,7 +86,7 @@ class Engine:
 
     @contextlib.contextmanager
     def with_values(self, values: Mapping[str, Value]) -> Iterator[None]:
-        """Use values of all parameters that were the present ones before inside a ``with`` block."""
+        """Use earlier present values of all parameters in a ``with`` block."""
         before = self.parameters.values
         if values is before:
             yield
@@ -94,19 +94,20 @@ class Engine:
         try:
             with sole_use():
                 self.use(values)
-            # Not here: PyTorch goes back through what is on CUDA in another thread, and a signal need not wait.
+            # Not guarded: PyTorch runs CUDA's backward pass in another thread, and signals need not wait.
             yield
         finally:
             with sole_use():
-                # What else has been set meanwhile stays.
+                # Parameters set inside the block keep their new values.
                 present = self.parameters.values
                 untouched = [name for name, value in values.items() if value is before[name]]
                 later = {name: present[name] for name in untouched if present[name] is not before[name]}
                 self.use({**before, **later} if later else before)
 
     def parameter_gradient(self, name: str) -> "np.ndarray | wp.array":
-        """Return the gradient of one parameter after a backward pass, in the shape of its value: shared ones summed
-        over all worlds. On CUDA it stays on the device.
+        """Return the gradient of one parameter after a backward pass, in the shape of its value.
+
+        Gradients of shared values are summed over all worlds. On CUDA the array stays on the device.
         """
         if self.settings.keeps_on_device:
             (shard,) = self.shards

@@ -1,4 +1,4 @@
-"""The first state of a rollout, from that of a caller."""
+"""Initial state of a rollout, checked and completed."""
 
 import warp as wp
 
@@ -13,7 +13,7 @@ from warp_kernels.records import StateArrays
 
 
 def first_state(engine: Engine, state: State) -> StateArrays[Rows]:
-    """Return the arrays of a state, checked, with what it lacks.
+    """Return the arrays of a state, checked, with defaults for those that it lacks.
 
     Raises:
         ModelError: for another type, and for arrays of wrong shapes, dtypes and devices.
@@ -31,24 +31,24 @@ def first_state(engine: Engine, state: State) -> StateArrays[Rows]:
 
 
 def require_state(state: object) -> None:
-    """Raise ModelError for what isn't a state."""
+    """Raise ModelError unless an argument is a state."""
     require_type("state", state, State, "a sim.State: make one with simulator.state(q, qd)")
 
 
 def first_act(engine: Engine, given: ArrayLike | None, name: str = "state.act") -> wp.array | None:
-    """Return the states that actuators begin with; zeros where none were given, None where there are none."""
+    """Return the initial states of actuators; zeros if none were given, None if no actuator has one."""
     s = engine.settings
     if not s.model.na and given is None:
         return None
     if given is None:
         return wp.zeros((s.num_worlds, s.model.na), dtype=s.model.scalar, device=s.device)
     if not s.model.na:
-        raise ModelError(f"{name} is given, but no actuator of the model has a state; leave it out")
+        raise ModelError(f"{name} is given, but no actuator of the model has a state; remove it")
     return engine.batches.of_worlds(given, s.model.na, name)
 
 
 def first_impulses(engine: Engine, given: Impulses | None) -> Impulses | None:
-    """Return the impulses of a warm start; zeros where none were given, None where there are none."""
+    """Return the impulses of a warm start; zeros if none were given, None without a warm start."""
     s, step = engine.settings, engine.shards[0].step
     if not step.warm:
         return None
@@ -59,7 +59,7 @@ def first_impulses(engine: Engine, given: Impulses | None) -> Impulses | None:
     for name, array, size in (("value", given.value, 3), ("key", given.key, 4)):
         if tuple(array.shape) != (*shape, size):
             raise ModelError(
-                f"state.impulses.{name} has shape {tuple(array.shape)}; expected {(*shape, size)}: with other "
-                "limits or options there are other constraints; leave the impulses out to start from zero"
+                f"state.impulses.{name} has shape {tuple(array.shape)}; expected {(*shape, size)}, since limits or "
+                "options differ; remove the impulses to start from zero"
             )
     return given

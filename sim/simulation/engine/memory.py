@@ -1,4 +1,4 @@
-"""Memory that many worlds or steps would take, before it is taken."""
+"""Memory checks before many worlds or steps are allocated."""
 
 import contextlib
 import os
@@ -17,12 +17,12 @@ from warp_kernels.types import LANES
 
 T = TypeVar("T")
 
-FEW_BYTES = 2**24  # states that take less are not looked at
-# Worlds are measured first where a bound says that they may take more than this, and never so where the bound is less.
+FEW_BYTES = 2**24  # smaller states are not checked
+# Bound on memory above which worlds are measured before they are allocated.
 SAFE_BYTES = 2**28
-BYTES_PER_PAIR = 48  # of two contacts, coordinates, links or geometries of a world: more than any solver takes
-SAMPLE = LANES  # worlds whose arrays are measured, to tell what many take
-MOST_MEASURED = 512  # contacts of a world; arrays of more are extrapolated
+BYTES_PER_PAIR = 48  # upper bound of all solvers, per pair of contacts, coordinates, links or geometries of a world
+SAMPLE = LANES  # worlds that are measured to extrapolate from
+MOST_MEASURED = 512  # contacts of a world; larger capacities are extrapolated
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
@@ -36,26 +36,26 @@ def made_in_memory(
     make: Callable[[int, int], object],
     make_all: Callable[[], T],
 ) -> T:
-    """The working arrays of worlds, unless they don't fit into the memory of a device.
+    """Return the working arrays of worlds, unless they exceed the memory of the device.
 
     Args:
-        worlds: how many there are to be.
-        contacts: room for contacts of each.
-        items: how many coordinates, links and geometries a world has.
-        device: where they are to be.
-        make: makes the object that holds the arrays of some of them, with room for some contacts of each.
-        make_all: makes those of all.
+        worlds: number of worlds.
+        contacts: contact capacity of each world.
+        items: number of coordinates, links and geometries of a world.
+        device: device of the arrays.
+        make: allocates an object with the arrays of some worlds, with some contact capacity.
+        make_all: allocates the arrays of all worlds.
 
     Raises:
-        ModelError: with what the worlds would take, what there is, and how many fit; before any is made where they may
-            be too many.
+        ModelError: with required and available memory, and the number of worlds that fit. Raised before allocation
+            if the bound says that the worlds may not fit.
     """
     if worlds * (contacts + items) ** 2 * BYTES_PER_PAIR > SAFE_BYTES:
         _require_memory(worlds, contacts, device, make)
     try:
         return make_all()
-    except RuntimeError as error:  # Warp's, where there is no room
-        traceback.clear_frames(error.__traceback__)  # they hold what there was room for, which the sample needs
+    except RuntimeError as error:  # raised by Warp when memory runs out
+        traceback.clear_frames(error.__traceback__)  # frees the arrays that were allocated, for the sample
         _require_memory(worlds, contacts, device, make)
         raise
 
@@ -64,12 +64,14 @@ def _require_memory(worlds: int, contacts: int, device: wp.Device, make: Callabl
     per_world = _bytes_per_world(contacts, make)
     there = device_memory(device)
     fit = there // max(per_world, 1)
-    advice = f"at most {fit} fit" if fit else f"each has room for {contacts} contacts; lower max_contacts"
+    advice = f"at most {fit} fit" if fit else f"each has a capacity of {contacts} contacts; lower max_contacts"
     require_memory(f"Simulator: {counted(worlds, 'world')}", worlds * per_world, str(device), there, advice)
 
 
 def _bytes_per_world(contacts: int, make: Callable[[int, int], object]) -> int:
-    """Bytes that a world takes beside what all share; with many contacts by the parabola through three fewer ones."""
+    """Return the bytes per world, without shared arrays; for many contacts extrapolate a parabola through three
+    sizes.
+    """
 
     def measured(contacts: int) -> int:
         one, two = (bytes_of(make(worlds, contacts)) for worlds in (SAMPLE, 2 * SAMPLE))
@@ -85,17 +87,17 @@ def _bytes_per_world(contacts: int, make: Callable[[int, int], object]) -> int:
 
 
 def require_trajectory_memory(steps: int, interval: int, first: Sequence[Rows], every: int = 0) -> None:
-    """Refuse a rollout whose states don't fit into the memory of their device.
+    """Raise ModelError if the states of a rollout exceed the memory of their device.
 
     Args:
-        steps: how many there are to be.
-        interval: every how many steps a state is stored.
-        first: what the first state consists of; each of them is stored for every state, and between two that are stored
-            on the way back.
-        every: bytes that every step keeps, whatever the interval.
+        steps: number of steps.
+        interval: number of steps between stored states.
+        first: arrays of the initial state; each is stored for every stored state, and in the backward pass for the
+            states of one interval.
+        every: bytes that every step stores, whatever the interval.
 
     Raises:
-        ModelError: with what the states would take, what there is, and what helps.
+        ModelError: with required and available memory, and a remedy.
     """
     each = sum(array.size * wp.types.type_size_in_bytes(array.dtype) for array in first)
     kept = steps * every
@@ -110,7 +112,7 @@ def require_trajectory_memory(steps: int, interval: int, first: Sequence[Rows], 
 
 
 def require_memory(what: str, wanted: int, where: str, there: int, advice: str) -> None:
-    """Refuse what would take more bytes of memory than there are.
+    """Raise ModelError if an allocation exceeds the memory.
 
     Raises:
         ModelError: with both numbers, and the advice.
@@ -120,18 +122,20 @@ def require_memory(what: str, wanted: int, where: str, there: int, advice: str) 
 
 
 def amount(count: int) -> str:
-    """A number of bytes, such as "25.3 GB"."""
+    """Return a number of bytes as text, such as "25.3 GB"."""
     power = min((len(str(count)) - 1) // 3, len(UNITS) - 1)
     return f"{count / 1000**power:.3g} {UNITS[power]}"
 
 
 def device_memory(device: wp.Device) -> int:
-    """Bytes of memory of a device."""
+    """Return the bytes of memory of a device."""
     return device.total_memory if device.is_cuda else host_memory()
 
 
 def bytes_of(thing: object) -> int:
-    """Bytes of the Warp arrays that an object has, in objects, lists, tuples and structs, too."""
+    """Return the bytes of all Warp arrays of an object, including those in nested objects, lists, tuples and
+    structs.
+    """
     seen: dict[int, int] = {}
     visited: dict[int, int] = {}
 
@@ -157,12 +161,12 @@ def bytes_of(thing: object) -> int:
 
 
 def host_memory() -> int:
-    """Bytes of memory of this machine, or of the control group of processes that this one belongs to."""
+    """Return the bytes of memory of this machine, or of the control group of this process if that is less."""
     return min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_cgroup_limits()])
 
 
 def _cgroup_limits() -> Iterator[int]:
-    """The limits of this process's control group and of those around it, of both versions of cgroups."""
+    """Yield the memory limits of this process's control group and of its parents, for both versions of cgroups."""
     try:
         lines = OWN_CGROUPS.read_text().splitlines()
     except OSError:  # not Linux
@@ -172,7 +176,7 @@ def _cgroup_limits() -> Iterator[int]:
         if controllers and "memory" not in controllers.split(","):
             continue
         root, name = (CGROUPS / "memory", "memory.limit_in_bytes") if controllers else (CGROUPS, "memory.max")
-        # Inside a container the path may be the host's, of which only the root is to be seen.
+        # In a container the path may be the host's, of which only the root is visible.
         group = root / own.lstrip("/")
         for folder in (group, *group.parents):
             if not folder.is_relative_to(root):

@@ -1,4 +1,4 @@
-"""Checks of a simulator's parameters, beyond the range of each one."""
+"""Consistency checks of a simulator's parameters, beyond the range of each."""
 
 import warnings
 from collections.abc import Collection, Mapping
@@ -17,7 +17,7 @@ from sim.simulation.stepping.constraint_layout import CONE_LIMITS
 from sim.simulation.stepping.mujoco_law import InverseWeights
 from warp_kernels.types import EXACT_FILTER, FILTER, PRESCRIBED_INERTIA, SPHERICAL
 
-# Parameters of which the first must not be above the second.
+# Pairs of parameters of which the first must not exceed the second.
 RANGES = (
     ("lower_limit", "upper_limit"),
     ("tendon_lower_limit", "tendon_upper_limit"),
@@ -25,10 +25,10 @@ RANGES = (
     ("actuator_control_lower", "actuator_control_upper"),
     ("actuator_act_lower", "actuator_act_upper"),
 )
-# What decides whether hard limits leave room.
+# Parameters that decide whether hard limits leave a feasible range.
 ROOM_NAMES = ("lower_limit", "upper_limit", "limit_margin", "limit_stiffness")
 ROOM = frozenset(ROOM_NAMES)
-# Why an actuator has no use for a parameter, but for gains, which depend on its kind.
+# Reasons why an actuator doesn't use a parameter. Gains depend on its kind.
 UNUSED_BECAUSE = {
     "actuator_time_constant": ", which is no filter",
     **dict.fromkeys(("actuator_force_axis", "actuator_torque_axis"), ", which acts on no frame"),
@@ -36,12 +36,12 @@ UNUSED_BECAUSE = {
 
 
 def require_useful(model: Model, by_mujoco: bool, name: str, value: np.ndarray) -> None:
-    """Refuse numbers that the model or the law of contact has no use for.
+    """Raise ModelError for values that the model or the contact law doesn't use.
 
     Args:
         model: the model.
-        by_mujoco: whether the law of contact is MuJoCo's.
-        name: of the parameter.
+        by_mujoco: whether the contact law is MuJoCo's.
+        name: name of the parameter.
         value: ``[n, ...]`` or ``[num_worlds, n, ...]``.
 
     Raises:
@@ -56,48 +56,48 @@ def require_useful(model: Model, by_mujoco: bool, name: str, value: np.ndarray) 
     unused = unused_entries(name, model)
     if name == "stiffness" and (value[..., unused] != 0.0).any():
         raise ModelError(
-            "parameter 'stiffness' is not zero on a spherical or free joint; springs act on revolute and prismatic "
-            "joints"
+            "parameter 'stiffness' must be zero for spherical and free joints; only revolute and prismatic joints have "
+            "springs"
         )
     if name == "limit_stiffness" and by_mujoco and np.isfinite(value).any():
         raise ModelError(
-            "parameter 'limit_stiffness' is finite, which sim.MujocoContact doesn't have; leave it infinite, or choose "
-            "sim.HardContact"
+            "parameter 'limit_stiffness' is finite, but sim.MujocoContact has no compliant limits; set it to infinity "
+            "or choose sim.HardContact"
         )
     if name.startswith("actuator_"):
         _require_of_actuators(model, name, value, unused)
     if name in CONE_LIMITS and (np.isfinite(value) & (value > np.pi + TOLERANCE)).any():
         raise ModelError(f"parameter '{name}' is {value[np.isfinite(value)].max()}; it must be at most pi, or infinite")
     if name in CONE_LIMITS and np.isfinite(value[..., model.joint_type != SPHERICAL]).any():
-        raise ModelError(f"parameter '{name}' is finite on a joint that is not spherical; leave it infinite there")
+        raise ModelError(f"parameter '{name}' is finite for a joint that is not spherical; set it to infinity there")
 
 
 def _require_prescribed(model: Model, value: np.ndarray) -> None:
-    """Refuse another armature than the one by which the motion of a joint is prescribed."""
+    """Raise ModelError if an armature would turn prescribed motion of a joint on or off."""
     changed = model.prescribed != (value >= PRESCRIBED_INERTIA).reshape(-1, model.nv).all(axis=0)
     for dof in np.flatnonzero(changed):
         joint = model.joint_names[model.dof_link[dof]]
         raise ModelError(
             f"parameter 'armature' of joint '{joint}' must {'stay' if model.prescribed[dof] else 'be below'} "
-            f"{PRESCRIBED_INERTIA:g}, which says that the motion of a joint is prescribed"
+            f"{PRESCRIBED_INERTIA:g}, the value that marks a joint with prescribed motion"
         )
 
 
 class ConsistencyChecks:
-    """Checks of parameters together: limits that cross, inertias of no body, a mass matrix that is singular.
+    """Consistency checks across parameters: crossed limits, indefinite inertias, singular mass matrix.
 
     Args:
-        model: the model. Links whose own inertia is indefinite, as some files have them, may have any.
-        by_mujoco: whether the law of contact is MuJoCo's.
+        model: the model. Links whose own inertia is indefinite, as in some files, may have any inertia.
+        by_mujoco: whether the contact law is MuJoCo's.
         dt: time step [s].
 
     Raises:
-        ModelError: for hard limits of the model that leave no room.
+        ModelError: for hard limits of the model without a feasible range.
     """
 
     def __init__(self, model: Model, by_mujoco: bool, dt: float):
         self.model, self.by_mujoco = model, by_mujoco
-        # Under MuJoCo's law nothing but the armature stands on the mass matrix.
+        # Under MuJoCo's law the diagonal has only the armature, no damping or stiffness.
         self.dt = 0.0 if by_mujoco else dt
         self._least_scales = least_scales(model.parameters["inertia"])
         self._regular: set[bytes] = set()
@@ -107,8 +107,8 @@ class ConsistencyChecks:
         """Check new values.
 
         Args:
-            names: the parameters that are new.
-            values: of all parameters that are known on the host, each ``[n, ...]`` or ``[num_worlds, n, ...]``.
+            names: names of the new parameters.
+            values: all parameters that are known on the host, each ``[n, ...]`` or ``[num_worlds, n, ...]``.
 
         Raises:
             ModelError: naming the parameter and the joint, link, tendon or actuator.
@@ -119,8 +119,8 @@ class ConsistencyChecks:
                 if crossed.any():
                     item = int(np.argwhere(crossed)[0][-1])
                     raise ModelError(
-                        f"parameters '{lower}' and '{upper}' of {self._owner(lower, item)} are crossed; where both "
-                        "change, give both at once: simulator.set_parameters({...})"
+                        f"parameters '{lower}' and '{upper}' of {self._owner(lower, item)} are crossed; to change "
+                        "both, set both at once with simulator.set_parameters({...})"
                     )
         if not ROOM.isdisjoint(names):
             self._require_room(values, slack=TOLERANCE)
@@ -128,7 +128,10 @@ class ConsistencyChecks:
             wrong = ~is_semidefinite(values["inertia"], self._least_scales) & np.isfinite(self._least_scales)
             if wrong.any():
                 link = self.model.link_names[int(np.argwhere(wrong)[0][-1])]
-                raise ModelError(f"parameter 'inertia' of link '{link}' is indefinite; no body has a negative moment")
+                raise ModelError(
+                    f"parameter 'inertia' of link '{link}' has a negative principal moment; give a positive "
+                    "semidefinite one"
+                )
         if "actuator_time_constant" in names:
             filters = np.isin(self.model.actuator_dynamics, (FILTER, EXACT_FILTER))
             still = filters & (values["actuator_time_constant"] <= 0.0)
@@ -139,7 +142,7 @@ class ConsistencyChecks:
             self._require_regular(values)
 
     def _require_room(self, values: Mapping[str, np.ndarray], slack: float) -> None:
-        """Refuse hard limits that both bear wherever the joint is; under MuJoCo's law they find a balance."""
+        """Raise ModelError for hard limits that are both active at every position; MuJoCo's soft limits may be."""
         if self.by_mujoco:
             return
         lower, upper, margin, stiffness = (values[name] for name in ROOM_NAMES)
@@ -148,14 +151,14 @@ class ConsistencyChecks:
             index = tuple(np.argwhere(cramped)[0])
             limits = (np.broadcast_to(x, cramped.shape)[index] for x in (margin, lower, upper))
             raise ModelError(
-                "joint '{}': limit_margin {} leaves no room between the limits {} and {}; make it smaller, give "
+                "joint '{}': limit_margin {} leaves no range between the limits {} and {}; make it smaller, give "
                 "limit_stiffness, or choose sim.MujocoContact".format(
                     self.model.joint_names[self.model.dof_link[index[-1]]], *limits
                 )
             )
 
     def _require_regular(self, values: Mapping[str, np.ndarray]) -> None:
-        """Look at the mass matrix of one world for each set of numbers that are zero."""
+        """Check the mass matrix of one world for each distinct pattern of zeros."""
         given = {name: values.get(name, self.model.parameters[name]) for name in DECISIVE}
         per_world = {name: x.ndim > self.model.parameters[name].ndim for name, x in given.items()}
         worlds = max(len(x) if per_world[name] else 1 for name, x in given.items())
@@ -187,15 +190,15 @@ def _require_of_actuators(model: Model, name: str, value: np.ndarray, unused: np
     raise ModelError(f"parameter '{name}' is not zero for actuator '{model.actuator_names[index]}'{reason}")
 
 
-# Above this the velocity of a damped length changes sign from step to step, and grows.
+# Maximum stable damping in a step: above it the damped velocity changes sign in every step, and grows.
 LARGEST_SHARE = 2.0
 
 
 def warn_of_damped_tendons(model: Model, parameters: Mapping[str, np.ndarray], dt: float) -> None:
-    """Warn where dampers and velocity gains along tendons, which act with the velocity before a step, are unstable.
+    """Warn of unstable dampers and velocity gains along tendons, which are integrated explicitly.
 
     Without constraints, a step takes the velocities v to (1 - dt M^-1 D) v with the damping D of all tendons together.
-    M is that of the initial configuration.
+    M is the mass matrix of the initial configuration.
 
     Args:
         model: the model.
@@ -212,17 +215,17 @@ def warn_of_damped_tendons(model: Model, parameters: Mapping[str, np.ndarray], d
     if share > LARGEST_SHARE:
         worst = int(np.argmax(np.diag(coupled)))
         warnings.warn(
-            f"tendon '{model.tendons.names[worst]}': dampers and velocity gains along it are explicit, and in one step "
-            f"of {dt:g} s they take {share:.3g} times its velocity (above {LARGEST_SHARE:g} is unstable, above 1 it "
-            f"changes sign from step to step); choose a time step below {dt / share:.2g} s, less damping, or armature "
-            "of the joints",
+            f"tendon '{model.tendons.names[worst]}': its dampers and velocity gains are explicit, and a step of {dt:g} "
+            f"s changes its velocity by {share:.3g} times its value (above 1 the sign alternates, above "
+            f"{LARGEST_SHARE:g} is unstable); choose a time step below {dt / share:.2g} s, less damping, or joint "
+            "armature",
             StabilityWarning,
             stacklevel=5,
         )
 
 
 def _damping(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The greatest of any world, of the tendon and its actuators together [num_tendons]."""
+    """Return the maximum damping over all worlds, of each tendon with its actuators [num_tendons]."""
     if not model.tendons.names:
         return np.zeros(0)
     damping = np.atleast_2d(parameters["tendon_damping"]).max(axis=0)

@@ -1,4 +1,4 @@
-"""The present values of a simulator's parameters: on the host or on the device, shared or of each world, checked."""
+"""Present values of a simulator's parameters, on the host or on the device, shared or per world."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,9 +16,9 @@ from sim.simulation.engine.parameter_checks import ConsistencyChecks, require_us
 from sim.simulation.engine.settings import Settings
 from sim.simulation.stepping.constraint_layout import DECISIVE
 
-# A value of a parameter: on the host, or where a caller had it.
+# Value of a parameter, on the host or on the device where a caller had it.
 Value = np.ndarray | DeviceValue
-# Parameters that are looked at on the host, wherever they are given.
+# Parameters that the host reads even if they are given on the device.
 ON_HOST = (*DECISIVE, "limit_stiffness", "regularisation", "solref", "solimp")
 
 
@@ -26,11 +26,11 @@ class Parameters:
     """All parameters of the worlds of a simulator.
 
     Args:
-        settings: of the simulator.
+        settings: settings of the simulator.
         given: values that differ from the model's, by name.
 
     Attributes:
-        values: the present value of each, by name; a mapping that is replaced as a whole and never written to.
+        values: present values by name; the mapping is replaced as a whole and never written to.
     """
 
     def __init__(self, settings: Settings, given: Mapping[str, npt.ArrayLike]):
@@ -47,14 +47,14 @@ class Parameters:
         self._on_device = DeviceValues(model, settings.num_worlds, settings.device, self._first)
 
     def changed(self, given: Mapping[str, Any], worlds: npt.ArrayLike | None = None) -> Mapping[str, Value]:
-        """Return the present values with others in place of some; the present ones themselves where nothing differs.
+        """Return the present values with some replaced; the present mapping itself if nothing differs.
 
         Args:
             given: values by name, as for :meth:`sim.Simulator.set_parameter`.
-            worlds: which worlds get them, likewise.
+            worlds: worlds that get them, likewise.
 
         Raises:
-            ModelError: for values that can't be used, alone or together.
+            ModelError: for invalid values, alone or in combination.
         """
         accepted = {}
         for name, value in given.items():
@@ -71,7 +71,7 @@ class Parameters:
         return chosen
 
     def numbers(self, name: str) -> np.ndarray:
-        """Return the present value of a parameter on the host, not to be written to.
+        """Return the present value of a parameter on the host; do not write to it.
 
         Raises:
             ModelError: for an unknown name.
@@ -82,11 +82,11 @@ class Parameters:
         return value.numbers if isinstance(value, DeviceValue) else value
 
     def all_numbers(self) -> dict[str, np.ndarray]:
-        """Return the present values of all parameters on the host, not to be written to."""
+        """Return the present values of all parameters on the host; do not write to them."""
         return {name: self.numbers(name) for name in self.values}
 
     def first_numbers(self, name: str) -> np.ndarray:
-        """Return the present value where it is on the host; else one of its shape, until the shards take it."""
+        """Return the present value if it is on the host, otherwise one of its shape, until the shards copy it."""
         value = self.values[name]
         if isinstance(value, np.ndarray):
             return value
@@ -95,17 +95,17 @@ class Parameters:
         return np.broadcast_to(single, value.shape)
 
     def per_world(self, name: str) -> bool:
-        """Return whether each world has a value of its own."""
+        """Return whether a parameter has values per world."""
         return self.values[name].ndim > number_of_dims(name)
 
     def names(self, wanted: Iterable[str]) -> frozenset[str]:
-        """Return the names of parameters whose gradient is wanted, checked.
+        """Return the requested parameter names, checked.
 
         Raises:
-            ModelError: for an unknown name, and for a text in place of a list.
+            ModelError: for an unknown name, and for a string instead of a list.
         """
         if isinstance(wanted, str):
-            raise ModelError(f"parameters is the text {wanted!r}; give a list of names")
+            raise ModelError(f"parameters is the string {wanted!r}; give a list of names")
         names = frozenset(wanted)
         for name in names:
             if name not in self.values:
@@ -113,21 +113,22 @@ class Parameters:
         return names
 
     def out_of_range(self) -> dict[str, int]:
-        """Return how many numbers of each parameter were out of range; see
-        :attr:`sim.Simulator.parameters_out_of_range`.
+        """Return the count of numbers of each parameter that were out of range.
+
+        See :attr:`sim.Simulator.parameters_out_of_range`.
         """
         counts = {name: int(count.numpy()[0]) for name, count in self._on_device.outside.items()}
         return {name: count for name, count in counts.items() if count}
 
     def spoil_worlds(self, q: Rows) -> None:
-        """Write NaN to the first coordinates [1 or more, num_worlds, nq] of worlds with parameters out of range."""
+        """Write NaN to the initial coordinates [1 or more, num_worlds, nq] of worlds with parameters out of range."""
         if self._settings.keeps_on_device:
             for value in self.values.values():
                 if isinstance(value, DeviceValue):
                     value.spoil(as_warp(q)[0])
 
     def _given(self, name: str, value: Any) -> "np.ndarray | wp.array":
-        """Return a caller's value as numbers, or as an array of scalars on the device where it stays there."""
+        """Return a caller's value as numbers, or as an array of scalars if it stays on the device."""
         stays = self._settings.keeps_on_device and name in self.values and name not in ON_HOST
         if stays and not getattr(value, "requires_grad", False) and is_on_device(value, self._settings.device):
             array = shared_scalars(value)
@@ -136,7 +137,7 @@ class Parameters:
         return as_numbers(f"parameter '{name}'", value)
 
     def _with_worlds(self, name: str, value: "np.ndarray | wp.array", worlds: npt.ArrayLike) -> "np.ndarray | wp.array":
-        """Return the present value of each world, with another one in some of them."""
+        """Return the present values of all worlds, with another value in some of them."""
         if isinstance(value, wp.array):
             return self._on_device.with_worlds(self.values[name], name, value, worlds)
         worlds, count = on_host(worlds), self._settings.num_worlds
@@ -147,17 +148,17 @@ class Parameters:
             chosen = np.arange(count)[np.asarray(worlds) if np.size(worlds) else []]
         except (IndexError, ValueError):
             chosen = None
-        # Other shapes NumPy may repeat over links, joints or axes.
+        # NumPy may broadcast other shapes over links, joints or axes.
         if chosen is None or value.shape not in ((), present.shape[1:], (len(chosen), *present.shape[1:])):
             raise ModelError(
-                f"parameter '{name}': worlds of shape {np.shape(worlds)} and a value of shape {value.shape} don't fit "
-                f"{count} worlds, whose values together have shape {present.shape}"
+                f"parameter '{name}': worlds of shape {np.shape(worlds)} and a value of shape {value.shape} don't "
+                f"match {count} worlds, whose values have shape {present.shape}"
             )
         present[chosen] = value
         return present
 
     def _accepted(self, name: str, value: "np.ndarray | wp.array") -> Value:
-        """Return a value that has been checked, or is being checked on the device; the present one if equal."""
+        """Return a value that was checked, or is being checked on the device; the present one if equal."""
         if isinstance(value, wp.array):
             return self._on_device.value(name, value)
         present = self.values.get(name)

@@ -1,10 +1,10 @@
-"""What is kept of many steps, and the way back through them: states are stored, everything else is computed again.
+"""Recording of a rollout, and its backward pass: states are stored, everything else is recomputed.
 
-Of Runge-Kutta steps the velocities that their first stages found are stored too, where all states are: each stage
-begins from what those before it found.
+If all states are stored, so are the velocities found by all but the last stages of Runge-Kutta steps, from which each
+stage can be recomputed on its own.
 
-All states are kept, or every k-th: then the way back first fills in those of a stretch of k steps; those of the
-stretch before take their place.
+If only every k-th state is stored, the backward pass first recomputes the states of an interval of k steps; they
+overwrite those of the interval before.
 """
 
 import contextlib
@@ -27,21 +27,21 @@ from warp_kernels.trajectory import trajectory_kernels
 
 
 def add_to(total: Rows, value: Rows) -> None:
-    """total += value for contiguous arrays of one shape."""
+    """Add a contiguous array to another of the same shape: total += value."""
     kernel = checkpoint_kernels(total.dtype).accumulate
     arrays = {"value": as_warp(value).flatten(), "total": as_warp(total).flatten()}
     launch(kernel, total.size, arrays, device=total.device, record_tape=False)
 
 
 def clear_worlds(left_out: Rows, of_worlds: Iterable[Rows | None], of_steps: Iterable[Rows | None] = ()) -> None:
-    """Set gradients of the worlds that are left out to zero, those that there are.
+    """Set gradients of dropped worlds to zero.
 
     Args:
         left_out: not negative for these worlds [num_worlds].
-        of_worlds: gradients [num_worlds, ...].
-        of_steps: gradients [steps, num_worlds, n].
+        of_worlds: gradients [num_worlds, ...], or None.
+        of_steps: gradients [steps, num_worlds, n], or None.
     """
-    # Mostly there are none; to ask on CUDA would wait for the device.
+    # Mostly no world is dropped; on CUDA the check would wait for the device.
     if isinstance(left_out, HostArray) and (left_out.numpy() < 0).all():
         return
     worlds = left_out.shape[0]
@@ -52,12 +52,12 @@ def clear_worlds(left_out: Rows, of_worlds: Iterable[Rows | None], of_steps: Ite
 
 
 def rows_like(array: Rows, rows: int) -> Rows:
-    """An array of ``rows`` rows shaped as those of ``array``, still to be written."""
+    """Return an uninitialised array with ``rows`` rows in the shape of those of ``array``."""
     return new_rows((rows, *array.shape[1:]), array.dtype, array.device)
 
 
 def begun_with(first: StateArrays[Rows], rows: int) -> Records[Rows]:
-    """Return records with room for ``rows`` states, of which the first is ``first``; the others are to be written."""
+    """Return records with slots for ``rows`` states, of which the first is ``first`` and the others uninitialised."""
 
     def begun(array: Rows) -> Rows:
         several = new_rows((rows, *array.shape), array.dtype, array.device)
@@ -70,12 +70,12 @@ def begun_with(first: StateArrays[Rows], rows: int) -> Records[Rows]:
 
 @dataclass(eq=False, slots=True)
 class LossGradient:
-    """The derivative of a loss in what a rollout has found.
+    """Derivative of a loss in the results of a rollout.
 
     Attributes:
-        last_q: in the last coordinates [num_worlds, nq]; None where there is one in all.
-        last_qd: the same for velocities.
-        q: in all stored coordinates, in their shape; likewise the others, as :class:`Records` names them.
+        last_q: derivative in the last coordinates [num_worlds, nq]; None if ``q`` is given.
+        last_qd: derivative in the last velocities, likewise.
+        q: derivative in all stored coordinates, in their shape; the others likewise, as :class:`Records` names them.
     """
 
     last_q: Rows | None
@@ -90,7 +90,7 @@ class LossGradient:
 
 @dataclass(eq=False, slots=True)
 class Adjoints:
-    """What a way back has found; :class:`sim.Gradients` says what each of them is."""
+    """Results of a backward pass; :class:`sim.Gradients` describes each of them."""
 
     q: Rows
     qd: Rows
@@ -103,14 +103,14 @@ class Adjoints:
 
 @dataclass(eq=False, slots=True)
 class Recording:
-    """A rollout: its states and inputs, and nothing else of its steps.
+    """States and inputs of a rollout.
 
     Attributes:
-        engine: that takes the steps.
-        records: its arrays.
+        engine: engine that takes the steps.
+        records: arrays of the rollout.
         steps: number of steps.
-        interval: of the steps whose states are kept.
-        parameters: values with which the steps are taken.
+        interval: number of steps between stored states.
+        parameters: values of the parameters during the steps.
     """
 
     engine: Engine
@@ -120,7 +120,7 @@ class Recording:
     parameters: Mapping[str, Any]
 
     def with_room(self) -> Records[Rows]:
-        """Return the records with room for the states between two stored ones and for stages, if steps need any."""
+        """Return the records with slots for the states between two stored ones and for stages, if needed."""
         records, room = self.records, min(self.interval, self.steps) - 1
         if room > 0 or self._finds_stages:
             records = copy(records)
@@ -134,11 +134,11 @@ class Recording:
 
     @property
     def _finds_stages(self) -> bool:
-        """Whether the way back has to find again what the stages of Runge-Kutta steps found."""
+        """Return whether the backward pass recomputes the stages of Runge-Kutta steps."""
         return self.engine.kept_stages > 0 and self.records.stages is None
 
     def gradients(self, loss: LossGradient, names: frozenset[str], leave_out_bad_worlds: bool = False) -> Adjoints:
-        """The gradients of a loss; see :meth:`sim.Trajectory.backward`."""
+        """Return the gradients of a loss; see :meth:`sim.Trajectory.backward`."""
         left_out = self.records.bad_state if leave_out_bad_worlds else None
         found = self.walk_back(loss, names, left_out=left_out)
         if left_out is not None:
@@ -147,7 +147,7 @@ class Recording:
                 if left_out is not None:
                     found = self.walk_back(loss, names, left_out=left_out)
             else:
-                # There is no sum over worlds that they have spoiled, and to ask on CUDA would wait for the device.
+                # Without shared parameters bad worlds spoil no sum; on CUDA the check would wait for the device.
                 (more,) = self.engine.reports.last_bad_steps()
                 clear_worlds(more, (found.q, found.qd, found.impulses, found.act), (found.tau, found.control))
         if self.engine.check_finite:
@@ -157,13 +157,14 @@ class Recording:
     def walk_back(
         self, loss: LossGradient, names: frozenset[str], norms: wp.array | None = None, left_out: Rows | None = None
     ) -> Adjoints:
-        """As :meth:`gradients`, once.
+        """Run one backward pass for :meth:`gradients`.
 
         Args:
-            loss: its derivative.
-            names: of the parameters whose gradient is wanted.
-            norms: those of the adjoints of q and qd go there [steps + 1, num_worlds, 2], the first left out.
-            left_out: not negative for worlds that are left out [num_worlds].
+            loss: derivative of the loss.
+            names: parameters whose gradients to compute.
+            norms: output for the norms of the adjoints of q and qd [steps + 1, num_worlds, 2]; the first row is not
+                written.
+            left_out: not negative for worlds to drop [num_worlds].
         """
         engine = self.engine
         require_no_capture(engine.settings.device)
@@ -172,7 +173,7 @@ class Recording:
             for array in (self.records.tau, self.records.control)
         )
         records = copy(self.with_room())
-        records.bad_state = records.contact_force = records.solved = None  # these stay
+        records.bad_state = records.contact_force = records.solved = None  # without gradient
         records.q_bar, records.qd_bar, records.impulse_bar, records.act_bar = loss.q, loss.qd, loss.impulse, loss.act
         records.contact_force_bar, records.solved_bar = loss.contact_force, loss.solved
         records.tau_bar, records.control_bar, records.norms, records.left_out = tau_bar, control_bar, norms, left_out
@@ -208,7 +209,7 @@ class Recording:
                     shard.record_stages()
 
     def _carried(self, carried: Sequence[wp.array], like: Rows, direct: Rows | None) -> Rows:
-        """Return the adjoint of a part of the first state: that of the steps, plus the loss's direct one.
+        """Return the adjoint of a part of the initial state: that of the steps, plus the direct one of the loss.
 
         ``like`` is the record of that part.
         """
@@ -233,7 +234,7 @@ class Recording:
         return total
 
     def _more_left_out(self, left_out: Rows) -> wp.array | None:
-        """With the worlds whose gradients, after a way back, aren't finite either; None if there are none."""
+        """Return ``left_out`` with the worlds whose gradients aren't finite either; None if there are none."""
         steps = self._last_bad_steps()
         if not (steps >= 0).any():
             return None
@@ -247,13 +248,13 @@ class Recording:
         if (steps >= 0).any():
             world = int(np.argmax(steps))
             raise FloatingPointError(
-                f"backward: the gradient of step {int(steps[world])} in world {world} is not finite; "
-                "those of later steps are"
+                f"backward: the gradient of step {int(steps[world])} in world {world} is not finite, "
+                "unlike those of later steps"
             )
         finite = np.isfinite(found.q.numpy()).all(axis=1) & np.isfinite(found.qd.numpy()).all(axis=1)
         if not finite.all():
             world = int(np.argmin(finite))
             raise FloatingPointError(
-                f"backward: the derivative of the loss in the initial state of world {world} is not finite; "
-                "the gradients of all steps are"
+                f"backward: the derivative of the loss in the initial state of world {world} is not finite, "
+                "unlike the gradients of all steps"
             )

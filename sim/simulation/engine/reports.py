@@ -1,4 +1,4 @@
-"""What went wrong in a rollout: known at its end, or where the host would have to wait for a GPU, at a later call."""
+"""Reports of problems in a rollout: at its end, or on CUDA at a later call, since the host doesn't wait."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,24 +15,24 @@ from sim.simulation.engine.shard import Shard
 from sim.simulation.options import HardContact, hard_options
 from sim.simulation.stepping.workspace import Workspace
 
-# Kinds of warnings and their texts.
+# Warning classes with their texts.
 Problems = list[tuple[type[Warning], str]]
 
 
 class Reports:
-    """The reports of the last rollout and of the last backward pass.
+    """Reports of the last rollout and the last backward pass.
 
     Args:
-        settings: of the simulator.
-        shards: of its worlds.
+        settings: settings of the simulator.
+        shards: shards of its worlds.
 
     Attributes:
-        forward: the shards of the last rollout, whose parameters may have had another layout than the present ones.
-        backward: those of the last backward pass.
-        bad_state: the number of each world's first bad state in the last rollout, -1 for none [num_worlds]; None before
-            the first.
-        late: where the host would have to wait for a GPU, the numbers on their way; else None.
-        most_dropped: the largest number of dropped contacts of all rollouts [num_worlds].
+        forward: shards of the last rollout; its parameters may have had another layout than the present ones.
+        backward: shards of the last backward pass.
+        bad_state: index of each world's first bad state in the last rollout, -1 for none [num_worlds]; None before
+            the first rollout.
+        late: numbers being copied from a GPU without waiting; None on a CPU.
+        most_dropped: maximum number of dropped contacts of all rollouts [num_worlds].
     """
 
     def __init__(self, settings: Settings, shards: list[Shard]):
@@ -45,7 +45,7 @@ class Reports:
 
     @contextlib.contextmanager
     def of_a_trial(self) -> Iterator[None]:
-        """Take steps inside a ``with`` block whose reports count for nothing, before the first rollout."""
+        """Discard the reports of steps in a ``with`` block, before the first rollout."""
         late, self.late = self.late, None
         try:
             yield
@@ -55,43 +55,43 @@ class Reports:
             self._rollouts, self._open_is_known = 0, False
 
     def residual(self) -> np.ndarray:
-        """Return what :attr:`sim.Simulator.residual` says."""
+        """Return the value of :attr:`sim.Simulator.residual`."""
         return np.concatenate([shard.step.largest_residual.numpy() for shard in self.forward])
 
     def sweeps(self) -> np.ndarray:
-        """Return what :attr:`sim.Simulator.sweeps` says."""
+        """Return the value of :attr:`sim.Simulator.sweeps`."""
         return np.concatenate([shard.step.sweep_count.numpy() for shard in self.forward])
 
     def constraint_error(self) -> np.ndarray:
-        """Return what :attr:`sim.Simulator.constraint_error` says."""
+        """Return the value of :attr:`sim.Simulator.constraint_error`."""
         return np.concatenate([anchor_distances(shard.step).max(axis=1, initial=0.0) for shard in self.forward])
 
     def adjoint_residual(self) -> np.ndarray:
-        """Return what :attr:`sim.Simulator.adjoint_residual` says."""
+        """Return the value of :attr:`sim.Simulator.adjoint_residual`."""
         return np.concatenate([shard.step.adjoint_residual.numpy() for shard in self.backward])
 
     def contact_overflow(self) -> np.ndarray:
-        """Return what :attr:`sim.Simulator.contact_overflow` says."""
+        """Return the value of :attr:`sim.Simulator.contact_overflow`."""
         return np.concatenate([shard.overflow.numpy() for shard in self.forward])
 
     def bad_worlds(self) -> dict[int, int]:
-        """Return what :attr:`sim.Simulator.bad_worlds` says."""
+        """Return the value of :attr:`sim.Simulator.bad_worlds`."""
         if self.bad_state is None:
             return {}
         states = self.bad_state.numpy()
         return {int(world): int(states[world]) for world in np.flatnonzero(states >= 0)}
 
     def problems_of(self, bad_state: np.ndarray, overflow: np.ndarray, steps: int, which: str = "rollout") -> Problems:
-        """Return the warnings that a rollout gives rise to. Dropped contacts are warned of once.
+        """Return the warnings of a rollout. Dropped contacts are reported once.
 
         Args:
-            bad_state: the number of each world's first bad state, -1 for none [num_worlds].
-            overflow: contacts that were dropped [num_worlds].
+            bad_state: index of each world's first bad state, -1 for none [num_worlds].
+            overflow: dropped contacts [num_worlds].
             steps: number of steps.
-            which: rollout it was.
+            which: name of the rollout in the text.
         """
         found: Problems = []
-        if np.count_nonzero(bad_state >= 0):  # of few worlds, any() takes several times as long
+        if np.count_nonzero(bad_state >= 0):  # several times faster than any() for few worlds
             found.append((NotFiniteWarning, f"{which} of {counted(steps, 'step')}: {first_bad_state(bad_state)}"))
         if np.count_nonzero(overflow):
             if not self.most_dropped.any():
@@ -103,10 +103,11 @@ class Reports:
         return found
 
     def open_constraint(self) -> Problems:
-        """Return a warning, once, of the constraint that is open farthest, if it closes at ``max_correction`` only.
+        """Return a warning, once, of the constraint with the largest gap, if ``max_correction`` limits its rate of
+        closing.
 
-        Looked at after the first, second, fourth, eighth ... rollout, so that single steps don't pay for it. MuJoCo's
-        law has no such bound.
+        Checked after the first, second, fourth, eighth ... rollout, so that single steps stay fast. MuJoCo's law has no
+        such limit.
         """
         step = self.forward[0].step
         if self._open_is_known or step.by_mujoco or not step.model.equalities.anchor_names:
@@ -123,22 +124,24 @@ class Reports:
             return []
         self._open_is_known = True
         world, anchor = np.unravel_index(np.nanargmax(distances), distances.shape)
-        where = f"constraint '{step.model.equalities.anchor_names[anchor]}' is open by {distances[world, anchor]:.3g} m"
-        closes = f"in world {world}, and closes by {bound:g} m/s at most"
+        where = (
+            f"constraint '{step.model.equalities.anchor_names[anchor]}' has a gap of {distances[world, anchor]:.3g} m"
+        )
+        closes = f"in world {world}, which closes at {bound:g} m/s at most"
         advice = "give a q0 that closes it, lighter loads or a shorter dt; see Simulator.constraint_error"
         return [(OpenConstraintWarning, f"{where} {closes}; this is the only warning; {advice}")]
 
     def last_bad_steps(self) -> list[wp.array]:
-        """Return each world's last step of a backward pass whose gradient isn't finite, -1 for none, by shards."""
+        """Return each world's last step of a backward pass with a gradient that isn't finite, -1 for none, by shard."""
         return [shard.step.last_bad_step for shard in self.backward]
 
 
 class LateReport:
-    """Numbers of a rollout on CUDA on their way to the host.
+    """Numbers of a rollout on CUDA that are copied to the host asynchronously.
 
-    The device copies them when it has taken the steps, and nobody waits. One rollout at a time is looked at: what ends
-    while the numbers of another one are on their way isn't reported, :attr:`sim.Simulator.bad_worlds` and
-    :attr:`sim.Simulator.contact_overflow` tell of it.
+    The device copies them after the steps, and the host doesn't wait. One copy is in progress at a time: rollouts that
+    end meanwhile are not reported, but :attr:`sim.Simulator.bad_worlds` and :attr:`sim.Simulator.contact_overflow`
+    include them.
 
     Args:
         device: a CUDA device.
@@ -153,16 +156,16 @@ class LateReport:
         self._steps: int | None = None
 
     def send(self, bad_state: wp.array, overflow: wp.array, steps: int) -> None:
-        """Copy what a rollout reports to the host without waiting, unless an earlier copy hasn't been read yet."""
+        """Start copying the reports of a rollout to the host, unless an earlier copy hasn't been read yet."""
         if self._steps is None:
             wp.copy(self._bad_state, bad_state)
             wp.copy(self._overflow, overflow)
-            with wp.ScopedDevice(self._device):  # an event is of the current one's stream
+            with wp.ScopedDevice(self._device):  # an event belongs to the current device's stream
                 wp.record_event(self._arrived)
             self._steps = steps
 
     def arrived(self) -> tuple[np.ndarray, np.ndarray, int] | None:
-        """Return the bad states, dropped contacts and steps of a rollout that arrived since the last call."""
+        """Return the bad states, dropped contacts and steps of a rollout whose copy ended since the last call."""
         if self._steps is None or not self._arrived.is_complete:
             return None
         steps, self._steps = self._steps, None
@@ -182,7 +185,7 @@ def first_bad_state(bad_state: np.ndarray) -> str:
 
 
 def anchor_distances(step: Workspace) -> np.ndarray:
-    """Return the distance between the anchors of each point or weld constraint [worlds, anchors], m."""
+    """Return the distance between the two anchors of each point or weld constraint [worlds, anchors], m."""
     model, parameters = step.model, step.device_model.parameters
     if not model.equalities.anchor_names:
         return np.zeros((step.num_worlds, 0))
@@ -191,7 +194,7 @@ def anchor_distances(step: Workspace) -> np.ndarray:
     )
     places = []
     for links, name in ((model.equalities.anchor_link_a, "anchor_a"), (model.equalities.anchor_link_b, "anchor_b")):
-        points = parameters[name].numpy().astype(float)[..., :3]  # of all worlds, or of each
+        points = parameters[name].numpy().astype(float)[..., :3]  # shared, or per world
         place = np.repeat(points, step.num_worlds // len(points), axis=0)
         for row, link in enumerate(links):
             if link >= 0:

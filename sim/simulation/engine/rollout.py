@@ -1,4 +1,4 @@
-"""Run many steps: record their states, and warn of what went wrong."""
+"""Rollouts: steps recorded as states, with warnings of problems."""
 
 import sys
 import warnings
@@ -21,7 +21,7 @@ from sim.simulation.engine.reports import Problems, first_bad_state
 from sim.simulation.engine.settings import Settings
 from warp_kernels.records import StateArrays, state_arrays
 
-# Whose functions aren't those that a warning is for.
+# Packages whose functions are skipped to find the caller that a warning is for.
 NOT_CALLERS = ("sim", "torch")
 
 
@@ -36,26 +36,26 @@ def run_steps(
     gradients: frozenset[str] | None = None,
     keeps_solved: bool = False,
 ) -> Recording:
-    """Take steps with arrays of the right shapes, which see to it themselves that they stay as they are.
+    """Take steps, with arrays of the right shapes that nobody else writes to.
 
     Args:
-        engine: of the worlds.
-        first: the first state, with impulses if they are needed.
-        tau: joint forces [steps, num_worlds, nv]; None for none.
-        control: inputs of the actuators [steps, num_worlds, nu], likewise.
-        steps: number of steps, that of tau and control.
+        engine: engine of the worlds.
+        first: initial state, with impulses if they are needed.
+        tau: joint forces [steps, num_worlds, nv], or None.
+        control: inputs of the actuators [steps, num_worlds, nu], or None.
+        steps: number of steps; must agree with tau and control.
         checkpoint_interval: as for :meth:`sim.Simulator.rollout`.
-        gradients: the parameters whose gradient will be asked for; None where there will be no backward pass. Its
-            kernels are compiled together with those of the rollout.
-        keeps_solved: whether to keep what the trajectory calls ``solved``, of models with sensors of accelerations
-            under MuJoCo's law.
+        gradients: parameters whose gradients will be requested, or None without a backward pass. Kernels of the
+            backward pass are compiled together with those of the rollout.
+        keeps_solved: whether to store ``solved`` of the trajectory, for models with sensors of accelerations under
+            MuJoCo's law.
 
     Raises:
         ModelError: for numbers of steps that are not whole.
         FloatingPointError: as :meth:`sim.Simulator.rollout`.
     """
     if steps is None:
-        raise ModelError("rollout: give tau, control, or the number of steps")
+        raise ModelError("rollout: give tau, control or steps")
     if not is_whole(steps, 0):
         raise ModelError(f"rollout: steps is {steps!r}; it must be a whole number of at least 0")
     if not is_whole(checkpoint_interval, 1):
@@ -75,7 +75,9 @@ def run_rollout(
     gradients: frozenset[str] | None = None,
     keeps_solved: bool = False,
 ) -> Recording:
-    """As :func:`run_steps`, with numbers of steps that are whole; inputs of one step may have no dimension of steps."""
+    """Run steps as :func:`run_steps`, with checked numbers of steps; one step's inputs may have no dimension of
+    steps.
+    """
     settings, reports = engine.settings, engine.reports
     require_no_capture(settings.device)
     if reports.late is not None:
@@ -100,7 +102,9 @@ def run_rollout(
         records.stages = rows_like(records.qd, steps * stages)
     if keeps_solved:
         if not engine.shards[0].step.accelerating:
-            raise ModelError("rollout: keeps_solved needs sim.MujocoContact and a model with sensors of accelerations")
+            raise ModelError(
+                "rollout: keeps_solved requires sim.MujocoContact and a model with sensors of accelerations"
+            )
         records.solved = rows_like(records.qd, steps)
     recording = Recording(engine, records, steps, interval, engine.parameters.values)
     with_room = recording.with_room()
@@ -110,7 +114,7 @@ def run_rollout(
 
 
 def _bytes_of_a_step(engine: Engine, keeps_solved: bool) -> int:
-    """Return what every step keeps beside states: readings of sensors, and the velocities that constraints leave."""
+    """Return the bytes that every step stores besides its state: sensor readings and solved velocities."""
     settings = engine.settings
     numbers = 3 * engine.shards[0].step.num_sensors if settings.contact_sensors else 0
     numbers += settings.model.nv * keeps_solved
@@ -119,13 +123,13 @@ def _bytes_of_a_step(engine: Engine, keeps_solved: bool) -> int:
 
 def _room_for_bad_states(settings: Settings, steps: int) -> Rows:
     bad_state = new_rows((settings.num_worlds,), wp.int32, settings.device)
-    if not steps:  # the first step writes it
+    if not steps:  # otherwise written by the first step
         as_warp(bad_state).fill_(-1)
     return bad_state
 
 
 def _report(engine: Engine, bad_state: Rows, steps: int) -> None:
-    """Say what went wrong, or where that would wait for the device, see to it that a later call does."""
+    """Report problems of a rollout, or on CUDA arrange for a later call to do so, without waiting."""
     reports = engine.reports
     reports.bad_state = bad_state
     if reports.late is None or engine.check_finite:
@@ -147,19 +151,19 @@ def _require_parameters(engine: Engine) -> None:
     if outside:
         name, count = next(iter(outside.items()))
         raise ModelError(
-            f"parameter '{name}' has been given {counted(count, 'number')} out of its range on "
+            f"parameter '{name}' has {counted(count, 'number')} out of range on "
             f"{engine.settings.device}; it must be {range_in_words(name)}"
         )
 
 
 def warn_caller(problems: Problems) -> None:
-    """Warn, naming the line outside of this package that led here."""
+    """Issue warnings at the line outside of this package that led here."""
     for kind, message in problems:
         warnings.warn(message, kind, stacklevel=_level_of_caller())
 
 
 def _level_of_caller() -> int:
-    """Return how many frames up the first function stands that isn't this package's or PyTorch's."""
+    """Return the number of frames up to the first function that isn't this package's or PyTorch's."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in NOT_CALLERS:

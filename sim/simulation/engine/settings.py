@@ -1,4 +1,4 @@
-"""The settings of a simulator: the arguments by which its kernels and arrays are chosen."""
+"""Settings of a simulator: the arguments that decide its kernels and arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -17,11 +17,11 @@ from sim.simulation.stepping.sensors import chosen_sensors
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """Arguments of :class:`sim.Simulator` that hold from then on; see there.
+    """Fixed arguments of :class:`sim.Simulator`.
 
     Attributes:
-        contact: the method with which the model is stepped, never the one that follows the model.
-        contact_sensors: as names.
+        contact: contact method of the steps, never the one that follows the model.
+        contact_sensors: names.
     """
 
     model: Model
@@ -36,12 +36,12 @@ class Settings:
 
     @property
     def by_mujoco(self) -> bool:
-        """Return whether the steps follow MuJoCo's law."""
+        """Return whether the contact law is MuJoCo's."""
         return isinstance(self.contact, MujocoContact)
 
     @property
     def keeps_on_device(self) -> bool:
-        """Return whether values and gradients of parameters stay on the device, so that nothing waits for them."""
+        """Return whether values and gradients of parameters stay on the device, without synchronisation."""
         return not self.device.is_cpu
 
 
@@ -59,10 +59,10 @@ def checked_settings(
     contact_sensors: Sequence[str | int],
     state_limit: Sequence[float],
 ) -> Settings:
-    """Return the settings that the arguments of a simulator stand for.
+    """Return the settings for the arguments of a simulator.
 
     Raises:
-        ModelError: for arguments of a wrong type or value, and for a model that has no joint that moves.
+        ModelError: for arguments of a wrong type or value, and for a model without a moving joint.
     """
     contact = ModelContact() if contact is None else contact
     require_type("Simulator: model", model, Model, "a sim.Model")
@@ -73,7 +73,7 @@ def checked_settings(
         if not is_whole(number, 1):
             raise ModelError(f"Simulator: {name} is {number!r}; it must be a whole number of at least 1")
     if model.nv == 0:
-        raise ModelError("Simulator: the model has no joint that moves; there is nothing to simulate")
+        raise ModelError("Simulator: the model has no moving joint; add one to simulate it")
     if integrator is None:
         stated = model.mujoco if isinstance(contact, ModelContact) else None
         integrator = "euler" if stated is None else stated.integrator

@@ -1,4 +1,4 @@
-"""Shard: the worlds that one thread steps, with their captured graphs."""
+"""Shard: worlds that one thread steps, with their captured graphs."""
 
 import time
 from collections.abc import Callable
@@ -16,20 +16,20 @@ from warp_kernels.checkpoint import checkpoint_kernels
 from warp_kernels.denormals import denormal_kernels
 from warp_kernels.records import Records, addresses
 
-# Most steps of a launch, and the seconds from which on there are no more in the next one: signals wait for its end. One
-# by one they would take Python a tenth of a single robot's time.
+# Maximum number of steps per launch, and the duration [s] above which the next launch has fewer: signals wait for its
+# end. Launched singly, Python's overhead would be a tenth of the time of a single robot's steps.
 STEPS_AT_ONCE, LONG_LAUNCH = 16, 0.01
 
 
 class Shard:
-    """Some of the worlds: runs their steps by replaying graphs that were captured once.
+    """Worlds that are stepped by replaying captured graphs.
 
     Args:
-        step: the working arrays and stages of these worlds.
+        step: working arrays and stages of these worlds.
 
     Attributes:
-        overflow: contacts that found no room, summed over the steps of the last rollout [num_worlds].
-        stopped: whether its thread is to stop at the next launch, since what it works for has ended.
+        overflow: dropped contacts, summed over the steps of the last rollout [num_worlds].
+        stopped: whether its thread is to stop at the next launch, because its caller has ended.
     """
 
     def __init__(self, step: Step):
@@ -52,7 +52,7 @@ class Shard:
         """Capture the forward step, unless that was done. Call it from one thread only.
 
         Args:
-            names: parameters of the way back that will follow; then its kernels are compiled together with these.
+            names: parameters of a backward pass to follow, whose kernels are then compiled together with these.
         """
         if self._forward is None:
             if names is not None:
@@ -63,20 +63,22 @@ class Shard:
             self._forward = self._capture(self.step.forward_step)
 
     def record_again(self) -> None:
-        """Capture the forward step as the way back runs it again: it reports nothing. Call it from one thread only."""
+        """Capture the forward step as the backward pass recomputes it, without reports. Call it from one thread
+        only.
+        """
         if self._again is None:
             names = ("largest_residual", "total_overflow")
             self._set_aside = {name: wp.zeros_like(getattr(self.step, name)) for name in names}
             self._again = self._capture(lambda: self.step.forward_step(**self._set_aside))
 
     def record_stages(self) -> None:
-        """Capture the stages of a step, for trajectories that don't keep them. Call it from one thread only."""
+        """Capture the stages of a step, for trajectories that don't store them. Call it from one thread only."""
         if self._stages is None:
             load_launched(self.step.find_stages, self.step.device)
             self._stages = self._capture(self.step.find_stages)
 
     def record_backward(self, names: frozenset[str]) -> None:
-        """Capture the backward step that adds to the gradients of these parameters. Call it from one thread only."""
+        """Capture the backward step with the gradients of these parameters. Call it from one thread only."""
         step = self.step
         step.prepare_backward()
         step.watch_parameters(names)
@@ -86,28 +88,30 @@ class Shard:
             self._backward[names] = self._capture(step.backward_step)
 
     def record_rows(self, copies: int) -> None:
-        """Capture what finds the matrices of a step, see :class:`StepRows`. Call it from one thread only."""
+        """Capture the launches that compute the matrices of a step, see :class:`StepRows`. Call it from one thread
+        only.
+        """
         if self._row_graphs:
             return
         step = self.step
         step.prepare_backward()
         step.watch_parameters(())
-        # Kept, since the graphs read and write its arrays.
+        # Kept alive, since the graphs read and write its arrays.
         self._rows = StepRows(step, copies)
         stages = (self._rows.begin, self._rows.find_row, self._rows.end)
         for stage in stages:
             load_launched(stage, step.device)
         self._try(step.run_adjoint)
-        # In this order: to find a row is to go back on the tape of the beginning.
+        # In this order: each row runs the backward pass on the tape of the first graph.
         self._row_graphs = [self._capture(stage) for stage in stages]
 
     def run_forward(self, records: Records[Rows], steps: int, interval: int) -> None:
-        """Fill what follows the first state of a trajectory.
+        """Compute the states after the initial one of a trajectory.
 
         Args:
-            records: states and inputs of the trajectory, and room for the states between two stored ones.
+            records: states and inputs of the trajectory, with slots for the states between two stored ones.
             steps: number of steps.
-            interval: of the steps whose states are stored.
+            interval: number of steps between stored states.
         """
         assert self._forward is not None, "record_forward comes first"
         self._bind(records, (0, interval, steps))
@@ -124,17 +128,18 @@ class Shard:
         interval: int,
         finds_stages: bool,
     ) -> None:
-        """Walk back through a trajectory; leaves the adjoint of its first state in the step's carried_... arrays.
+        """Run the backward pass of a trajectory; the step's carried_... arrays then hold the adjoint of the initial
+        state.
 
         Args:
-            names: parameters whose gradients are wanted.
-            records: states and inputs of the trajectory, room for the states between two stored ones, derivatives of
-                the loss in every stored state (those in the first are left out), and where gradients of the inputs and
-                the norms go.
+            names: parameters whose gradients to compute.
+            records: states and inputs of the trajectory, slots for the states between two stored ones, derivatives of
+                the loss in every stored state (those in the first are ignored), and outputs for gradients of inputs and
+                norms.
             last: derivative of the loss in the last q and qd [num_worlds, nq or nv], or None.
             steps: number of steps.
-            interval: of the steps whose states are stored.
-            finds_stages: whether what the stages of each step found isn't among the records, see :meth:`record_stages`.
+            interval: number of steps between stored states.
+            finds_stages: whether stages are recomputed because the records don't have them, see :meth:`record_stages`.
         """
         step = self.step
         self._bind(records, (steps, interval, steps))
@@ -163,11 +168,11 @@ class Shard:
             self._replay(graphs, count)
 
     def run_rows(self, records: Records[Rows], passes: int) -> None:
-        """Fill the matrices of one step.
+        """Compute the matrices of one step.
 
         Args:
             records: its state and inputs, and the matrices.
-            passes: how often its adjoint is applied.
+            passes: number of times that its adjoint is applied.
         """
         assert self._row_graphs, "record_rows comes first"
         self._bind(records, (0, 1, 1))
@@ -176,16 +181,16 @@ class Shard:
             self._replay((graph,), times)
 
     def _fill_stretch(self, first: int, count: int) -> None:
-        """Compute again the states inside a stretch of steps, and leave the cursor at its end."""
+        """Recompute the states inside an interval of steps, and leave the cursor at its end."""
         assert self._again is not None, "record_again comes first"
         self.step.cursor_step.fill_(first)
         self._replay((self._again,), count - 1)
         self.step.cursor_step.fill_(first + count)
 
     def _replay(self, graphs: tuple[Graph, ...], times: int) -> None:
-        """Launch graphs again and again, one after the other.
+        """Launch graphs repeatedly, one after the other.
 
-        Whatever ends this early leaves nothing that the next call would read.
+        If it ends early, nothing remains that the next call would read.
         """
         most, at_once, left = STEPS_AT_ONCE if len(graphs) == 1 else 1, 1, times
         while left > 0 and not self.stopped:
@@ -202,16 +207,16 @@ class Shard:
         self.step.backward_step()
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Run work once where Warp captures it: it loads what is left, which a capture must not do.
+        """Run work once while Warp captures it, to load remaining modules, which a capture must not do.
 
-        It finds no trajectory. The one that was bound last may be gone, and its cursor stands behind its last step.
+        The work sees no trajectory: the last one bound may be gone, and its cursor is past its last step.
         """
         if not is_listed(self.step.device):
             self._bind(None, (0, 1, 0))
             work()
 
     def _capture(self, work: Callable[[], None]) -> Graph:
-        """Record launches to be repeated. The kernels must have been loaded before."""
+        """Capture launches as a graph. Their kernels must have been loaded."""
         device = self.step.device
         load_modules([checkpoint_kernels(self.step.scalar).module], device)
         if not device.is_cpu:

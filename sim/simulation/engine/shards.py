@@ -1,4 +1,4 @@
-"""The shards of a simulator's worlds: how worlds are divided, sets of shards by layout, and their threads."""
+"""Shards of a simulator: division of its worlds, sets of shards by layout, and their threads."""
 
 import itertools
 import operator
@@ -29,7 +29,7 @@ from sim.simulation.stepping.pipeline import Step
 from sim.simulation.stepping.tendon_layout import require_explicit_tendons
 from warp_kernels.types import LANES
 
-# On a CPU a shard this small keeps its working arrays in the cache from one step to the next.
+# Small enough to keep a shard's working arrays in a CPU's cache from one step to the next.
 WORLDS_PER_SHARD = 64
 MAX_SHARDS = 64
 
@@ -38,8 +38,8 @@ def make_shards(settings: Settings, parameters: Parameters) -> list[Shard]:
     """Return shards of all worlds, with arrays for the present values of the parameters.
 
     Raises:
-        ModelError: for a model that the law or the integrator doesn't have, for masses that leave the mass matrix
-            singular, and for more worlds than there is memory for.
+        ModelError: for a model that the law or the integrator doesn't support, for masses that make the mass matrix
+            singular, and for more worlds than fit into memory.
     """
     s, model = settings, settings.model
     room = s.contact.max_contacts
@@ -79,33 +79,33 @@ def _bounds(settings: Settings) -> list[int]:
     if settings.device.is_cpu:
         count = min(max(-(-worlds // WORLDS_PER_SHARD), min(settings.threads, worlds // 8)), MAX_SHARDS)
         count = max(count, 1)
-    # Whole lane groups, so that a world has the same place in its group whatever the number of threads.
+    # Whole lane groups, so that a world's lane doesn't depend on the number of threads.
     lanes = lanes_worth(LANES, worlds)
     groups = -(-worlds // lanes)
     return [min(lanes * (groups * i // count), worlds) for i in range(count + 1)]
 
 
-# Sets of shards that are kept; the one used longest ago goes first.
+# Maximum number of sets of shards that are kept; the least recently used is dropped first.
 MOST_LAYOUTS = 4
 
 
 @dataclass
 class ShardSet:
-    """Shards for one layout.
+    """Set of shards for one layout.
 
     Attributes:
-        shards: of all worlds, in order.
-        held: the values of parameters that are in their arrays.
+        shards: shards of all worlds, in order.
+        held: values of parameters in their arrays.
     """
 
     shards: list[Shard]
     held: Mapping[str, Value]
 
     def take(self, values: Mapping[str, Value]) -> None:
-        """Bring the arrays to these values."""
+        """Copy values of parameters into the arrays."""
         if values is self.held:
             return
-        before, self.held = self.held, {}  # whatever ends this early leaves nothing that counts as written
+        before, self.held = self.held, {}  # so that nothing counts as written if this ends early
         with paused_tape():
             for name, value in values.items():
                 if value is not before.get(name):
@@ -126,11 +126,11 @@ class ShardSet:
 
 
 class ShardSets:
-    """The sets of shards of a simulator, made when values of parameters first need them.
+    """Cache of shard sets, which are made when values of parameters first require them.
 
     Args:
-        settings: of the simulator.
-        parameters: whose present values decide.
+        settings: settings of the simulator.
+        parameters: parameters whose present values decide the layout.
     """
 
     def __init__(self, settings: Settings, parameters: Parameters):
@@ -146,7 +146,7 @@ class ShardSets:
         layout = self._layout()
         found = self._by_layout.pop(layout, None)
         if found is None:
-            # Other array shapes or other rows: another set of shards, kept for the next time.
+            # Other array shapes or rows require another set of shards, which is kept.
             values = self._parameters.values
             on_host = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
             found = ShardSet(make_shards(self._settings, self._parameters), on_host)
@@ -156,7 +156,7 @@ class ShardSets:
         return found
 
     def _layout(self) -> tuple:
-        """Return what decides the shapes of arrays: which parameters are per world, and which rows there are."""
+        """Return the key of a layout: the parameters per world, and the possible constraint rows."""
         values = self._parameters.values
         per_world = frozenset(name for name in values if self._parameters.per_world(name))
         decisive = [values[name] for name in DECISIVE if name in values]
@@ -167,10 +167,10 @@ class ShardSets:
 
 
 class ShardPool:
-    """A pool of threads, made when it is first needed.
+    """Pool of threads, started on first use.
 
     Args:
-        threads: how many work at a time.
+        threads: number of threads.
     """
 
     def __init__(self, threads: int):
@@ -179,10 +179,10 @@ class ShardPool:
         self._process = 0
 
     def run(self, work: Callable[[Shard], None], shards: Sequence[Shard]) -> None:
-        """Do the work on every shard; the only one's in this thread.
+        """Run the work on every shard; a single shard runs in this thread.
 
-        Whatever ends this early, an error in one of the threads or an interrupt in this one, is raised once all of them
-        have stopped: the arrays that they write to are freed after that.
+        An error in one of the threads, or an interrupt in this one, is raised once all threads have stopped: only then
+        may their arrays be freed.
         """
         if len(shards) == 1:
             work(shards[0])
@@ -203,7 +203,7 @@ class ShardPool:
                 shard.stopped = False
 
     def _executor(self) -> ThreadPoolExecutor:
-        # Made here and not before: a forked process has none of its parent's threads.
+        # Started only here: a forked process has none of its parent's threads.
         if self._pool is None or self._process != os.getpid():
             self._pool, self._process = ThreadPoolExecutor(self.threads), os.getpid()
         return self._pool

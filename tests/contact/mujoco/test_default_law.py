@@ -77,7 +77,7 @@ def test_other_models_are_hard():
     assert (simulator.contact, simulator.integrator) == (sim.HardContact(), "euler")
     stated = {"friction": "pyramid", "iterations": 7, "tolerance": 1e-9, "max_contacts": 5}
     assert sim.Simulator(model, DT, contact=sim.ModelContact(**stated)).contact == sim.HardContact(**stated)
-    with pytest.raises(sim.ModelError, match=r"impratio is for MuJoCo's contact; .*sim\.MujocoContact"):
+    with pytest.raises(sim.ModelError, match=r"impratio .*sim\.MujocoContact"):
         sim.Simulator(model, DT, contact=sim.ModelContact(impratio=2.0))
 
 

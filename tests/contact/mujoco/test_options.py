@@ -49,7 +49,7 @@ def test_refused_parameters():
     simulator = sim.Simulator(model(), 0.004, contact=sim.MujocoContact())
     with pytest.raises(sim.ModelError, match="solref"):
         simulator.set_parameter("solref", [0.02, -1.0])
-    with pytest.raises(sim.ModelError, match="'limit_stiffness' is finite, which sim.MujocoContact doesn't have"):
+    with pytest.raises(sim.ModelError, match="'limit_stiffness' is finite.* sim.MujocoContact"):
         simulator.set_parameter("limit_stiffness", 100.0)
     with pytest.raises(sim.ModelError, match="unknown parameter 'regularisation'"):
         simulator.set_parameter("regularisation", 0.01)

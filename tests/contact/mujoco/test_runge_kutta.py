@@ -162,10 +162,10 @@ def test_what_is_refused(tmp_path):
     pair = Pair(tmp_path)
     with pytest.raises(sim.ModelError, match="integrator is 'leapfrog'; it must be 'euler' or 'explicit' or"):
         sim.Simulator(pair.model, DT, integrator="leapfrog")
-    with pytest.raises(sim.ModelError, match="integrator='rk4' is for MuJoCo's law of contact"):
+    with pytest.raises(sim.ModelError, match="integrator='rk4'.* sim.MujocoContact"):
         sim.Simulator(pair.model, DT, contact=sim.HardContact(), integrator="rk4")
     ours = simulator(pair)
-    with pytest.raises(sim.ModelError, match="linearise isn't available with integrator='rk4'"):
+    with pytest.raises(sim.ModelError, match="linearise: .* integrator='rk4'"):
         ours.linearise(ours.state(pair.q, pair.qd))
 
 

@@ -122,9 +122,9 @@ def test_wrong_values_are_refused():
     simulator = sim.Simulator(ball(), 1 / 240, 1, "cpu", options())
     with pytest.raises(sim.ModelError, match="regularisation' is 0"):
         simulator.set_parameter("regularisation", 0.0)
-    with pytest.raises(sim.ModelError, match="lost in rounding"):
+    with pytest.raises(sim.ModelError, match="regularisation is 1e-15; .*at least"):
         simulator.set_parameter("regularisation", 1e-15)
-    with pytest.raises(sim.ModelError, match="must not be negative"):
+    with pytest.raises(sim.ModelError, match="'recovery_time' is -1.0"):
         simulator.set_parameter("recovery_time", -1.0)
     with pytest.raises(sim.ModelError, match="unknown parameter 'regularisation'"):
         sim.Simulator(ball(), 1 / 240, contact=sim.PgsContact()).set_parameter("regularisation", 1e-2)
