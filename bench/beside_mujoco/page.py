@@ -113,9 +113,9 @@ def left_out(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def short(reason: str) -> str:
     """What a message says, without the sensor that it names."""
-    if match := re.search(r"how the tendon '(.*?)' pulls", reason):
+    if match := re.search(r"measure .*tendon '(.*?)'", reason):
         return f"forces and torques in joints of what the tendon {match[1]} pulls at"
-    if match := re.search(r"what the constraint '(.*?)' does", reason):
+    if match := re.search(r"measure .*constraint '(.*?)'", reason):
         return f"forces and torques in joints of what the constraint {match[1]} acts on"
     return reason
 

@@ -223,7 +223,7 @@ def test_what_has_no_place_for_them_says_so(tmp_path):
     simulator = sim.Simulator(model, DT, contact=sim.MujocoContact())
     with pytest.raises(sim.ModelError, match="parameter 'actuator_force_axis' is not zero for actuator 'stick', which"):
         simulator.set_parameter("actuator_force_axis", np.ones((model.nu, 3)))
-    with pytest.raises(sim.ModelError, match="'implicitfast' has no velocity gains on frames, which actuator 'reach'"):
+    with pytest.raises(sim.ModelError, match="'implicitfast' .*actuator 'reach'"):
         sim.Simulator(model, DT, integrator="implicitfast", contact=sim.MujocoContact())
     builder = sim.ModelBuilder()
     builder.add_sphere(radius=0.1, mass=1.0, name="ball")

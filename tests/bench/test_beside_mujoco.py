@@ -53,7 +53,7 @@ def test_page():
         sensors={"gyro": small, "touch": Difference(0.0, 0.0, 0.0, 1.0)},
         free={"place": free, "energy": free},
         free_sensors={"gyro": free},
-        left_out=["Simulator: sensor 'x' doesn't measure how the tendon 't' pulls at its link; leave it out"],
+        left_out=["Simulator: sensor 'x' can't measure the force of tendon 't' on its link"],
     )
     assert row.record["free"]["place"] == {**asdict(free), "here": None}
     text = page.section({"steps": 1000, "rows": [row.record]})

@@ -131,7 +131,7 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(sim.ModelError, match="must be positive"):
         builder.add_drag_box("ball", size=(1, 0, 1))
     model = load(tmp_path, "implicitfast")
-    with pytest.raises(sim.ModelError, match="implicitfast' has no forces of a medium"):
+    with pytest.raises(sim.ModelError, match="implicitfast' .*medium"):
         sim.Simulator(model, **sim.mujoco_settings(model), device="cpu")
 
 

@@ -147,7 +147,7 @@ def test_what_is_refused(tmp_path):
     builder.add_point_constraint("rod", "a", "b")
     builder.add_sensor("g", "force", "b")
     model = builder.finalize()
-    with pytest.raises(sim.ModelError, match="'g' doesn't measure what the constraint 'rod'"):
+    with pytest.raises(sim.ModelError, match="sensor 'g' .*constraint 'rod'"):
         sim.Simulator(model, 0.01, contact_sensors=["g"])
     with pytest.raises(sim.ModelError, match="'h'.*needs a frame or link"):
         builder.add_sensor("h", "torque")
@@ -160,7 +160,7 @@ def test_pulls_of_tendons_are_refused(tmp_path):
     text = path.read_text()
     path.write_text(text.replace("<sensor>", tendon.format("ankle", "hip")))
     model = load_quietly(path)
-    with pytest.raises(sim.ModelError, match="'ankle force' doesn't measure how the tendon 'cord' pulls"):
+    with pytest.raises(sim.ModelError, match="sensor 'ankle force' .*tendon 'cord'"):
         sim.Simulator(model, 0.002, contact_sensors=["ankle force"])
     sim.Simulator(model, 0.002, contact_sensors=["hip force", "base torque"])
 

@@ -1,1 +1,1 @@
-"""One step of some of the worlds: its working arrays, its launches and its adjoint, captured as graphs."""
+"""One step of some of the worlds: working arrays, launches and adjoint, captured as graphs."""

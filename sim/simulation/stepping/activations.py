@@ -1,4 +1,4 @@
-"""The stages of a step that concern the states of actuators."""
+"""Stages of a step for the states of actuators."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Activations:
-    """Arrays of these states for one step; they have no rows in a model whose actuators have none.
+    """Arrays of actuator states for one step, without rows if no actuator has a state.
 
     Attributes:
-        act, act_next: before and after the step [num_worlds, na].
-        act_rate: their rates [num_worlds, na].
-        given_control: the inputs as they were given [num_worlds, nu]; without states, what goes into the laws of force.
-        unbounded: bounds of what goes into those laws [1, nu], since inputs have been clamped before.
+        act, act_next: states before and after the step [num_worlds, na].
+        act_rate: rates of the states [num_worlds, na].
+        given_control: inputs as given [num_worlds, nu]; ``control`` of the step is the input of the force laws.
+        unbounded: bounds of the inputs of the force laws [1, nu]: infinite, because inputs are clamped before.
     """
 
     def __init__(self, device_model: DeviceModel, control: wp.array):
@@ -43,7 +43,7 @@ class Activations:
 
     @property
     def differentiated(self) -> list[wp.array]:
-        """The arrays whose gradients kernels add to."""
+        """Return the arrays whose gradients kernels add to."""
         return [self.act, self.act_rate, self.given_control] if self.na else []
 
     def load(self, step: "Workspace") -> None:
@@ -59,20 +59,22 @@ class Activations:
             self._launch(step, kernel, self._num_worlds, tape=False)
 
     def activate(self, step: "Workspace") -> None:
-        """What goes into the laws of force, and the next states; recorded on an active tape."""
+        """Compute the inputs of the force laws and the next states; recorded on an active tape."""
         if self.na:
             dim = (self._nu, self._num_worlds)
             self._launch(step, activation_kernels(self._scalar).activation_rates, dim)
             self._launch(step, activation_kernels(self._scalar).activate, dim)
 
     def finish(self, step: "Workspace", act: wp.array, rate: wp.array, control: wp.array) -> None:
-        """The next states from those before and a mean rate [num_worlds, na]; control: room for what nobody reads."""
+        """Compute the next states from those before and a mean rate [num_worlds, na]; ``control`` receives unused
+        output.
+        """
         if self.na:
             kernel, dim = activation_kernels(self._scalar).activate, (self._nu, self._num_worlds)
             self._launch(step, kernel, dim, act=act, act_rate=rate, control=control)
 
     def prepare_adjoint(self) -> None:
-        """Allocate what only the way back needs."""
+        """Allocate arrays of the backward pass."""
         if self.na:
             self.act_next.requires_grad = True
         self.carried_act = zeros(self.act.shape, self._scalar, self._device)
@@ -84,7 +86,7 @@ class Activations:
             self._launch(step, kernel, self._num_worlds, tape=False)
 
     def store_adjoint(self, step: "Workspace") -> None:
-        """Keep the adjoint of the states for the step before."""
+        """Store the adjoint of the states for the previous step."""
         if self.na:
             kernel = activation_checkpoint_kernels(self._scalar).store_activation_adjoint
             self._launch(step, kernel, self._num_worlds, tape=False)

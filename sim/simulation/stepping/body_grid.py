@@ -1,4 +1,4 @@
-"""Worlds of many bodies, whose near pairs a grid finds in every step: memory and time grow with their number."""
+"""Broad phase by a grid, for worlds of many bodies: memory and time are linear in their number."""
 
 import copy
 import itertools
@@ -26,12 +26,12 @@ from warp_kernels.collision.grid.cells import grid_structs
 from warp_kernels.collision.near import WORD
 from warp_kernels.collision.pairs import COLLISION_PAIRS, CONVEX_SHAPES, FAMILIES, HULLS
 
-# A geometry this many times as large as the median is compared with every other one, unless there are more than that.
+# Size relative to the median above which a geometry is compared with all others, unless too many are that large.
 LARGE = 4.0
 MOST_LARGE = 16
-# Width of a cell per reach of a common geometry.
+# Width of a cell relative to the extent of a typical geometry.
 WIDTH = 3.0
-# Room for near pairs per room for contacts.
+# Capacity for candidate pairs relative to that for contacts.
 PAIRS_PER_CONTACT = 4
 TYPES = 16
 
@@ -39,9 +39,9 @@ TYPES = 16
 def collision_model(
     model: Model, device: wp.DeviceLike, sensed: Sequence[int | str], contact: ContactMethod, max_contacts: int
 ) -> CollisionModel:
-    """How pairs are found: those of a crowd by a grid, unless MuJoCo's law or Gauss-Seidel needs them listed.
+    """Return the collision arrays of a model: with a grid for a crowd, unless MuJoCo's law or Gauss-Seidel is used.
 
-    ``max_contacts`` is the room for contacts of a world.
+    These two need a list of all pairs. ``max_contacts`` is the contact capacity of a world.
     """
     if is_crowd(model) and isinstance(contact, HardContact):
         return GridCollision(model, device, sensed, contact.margin, max_contacts)
@@ -49,13 +49,13 @@ def collision_model(
 
 
 class GridCollision(CollisionModel):
-    """The collision arrays of a model whose pairs are found by a grid, see :mod:`warp_kernels.collision.grid`.
+    """Collision arrays of a model whose candidate pairs are found by a grid, see :mod:`warp_kernels.collision.grid`.
 
-    Attributes as those of :class:`CollisionModel`, but that pairs are those of a shard, see :meth:`for_worlds`, and
+    Attributes are those of :class:`CollisionModel`, except that pairs belong to a shard, see :meth:`for_worlds`, and
 
-        num_pairs: room for near pairs of a world; before :meth:`for_worlds`, 1 where there may be any.
-        grid: which geometries are in the grid, and what else decides whether two of them may touch.
-        num_families: how many families of pairs there may be.
+        num_pairs: capacity for candidate pairs of a world; before :meth:`for_worlds`, 1 if there may be any.
+        grid: geometries in the grid, and the rules by which two of them may touch.
+        num_families: number of families of pairs.
     """
 
     by_grid = True
@@ -82,9 +82,9 @@ class GridCollision(CollisionModel):
         self._pack_shapes(model, shapes | {body for body, _ in on_ground}, on_ground)
 
     def for_worlds(self, num_worlds: int, max_contacts: int) -> "GridCollision":
-        """A copy with the working arrays of some worlds.
+        """Return a copy with the working arrays of some worlds.
 
-        Each geometry has room for four near pairs per contact that there is room for on average, in words of 32.
+        Each geometry has a capacity of four candidate pairs per contact of the average capacity, in words of 32.
         """
         own = copy.copy(self)
         members = self.colliding.shape[0]
@@ -128,7 +128,8 @@ class GridCollision(CollisionModel):
     ) -> Any:
         place = {index: number for number, index in enumerate(members)}
         geometries = [model.geometries[index] for index in members]
-        # The pair of two in the cells is the first one's, of others that of the one in the cells, which are many.
+        # A pair within the grid belongs to its first geometry, any other pair to the geometry in the grid, of which
+        # there are many.
         owned: list[list[tuple[int, int]]] = [[] for _ in members]
         for pair in pairs:
             owner = pair[0] if pair[0] in self._in_cells else pair[1]
@@ -174,7 +175,7 @@ def _starts(parts: Iterable[Any]) -> np.ndarray:
 
 
 def _in_cells(radius: dict[int, float]) -> frozenset[int]:
-    """The geometries in the cells: those that end somewhere, but for a few that are much larger than others."""
+    """Return the geometries in the grid: bounded ones, except for a few that are much larger than others."""
     finite = [index for index in radius if np.isfinite(radius[index])]
     if not finite:
         return frozenset()
@@ -184,7 +185,7 @@ def _in_cells(radius: dict[int, float]) -> frozenset[int]:
 
 
 def _compared(model: Model, members: list[int], in_cells: frozenset[int]) -> list[tuple[int, int]]:
-    """The pairs looked at without a grid: those of geometries outside of it, and those with a friction of their own."""
+    """Return the pairs compared without a grid: of geometries outside of it, and with a pair friction."""
     outside = [index for index in members if index not in in_cells]
     found = [(i, j) for number, i in enumerate(outside) for j in outside[number + 1 :]]
     found += [(i, j) for i in outside for j in members if j in in_cells]
@@ -196,7 +197,7 @@ def _compared(model: Model, members: list[int], in_cells: frozenset[int]) -> lis
 
 
 def _families(model: Model, in_cells: frozenset[int], pairs: list[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    """The family of each two types that pairs may have."""
+    """Return the family of each possible pair of types."""
     kinds = sorted({model.geometries[index].type for index in in_cells})
     types = {(i, j) for i in kinds for j in kinds if i <= j} if len(in_cells) > 1 else set()
     types |= {(model.geometries[i].type, model.geometries[j].type) for i, j in pairs}

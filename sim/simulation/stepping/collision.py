@@ -1,4 +1,4 @@
-"""Which geometries may touch, and the arrays on a device that the collision kernels share."""
+"""Pairs of geometries that may touch, and the arrays on a device that collision kernels share."""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -32,19 +32,20 @@ from warp_kernels.collision.pairs import (
 )
 from warp_kernels.collision.structs import Pairs, collision_structs
 
-# Geometries that move, of which all pairs are listed once for a model. Beyond, a grid finds near ones in every step.
+# Maximum number of moving geometries whose pairs are listed once per model. Beyond it a grid finds candidate pairs in
+# every step.
 MOST_LISTED = 128
-# Geometries that touch another one at one place or, along a line, at two.
+# Geometries that touch another in one point or, along a line, in two.
 ROUNDED = (codes.SPHERE, codes.CAPSULE, codes.ELLIPSOID)
-# Arrays of whole numbers in one row.
+# Integer arrays packed into one row.
 NUMBERED = ("neighbour", "owned_start", "owned")
 
 
 def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs of geometries that may touch, found once for a model.
+    """Return the pairs of geometries that may touch, found once per model.
 
-    Both collide, at least one of them moves, they are on different links, group and mask agree on both sides, and the
-    pair isn't excluded.
+    Both geometries collide, at least one moves, they are on different links, group and mask agree on both sides, and
+    the pair isn't excluded.
 
     Returns:
         geometry indices a and b, int32 [num_pairs] each, with ``type[a] <= type[b]`` (codes of
@@ -70,15 +71,15 @@ def candidate_pairs(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def default_max_contacts(model: Model, margin: float) -> int:
-    """Room for contacts per world that is enough for most scenes.
+    """Return a contact capacity per world that suffices for most scenes.
 
-    The most contacts that all candidate pairs could have together, which aren't counted of a crowd, but no more than 4
-    for each moving geometry that collides, 16, and for each moving tree beyond the first what it has when packed: of
-    the many pairs of a robot's links only a few touch at once, while loose bodies in a pile touch on all sides. A box
-    among boxes has 28 contacts of its own: half of those of 6 faces with 4, 12 edges with 2 and 8 corners with 1; a
-    ball or a capsule 8. Bodies smaller than the margin are within it of many that they don't touch: 4 more for each two
-    of them, but no more than 64 for each. Where that is too few, ``contact_overflow`` counts what was left out; give
-    the simulator a larger number then.
+    It is the number of contacts that all candidate pairs could have together (not counted for a crowd), but at most 4
+    per moving geometry that collides, plus 16, plus for each moving tree beyond the first the contacts that it has when
+    packed. Of the many pairs of a robot's links only a few touch at once, while loose bodies in a pile touch on all
+    sides. A box among boxes has 28 contacts: half of those of 6 faces with 4, 12 edges with 2 and 8 corners with 1; a
+    ball or a capsule has 8. Bodies smaller than the margin are within it of many that they don't touch: 4 more for each
+    pair of them, at most 64 per body. ``contact_overflow`` counts dropped contacts where this is exceeded; then give
+    the simulator a larger ``max_contacts``.
     """
     moving = [g for g in model.geometries if g.collides and not model.is_static(g)]
     trees = {model.link_tree[geometry.link] for geometry in moving}
@@ -94,12 +95,12 @@ def default_max_contacts(model: Model, margin: float) -> int:
 
 
 def is_crowd(model: Model) -> bool:
-    """Whether more than ``MOST_LISTED`` geometries move: then a grid finds the near pairs in every step."""
+    """Return whether more than ``MOST_LISTED`` geometries move, so that a grid finds candidate pairs in every step."""
     return sum(g.collides and not model.is_static(g) for g in model.geometries) > MOST_LISTED
 
 
 def radius_of(geometry: Geometry) -> float:
-    """About how far a geometry reaches from its frame [m]; infinite for what has no end."""
+    """Return the approximate radius of a geometry about its frame's origin [m]; infinite for unbounded ones."""
     if geometry.type in (codes.PLANE, codes.HEIGHTFIELD, codes.MESH):
         return float("inf")
     corners = _hull(geometry)
@@ -108,7 +109,7 @@ def radius_of(geometry: Geometry) -> float:
 
 
 def most_contacts(model: Model, i: int, j: int) -> int:
-    """The most contacts that a pair of :func:`candidate_pairs` can have at once."""
+    """Return the maximum number of contacts of a pair from :func:`candidate_pairs`."""
     types = _types(model, i, j)
     family, most = COLLISION_PAIRS[types]
     has_inner_ball = family == CONVEX_SHAPES and codes.SPHERE not in types
@@ -116,32 +117,33 @@ def most_contacts(model: Model, i: int, j: int) -> int:
 
 
 class CollisionModel:
-    """The candidate pairs of a model and what its collision kernels share, on one device.
+    """Candidate pairs of a model, and the arrays that its collision kernels share, on one device.
 
     Attributes:
         num_pairs: number of candidate pairs.
         pair_a: first geometry of each pair [num_pairs].
         pair_b: second geometry of each pair [num_pairs].
-        pair_rule: how each pair's friction combines, a code of :mod:`warp_kernels.collision.materials` [num_pairs].
-        pair_friction: sliding, torsional and rolling friction where they are stated for the pair [num_pairs].
-        pairs: the pairs of each family (:data:`warp_kernels.collision.pairs.FAMILIES`), see
+        pair_rule: rule that combines each pair's friction, a code of :mod:`warp_kernels.collision.materials`
+            [num_pairs].
+        pair_friction: sliding, torsional and rolling friction if stated for the pair [num_pairs].
+        pairs: pairs of each family (:data:`warp_kernels.collision.pairs.FAMILIES`), see
             :class:`warp_kernels.collision.structs.Pairs`.
-        colliding: the geometries that some pair has.
+        colliding: geometries of all pairs.
         geometry_link: link of each geometry, -1 for the world [num_geometries].
         geometries, packed, triangles: see :func:`warp_kernels.collision.structs.collision_structs`.
-        num_sensors: number of vectors that are measured: contact forces on geometries, forces of sensors, and readings
-            of sensors of contacts.
-        sensors: the sensors, see :func:`warp_kernels.sensors.structs.sensor_structs`.
-        contact_slots: slots of those of contacts, see :func:`contact_slots`.
-        by_grid: whether the pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
-        cells, near_pairs: the working arrays of a shard where they are.
+        num_sensors: number of measured vectors: contact forces on geometries, forces of sensors, and readings of
+            contact sensors.
+        sensors: sensors, see :func:`warp_kernels.sensors.structs.sensor_structs`.
+        contact_slots: slots of contact sensors, see :func:`contact_slots`.
+        by_grid: whether pairs are found in every step, see :mod:`sim.simulation.stepping.body_grid`.
+        cells, near_pairs: working arrays of a shard for that.
 
-    ``by_mujoco``, whether the law is MuJoCo's, decides whether capsules count as parallel; ``max_contacts`` is the
-    capacity for contacts.
+    ``by_mujoco``, whether the contact law is MuJoCo's, decides whether capsules count as parallel; ``max_contacts`` is
+    the contact capacity.
 
     Raises:
-        ModelError: see :func:`candidate_pairs`; for a convex mesh on a heightfield that both are so fine that their
-            features can't be numbered, naming both.
+        ModelError: see :func:`candidate_pairs`; for a convex mesh and a heightfield that are too fine for feature ids
+            of 32 bits, naming both.
     """
 
     by_grid = False
@@ -185,7 +187,7 @@ class CollisionModel:
         self._pack_shapes(model, members, zip(pair_a[on_ground], pair_b[on_ground], strict=True))
 
     def for_worlds(self, num_worlds: int, max_contacts: int) -> "CollisionModel":
-        """The collision arrays of a shard: these, which all shards share."""
+        """Return the collision arrays of a shard: these, which all shards share."""
         return self
 
     def _share(
@@ -196,7 +198,7 @@ class CollisionModel:
         by_mujoco: bool,
         room_for: Callable[[np.ndarray], int],
     ) -> None:
-        """What doesn't depend on the pairs."""
+        """Set the arrays that don't depend on the pairs."""
         self._device = device
         self.contact_slots = contact_slots(model, sensed, room_for)
         self.num_sensors = num_slots(sensed, self.contact_slots)
@@ -205,17 +207,17 @@ class CollisionModel:
         self.geometries = self._geometries(model, by_mujoco)
 
     def _set_types(self, types: Iterable[tuple[int, int]]) -> None:
-        """Note what depends on the types of all pairs."""
+        """Set the attributes that depend on the types of all pairs."""
         present = set(types)
         self._without_plane = any(codes.PLANE not in pair for pair in present)
         self._only_balls = all(pair in BALL_PAIRS for pair in present if COLLISION_PAIRS[pair][0] == CLOSED_FORM)
 
     def _pairs_between(self, first: int, end: int, **bits: int) -> Any:
-        """The pairs of one family."""
+        """Return the pairs of one family."""
         return fill(Pairs, first=first, end=end, a=self.pair_a, b=self.pair_b, rule=self.pair_rule, **bits)
 
     def _pack_shapes(self, model: Model, members: set[int], on_ground: Iterable[tuple[int, int]]) -> None:
-        """Pack the shapes of geometries in convex pairs, and of pairs of a body and the ground that it is on."""
+        """Pack the shapes of geometries in convex pairs, and in pairs of a body and the ground below it."""
         shapes = _packed_shapes(model, members)
         elements = _mesh_elements(model)
         _check_features(model, shapes, elements, on_ground)
@@ -227,7 +229,7 @@ class CollisionModel:
         return geometry_struct(model, [_hull(geometry) for geometry in model.geometries], parallel, self._device)
 
     def _triangles(self, model: Model, elements: MeshElements) -> Any:
-        # The trees are kept for as long as kernels look them up by their handles.
+        # Kept alive, since kernels look the trees up by their handles.
         self._trees = [_tree(mesh, self._device) for mesh in elements.meshes]
         handles = [self._trees[which].id if which >= 0 else 0 for which in elements.stored]
         vec3 = codes.warp_types(model.scalar).vec3
@@ -252,22 +254,24 @@ class CollisionModel:
         return row_array(values, dtype, self._device)
 
     def all_near(self, num_worlds: int) -> wp.array:
-        """A bit for every pair and world, all set; see :mod:`warp_kernels.collision.near`."""
+        """Return a bit per pair and world, all set; see :mod:`warp_kernels.collision.near`."""
         words = -(-self.num_pairs // WORD)
         device = self.pair_a.device
         return wp.full((words, num_worlds), wp.uint32(2**WORD - 1), dtype=wp.uint32, device=device)
 
     @property
     def has_turning_pairs(self) -> bool:
-        """Whether there are pairs whose normal depends on how they move; see :mod:`warp_kernels.collision.touch`."""
+        """Return whether there are pairs whose normal depends on their motion; see
+        :mod:`warp_kernels.collision.touch`.
+        """
         return self._without_plane
 
     def kernels_of(self, family: str) -> str:
-        """The name of a family's kernels, among :data:`warp_kernels.collision.pairs.PAIR_KERNELS`."""
+        """Return the name of a family's kernels, a key of :data:`warp_kernels.collision.pairs.PAIR_KERNELS`."""
         return BALLS if family == CLOSED_FORM and self._only_balls else family
 
     def has_pairs(self, family: str) -> bool:
-        """Whether there are pairs of a family."""
+        """Return whether a family has pairs."""
         pairs = self.pairs[family]
         return bool(pairs.first < pairs.end)
 
@@ -289,7 +293,7 @@ def _mesh_elements(model: Model) -> MeshElements:
 
 
 def _tree(mesh: Mesh, device: wp.DeviceLike) -> wp.Bvh:
-    """Boxes around the triangles of a mesh, rounded outwards."""
+    """Return a tree of boxes around the triangles of a mesh, rounded outwards."""
     corners = np.asarray(mesh.vertices)[np.asarray(mesh.faces)]
     low = np.nextafter(corners.min(axis=1).astype(np.float32), np.float32(-np.inf))
     high = np.nextafter(corners.max(axis=1).astype(np.float32), np.float32(np.inf))
@@ -313,7 +317,7 @@ def _packed_shapes(model: Model, members: set[int]) -> PackedShapes:
 
 
 def may_touch(model: Model, i: int, j: int) -> bool:
-    """Whether two geometries that collide may touch each other, see :func:`candidate_pairs`."""
+    """Return whether two colliding geometries may touch each other, see :func:`candidate_pairs`."""
     a, b = model.geometries[i], model.geometries[j]
     if a.link == b.link or not (model.is_movable(a.link) or model.is_movable(b.link)):
         return False
@@ -323,13 +327,13 @@ def may_touch(model: Model, i: int, j: int) -> bool:
 
 
 def require_contact_function(model: Model, i: int, j: int) -> None:
-    """Check that contact of two geometries is supported, i of the lower type; raises ModelError."""
+    """Raise ModelError if contact of two geometries is not supported; i has the lower type."""
     if _types(model, i, j) not in COLLISION_PAIRS:
         raise ModelError(_unsupported(model, i, j))
 
 
 def by_type(model: Model, i: int, j: int) -> tuple[int, int]:
-    """A pair with the geometry of the lower type first."""
+    """Return a pair with the geometry of the lower type first."""
     return (i, j) if model.geometries[i].type <= model.geometries[j].type else (j, i)
 
 
@@ -338,14 +342,14 @@ def _types(model: Model, i: int, j: int) -> tuple[int, int]:
 
 
 def family_of(model: Model, i: int, j: int) -> int:
-    """The place of a pair's family in FAMILIES."""
+    """Return the index of a pair's family in FAMILIES."""
     return FAMILIES.index(COLLISION_PAIRS[_types(model, i, j)][0])
 
 
 def _check_features(
     model: Model, shapes: PackedShapes, elements: MeshElements, on_ground: Iterable[tuple[int, int]]
 ) -> None:
-    """That each part of each body on each point of its heightfield, or element of its mesh, has a number of 32 bits."""
+    """Raise ModelError if feature ids of a body on a heightfield or mesh exceed 32 bits."""
     for body, field in on_ground:
         heights = model.geometries[field].heights
         vertices, faces, edges = shapes.extent[body][1], shapes.extent[body][3], shapes.edge_extent[body][1]
@@ -353,7 +357,7 @@ def _check_features(
         if points * (KINDS * vertices + faces + EDGE_KINDS * edges) > np.iinfo(np.int32).max:
             raise ModelError(
                 f"{_describe(model, body)} has {vertices} vertices and {_describe(model, field)} has {points} "
-                f"{'elements' if heights is None else 'points'}, together too many: thin out the mesh, or divide the "
+                f"{'elements' if heights is None else 'points'}, together too many; simplify the mesh, or divide the "
                 f"{'triangle mesh' if heights is None else 'heightfield'}"
             )
 
@@ -366,7 +370,7 @@ def _describe(model: Model, index: int) -> str:
 
 def _unsupported(model: Model, i: int, j: int) -> str:
     return (
-        f"{_describe(model, i)} and {_describe(model, j)} may touch, but contact of these two shapes is not supported; "
-        "exclude the pair with exclude_collision or group and mask, set collides=False on one of them, or use another "
+        f"{_describe(model, i)} and {_describe(model, j)} may touch, but contact of these shapes is not supported; "
+        "exclude the pair (exclude_collision, group and mask), set collides=False for one of them, or use another "
         "shape"
     )

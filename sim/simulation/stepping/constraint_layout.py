@@ -1,4 +1,4 @@
-"""Which constraints the worlds of a simulator may have."""
+"""Layout of the constraints that the worlds of a simulator may have."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from sim.simulation.stepping.tendon_layout import heavy_tendons, tendon_rows
 from warp_kernels.constraints.immovable import LEAST_SHARE
 from warp_kernels.types import SPHERICAL, TORQUE
 
-# The parameters that a layout depends on.
+# Parameters that decide the layout.
 DECISIVE = (
     "lower_limit", "upper_limit", "friction_loss", "swing_limit", "twist_limit", "rotation_limit", "contact_stiffness",
     "restitution", "torsional_friction", "rolling_friction", "actuator_force_limit", "tendon_lower_limit",
@@ -23,18 +23,18 @@ CONE_LIMITS = ("swing_limit", "twist_limit", "rotation_limit")
 
 @dataclass(frozen=True)
 class ConstraintLayout:
-    """What decides how many constraints there may be, and which kernels make them; the same for all worlds.
+    """Counts and kinds of possible constraints, which decide array sizes and kernels; the same for all worlds.
 
     Attributes:
         limited: degrees of freedom with a limit, in any of the worlds.
-        cones: links of spherical joints with a limit, and which of ``CONE_LIMITS`` that is [n, 2].
+        cones: links of spherical joints with a limit, and its index in ``CONE_LIMITS`` [n, 2].
         friction: degrees of freedom with dry friction.
-        equalities: equality constraints, which are always there.
-        tendons: the constraints of tendons, see :func:`sim.simulation.stepping.tendon_layout.tendon_rows` [n, 4].
-        heavy: the tendons with armature, see :func:`sim.simulation.stepping.tendon_layout.heavy_tendons` [n, 2].
-        limited_actuators: how many actuators may go beyond their force limit.
+        equalities: equality constraints, which are always active.
+        tendons: tendon constraints, see :func:`sim.simulation.stepping.tendon_layout.tendon_rows` [n, 4].
+        heavy: tendons with armature, see :func:`sim.simulation.stepping.tendon_layout.heavy_tendons` [n, 2].
+        limited_actuators: number of actuators that may exceed their force limit.
         compliant: whether a geometry that collides is compliant.
-        resisting: the most contacts with torsional or rolling friction that there can be.
+        resisting: maximum number of contacts with torsional or rolling friction.
         bouncing: whether a geometry that collides and moves has restitution.
     """
 
@@ -50,21 +50,21 @@ class ConstraintLayout:
     bouncing: bool
 
     def max_constraints(self, max_contacts: int, by_mujoco: bool = False) -> int:
-        """Room for constraints per world. By MuJoCo's law spinning and rolling are constraints apart."""
+        """Return the constraint capacity per world. MuJoCo's law has separate constraints for spinning and rolling."""
         contacts = max_contacts + (1 + by_mujoco) * min(max_contacts, self.resisting)
         joints = 2 * len(self.limited) + len(self.cones) + len(self.friction) + self.limited_actuators
         return contacts + joints + self.equalities + len(self.tendons)
 
     @property
     def key(self) -> tuple:
-        """Equal for equal layouts."""
+        """Return a key that is equal for equal layouts."""
         counts = self.limited_actuators, self.compliant, self.resisting, self.bouncing
         lists = (self.limited, self.cones, self.friction, self.tendons, self.heavy)
         return *(each.tobytes() for each in lists), *counts
 
 
 def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> ConstraintLayout:
-    """The layout for the values of all worlds, ``[n, ...]`` or ``[num_worlds, n, ...]``."""
+    """Return the layout for the values of all worlds, ``[n, ...]`` or ``[num_worlds, n, ...]``."""
     limited = (np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])).reshape(-1, model.nv)
     rubs = (parameters["friction_loss"] > 0.0).reshape(-1, model.nv)
     angles = [np.isfinite(np.atleast_2d(parameters[name])).any(axis=0) for name in CONE_LIMITS]
@@ -82,7 +82,7 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
         compliant=any(geometry.collides and compliant[i] for i, geometry in enumerate(model.geometries)),
         resisting=_most_resisting(model, np.maximum(*resistance) > 0.0),
         bouncing=any(
-            # The ground's restitution of 1 leaves that of a pair to the other body.
+            # The restitution of static geometries is 1, so that the moving body decides.
             geometry.collides and geometry.link >= 0 and bounces[i] > 0.0
             for i, geometry in enumerate(model.geometries)
         ),
@@ -90,9 +90,10 @@ def constraint_layout(model: Model, parameters: Mapping[str, np.ndarray]) -> Con
 
 
 def least_inverse_masses(model: Model) -> np.ndarray:
-    """By which degree of freedom a point hangs on: the least inverse mass it is taken to have [nv], 1/kg.
+    """Return the lower bound on the effective inverse mass of a point, by its last degree of freedom [nv], 1/kg.
 
-    A share of that of all that moves with it, see :mod:`warp_kernels.constraints.immovable`; zero for what has no mass.
+    It is a fraction of the inverse mass of all that moves with the point, see
+    :mod:`warp_kernels.constraints.immovable`; zero without mass.
     """
     mass = np.array(model.parameters["mass"], dtype=np.float64)
     for link in range(model.num_links - 1, -1, -1):
@@ -103,12 +104,12 @@ def least_inverse_masses(model: Model) -> np.ndarray:
 
 
 def _most_resisting(model: Model, resists: np.ndarray) -> int:
-    """The most contacts that pairs with one of these geometries, or with a stated resistance, can have."""
+    """Return the maximum number of contacts of pairs with a resisting geometry, or with a stated resistance."""
     stated = {(pair.a, pair.b) for pair in model.pair_frictions if pair.torsional_friction or pair.rolling_friction}
     if not (stated or resists.any()):
         return 0
     if is_crowd(model):
-        return np.iinfo(np.int32).max  # no fewer than there is room for
+        return np.iinfo(np.int32).max  # not a limit
     pairs = zip(*candidate_pairs(model), strict=True)
     return sum(
         most_contacts(model, i, j) for i, j in pairs if resists[i] or resists[j] or (min(i, j), max(i, j)) in stated

@@ -1,7 +1,7 @@
-"""MuJoCo's integrators, by their names.
+"""MuJoCo's integrators, by name.
 
-With "implicit" velocity gains, and all forces of motion itself, are implicit; with "implicitfast" velocity gains and
-the gyroscopic forces of free bodies.
+"implicit" integrates velocity gains and all velocity-dependent forces of motion implicitly; "implicitfast" velocity
+gains and the gyroscopic forces of free bodies.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from warp_kernels.solver.mujoco.integrators.spin import spin_kernels
 
 
 class ServoDamping(ImplicitDamping):
-    """What the integrators with implicit velocity gains share."""
+    """Base of the integrators with implicit velocity gains."""
 
     has_servos = True
 
@@ -36,13 +36,13 @@ class ServoDamping(ImplicitDamping):
 
 
 class Implicit(ServoDamping):
-    """As Euler's method but for these; see :mod:`warp_kernels.solver.mujoco.integrators.implicit`.
+    """Integrator "implicit"; see :mod:`warp_kernels.solver.mujoco.integrators.implicit`.
 
     Attributes:
         carried, carried_rate, carried_momentum, turn: of links and degrees of freedom, for the matrix.
         implicit_lower, implicit_upper, implicit_diagonal: the matrix and its factors.
-        implicit_scratch: scratch of both ways [dof, world].
-        damping_push, shifted_qd, shifted_weight: where and in which direction inverse dynamics is differentiated.
+        implicit_scratch: scratch of the forward and backward pass [dof, world].
+        damping_push, shifted_qd, shifted_weight: point and direction in which inverse dynamics is differentiated.
     """
 
     def __init__(self, step: Workspace):
@@ -70,12 +70,12 @@ class Implicit(ServoDamping):
         step.launch(self._implicit_kernels.implicit_velocity, step.num_worlds)
 
     def adjoint(self) -> None:
-        """From the adjoint of qd_next to those of qd_solved and of the matrix."""
+        """Propagate the adjoint of qd_next to qd_solved and the matrix."""
         self._step.launch(self._implicit_kernels.implicit_velocity_adjoint, self._step.num_worlds)
         self._servo_damping_adjoint()
 
     def motion_adjoint(self) -> None:
-        """Add that of the forces of motion from which the matrix is made, by differences of two directions."""
+        """Add the adjoint of the forces of motion in the matrix, by differences along two directions."""
         step = self._step
         for sign in (1.0, -1.0):
             dim = (step.model.nv, step.num_worlds)
@@ -99,7 +99,7 @@ class Implicit(ServoDamping):
 
 
 class ImplicitFast(ServoDamping):
-    """As Euler's method but for these.
+    """Integrator "implicitfast".
 
     Attributes:
         spinning_tree: bodies that turn freely.
@@ -112,14 +112,16 @@ class ImplicitFast(ServoDamping):
         self._spinning = (len(trees), step.num_worlds)
 
     def damp(self) -> None:
-        """As by Euler, with velocity gains on the diagonal; then free bodies turn with implicit gyroscopic forces."""
+        """Damp as Euler's method, with velocity gains on the diagonal; then turn free bodies with implicit gyroscopic
+        forces.
+        """
         self._find_servo_damping()
         super().damp()
         if self._spinning[0]:
             self._step.launch(spin_kernels(self._step.scalar).spin, self._spinning)
 
     def adjoint(self) -> None:
-        """From the adjoint of qd_next to those of qd_solved and of the gains."""
+        """Propagate the adjoint of qd_next to qd_solved and the gains."""
         super().adjoint()
         if self._spinning[0]:
             self._step.launch(spin_kernels(self._step.scalar).spin_adjoint, self._spinning)
@@ -127,7 +129,7 @@ class ImplicitFast(ServoDamping):
 
 
 class ExplicitStep(Step):
-    """Euler's method with explicit joint damping, as MuJoCo has it where a file disables the flag eulerdamp."""
+    """Euler's method with explicit joint damping, as MuJoCo's if a file disables the flag eulerdamp."""
 
     damping_of = Damping
 
@@ -154,11 +156,11 @@ INTEGRATORS = {
 
 
 def require_integrator(integrator: str, by_mujoco: bool) -> None:
-    """Check the name of an integrator, and what goes with it; raises ModelError."""
+    """Raise ModelError for an unknown integrator, or one that the contact law doesn't have."""
     if not isinstance(integrator, str) or integrator not in INTEGRATORS:
         raise ModelError(f"Simulator: integrator is {integrator!r}; it must be {' or '.join(map(repr, INTEGRATORS))}")
     if integrator != "euler" and not by_mujoco:
         raise ModelError(
-            f"Simulator: integrator='{integrator}' is for MuJoCo's law of contact: choose "
-            "sim.MujocoContact(), or integrator='euler', which has springs, dampers and actuators implicit"
+            f"Simulator: integrator='{integrator}' requires MuJoCo's contact; choose contact=sim.MujocoContact(), or "
+            "integrator='euler', which integrates springs, dampers and actuators implicitly"
         )

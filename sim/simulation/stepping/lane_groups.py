@@ -1,7 +1,7 @@
-"""Lane groups: on a CPU, worlds whose kinematics and dynamics are computed at a time.
+"""Lane groups: worlds whose kinematics and dynamics a CPU computes at a time, one per SIMD lane.
 
-Contacts and gyroscopic forces take one world at a time. What they read is copied for each world, and their adjoints are
-added up (see :mod:`warp_kernels.algebra.lane_copies`). Scalars lie in memory as both have them.
+Contacts and gyroscopic forces are computed for one world at a time. Their inputs are copied per world, and their
+adjoints are added up (see :mod:`warp_kernels.algebra.lane_copies`). Scalars have the same layout in memory for both.
 """
 
 from typing import Any
@@ -25,13 +25,13 @@ from warp_kernels.types import lane_types, warp_types
 
 
 class LaneGroups:
-    """The lane groups of a shard's worlds, and the arrays that stages get for them.
+    """Lane groups of a shard's worlds, and the arrays that stages allocate for them.
 
     Args:
         scalar: scalar type.
-        num_worlds: of the shard.
-        lanes: worlds of a group. With one, the arrays of groups are those of worlds.
-        device: where the arrays are.
+        num_worlds: number of worlds of the shard.
+        lanes: worlds per group. With one lane, the arrays of groups are those of worlds.
+        device: device of the arrays.
     """
 
     def __init__(self, scalar: Any, num_worlds: int, lanes: int, device: wp.Device):
@@ -44,14 +44,14 @@ class LaneGroups:
         return zeros((count, self.num_groups), dtype, self.device)
 
     def of_whole_groups(self, count: int, dtype: Any) -> wp.array:
-        """Return zeros [count, world] whose rows have room for whole lane groups."""
+        """Return zeros [count, world] whose rows are padded to whole lane groups."""
         if not count:
             return zeros((0, self.num_worlds), dtype, self.device)
         padded: Any = wp.zeros((count, self.num_groups * self.lanes), dtype=dtype, device=self.device)
         return padded[:, : self.num_worlds]
 
     def scalars(self, count: int) -> Twin:
-        """Return scalars [count, world] and [count, group] in one piece of memory."""
+        """Return scalars [count, world] and [count, group] in the same memory."""
         worlds = self.of_whole_groups(count, self.scalar)
         if self.lanes == 1:
             return Twin(worlds, worlds)
@@ -69,19 +69,19 @@ class LaneGroups:
         Args:
             count: number of rows.
             kind: the name of their type, as in :func:`warp_kernels.types.warp_types`.
-            items: the rows that worlds have to do with; None for all.
+            items: rows that are used per world. Default: all.
         """
         return Copies(self, count, kind, np.arange(count) if items is None else items)
 
 
 class Copies(Twin):
-    """An array [count, group] and one [count, world], between which rows are copied. With one lane they are the same.
+    """Array [count, group] and array [count, world], with copies of rows between them. With one lane they are the same.
 
     Args:
-        lane_groups: of these worlds.
+        lane_groups: lane groups of the worlds.
         count: number of rows.
         kind: the name of their type.
-        items: the rows that are copied.
+        items: rows that are copied.
     """
 
     def __init__(self, lane_groups: LaneGroups, count: int, kind: str, items: np.ndarray):
@@ -123,7 +123,7 @@ class Copies(Twin):
 
 
 def share(copies: list[Copies]) -> None:
-    """Copy to the worlds what kernels of groups have found, and hang the way back on the active tape."""
+    """Copy results of lane groups to the worlds, and record the copy on the active tape."""
     shared = [each for each in copies if each.groups is not each.worlds]
     for each in shared:
         each.to_worlds()
@@ -138,7 +138,7 @@ def share(copies: list[Copies]) -> None:
 
 
 class SolverChoice:
-    """The law and the method of a step; a part of the workspace."""
+    """Contact law and solver of a step; a part of the workspace."""
 
     model: Model
     contact_options: ContactMethod
@@ -150,39 +150,40 @@ class SolverChoice:
 
     @property
     def newton(self) -> bool:
-        """Whether the problem of a step is solved by Newton's method."""
+        """Return whether the solver is Newton's method."""
         return not self.contact_options.by_matrix
 
     @property
     def by_mujoco(self) -> bool:
-        """Whether the law is MuJoCo's."""
+        """Return whether the contact law is MuJoCo's."""
         return self.law is not None
 
     @property
     def cone(self) -> str:
-        """Which cone of MuJoCo's law contacts have."""
+        """Return the name of the friction cone under MuJoCo's law."""
         friction = self.contact_options.friction
         return RESISTING if friction == "cone" and self.layout.resisting else CONES[friction]
 
     @property
     def bouncing(self) -> bool:
-        """Whether contacts may bounce, so that positions may move along another velocity than the next one."""
+        """Return whether contacts may bounce, so that positions may follow another velocity than the next one."""
         return self.layout.bouncing and self.max_contacts > 0
 
 
 def lanes_worth(lanes: int, total_worlds: int) -> int:
-    """How many worlds of a trajectory are worked on at a time: few worlds one by one, whatever their shards."""
+    """Return the number of worlds per lane group: one for few worlds, whatever their shards."""
     return lanes if total_worlds >= WORTH_LANES else 1
 
 
 def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device) -> Any:
-    """The struct with which Newton's method solves the worlds of a group together, one group after the other.
+    """Return the scratch struct with which Newton's method solves all worlds of a lane group, one group after the
+    other.
 
     Args:
         model: the model.
-        lanes: worlds of a group.
-        constraints: room for constraints of a world.
-        device: where the worlds are.
+        lanes: worlds per group.
+        constraints: constraint capacity of a world.
+        device: device of the worlds.
     """
     nv, scalar = model.nv, model.scalar
     room = constraints if constraints <= MOST_BACK else MOST_CONSTRAINTS
@@ -218,7 +219,7 @@ def shared_memory(model: Model, lanes: int, constraints: int, device: wp.Device)
 
 
 def path_masks(model: Model) -> np.ndarray:
-    """Of each degree of freedom, those of its path from the root, itself included, as bits."""
+    """Return, for each degree of freedom, the bits of those on its path from the root, itself included."""
     masks: list[int] = []
     for k, parent in enumerate(model.dof_parent):
         masks.append(1 << k | (masks[parent] if parent >= 0 else 0))

@@ -1,4 +1,4 @@
-"""How near contacts must be for actuators to pull at them."""
+"""Parameters of MuJoCo's contact law for a model: inverse weights, softness and margins."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from warp_kernels.types import FREE, PRISMATIC, SPHERICAL, warp_types
 
 
 def pair_reach(model: Model, collision: CollisionModel) -> np.ndarray:
-    """The distance below which contacts of each pair count for actuators that pull at them [num_pairs], m."""
+    """Return the distance below which contacts of each pair count for adhesion actuators [num_pairs], m."""
     own = {(pair.a, pair.b): pair.contact_margin + pair.contact_gap for pair in model.pair_softness}
     each = np.array([geometry.contact_margin + geometry.contact_gap for geometry in model.geometries])
     a, b = collision.pair_a.numpy(), collision.pair_b.numpy()
@@ -28,37 +28,37 @@ def pair_reach(model: Model, collision: CollisionModel) -> np.ndarray:
     return np.array([own.get(pair, each[list(pair)].sum()) for pair in pairs])
 
 
-# MuJoCo's smallest number that isn't zero.
+# MuJoCo's mjMINVAL.
 SMALLEST = 1e-15
-# Of the inverse mass that a rotation of a geometry's link gives to its rim, what its own is at least: a link whose
-# centre of mass lies on its hinge has none, and MuJoCo then takes contacts to be harder than numbers can tell.
+# Lower bound on a geometry's own inverse mass, as a fraction of that which a rotation of its link gives its rim. A link
+# whose centre of mass lies on its hinge has none, and MuJoCo's contacts would be too stiff for the precision.
 LEAST_SHARE = {"float64": 1e-8, "float32": 1e-4}
-# How close to its axes a body that slides along them lies: rounding.
+# Distance from its axes, to rounding, of a body that slides along them.
 ALIGNED = 1e-10
 
 
 class MujocoLaw:
-    """Arrays on a device, of the model's own parameters whatever those of its worlds.
+    """Arrays on a device for MuJoCo's law, from the model's own parameters whatever those of its worlds.
 
     Attributes:
-        geometry_inverse_weight: mean inverse mass of the point that each geometry is weighed at, over three directions
-            (``body_invweight0`` of MuJoCo's bodies); zero of the world [num_geometries], 1/kg.
-        anchor_inverse_weight: of point and weld constraints the same of both links, and of their rotations likewise
+        geometry_inverse_weight: mean inverse mass over three directions of the point at which each geometry is weighed
+            (``body_invweight0`` of MuJoCo's bodies); zero for the world [num_geometries], 1/kg.
+        anchor_inverse_weight: sum over both links of point and weld constraints, for translation and rotation
             [num_anchors, 2], 1/kg and 1/(kg m^2).
-        anchor_torque_scale: what a rotation counts beside a displacement [num_anchors], m.
-        dof_inverse_weight: entries of the diagonal of M^-1, of spherical and free joints the means over three (its
+        anchor_torque_scale: weight of a rotation relative to a displacement [num_anchors], m.
+        dof_inverse_weight: diagonal of M^-1, averaged over three entries for spherical and free joints (MuJoCo's
             ``dof_invweight0``) [nv], 1/kg or 1/(kg m^2).
         pair_solref, pair_solimp: of the contacts of each pair [num_pairs].
-        pair_margin: the distance at which they begin to act [num_pairs], m.
+        pair_margin: distance at which contacts become active [num_pairs], m.
         limit_solref, limit_solimp: of joint limits [nv].
         loss_solref, loss_solimp: of dry friction [nv].
         anchor_solref, anchor_solimp: of point and weld constraints [num_anchors].
-        coupling_solref, coupling_solimp: of joints that move together [num_couplings].
-        tendon_inverse_weight: inverse mass of the length of each tendon (its ``tendon_invweight0``) [num_tendons].
+        coupling_solref, coupling_solimp: of coupled joints [num_couplings].
+        tendon_inverse_weight: inverse mass of the length of each tendon (MuJoCo's ``tendon_invweight0``) [num_tendons].
         tendon_limit_solref, tendon_limit_solimp: of limits of tendons [num_tendons].
         tendon_loss_solref, tendon_loss_solimp: of their dry friction [num_tendons].
-        tendon_coupling_solref, tendon_coupling_solimp: of lengths that are tied.
-        largest_margin: of all pairs, with the gap of contacts where actuators pull at some [m].
+        tendon_coupling_solref, tendon_coupling_solimp: of coupled tendons.
+        largest_margin: maximum over all pairs, plus the gap of contacts with adhesion actuators [m].
     """
 
     def __init__(self, model: Model, collision: CollisionModel):
@@ -112,7 +112,7 @@ class MujocoLaw:
 
 
 def pair_softness(a: Geometry, b: Geometry) -> Softness:
-    """MuJoCo's softness of the contacts of two geometries: that of the one with priority, or both mixed."""
+    """Return MuJoCo's softness of contacts of two geometries: that of the one with priority, otherwise a mix."""
     if a.contact_priority != b.contact_priority:
         return max(a, b, key=lambda one: one.contact_priority).softness
     (one, weight), (other, other_weight) = ((each.softness, each.softness_mix) for each in (a, b))
@@ -123,7 +123,7 @@ def pair_softness(a: Geometry, b: Geometry) -> Softness:
 def mixed_softness(
     solref: Sequence[Sequence[float]], solimp: Sequence[Sequence[float]], weights: Sequence[float]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """solref and solimp of two geometries, one after the other, mixed by their weights as MuJoCo does; not bounded."""
+    """Return solref and solimp of two geometries, mixed by their weights as in MuJoCo; without bounds."""
     small = np.array(weights) < SMALLEST
     share = 0.5 if small.all() else float(small[1]) if small.any() else weights[0] / (weights[0] + weights[1])
 
@@ -131,13 +131,13 @@ def mixed_softness(
         return tuple(share * x + (1.0 - share) * y for x, y in zip(one, other, strict=True))
 
     if min(solref[0][0], solref[1][0]) <= 0.0:
-        # Stiffness and damping: the larger of each, which are given with a minus.
+        # Stiffness and damping, given as negative numbers: the larger of each.
         return tuple(np.minimum(solref[0], solref[1]).tolist()), mixed(*solimp)
     return mixed(*solref), mixed(*solimp)
 
 
 def require_mujoco_law(layout: ConstraintLayout) -> None:
-    """Refuse what MuJoCo's law doesn't have; raises ModelError naming it."""
+    """Raise ModelError for features that MuJoCo's law doesn't have, naming the feature."""
     left = {
         "restitution of geometries": layout.bouncing,
         "contact_stiffness of geometries": layout.compliant,
@@ -145,29 +145,29 @@ def require_mujoco_law(layout: ConstraintLayout) -> None:
     for what, present in left.items():
         if present:
             raise ModelError(
-                f"MujocoContact: MuJoCo's law has no {what}; leave that out of model and parameters, or choose "
+                f"MujocoContact: MuJoCo's law has no {what}; remove it from model and parameters, or choose "
                 "sim.HardContact"
             )
 
 
 class InverseWeights:
-    """MuJoCo's approximate inverse masses, of the model's initial configuration.
+    """MuJoCo's approximate inverse masses, for the initial configuration of a model.
 
     Args:
         model: in float64.
 
     Raises:
-        ModelError: where its mass matrix is singular.
+        ModelError: if its mass matrix is singular.
 
     Attributes:
-        inverse: the inverse of the mass matrix, armature of tendons included [nv, nv].
+        inverse: inverse of the mass matrix, armature of tendons included [nv, nv].
     """
 
     def __init__(self, model: Model):
         check_mass_matrix(model, model.parameters, 0.0)
         q = model.q0[None].copy()
         q[0, model.dof_q[model.equalities.coupling_dof]] = model.equalities.coupling_q0
-        given: wp.array = wp.array(q, dtype=model.scalar, device="cpu")  # so that no GPU has to be there
+        given: wp.array = wp.array(q, dtype=model.scalar, device="cpu")  # needs no GPU
         self.model = model
         self._poses = forward_kinematics(model, given).numpy()[0]
         self._rows = jacobian(model, given, model.link_names).numpy()[0]
@@ -180,7 +180,7 @@ class InverseWeights:
         self._sliders = self._find_sliders()
 
     def translation(self, link: int, point: Sequence[float]) -> float:
-        """Mean over three directions of the inverse mass of a point of a link; zero for the world."""
+        """Return the mean inverse mass over three directions of a point of a link; zero for the world."""
         if link < 0:
             return 0.0
         if link in self._sliders:
@@ -189,11 +189,11 @@ class InverseWeights:
         return self._mean(self._rows_at(link, place))
 
     def rotation(self, link: int) -> float:
-        """Likewise of rotations."""
+        """Return the mean inverse inertia over three axes of a link; zero for the world."""
         return 0.0 if link < 0 else self._mean(self._rows[link, :3])
 
     def geometries(self, share: float) -> np.ndarray:
-        """Where each geometry is weighed, but no less than a share of what a rotation moves it by [num_geometries]."""
+        """Return the inverse mass of each geometry, at least a fraction of that from rotation [num_geometries]."""
         found = [self.translation(each.link, each.weighed_at) for each in self.model.geometries]
         for number, each in enumerate(self.model.geometries):
             if each.link >= 0 and each.collides:
@@ -203,7 +203,9 @@ class InverseWeights:
         return np.array(found)
 
     def anchors(self) -> np.ndarray:
-        """Of both links of each point and weld constraint together: translation and rotation [num_anchors, 2]."""
+        """Return the sum over both links of each point and weld constraint: translation and rotation [num_anchors,
+        2].
+        """
         found = np.zeros((len(self.model.equalities.anchor_names), 2))
         for side, links in enumerate((self.model.equalities.anchor_link_a, self.model.equalities.anchor_link_b)):
             for row, link in enumerate(links):
@@ -212,7 +214,7 @@ class InverseWeights:
         return found
 
     def dofs(self) -> np.ndarray:
-        """Of each degree of freedom; of spherical and free joints the means over three [nv]."""
+        """Return the inverse mass of each degree of freedom, averaged over three for spherical and free joints [nv]."""
         found = np.diag(self.inverse).copy()
         for kind, start in zip(self.model.joint_type, self.model.joint_qd_start, strict=True):
             for first in {SPHERICAL: [start], FREE: [start, start + 3]}.get(int(kind), []):
@@ -222,19 +224,19 @@ class InverseWeights:
         return found
 
     def tendons(self) -> np.ndarray:
-        """Of the length of each tendon [num_tendons]."""
+        """Return the inverse mass of the length of each tendon [num_tendons]."""
         slopes = self.slopes()
         return np.einsum("ti,ij,tj->t", slopes, self.inverse, slopes)
 
     def slopes(self) -> np.ndarray:
-        """Change of the length of each tendon per degree of freedom [num_tendons, nv]."""
+        """Return the derivative of each tendon's length in each degree of freedom [num_tendons, nv]."""
         count = len(self.model.tendons.names)
         return np.array([self._slope(tendon) for tendon in range(count)]).reshape(count, self.model.nv)
 
     def _find_sliders(self) -> dict[int, list[int]]:
-        """Links that only slide along their own axes and carry nothing, and their degrees of freedom.
+        """Return the leaf links that only slide along their own axes, with their degrees of freedom.
 
-        MuJoCo (``body_simple`` 2) weighs such bodies by their mass in all directions, and leaves armature out.
+        MuJoCo (``body_simple`` 2) weighs such bodies by their mass in all directions, without armature.
         """
         model, found = self.model, {}
         mass, com, inertia = (model.parameters[name] for name in ("mass", "com", "inertia"))
@@ -259,7 +261,7 @@ class InverseWeights:
         return found
 
     def _slope(self, tendon: int) -> np.ndarray:
-        """Change of a tendon's length per degree of freedom [nv]."""
+        """Return the derivative of a tendon's length in each degree of freedom [nv]."""
         tendons, slope = self.model.tendons, np.zeros(self.model.nv)
         for term in tendons.terms(tendon):
             slope[tendons.term_dof[term]] += self.model.parameters["tendon_coefficient"][term]
@@ -273,12 +275,12 @@ class InverseWeights:
         return slope
 
     def _place_rows(self, place: int) -> np.ndarray:
-        """Velocity of a tendon's place per degree of freedom [3, nv]."""
+        """Return the Jacobian of a point of a tendon [3, nv]."""
         link = int(self.model.tendons.place_link[place])
         return np.zeros((3, self.model.nv)) if link < 0 else self._rows_at(link, self._places[place])
 
     def _rows_at(self, link: int, place: np.ndarray) -> np.ndarray:
-        """Velocity of the point of a link that is at a place in the world, per degree of freedom [3, nv]."""
+        """Return the Jacobian of the point of a link at a position in the world [3, nv]."""
         arm = place - self._poses[link, :3]
         return self._rows[link, 3:] + np.cross(self._rows[link, :3], arm, axisa=0, axisc=0)
 

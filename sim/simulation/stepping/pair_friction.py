@@ -1,4 +1,4 @@
-"""How the friction of two geometries becomes a pair's, as :mod:`warp_kernels.collision.materials` combines it."""
+"""Friction of pairs of geometries, as :mod:`warp_kernels.collision.materials` combines it."""
 
 from collections.abc import Iterable
 
@@ -11,11 +11,11 @@ NAMES = ("friction", "torsional_friction", "rolling_friction")
 
 
 def friction_rules(model: Model, pairs: Iterable[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """The rules of pairs of geometries.
+    """Return the friction rules of pairs of geometries.
 
     Returns:
-        codes of :mod:`warp_kernels.collision.materials` [num_pairs]; sliding, torsional and rolling friction where they
-        are stated for the pair, zero elsewhere [num_pairs, 3].
+        codes of :mod:`warp_kernels.collision.materials` [num_pairs]; sliding, torsional and rolling friction if stated
+        for the pair, otherwise zero [num_pairs, 3].
     """
     stated = {
         (pair.a, pair.b): (pair.friction, pair.torsional_friction, pair.rolling_friction)
@@ -30,7 +30,7 @@ def friction_rules(model: Model, pairs: Iterable[tuple[int, int]]) -> tuple[np.n
 
 
 def pair_friction(model: Model, pairs: Iterable[tuple[int, int]]) -> np.ndarray:
-    """Sliding, torsional and rolling friction of pairs of geometries, for the model's own parameters [num_pairs, 3]."""
+    """Return sliding, torsional and rolling friction of pairs for the model's own parameters [num_pairs, 3]."""
     listed = list(pairs)
     both = np.array(listed, dtype=np.int64).reshape(-1, 2)
     rules, stated = friction_rules(model, listed)

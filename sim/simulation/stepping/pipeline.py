@@ -1,8 +1,8 @@
-"""One time step of a shard, forward and back: the stages of the physics in their order.
+"""One time step of a shard, forward and backward: the stages of the physics in order.
 
-A step never sees a trajectory: kernels load the state before it and store that after it through a table of pointers
-(see :mod:`warp_kernels.checkpoint`). What each stage launches stands in ``stages``, the solvers in ``solvers``,
-other integrators in ``integrators``.
+A step doesn't know the trajectory: kernels load the state before it and store the state after it through a table of
+pointers (see :mod:`warp_kernels.checkpoint`). Each stage launches its kernels in ``stages``; solvers are in
+``solvers``, other integrators in ``integrators``.
 """
 
 from typing import Any
@@ -15,21 +15,21 @@ from warp_kernels.checkpoint import checkpoint_kernels
 
 
 class Step(Stages):
-    """A step of semi-implicit Euler and its adjoint, by both laws and all solvers.
+    """A step of semi-implicit Euler and its adjoint, for both laws and all solvers.
 
     Attributes:
-        kept_stages: how many stages before the last one a trajectory keeps, see :class:`RungeKuttaStep`.
+        kept_stages: number of stages before the last one that a trajectory stores, see :class:`RungeKuttaStep`.
     """
 
     kept_stages = 0
 
     def forward(self) -> None:
-        """From (q, qd, tau, control) to (q_next, qd_next)."""
+        """Compute (q_next, qd_next) from (q, qd, tau, control)."""
         self.to_next_velocity()
         self.kinematics.integrate()
 
     def to_next_velocity(self) -> None:
-        """From (q, qd, tau, control) to qd_next, and to the velocity qd_path along which positions move.
+        """Compute qd_next from (q, qd, tau, control), and qd_path, the velocity with which positions are integrated.
 
         Kernels with Warp's own adjoint are recorded on an active tape.
         """
@@ -53,9 +53,10 @@ class Step(Stages):
         self.impact_times.find_path()
 
     def velocity_adjoint(self) -> None:
-        """From the adjoints of qd_next and qd_path to those of q, qd, tau, control and the parameters.
+        """Propagate the adjoints of qd_next and qd_path to q, qd, tau, control and the parameters.
 
-        Of kinematics, gyroscopic forces, contacts and errors it reaches the results; the tape goes on from there.
+        For kinematics, gyroscopic forces, contacts and errors it stops at their results; the tape propagates them
+        further.
         """
         self.contact_stage.clear_adjoints()
         self.readings_adjoint()
@@ -79,7 +80,7 @@ class Step(Stages):
     def record_velocity(self, tape: wp.Tape) -> None:
         """Run the stages up to qd_next and qd_path on the active tape, with their adjoint.
 
-        The adjoint leaves what it reads of the step as it is, so that it can be applied again.
+        The adjoint doesn't change what it reads of the step, so that it can be applied repeatedly.
         """
         self.to_next_velocity()
         self.solver.find_responses()
@@ -87,12 +88,16 @@ class Step(Stages):
         tape.record_func(self.velocity_adjoint, [array for array in reached if array.size])
 
     def record(self, tape: wp.Tape) -> None:
-        """Run the step on the active tape, with its adjoint, but for the last stage: nothing reads what it gives."""
+        """Run the step on the active tape, with its adjoint, except for the last stage, whose result the adjoint
+        ignores.
+        """
         self.record_velocity(tape)
         tape.record_func(self.kinematics.integrate_adjoint, [self.q, self.qd_path])
 
     def run_adjoint(self) -> None:
-        """Run the step on a tape and walk back, from the gradients of q_next and qd_next to those of its inputs."""
+        """Run the step on a tape and its backward pass, from the gradients of q_next and qd_next to those of its
+        inputs.
+        """
         with wp.Tape() as tape:
             self.record(tape)
         run_back(tape)
@@ -108,7 +113,7 @@ class Step(Stages):
         self.store(**reports)
 
     def backward_step(self) -> None:
-        """Move the cursor back, run the step there again on a tape, and apply its adjoint."""
+        """Move the cursor back, recompute the step there on a tape, and apply its adjoint."""
         kernels = checkpoint_kernels(self.scalar)
         self.launch(kernels.move_cursor, 1, by=-1)
         self.clear_adjoints()
@@ -130,8 +135,8 @@ class Step(Stages):
         """Write the next state and move the cursor on.
 
         Args:
-            reports: ``largest_residual`` and ``total_overflow``, where the residual and the contacts beyond
-                max_contacts are added; by default those of this step.
+            reports: ``largest_residual`` and ``total_overflow``, accumulators for the residual and for dropped
+                contacts; by default those of this step.
         """
         kernels = checkpoint_kernels(self.scalar)
         self.launch(kernels.store_state, self.num_worlds, **reports)
@@ -141,22 +146,22 @@ class Step(Stages):
         self.launch(kernels.move_cursor, 1, by=1)
 
     def store_readings(self) -> None:
-        """Write what sensors read of the step at the cursor."""
+        """Write sensor readings of the step at the cursor."""
         if self.sensors:
             self.sensors.store()
 
     def readings_adjoint(self) -> None:
-        """From the adjoint of the readings to those of the impulses and the frames of contacts."""
+        """Propagate the adjoint of the readings to the impulses and the frames of contacts."""
         if self.sensors:
             self.sensors.adjoint()
 
     def solved_adjoint(self) -> None:
-        """Add to the adjoint of qd_solved what sensors read of it."""
+        """Add the adjoint of sensor readings to that of qd_solved."""
         if self.sensors:
             self.sensors.solved_adjoint()
 
     def find_stages(self) -> None:
-        """Nothing, but in a step of several stages: see :class:`RungeKuttaStep`."""
+        """Recompute intermediate stages. No-op except for Runge-Kutta, see :class:`RungeKuttaStep`."""
 
     def show_contacts(self) -> None:
-        """See to it that the working arrays hold the contacts at the state before the last step, as they do here."""
+        """Make the working arrays hold the contacts at the state before the last step. No-op except for Runge-Kutta."""

@@ -1,4 +1,4 @@
-"""A step of the classical Runge-Kutta method as MuJoCo takes it: four times all that leads to an acceleration."""
+"""The classical Runge-Kutta method as in MuJoCo: four stages, each of which computes an acceleration."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,22 +14,22 @@ from warp_kernels.activation import activation_kernels
 from warp_kernels.checkpoint import KEPT_STAGES, checkpoint_kernels
 from warp_kernels.kinematics.runge_kutta import runge_kutta_kernels
 
-# What share of a whole step leads from the first stage to each, with the rate and the change of the one before.
+# Fraction of a step from the first stage to each, with the rate and the change of the previous stage.
 SHARES = (0.0, 0.5, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The state at which a stage looks, and what it finds there.
+    """State and result of a stage.
 
     Attributes:
         q: coordinates [num_worlds, nq].
         qd: velocities [num_worlds, nv].
-        rate: of coordinates, of a quaternion as a rotation vector since the first stage [num_worlds, nv].
-        change: what a step with the acceleration found there adds to velocities, along the axes of links
+        rate: rate of coordinates, as a rotation vector since the first stage for a quaternion [num_worlds, nv].
+        change: change of velocities by a step with the acceleration of this stage, along the axes of links
             [num_worlds, nv].
         act: states of actuators [num_worlds, na].
-        act_rate: their rates [num_worlds, na].
+        act_rate: rates of these states [num_worlds, na].
     """
 
     q: wp.array
@@ -41,7 +41,9 @@ class Stage:
 
 
 class StageDamping(Damping):
-    """Damping is among the forces; velocities that constraints leave in a stage aren't those of the next state."""
+    """No damping after the constraints, since damping is explicit; solved velocities of a stage aren't the next
+    ones.
+    """
 
     def __init__(self, step: Workspace):
         super().__init__(step)
@@ -49,10 +51,11 @@ class StageDamping(Damping):
 
 
 class RungeKuttaStep(Step):
-    """Under MuJoCo's law, with explicit joint damping. Contacts are those of each stage; forces are those of the first.
+    """A step under MuJoCo's law with explicit joint damping. Each stage has its contacts; forces are those of the
+    first.
 
-    Working arrays of the step serve one stage after the other. The velocities that all but the last have found lie in
-    the trajectory, so that the way back gets to the state of each without solving for it, and runs each again once.
+    The stages share the working arrays of the step. The trajectory stores the velocities found by all but the last
+    stage, so that the backward pass restores the state of each without solving for it, and recomputes each once.
     """
 
     kept_stages = KEPT_STAGES
@@ -75,20 +78,20 @@ class RungeKuttaStep(Step):
         )
 
     def forward(self) -> None:
-        """All stages, then the step; q and qd are again what they were."""
+        """Run all stages, then the step; q and qd are restored."""
         self._run_stages()
         self._combine_stages()
         self._copy_state(self.stages[0], self)
 
     def store(self, **reports: Any) -> None:
-        """As for any step; the residual is the largest of all stages, and what found no room is that of all."""
+        """Write the next state as :class:`Step`, with the largest residual and the dropped contacts of all stages."""
         of_stages = {
             name: getattr(self, f"stage_{name}") for name in ("residual", "contact_overflow", "constraint_overflow")
         }
         super().store(**of_stages, **reports)
 
     def prepare_backward(self) -> None:
-        """As for any step, and the gradients of the stages."""
+        """Allocate the arrays of the backward pass, and the gradients of the stages."""
         super().prepare_backward()
         if self._stage_adjoints is None:
             self._tau_total, self._control_total = wp.zeros_like(self.tau), wp.zeros_like(self.control)
@@ -97,7 +100,7 @@ class RungeKuttaStep(Step):
             self._stage_adjoints = shared_gradients([*parts, *means], self.device)
 
     def run_adjoint(self) -> None:
-        """The states of all stages, then back through one stage after the other."""
+        """Restore the states of all stages, and run the backward pass through one after the other."""
         assert self._stage_adjoints is not None, "prepare_backward comes first"
         for array in (self._stage_adjoints, self._tau_total, self._control_total):
             clear(array)
@@ -110,7 +113,7 @@ class RungeKuttaStep(Step):
             self._combine_stages()
         run_back(tape)
         if self.model.na:
-            clear(self.activations.act_next.grad)  # stages have next states of their own, which nothing reads
+            clear(self.activations.act_next.grad)  # next states of stages are not read
         self._stage_adjoint(KEPT_STAGES, recorded)
         for number in reversed(range(KEPT_STAGES)):
             self._stage_adjoint(number, self._record_stage(number))
@@ -120,7 +123,7 @@ class RungeKuttaStep(Step):
         self._add_adjoint(found, self._input_adjoints)
 
     def find_stages(self) -> None:
-        """Run the stages of the step before the cursor again, for a way back whose trajectory doesn't keep them."""
+        """Recompute the stages of the step before the cursor, for a trajectory that doesn't store them."""
         kernel = checkpoint_kernels(self.scalar).move_cursor
         self.launch(kernel, 1, by=-1)
         self.load()
@@ -130,7 +133,7 @@ class RungeKuttaStep(Step):
         self.launch(kernel, 1, by=1)
 
     def show_contacts(self) -> None:
-        """The first stage of the last step again, whose contacts are those of the state before it."""
+        """Recompute the first stage of the last step, whose contacts are those of the state before it."""
         self.launch(checkpoint_kernels(self.scalar).move_cursor, 1, by=-1)
         self.load()
         self.to_next_velocity()
@@ -153,7 +156,7 @@ class RungeKuttaStep(Step):
         self._keep_stage(number)
 
     def _recall_stage(self, number: int) -> None:
-        """As :meth:`_run_stage`, with what it found then."""
+        """Restore the state of a stage from its stored result, as :meth:`_run_stage` computes it."""
         self._begin_stage(number)
         self.activations.activate(self)
         self.launch(checkpoint_kernels(self.scalar).load_stage, self.num_worlds, number=number)
@@ -165,7 +168,7 @@ class RungeKuttaStep(Step):
             self._copy_state(self.stages[number], self)
 
     def _record_stage(self, number: int) -> wp.Tape:
-        """Run a stage at its state, and record what :meth:`_stage_adjoint` goes back on."""
+        """Run a stage at its state, recorded on a tape for :meth:`_stage_adjoint`."""
         self._copy_state(self.stages[number], self)
         with wp.Tape() as tape:
             self.record_velocity(tape)
@@ -173,7 +176,7 @@ class RungeKuttaStep(Step):
         return tape
 
     def _stage_adjoint(self, number: int, recorded: wp.Tape) -> None:
-        """From the adjoints of a stage's rate and change to those of its state and of what led there."""
+        """Propagate the adjoints of a stage's rate and change to its state and the stages before."""
         stage, self._going_back_on = self.stages[number], number
         self.clear_adjoints()
         clear(self.joint_damping.qd_solved.grad)
@@ -186,15 +189,15 @@ class RungeKuttaStep(Step):
             run_back(tape)
 
     def store_readings(self) -> None:
-        """Nothing: the first stage has written its own, which MuJoCo's sensors show too."""
+        """Do nothing: the first stage has written its readings, which MuJoCo's sensors show too."""
 
     def readings_adjoint(self) -> None:
-        """Of the first stage, whose forces are stored."""
+        """Propagate the adjoint of readings to the first stage, whose forces are stored."""
         if self._going_back_on == 0:
             super().readings_adjoint()
 
     def solved_adjoint(self) -> None:
-        """Of the first stage, whose velocities are stored."""
+        """Add the adjoint of sensor readings to the first stage, whose velocities are stored."""
         if self._going_back_on == 0:
             super().solved_adjoint()
 
@@ -251,7 +254,7 @@ class RungeKuttaStep(Step):
 
     @property
     def _input_adjoints(self) -> tuple[wp.array, ...]:
-        """Adjoints of q, qd, tau, control and act of the working arrays."""
+        """Return the adjoints of q, qd, tau, control and act in the working arrays."""
         return self.q.grad, self.qd.grad, self.tau.grad, self.given_control.grad, self.activations.act.grad
 
     @property
@@ -264,5 +267,5 @@ class RungeKuttaStep(Step):
 
 
 def _act(of: Any) -> wp.array:
-    """States of actuators of a step or of one of its stages."""
+    """Return the states of actuators of a step or of one of its stages."""
     return of.act if isinstance(of, Stage) else of.activations.act

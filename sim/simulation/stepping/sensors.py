@@ -40,10 +40,10 @@ CODES = {
 
 
 def chosen_sensors(model: Model, given: str | Iterable[str | int]) -> tuple[int | str, ...]:
-    """The sensors of a simulator, one or several, see :func:`chosen_sensor`.
+    """Return the sensors of a simulator, given as one or several, see :func:`chosen_sensor`.
 
     Raises:
-        ModelError: for another, and for one that is given twice.
+        ModelError: for an unknown sensor, and for one that is given twice.
     """
     require_type("Simulator: contact_sensors", given, Iterable, "a list of geometries and sensors")
     listed = [given] if isinstance(given, str) else list(given)
@@ -54,10 +54,10 @@ def chosen_sensors(model: Model, given: str | Iterable[str | int]) -> tuple[int 
 
 
 def chosen_sensor(model: Model, given: str | int) -> int | str:
-    """The number of a geometry that is given by its name or that number, or the name of a sensor of forces.
+    """Return the index of a geometry, given by name or index, or the name of a force sensor.
 
     Raises:
-        ModelError: for another.
+        ModelError: for an unknown geometry or sensor.
     """
     if isinstance(given, str):
         if any(sensor.name == given and SENSOR_KINDS[sensor.kind].by_forces for sensor in model.sensors):
@@ -66,7 +66,7 @@ def chosen_sensor(model: Model, given: str | int) -> int | str:
     if not is_whole(given, 0) or given >= model.num_geometries:
         raise ModelError(
             f"Simulator: contact_sensors has {given!r}; it must be the name of a geometry or of a sensor of contacts "
-            f"or forces, or the number of a geometry below {model.num_geometries}"
+            f"or forces, or the index of a geometry below {model.num_geometries}"
         )
     return int(given)
 
@@ -74,12 +74,12 @@ def chosen_sensor(model: Model, given: str | int) -> int | str:
 def contact_slots(
     model: Model, chosen: Sequence[int | str], capacity: Callable[[np.ndarray], int]
 ) -> dict[str, tuple[int, int]]:
-    """Return the first slot of each sensor of contacts, by name, and how many contacts it has slots for.
+    """Return the first slot of each contact sensor, by name, and its number of contact slots.
 
     Args:
         model: the model.
-        chosen: sensors and geometries, see :func:`chosen_sensors`; each has a slot before these.
-        capacity: largest number of contacts of geometries by their sides, see
+        chosen: sensors and geometries, see :func:`chosen_sensors`; each has one slot before these.
+        capacity: maximum number of contacts of geometries by their sides, see
             :class:`warp_kernels.sensors.structs.sensor_structs`.
     """
     slots = {}
@@ -95,7 +95,7 @@ def contact_slots(
 
 
 def num_slots(chosen: Sequence[int | str], slots: dict[str, tuple[int, int]]) -> int:
-    """Return the number of slots of all that is chosen."""
+    """Return the number of slots of all chosen sensors and geometries."""
     return len(chosen) + PER_CONTACT * sum(count for _, count in slots.values())
 
 
@@ -116,7 +116,7 @@ def sensor_arrays(
         device: where arrays are.
 
     Raises:
-        ModelError: for a sensor of force on a part on which other constraints or tendons act.
+        ModelError: for a force sensor on a part on which other constraints or tendons act.
     """
     t = warp_types(model.scalar)
     sensors = list(_named(model, chosen))
@@ -148,7 +148,7 @@ def sensor_arrays(
 
 
 def ranks(model: Model) -> np.ndarray:
-    """Return the rank of each geometry: the lower one is first in a contact, by MuJoCo's types, then by number."""
+    """Return the rank of each geometry: the lower one is first in a contact, by MuJoCo's types, then by index."""
     order = sorted(range(model.num_geometries), key=lambda i: (GEOMETRY_TYPES[model.geometries[i].type].rank, i))
     return np.argsort(order)
 
@@ -168,14 +168,14 @@ def _frame(model: Model, sensor: Sensor) -> tuple[int, Any]:
 
 
 def _limited(model: Model, sensor: Sensor) -> int:
-    """Return the degree of freedom or the tendon of a sensor of limits; -1 for others."""
+    """Return the degree of freedom or the tendon of a limit sensor; -1 for others."""
     if sensor.kind == "joint_limit_force":
         return int(model.joint_qd_start[model.joint_names.index(sensor.target)])
     return model.tendons.names.index(sensor.target) if sensor.kind == "tendon_limit_force" else -1
 
 
 def _sides(model: Model, sensor: Sensor) -> np.ndarray:
-    """Return the sides of contacts on which geometries count."""
+    """Return the sides of contacts on which each geometry counts."""
     if sensor.kind == "contact":
         return _allowed(model, sensor.geometries) + 2 * _allowed(model, sensor.against)
     if sensor.kind in ("force", "torque"):
@@ -192,20 +192,20 @@ def _allowed(model: Model, names: Sequence[str] | None) -> np.ndarray:
 
 
 def _require_contacts_alone(model: Model, sensor: Sensor, links: Sequence[int]) -> None:
-    """Refuse what else acts on a sensor's part from outside, constraints and tendons; raises ModelError naming one."""
+    """Raise ModelError for a constraint or tendon that acts on a sensor's part from outside, naming it."""
     equalities = model.equalities
     sides = zip(equalities.anchor_names, equalities.anchor_link_a, equalities.anchor_link_b, strict=True)
     for name, a, b in sides:
         if (a in links) != (b in links):
             raise ModelError(
-                f"Simulator: sensor '{sensor.name}' doesn't measure what the constraint '{name}' does to its link; "
-                "leave it out of contact_sensors"
+                f"Simulator: sensor '{sensor.name}' can't measure the force of constraint '{name}' on its link; "
+                "remove it from contact_sensors"
             )
     tendons = model.tendons
     for number, name in enumerate(tendons.names):
         places = tendons.segment_ends[tendons.segments(number)].flat
         if len({int(tendons.place_link[place]) in links for place in places}) == 2:
             raise ModelError(
-                f"Simulator: sensor '{sensor.name}' doesn't measure how the tendon '{name}' pulls at its link; leave "
-                "it out of contact_sensors"
+                f"Simulator: sensor '{sensor.name}' can't measure the force of tendon '{name}' on its link; "
+                "remove it from contact_sensors"
             )

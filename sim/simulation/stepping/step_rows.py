@@ -1,4 +1,4 @@
-"""The derivatives of one step as matrices: it is taken once on a tape, then its adjoint is applied for each row."""
+"""Derivatives of one step as matrices: one forward pass on a tape, then one backward pass per row."""
 
 from typing import Any
 
@@ -11,17 +11,17 @@ from warp_kernels.linearise import linearise_kernels
 
 
 class StepRows:
-    """The launches that fill the matrices (see :mod:`warp_kernels.linearise`), of worlds whose adjoint is prepared.
+    """Launches that fill the matrices (see :mod:`warp_kernels.linearise`), for worlds whose adjoint is prepared.
 
     Args:
-        step: the working arrays and stages of these worlds.
-        copies: how many of them, side by side, are copies of one world, which share out its rows.
+        step: working arrays and stages of these worlds.
+        copies: number of consecutive worlds that are copies of one world, and share out its rows.
     """
 
     def __init__(self, step: Step, copies: int):
         self.step = step
         self.copies = copies
-        # How often the adjoint has been applied.
+        # Number of times that the adjoint has been applied.
         self.row_cursor = wp.zeros(1, dtype=wp.int32, device=step.device)
         self.qd_path_bar = step.qd_path.grad if step.bouncing else step.device_model.none(step.scalar)
         self._kernels = linearise_kernels(step.scalar)
@@ -44,7 +44,7 @@ class StepRows:
         self._launch(checkpoint_kernels(step.scalar).move_cursor, 1, cursor=self.row_cursor, by=1)
 
     def end(self) -> None:
-        """Make the rows of the coordinates from those that have been found."""
+        """Compute the rows of the coordinates from the others."""
         self._launch(self._kernels.coordinate_rows, (self.step.model.num_links, self.step.num_worlds))
 
     def _launch(self, kernel: wp.Kernel, dim: Any, **named: Any) -> None:

@@ -1,4 +1,4 @@
-"""Which constraints the tendons of a model may have, and the paths from root to tip that these act on."""
+"""Layout of possible tendon constraints, and the paths from root to tip that they act on."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,7 +11,7 @@ from warp_kernels.types import FREE
 
 
 def tendon_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Kind, tendon, the tendon that it follows and the number of the coupling, -1 for none, of each one [n, 4]."""
+    """Return kind, tendon, other tendon and index of the coupling, -1 for none, of each constraint [n, 4]."""
     tendons = model.tendons
     rows: list[tuple[int, int, int, int]] = []
     if tendons.names:
@@ -24,34 +24,34 @@ def tendon_rows(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarra
 
 
 def heavy_tendons(model: Model, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The tendons with armature in any world, and the last degree of freedom that each acts on [n, 2].
+    """Return the tendons with armature in any world, and the last degree of freedom that each acts on [n, 2].
 
     Raises:
-        ModelError: naming the tendon, for one that lies around something, or that acts on more than one path.
+        ModelError: naming the tendon, for one with a wrap, or that acts on more than one path.
     """
     tendons, found = model.tendons, []
     for tendon in _any_world(parameters["tendon_armature"] > 0.0) if tendons.names else ():
         if (tendons.segment_wrap[list(tendons.segments(tendon))] >= 0).any():
             raise ModelError(
-                f"tendon '{tendons.names[tendon]}': armature of a tendon that lies around something is not supported; "
-                "give the joints armature in its place"
+                f"tendon '{tendons.names[tendon]}': armature is not supported for a tendon with a wrap; "
+                "give the joints armature instead"
             )
         ends = _ends(model, moving_dofs(model, tendon))
         if len(ends) > 1:
             raise ModelError(
                 f"tendon '{tendons.names[tendon]}': its armature acts on joints of {len(ends)} branches, which end at "
-                f"{_joints_at(model, ends)}; it is supported along one path from the root of a tree: give the joints "
-                "armature in its place, or make several tendons"
+                f"{_joints_at(model, ends)}, but only one branch is supported; give the joints armature instead, or "
+                "split the tendon"
             )
         found.append((tendon, ends[0]))
     return np.array(found, dtype=np.int32).reshape(-1, 2)
 
 
 def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray], integrator: str) -> None:
-    """Refuse what "implicit" and "implicitfast" have implicit in MuJoCo and not here; raises ModelError naming it."""
+    """Raise ModelError for features that "implicit" and "implicitfast" integrate implicitly only in MuJoCo."""
     if len(model.drag_boxes.link):
         raise ModelError(
-            f"Simulator: integrator='{integrator}' has no forces of a medium, which the model has; choose "
+            f"Simulator: integrator='{integrator}' doesn't support a medium, which the model has; choose "
             "integrator='euler' or 'rk4'"
         )
     on_frames = model.transmissions.actuator
@@ -59,7 +59,7 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray],
         if len(on_frames) and np.atleast_2d(parameters[key])[:, on_frames].any():
             index = on_frames[np.atleast_2d(parameters[key])[:, on_frames].any(axis=0)][0]
             raise ModelError(
-                f"Simulator: integrator='{integrator}' has no velocity gains on frames, which actuator "
+                f"Simulator: integrator='{integrator}' doesn't support velocity gains on frames, which actuator "
                 f"'{model.actuator_names[index]}' has; choose integrator='euler' or 'rk4'"
             )
     tendons = model.tendons.names
@@ -69,7 +69,7 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray],
     on_free = heavy[np.isin(model.link_tree[model.dof_link[heavy[:, 1]]], free), 0]
     if integrator == "implicitfast" and len(on_free):
         raise ModelError(
-            f"Simulator: integrator='{integrator}' has no armature of tendons on free bodies, which tendon "
+            f"Simulator: integrator='{integrator}' doesn't support armature of tendons on free bodies, which tendon "
             f"'{tendons[on_free[0]]}' has; choose integrator='euler' or 'rk4'"
         )
     damping = (parameters["tendon_damping"] != 0.0) | (parameters["tendon_damping_polynomial"] != 0.0).any(axis=-1)
@@ -80,20 +80,20 @@ def require_explicit_tendons(model: Model, parameters: Mapping[str, np.ndarray],
             damped += [f"actuator '{model.actuator_names[k]}' on a tendon" for k in gains]
     if damped:
         raise ModelError(
-            f"Simulator: integrator='{integrator}' has no damping of tendons, which {damped[0]} has; choose "
+            f"Simulator: integrator='{integrator}' doesn't support damping of tendons, which {damped[0]} has; choose "
             "integrator='euler' or 'rk4'"
         )
 
 
 def free_bodies(model: Model) -> np.ndarray:
-    """The trees whose only joint that moves is a free one, at their root."""
+    """Return the trees whose only moving joint is a free one, at their root."""
     first = model.tree_link_start[:-1]
     dofs = np.diff(np.append(model.joint_qd_start, model.nv)[model.tree_link_start])
     return np.flatnonzero((model.joint_type[first] == FREE) & (dofs == 6))
 
 
 def moving_dofs(model: Model, tendon: int) -> set[int]:
-    """The degrees of freedom that a tendon's length may depend on."""
+    """Return the degrees of freedom that a tendon's length may depend on."""
     found = {int(model.tendons.term_dof[term]) for term in model.tendons.terms(tendon)}
     for link in model.tendons.links(tendon):
         found |= dofs_above(model, int(model.link_tail_dof[link]))
@@ -101,7 +101,7 @@ def moving_dofs(model: Model, tendon: int) -> set[int]:
 
 
 def point_moves(model: Model) -> np.ndarray:
-    """1 where a degree of freedom moves a place of a tendon [num_places, nv]."""
+    """Return 1 where a degree of freedom moves a point of a tendon [num_places, nv]."""
     links = model.tendons.place_link.tolist()
     moves = np.zeros((len(links), model.nv), dtype=np.int32)
     for place, link in enumerate(links):
@@ -111,9 +111,9 @@ def point_moves(model: Model) -> np.ndarray:
 
 
 def tendon_paths(model: Model, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each constraint the last degrees of freedom of both sides [n, 2], and the side of each one [n, nv].
+    """Return the last degrees of freedom of both sides of each constraint [n, 2], and the side of each dof [n, nv].
 
-    -1 where there is none.
+    Entries are -1 for none.
 
     Raises:
         ModelError: naming the tendon, for one that acts on more than two paths.
@@ -126,8 +126,8 @@ def tendon_paths(model: Model, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
         if len(ends) > 2:
             raise ModelError(
                 f"tendon '{model.tendons.names[tendon]}': its limit, dry friction or coupling acts on joints of "
-                f"{len(ends)} branches, which end at {_joints_at(model, ends)}; at most two are supported: give the "
-                "tendon a spring in place of limits, or several tendons"
+                f"{len(ends)} branches, which end at {_joints_at(model, ends)}, but at most two are supported; replace "
+                "limits by a spring, or split the tendon"
             )
         tails[row, 2 - len(ends) :] = ends
         for side, end in zip((0, 1)[2 - len(ends) :], ends, strict=True):
@@ -136,7 +136,7 @@ def tendon_paths(model: Model, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def dofs_above(model: Model, dof: int) -> set[int]:
-    """A degree of freedom and all on the path to its root; none for -1."""
+    """Return a degree of freedom and all on the path to its root; none for -1."""
     found = set()
     while dof >= 0:
         found.add(dof)
@@ -145,7 +145,7 @@ def dofs_above(model: Model, dof: int) -> set[int]:
 
 
 def _ends(model: Model, dofs: set[int]) -> list[int]:
-    """The last of these degrees of freedom on each path."""
+    """Return the last of these degrees of freedom on each path."""
     paths = {dof: dofs_above(model, dof) for dof in dofs}
     return sorted(dof for dof in dofs if not any(dof in paths[below] for below in dofs - {dof}))
 

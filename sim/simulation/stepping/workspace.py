@@ -1,4 +1,4 @@
-"""The state of one time step of a shard, its sizes and options, and the launches that all stages share."""
+"""State of one time step of a shard, its sizes and options, and the launches that all stages share."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -42,18 +42,18 @@ class Workspace(SolverChoice):
     """Arrays that live for one step of some of the worlds of a trajectory.
 
     Args:
-        device_model: the model's arrays, with parameters of these worlds.
-        collision: the collision arrays of the same model and device.
-        layout: which rows there may be.
+        device_model: arrays of the model, with parameters of these worlds.
+        collision: collision arrays of the same model and device.
+        layout: possible constraint rows.
         options: contact options.
         dt: time step [s].
-        world_range: number of worlds in the trajectory's arrays, and the place of their first world there.
-        max_contacts: room for contacts per world.
-        law: what MuJoCo's law takes from the model, where that is the law.
-        state_limit: largest coordinate and largest velocity of a world that isn't bad, see :class:`sim.Simulator`.
+        world_range: number of worlds in the trajectory's arrays, and the index of the first of these worlds there.
+        max_contacts: contact capacity per world.
+        law: parameters of MuJoCo's law, if that is the law.
+        state_limit: maximum coordinate and velocity of a world that isn't bad, see :class:`sim.Simulator`.
     """
 
-    # The stages, made by :class:`sim.simulation.stepping.stages.stages.Stages`, through which they find each other.
+    # Stages, made by :class:`sim.simulation.stepping.stages.stages.Stages`, through which they find each other.
     kinematics: "Kinematics"
     dynamics: "FreeDynamics"
     actuation: "Actuation"
@@ -112,7 +112,7 @@ class Workspace(SolverChoice):
             ancestor=device_model.ancestor,
             max_depth=self.model.max_depth,
         )
-        # Springs, dampers and servos act at the end of a step; under MuJoCo's law at its beginning.
+        # Springs, dampers and servos act at the end of a step, under MuJoCo's law at its beginning.
         self.ahead = self.scalar(0.0 if self.by_mujoco else self.dt)
         lanes = lanes_worth(device_model.lanes, self.total_worlds)
         self.groups = LaneGroups(self.scalar, self.num_worlds, lanes, self.device)
@@ -121,9 +121,9 @@ class Workspace(SolverChoice):
         self._allocate_reports()
 
     def _find_free_bases(self) -> None:
-        """Find the links that turn freely, and the bases among them whose centre of mass moves straight in a step."""
+        """Find the links that turn freely, and the bases among them whose centre of mass follows a straight line."""
         model = self.model
-        # By MuJoCo's law gyroscopic forces are explicit.
+        # Under MuJoCo's law gyroscopic forces are explicit.
         self.turning = np.flatnonzero(np.isin(model.joint_type, () if self.by_mujoco else (SPHERICAL, FREE)))
         free = self.turning[model.joint_type[self.turning] == FREE]
         self.floating = free[np.logical_not(model.prescribed[model.joint_qd_start[free]])]
@@ -139,9 +139,9 @@ class Workspace(SolverChoice):
         self.qd, self.qd_next, self.tau = (
             wp.zeros((worlds, model.nv), dtype=scalar, device=self.device) for _ in range(3)
         )
-        # Along which positions move: another velocity than the next one where contacts bounce.
+        # Velocity of positions: differs from the next velocity where contacts bounce.
         self.qd_path = wp.zeros_like(self.qd_next) if self.bouncing else self.qd_next
-        # What goes into the laws of actuators: their inputs, or their states.
+        # Inputs of the force laws of actuators: control, or states of actuators.
         self.control: wp.array = zeros((worlds, model.nu), scalar, self.device)
         self.activations = Activations(self.device_model, self.control)
         self.given_control = self.activations.given_control
@@ -155,32 +155,32 @@ class Workspace(SolverChoice):
 
     @property
     def slot_threads(self) -> int | tuple[int, int]:
-        """Threads of kernels over contacts."""
+        """Return the number of threads of kernels over contacts."""
         return self.num_worlds if self.looping else (self.max_contacts, self.num_worlds)
 
     @property
     def num_sensors(self) -> int:
-        """How many places there are for what is measured of contacts and constraints."""
+        """Return the number of slots for measurements of contacts and constraints."""
         return self.collision.num_sensors
 
     @property
     def accelerating(self) -> bool:
-        """Whether the model has sensors of accelerations that differ from the change of velocity in a step."""
+        """Return whether the model has sensors of accelerations that differ from the change of velocity in a step."""
         return self.by_mujoco and any(SENSOR_KINDS[sensor.kind].by_acceleration for sensor in self.model.sensors)
 
     @property
     def warm(self) -> bool:
-        """Whether a step begins with the impulses of the one before."""
+        """Return whether the impulses of the previous step are the initial guess."""
         return self.contact_options.warm_start and self.max_constraints > 0
 
     @property
     def parameters(self) -> dict[str, wp.array]:
-        """The parameters of the model, for these worlds."""
+        """Return the parameters of the model, for these worlds."""
         return self.device_model.parameters
 
     @property
     def options(self) -> Any:
-        """Numbers of the contact options, and the parameter among them; the rows of MuJoCo's law read none of these."""
+        """Return the contact options that rows read, including parameters; MuJoCo's law reads none."""
         options = hard_options(self.contact_options)
         max_correction, own_correction = options.corrections
         return fill(
@@ -197,21 +197,21 @@ class Workspace(SolverChoice):
 
     @property
     def options_bar(self) -> Any:
-        """Gradients of the parameters among the contact options, without rows where none is wanted."""
+        """Return the gradients of parameters among the contact options, without rows if none is requested."""
         return self.parameter_gradients_of(self.structs.Options, {"recovery_time": "recovery_time"})
 
     def parameter_gradients_of(self, struct: Any, names: Mapping[str, str]) -> Any:
-        """Return a struct of the gradients of parameters, without rows where none is wanted.
+        """Return a struct of the gradients of parameters, without rows if none is requested.
 
         Args:
             struct: the kernels' struct.
-            names: of the parameters, by field.
+            names: names of the parameters, by field.
         """
         gradients = self.device_model.parameter_bars(*names.values())
         return fill(struct, **dict(zip(names, gradients, strict=True)))
 
     def worlds_last(self, count: int, dtype: Any = None) -> wp.array:
-        """Zeros [count, num_worlds], scalars where nothing else is said."""
+        """Return zeros [count, num_worlds], scalars by default."""
         return zeros((count, self.num_worlds), dtype or self.scalar, self.device)
 
     def integers(self, values: np.ndarray) -> wp.array:
@@ -220,7 +220,7 @@ class Workspace(SolverChoice):
 
     @property
     def sources(self) -> tuple[Any, ...]:
-        """Where arguments of kernels are looked up by name."""
+        """Return the sources of kernel arguments by name."""
         return (self, self.tendons or TendonStage, self.law, self.device_model, self.parameters, self.collision)
 
     def launch(self, kernel: wp.Kernel, dim: Any, *own: Any, tape: bool = False, **named: Any) -> None:
@@ -229,9 +229,9 @@ class Workspace(SolverChoice):
         Args:
             kernel: the kernel.
             dim: number of threads.
-            own: where arguments are looked up before :attr:`sources`.
-            tape: whether an active tape records it.
-            named: arguments given one by one.
+            own: sources that precede :attr:`sources`.
+            tape: whether an active tape records the launch.
+            named: arguments given explicitly.
         """
         launch(kernel, dim, *own, *self.sources, device=self.device, record_tape=tape, **named)
 
@@ -247,25 +247,25 @@ class Workspace(SolverChoice):
 
 
 class Stage:
-    """A stage of a step: it owns its arrays, and launches the kernels that fill them.
+    """Stage of a step, which owns its arrays and launches the kernels that fill them.
 
     Args:
-        step: the step's workspace.
+        step: workspace of the step.
     """
 
     def __init__(self, step: Workspace):
         self._step = step
 
     def differentiated(self) -> list[wp.array]:
-        """Return the arrays whose gradients kernels add to, but for those of contacts."""
+        """Return the arrays whose gradients kernels add to, except those of contacts."""
         return []
 
     def of_contacts(self) -> list[wp.array]:
-        """Return those that have a row for each contact slot: only rows in use are cleared."""
+        """Return the arrays with a row per contact slot, of which only those in use are cleared."""
         return []
 
     def prepare_adjoint(self) -> None:
-        """Allocate what only the adjoint needs."""
+        """Allocate arrays of the adjoint."""
 
     def gather(self) -> None:
-        """Gather arrays in structs again, once they have gradients."""
+        """Gather arrays in structs anew, because they now have gradients."""

@@ -189,7 +189,7 @@ def test_what_has_no_tendons_says_so(tmp_path):
     model = load_quietly(written(tmp_path))
     with pytest.raises(sim.ModelError, match="describes one robot"):
         write_urdf(tmp_path / "scene.urdf", model)
-    with pytest.raises(sim.ModelError, match="implicitfast' has no damping of tendons, which tendon 'sum' has"):
+    with pytest.raises(sim.ModelError, match="implicitfast' .*tendon 'sum'"):
         sim.Simulator(model, DT, integrator="implicitfast", contact=CONTACT)
 
 

@@ -1,1 +1,1 @@
-"""The solvers of a step's constraints: one file for each, chosen once in ``choose.py``."""
+"""Solvers of a step's constraints: one file each, chosen once in ``choose.py``."""

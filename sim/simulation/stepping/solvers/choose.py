@@ -1,4 +1,4 @@
-"""The choice of a step's solver, with its reasons."""
+"""Choice of a step's solver, with its reasons."""
 
 from sim.simulation.options import PgsContact
 from sim.simulation.stepping.solvers.impulses import Impulses, ImpulsesOfGroups
@@ -12,7 +12,7 @@ from warp_kernels.solver.newton.group.structs import MOST_BACK, MOST_DOFS
 
 
 def choose_impulses(step: Workspace) -> type[Impulses]:
-    """Return how impulses are applied: by lane groups, unless something else takes worlds one by one."""
+    """Return the class that applies impulses: by lane groups, unless something else works world by world."""
     options = step.contact_options
     singly = step.bouncing or options.noslip_iterations > 0 or not step.newton
     return Impulses if singly or step.groups.lanes == 1 else ImpulsesOfGroups
@@ -21,14 +21,14 @@ def choose_impulses(step: Workspace) -> type[Impulses]:
 def choose_solver(step: Workspace) -> type[ConstraintSolver]:
     """Return the solver of a step's constraints.
 
-    - Without constraints nothing is solved.
+    - Without constraints there is nothing to solve.
     - Projected Gauss-Seidel has one solver, with the adjoint that the options name.
-    - Newton's method takes all worlds of a lane group at once where there are groups (on a CPU, of many worlds) and
-      worlds are small enough for the group's memory. Contacts that resist spinning or rolling have two constraints
-      that answer together, which groups don't have but for MuJoCo's pyramids.
-    - Its adjoint does so, too, unless gradients are smoothed, impulses are applied world by world, or there is room for
-      more constraints than fit into the group's memory.
-    - Larger worlds of several trees are divided into islands, by the hard law.
+    - Newton's method solves all worlds of a lane group at once if there are groups (on a CPU, with many worlds) and
+      worlds fit into the group's memory. Torsional and rolling friction couple two constraints of a contact, which
+      groups support only for MuJoCo's pyramids.
+    - Its adjoint does so too, unless gradients are smoothed, impulses are applied world by world, or the constraint
+      capacity exceeds the group's memory.
+    - Larger worlds of several trees are divided into islands, under the hard law.
     """
     options = step.contact_options
     if not step.max_constraints:

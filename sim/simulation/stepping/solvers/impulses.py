@@ -1,4 +1,4 @@
-"""Velocities from impulses, by the factors of the mass matrix: world by world or by lane groups."""
+"""Velocities from impulses by the Cholesky factors of the mass matrix, world by world or by lane groups."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ JOINTS = ("damping", "armature", "stiffness", "rest_position")
 
 
 class Impulses(Stage):
-    """The velocities after a step from impulses and free accelerations, world by world.
+    """Velocities after a step from impulses and free accelerations, world by world.
 
     Args:
-        step: the arrays of the step.
+        step: workspace of the step.
 
     Attributes:
-        weight: the adjoint of velocities times the inverse mass matrix [dof, ...].
+        weight: adjoint of velocities times the inverse mass matrix [dof, ...].
         by_groups: whether factors are applied to all worlds of a lane group at once.
     """
 
@@ -27,7 +27,7 @@ class Impulses(Stage):
     weight: Twin
 
     def prepare_adjoint(self) -> None:
-        """Allocate what only the adjoint needs."""
+        """Allocate arrays of the adjoint."""
         self.weight = self._step.groups.scalars(self._step.model.nv)
 
     @property
@@ -56,18 +56,18 @@ class Impulses(Stage):
         self._step.launch(impulse_kernels(self._step.scalar).apply_impulses, self._step.num_worlds)
 
     def begin_adjoint(self) -> None:
-        """From the adjoint of velocities to ``weight``, which is M^-1 times it, and to the adjoint of impulses."""
+        """Compute ``weight``, M^-1 times the adjoint of velocities, and the adjoint of impulses."""
         self._step.launch(impulse_kernels(self._step.scalar).velocity_adjoint, self._step.num_worlds)
 
     def finish_adjoint(self) -> None:
-        """Add what the adjoints of constraints make of ``weight``; then those of free accelerations and the factors."""
+        """Add the contribution of constraints to ``weight``; propagate it to free accelerations and the factors."""
         step, kernels = self._step, impulse_kernels(self._step.scalar)
         step.launch(kernels.weight_adjoint, step.num_worlds)
         step.launch_over_dofs(kernels.free_step_adjoint)
 
 
 class ImpulsesOfGroups(Impulses):
-    """The same for all worlds of a lane group at once."""
+    """Velocities from impulses for all worlds of a lane group at once."""
 
     by_groups = True
 
@@ -78,11 +78,11 @@ class ImpulsesOfGroups(Impulses):
         step.launch(self._kernels.apply_pushes, step.groups.num_groups)
 
     def begin_adjoint(self) -> None:
-        """From the adjoint of velocities to ``weight``."""
+        """Compute ``weight`` from the adjoint of velocities."""
         self._step.launch(self._kernels.begin_weights, self._step.groups.num_groups)
 
     def finish_adjoint(self) -> None:
-        """As by worlds; a solver whose adjoint is by groups has finished the weights."""
+        """Propagate ``weight`` as by worlds; a solver whose adjoint is by groups has finished the weights."""
         step, groups = self._step, self._step.groups.num_groups
         if not step.solver.adjoint_by_groups:
             step.launch(impulse_kernels(step.scalar).push_weights, step.num_worlds)

@@ -14,7 +14,7 @@ from warp_kernels.solver.newton.group.structs import KEEPS_ALL, KEEPS_HALF
 
 
 class Mujoco(Newton):
-    """World by world; MuJoCo's noslip sweeps after it where the options ask for them.
+    """Newton's method world by world, followed by MuJoCo's noslip sweeps if the options request them.
 
     Attributes:
         noslip: the sweeps, or None.
@@ -37,7 +37,7 @@ class Mujoco(Newton):
         self._minimise()
 
     def adjoint(self) -> None:
-        """Walk back through the sweeps, and solve the transposed system of the solution."""
+        """Run the backward pass of the sweeps, and solve the transposed system of the solution."""
         step = self._step
         self._solution_adjoint(step.cone, **(self.noslip.unwind() if self.noslip else {}))
         if self.noslip:
@@ -58,7 +58,7 @@ class Mujoco(Newton):
 
     @property
     def _rows_respond(self) -> bool:
-        """Return False: R is of the initial configuration and doesn't depend on rows."""
+        """Return False: R is of the initial configuration and independent of the rows."""
         return False
 
     @property
@@ -67,14 +67,14 @@ class Mujoco(Newton):
 
 
 class MujocoLanes(Mujoco):
-    """All worlds of a lane group at once; those that are left, and the adjoint, one by one."""
+    """Newton's method on all worlds of a lane group at once; unfinished worlds, and the adjoint, world by world."""
 
     rows_by_groups = True
-    # What the group keeps of a solution for the adjoint.
+    # Parts of a solution that the group stores for the adjoint.
     keeps = KEEPS_ALL
 
     def solve(self) -> None:
-        """Minimise the cost of all worlds of a group, then of those that are left, and sweep."""
+        """Minimise the cost of all worlds of a group, then of unfinished ones, and sweep."""
         self._soften()
         step = self._step
         kernel = newton_group_kernels(step.scalar, step.cone, step.groups.lanes).solve
@@ -83,13 +83,13 @@ class MujocoLanes(Mujoco):
 
 
 class MujocoLanesBothWays(MujocoLanes):
-    """The adjoint takes the worlds of a group together, too."""
+    """Newton's method whose adjoint is computed for all worlds of a lane group at once, too."""
 
     adjoint_by_groups = True
     keeps = KEEPS_HALF
 
     def adjoint(self) -> None:
-        """Walk back to all but what comes of the right-hand sides and of the rows of joints."""
+        """Run the backward pass, except through right-hand sides and through the rows of joints."""
         step, groups = self._step, self._step.groups
         kernels = mujoco_group_adjoint_kernels(step.scalar, step.cone, groups.lanes)
         step.launch(kernels.convex_group_adjoint, groups.num_groups, work=self._group_work())

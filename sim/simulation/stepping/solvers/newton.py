@@ -1,6 +1,6 @@
-"""Newton's method on the velocities of worlds, by the hard law, and its adjoint.
+"""Newton's method on the velocities of worlds, under the hard law, and its adjoint.
 
-It solves world by world, island by island, or all worlds of a lane group at once, on a CPU.
+On a CPU it solves world by world, island by island, or all worlds of a lane group at once.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ from warp_kernels.solver.newton.solve import newton_kernels
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.types import warp_types
 
-# Room for entries of the system where there are many trees: this, or as many for each constraint if that is more.
+# Capacity for entries of the system with many trees: this, or as many per constraint if that is more.
 ENTRIES = 2**22
 ENTRIES_PER_CONSTRAINT = 256
 
@@ -40,8 +40,8 @@ class NewtonArrays:
     Args:
         model: the model.
         groups: its lane groups.
-        constraints: room for constraints of a world.
-        room: room for entries of a world's system on and below the diagonal.
+        constraints: constraint capacity of a world.
+        room: capacity for entries of a world's system on and below the diagonal.
         divided: whether worlds are divided into islands.
 
     Attributes:
@@ -88,7 +88,7 @@ class NewtonArrays:
         return zeros((count, self._worlds), dtype, self._device)
 
     def _row_starts(self, nv: int) -> wp.array:
-        """Where rows begin: those of a triangle, until a large system packs its own."""
+        """Return the first entry of each row: that of a triangle, until a large system packs its own."""
         places = np.arange(nv if nv <= MOST_DOFS else 0)
         starts = np.zeros((nv, self._worlds), dtype=np.int32)
         starts[: len(places)] = (places * (places + 1) // 2)[:, None]
@@ -96,7 +96,7 @@ class NewtonArrays:
 
 
 def system_room(model: Model, constraints: int, divided: bool) -> int:
-    """Room for entries of a world's system: all of them, or where there are many trees, of what constraints couple."""
+    """Return the capacity for entries of a world's system: all, or with many trees those that constraints couple."""
     entries = model.nv * (model.nv + 1) // 2
     if not divided:
         return entries
@@ -104,20 +104,20 @@ def system_room(model: Model, constraints: int, divided: bool) -> int:
 
 
 class Newton(ConstraintSolver):
-    """Newton's method world by world, and what its other forms share.
+    """Newton's method world by world, and the base of its other forms.
 
     Attributes:
-        iterations: the most linear systems of a step.
+        iterations: maximum number of linear systems of a step.
         grip, iterate, islands, system: see :mod:`warp_kernels.solver.newton.structs`.
         problem: rows, right-hand sides, bounds and compliance.
-        stage: how far the search by lane groups has come with each world; empty without.
-        shared: memory that all lane groups use, one after the other; absent without.
-        held_share, row_inverse_mass: of smoothed gradients; empty without.
-        further_value_bar: what else than impulses has a gradient in the values of rows; empty but for noslip sweeps.
-        own_bar: adjoint of the inverse masses of each constraint's rows, from which R comes.
+        stage: progress of each world in the search by lane groups; empty without.
+        shared: scratch memory that lane groups use one after the other; absent without.
+        held_share, row_inverse_mass: for smoothed gradients; empty without.
+        further_value_bar: additional adjoint of row values; empty without noslip sweeps.
+        own_bar: adjoint of the inverse masses of each constraint's rows, from which R is computed.
     """
 
-    # Whether worlds are divided into bodies that press on each other.
+    # Whether worlds are divided into islands of bodies that constraints couple.
     has_islands = False
     shared: Any
     own_bar: wp.array
@@ -137,7 +137,7 @@ class Newton(ConstraintSolver):
             self.shared = shared_memory(step.model, step.groups.lanes, step.max_constraints, step.device)
 
     def gather(self) -> None:
-        """Gather the problem."""
+        """Gather the problem in a struct."""
         step, rows = self._step, self._step.constraint_stage
         self.iterate.impulse = rows.impulse
         self.problem: Any = fill(
@@ -157,7 +157,7 @@ class Newton(ConstraintSolver):
         )
 
     def prepare_adjoint(self) -> None:
-        """Allocate the adjoint of R, and room for what constraints do to each other by it."""
+        """Allocate the adjoint of R, and responses of coupled constraints for it."""
         super().prepare_adjoint()
         self.further_value_bar = self._step.worlds_last(0, self._step.device_model.types.vec3)
         if self._step.contact_options.gradient_smoothing > 0.0:
@@ -170,12 +170,12 @@ class Newton(ConstraintSolver):
             self.coupled_response = self._responses()
 
     def solve(self) -> None:
-        """Search the velocities at which the impulses that they ask for lead to them."""
+        """Solve for the velocities that are consistent with the impulses of the constraint laws."""
         self._regularise()
         self._step.launch(self._kernels.newton_solve, self._step.num_worlds, work=self._work)
 
     def adjoint(self) -> None:
-        """Solve the transposed system of the solution; from R to the rows and the mass matrix."""
+        """Solve the transposed system of the solution; propagate from R to the rows and the mass matrix."""
         step = self._step
         self._solution_adjoint(step.contact_options.friction)
         if step.bouncing:
@@ -190,7 +190,7 @@ class Newton(ConstraintSolver):
 
     @property
     def _work(self) -> Any:
-        """Return the struct of kernels that take a world by itself."""
+        """Return the struct of kernels that take one world each."""
         step, stage = self._step, self._step.constraint_stage
         return fill(
             work_struct(step.scalar),
@@ -206,10 +206,10 @@ class Newton(ConstraintSolver):
         )
 
     def _group_work(self, keeps: int = 0) -> Any:
-        """Return the struct of kernels that take the worlds of a lane group together.
+        """Return the struct of kernels that take all worlds of a lane group.
 
         Args:
-            keeps: what a solution keeps for the adjoint.
+            keeps: parts of a solution that are stored for the adjoint.
         """
         step, stage = self._step, self._step.constraint_stage
         return fill(
@@ -243,7 +243,7 @@ class Newton(ConstraintSolver):
 
     @property
     def _rows_respond(self) -> bool:
-        """Return whether rows have adjoints, world by world, from what constraints do to each other by R."""
+        """Return whether R propagates adjoints to rows, world by world."""
         return self._step.max_constraints > 0
 
     @property
@@ -252,14 +252,14 @@ class Newton(ConstraintSolver):
 
     @property
     def _regularisation(self) -> dict[str, Any]:
-        """The parameter, and its adjoint where it is watched."""
+        """Return the regularisation, and its adjoint if it is watched."""
         model = self._step.device_model
         (bar,) = model.parameter_bars("regularisation")
         return {"regularisation": model.parameter_arrays("regularisation")["regularisation"], "regularisation_bar": bar}
 
 
 class NewtonIslands(Newton):
-    """Bodies that don't press on each other are solved apart: for worlds of many bodies."""
+    """Newton's method on islands of coupled bodies, for worlds of many bodies."""
 
     has_islands = True
 
@@ -272,12 +272,12 @@ class NewtonIslands(Newton):
 
 
 class NewtonLanes(Newton):
-    """Worlds that the group's search doesn't finish are solved one by one. The adjoint takes them one by one."""
+    """Newton's method on all worlds of a lane group; unfinished worlds, and the adjoint, world by world."""
 
     rows_by_groups = True
 
     def solve(self) -> None:
-        """Search the velocities of the worlds of a group, then of those that are left."""
+        """Solve for the velocities of all worlds of a group, then of unfinished ones."""
         self._regularise()
         step = self._step
         kernel = newton_group_kernels(step.scalar, step.contact_options.friction, step.groups.lanes).solve
@@ -286,12 +286,12 @@ class NewtonLanes(Newton):
 
 
 class NewtonLanesBothWays(NewtonLanes):
-    """The adjoint takes the worlds of a group together, too: up to as many constraints as its memory holds."""
+    """Newton's method whose adjoint is computed by lane groups, too, up to the constraints that fit into memory."""
 
     adjoint_by_groups = True
 
     def adjoint(self) -> None:
-        """Walk back to all but what comes of the right-hand sides and of the rows of joints."""
+        """Run the backward pass, except through right-hand sides and through the rows of joints."""
         step, groups = self._step, self._step.groups
         kernel = group_adjoint_kernels(step.scalar, step.contact_options.friction, groups.lanes).group_adjoint
         bar = self._regularisation["regularisation_bar"]
@@ -300,6 +300,6 @@ class NewtonLanesBothWays(NewtonLanes):
 
     @property
     def _rows_respond(self) -> bool:
-        """Return whether there are rows of joints or tendons, which have adjoints world by world."""
+        """Return whether there are rows of joints or tendons, whose adjoints are computed world by world."""
         step = self._step
         return bool(len(step.layout.cones) or step.model.counts["coupling"] or (step.tendons and step.tendons.num_rows))

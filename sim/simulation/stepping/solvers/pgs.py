@@ -18,9 +18,9 @@ class Pgs(ConstraintSolver):
     """Sweeps over the constraints of a world, see :mod:`warp_kernels.solver.pgs`.
 
     Attributes:
-        sweeps: the most sweeps of a step.
-        scale: steps that sweeps take [constraint, world].
-        impulse_history, value_history: of the sweeps that are walked back; else empty.
+        sweeps: maximum number of sweeps of a step.
+        scale: step lengths of sweeps [constraint, world].
+        impulse_history, value_history: stored sweeps for the backward pass; otherwise empty.
     """
 
     def __init__(self, step: Workspace):
@@ -36,7 +36,7 @@ class Pgs(ConstraintSolver):
         self._step.launch_over_constraints(delassus_kernels(self._step.scalar).delassus)
 
     def solve(self) -> None:
-        """Sweep until nothing changes, or as often as the options say."""
+        """Sweep until converged, or as often as the options say."""
         self._step.warm_start.match()
         self._step.launch(self._kernels.pgs_solve, self._step.num_worlds)
 
@@ -46,7 +46,7 @@ class Pgs(ConstraintSolver):
 
 
 class PgsOfSolutions(Pgs):
-    """The adjoint is that of the solution, by the implicit function theorem: where sweeps begin doesn't matter to it.
+    """PGS with the adjoint of the solution, by the implicit function theorem, independent of the initial guess.
 
     Attributes:
         value: velocities of rows at the solution.
@@ -60,20 +60,20 @@ class PgsOfSolutions(Pgs):
         self.value = self._step.worlds_last(self._step.max_constraints, self._step.device_model.types.vec3)
 
     def adjoint(self) -> None:
-        """Solve the transposed problem of the rows that the solution holds."""
+        """Solve the transposed problem of the active rows."""
         step = self._step
         kernel = implicit_kernels(step.scalar, step.contact_options.friction).solution_adjoint
         step.launch(kernel, step.num_worlds, impulse_bar_scratch=self.start_bar)
 
 
 class PgsOfSweeps(Pgs):
-    """The adjoint walks back through every sweep.
+    """PGS with the adjoint of every sweep.
 
     Attributes:
-        first_sweep: of those that are walked back.
+        first_sweep: first sweep of the backward pass.
         value_bar_history: scratch.
-        own_bar, matrix_bar: adjoints of the matrix's blocks on the diagonal, and of all.
-        scale_bar: adjoints of the steps that sweeps take.
+        own_bar, matrix_bar: adjoints of the matrix's diagonal blocks, and of all blocks.
+        scale_bar: adjoints of the step lengths.
     """
 
     first_sweep: wp.array
@@ -83,7 +83,7 @@ class PgsOfSweeps(Pgs):
     matrix_bar: wp.array
 
     def prepare_adjoint(self) -> None:
-        """Allocate what sweeps keep."""
+        """Allocate the history of sweeps."""
         super().prepare_adjoint()
         step, t = self._step, self._step.device_model.types
         histories = self.sweeps * step.max_constraints
@@ -97,7 +97,7 @@ class PgsOfSweeps(Pgs):
         self.constraint_response, self.coupled_response = (self._responses() for _ in range(2))
 
     def adjoint(self) -> None:
-        """Walk back through the sweeps, and from the matrix to rows."""
+        """Run the backward pass through the sweeps, and from the matrix to rows."""
         step = self._step
         step.launch(self._kernels.pgs_reverse, step.num_worlds)
         if step.warm:

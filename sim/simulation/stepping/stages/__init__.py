@@ -1,1 +1,1 @@
-"""The stages of a step: one file for each that has arrays of its own, and what the others launch."""
+"""Stages of a step: one file for each that has arrays of its own, and the launches of the others."""

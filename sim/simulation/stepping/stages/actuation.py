@@ -1,4 +1,4 @@
-"""The forces of actuators on joints."""
+"""Forces of actuators on joints."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from sim.arrays.allocation import fill
 from sim.simulation.stepping.workspace import Stage, Workspace
 from warp_kernels.solver.actuators import actuator_kernels
 
-# Fields of the kernels' struct, and the parameters that they hold.
+# Fields of the kernels' struct, with the parameters that they hold.
 GAINS = {
     "gear": "actuator_gear",
     "kp": "actuator_kp",
@@ -25,16 +25,15 @@ GAINS = {
 
 
 class Actuation(Stage):
-    """Finds joint forces, with their implicit share on the mass matrix's diagonal.
+    """Stage that computes joint forces and their implicit part on the mass matrix's diagonal.
 
     Args:
-        step: the step's workspace.
+        step: workspace of the step.
 
     Attributes:
-        joint_force: the given forces and those of actuators and tendons [world, dof]; the given array without either.
-        implicit: what stands on the diagonal beside inertia, armature and damping [dof, ...]; no rows without
-            actuators.
-        actuator_row: what a bounded actuator asks of its constraint [actuator, world].
+        joint_force: given forces plus those of actuators and tendons [world, dof]; the given array without either.
+        implicit: terms on the diagonal besides inertia, armature and damping [dof, ...]; no rows without actuators.
+        actuator_row: right-hand side of a bounded actuator's constraint [actuator, world].
         actuator_row_bar: its adjoint.
     """
 
@@ -48,33 +47,33 @@ class Actuation(Stage):
         self.actuator_row = step.worlds_last(model.nu, step.device_model.types.vec3)
 
     def prepare_adjoint(self) -> None:
-        """Allocate the adjoint of rows. What the adjoint finds of the given forces, it finds of all joint forces."""
+        """Allocate the adjoint of rows. The adjoint of given forces is that of all joint forces."""
         if self.joint_force is not self._step.tau:
             self.joint_force.grad = self._step.tau.grad
         self.actuator_row_bar = self._step.worlds_last(self._step.model.nu, self._step.device_model.types.vec3)
 
     def find(self) -> None:
-        """Find the forces of actuators."""
+        """Compute the forces of actuators."""
         if self._step.model.nu:
             kernel = actuator_kernels(self._step.scalar).actuate
             self._step.launch(kernel, self._step.num_worlds, dt=self._step.ahead)
 
     def adjoint(self) -> None:
-        """From the adjoint of joint forces to those of states, inputs and gains."""
+        """Propagate the adjoint of joint forces to states, inputs and gains."""
         if self._step.model.nu:
             kernel = actuator_kernels(self._step.scalar).actuator_adjoint
             self._step.launch(kernel, self._step.num_worlds, dt=self._step.ahead)
 
     @property
     def gains(self) -> Any:
-        """Parameters of the actuators."""
+        """Return the parameters of the actuators."""
         step = self._step
         arrays = {field: step.parameters[name] for field, name in GAINS.items()}
         return fill(step.structs.Gains, **{**arrays, **step.activations.unbounded})
 
     @property
     def gains_bar(self) -> Any:
-        """Gradients of these parameters, without rows where none is wanted."""
+        """Return the gradients of these parameters, without rows if none is requested."""
         step = self._step
         names = {field: name for field, name in GAINS.items() if field not in step.activations.unbounded}
         return step.parameter_gradients_of(step.structs.Gains, names)

@@ -1,4 +1,4 @@
-"""The constraint stage of a step: which constraints there are, which of them act on each other, and their rows."""
+"""Constraint stage of a step: active constraints, their couplings, and their rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ from warp_kernels.solver.newton.group.rows import group_row_kernels
 from warp_kernels.solver.newton.group.structs import side_structs
 from warp_kernels.solver.structs import Constrained, Constraints, Couplings, TreeDofs
 
-# Fields of the kernels' struct, and the parameters that they hold.
+# Fields of the kernels' struct, with the parameters that they hold.
 LIMITS = {
     "lower": "lower_limit",
     "upper": "upper_limit",
@@ -27,36 +27,36 @@ LIMITS = {
     "stiffness": "limit_stiffness",
     "damping": "limit_damping",
 }
-# Parameters that rows are made of, beside those of limits.
+# Parameters of rows, besides those of limits.
 ROW_PARAMETERS = ("friction_loss", "coupling_ratio")
-# Arrays of tendons that rows are made of, where there are tendons.
+# Tendon arrays of rows, if there are tendons.
 OF_TENDONS = ("tendon_row", "tendon_bound")
-# With several trees: room for the constraints that act on a constraint, itself included, on average over a world.
+# With several trees: capacity for couplings per constraint, itself included, averaged over a world.
 COUPLINGS_PER_CONSTRAINT = 128
 
 
 class ConstraintStage(Stage):
-    """Lists the constraints of each world, and writes their rows.
+    """Stage that lists the constraints of each world, and writes their rows.
 
     Args:
-        step: the step's workspace.
+        step: workspace of the step.
 
     Attributes:
-        constrained, trees: structs of what constraints can act on.
+        constrained, trees: structs of all that constraints can act on.
         cone_link, cone_kind: of limits of spherical joints.
-        constraints: struct of the constraints that there are.
-        max_incidences, max_couplings: most pairs of a constraint and a tree, and of two constraints. The latter is zero
-            for solvers that don't go by the Delassus matrix.
-        couplings: struct of which constraints act on each other.
+        constraints: struct of the listed constraints.
+        max_incidences, max_couplings: maximum number of pairs of a constraint and a tree, and of two constraints. The
+            latter is zero for solvers that don't use the Delassus matrix.
+        couplings: struct of the constraints that act on each other.
         matrix: blocks of the Delassus matrix [coupling, world].
         row: rows of constraints along their paths [entry, world].
         rhs, bound, softness: right-hand sides, bounds and softness of rows [constraint, world].
-        row_size: inverse masses of rows, from which their regularisation comes [constraint, world].
-        impulse: what the solver finds [constraint, world].
-        constraint_overflow: constraints that found no room [world].
-        least_inverse_mass: of each degree of freedom.
+        row_size: inverse masses of rows, from which their regularisation is computed [constraint, world].
+        impulse: impulses that the solver finds [constraint, world].
+        constraint_overflow: dropped constraints [world].
+        least_inverse_mass: lower bound of the inverse mass, by degree of freedom.
         rows: struct of right-hand sides, bounds and softness; ``rows_bar`` that of their adjoints.
-        further_impulse_bar: what reaches impulses other than by the next velocity; without rows where nothing does.
+        further_impulse_bar: adjoint of impulses other than by the next velocity; without rows if there is none.
     """
 
     rhs_bar: wp.array
@@ -85,13 +85,15 @@ class ConstraintStage(Stage):
         self.rows: Any = self._gathered()
 
     def differentiated(self) -> list[wp.array]:
-        """Return the arrays whose gradients kernels add to: impulses that have gradients besides by the velocities."""
+        """Return the arrays whose gradients kernels add to: impulses, if something besides velocities depends on
+        them.
+        """
         step = self._step
         read = step.bouncing or step.collision.num_sensors or (step.newton and step.warm)
         return [self.impulse] if read else []
 
     def prepare_adjoint(self) -> None:
-        """Allocate the adjoints of rows, and gather the structs again, now that arrays have gradients."""
+        """Allocate the adjoints of rows, and gather the structs anew, because arrays now have gradients."""
         step, vec3 = self._step, self._step.device_model.types.vec3
         self.further_impulse_bar = self.impulse.grad if self.differentiated() else step.worlds_last(0, vec3)
         self.rhs_bar = step.worlds_last(step.max_constraints, vec3)
@@ -119,7 +121,7 @@ class ConstraintStage(Stage):
         step.solver.write_matrix()
 
     def adjoint(self) -> None:
-        """From the adjoints of rows to those of subspaces, contacts, anchors and whatever they are made of."""
+        """Propagate the adjoints of rows to subspaces, contacts, anchors and all other inputs."""
         step = self._step
         if not step.max_constraints:
             return
@@ -130,18 +132,18 @@ class ConstraintStage(Stage):
 
     @property
     def limits(self) -> Any:
-        """Parameters of the joint limits."""
+        """Return the parameters of the joint limits."""
         step = self._step
         return fill(step.structs.Limits, **{field: step.parameters[name] for field, name in LIMITS.items()})
 
     @property
     def limits_bar(self) -> Any:
-        """Gradients of these parameters, without rows where none is wanted."""
+        """Return the gradients of these parameters, without rows if none is requested."""
         return self._step.parameter_gradients_of(self._step.structs.Limits, LIMITS)
 
     @property
     def inputs(self) -> Any:
-        """What rows are made of."""
+        """Return the inputs of rows."""
         step, errors, tendons = self._step, self._step.errors, self._step.tendons
         return fill(
             step.structs.RowInputs,
@@ -159,7 +161,7 @@ class ConstraintStage(Stage):
 
     @property
     def inputs_bar(self) -> Any:
-        """Adjoints of what rows are made of; of parameters without rows where none is wanted."""
+        """Return the adjoints of the inputs of rows; those of parameters have no rows if none is requested."""
         step, errors, tendons = self._step, self._step.errors, self._step.tendons
         gradients = step.device_model.parameter_bars(*ROW_PARAMETERS)
         return fill(
@@ -178,17 +180,17 @@ class ConstraintStage(Stage):
 
     @property
     def row_geometry(self) -> Any:
-        """Return what rows of lane groups are made of."""
+        """Return the inputs of rows of lane groups."""
         return self._row_geometry(lambda array: array)
 
     @property
     def row_geometry_bar(self) -> Any:
-        """Return the adjoints of what rows of lane groups are made of."""
+        """Return the adjoints of the inputs of rows of lane groups."""
         return self._row_geometry(lambda array: array.grad, "_bar")
 
     @property
     def solved(self) -> Any:
-        """Return what adjoints need of the solution."""
+        """Return the parts of the solution that adjoints need."""
         step = self._step
         return fill(
             step.structs.Solved,
@@ -217,14 +219,16 @@ class ConstraintStage(Stage):
         )
 
     def _rows_of_worlds(self, count: int) -> wp.array:
-        """Room for rows [count, world]; those of a world lie beside each other on a CPU, which goes world by world."""
+        """Return an array for rows [count, world]; on a CPU, which works world by world, those of a world are
+        contiguous.
+        """
         step, vec3 = self._step, self._step.device_model.types.vec3
         if not step.looping:
             return step.worlds_last(count, vec3)
         return wp.zeros((step.num_worlds, count), dtype=vec3, device=step.device).transpose()
 
     def _most_couplings(self) -> tuple[int, int]:
-        """Return the most incidences and couplings: a constraint touches one tree or two."""
+        """Return the maximum number of incidences and couplings: a constraint acts on one tree or two."""
         step, room, trees = self._step, self._step.max_constraints, self._step.model.num_trees
         by_matrix = not step.newton or step.contact_options.noslip_iterations > 0
         couplings = room**2 if by_matrix else 0
@@ -235,7 +239,7 @@ class ConstraintStage(Stage):
     def _constrained(self) -> Any:
         step, equalities = self._step, self._step.model.equalities
         names = ("coupling_dof", "coupling_other", "anchor_link_a", "anchor_link_b", "anchor_welded")
-        # Without tendons these have no rows, but are there: a tape goes through all arrays of a struct.
+        # Without tendons these have no rows, but must exist: a tape visits all arrays of a struct.
         tendons = {"tendon_kind": step.integers(np.zeros(0)), "tendon_tail": step.integers(np.zeros(0))}
         tendons["tendon_side"] = step.integers(np.zeros((0, 0)))
         return fill(

@@ -1,4 +1,4 @@
-"""The contact stage of a step: which pairs are near, which contacts they have, and where these are."""
+"""Contact stage of a step: broad phase, contact generation, and evaluation of the contacts."""
 
 import functools
 from typing import Any
@@ -24,28 +24,27 @@ from warp_kernels.collision.structs import collision_structs
 from warp_kernels.collision.touch.motions import slot_motion_kernels
 from warp_kernels.contact_adjoints import contact_adjoint_kernels
 
-# Pairs up to which lane groups look at each without a first test.
+# Number of pairs up to which lane groups skip the broad phase.
 MANY_FOR_LANES = 8
 
 
 class ContactStage(Stage):
-    """Finds the contacts of a step, and where these are.
+    """Stage that generates the contacts of a step, and evaluates them.
 
     Args:
-        step: the step's workspace.
+        step: workspace of the step.
 
     Attributes:
-        near: pairs that are near each other, as bits [word, world].
-        many_pairs: whether a first test tells which pairs are near.
-        geometry_centre, geometry_ball, geometry_axis: what bounds geometries [geometry, world]; no rows where lane
-            groups have them.
-        slot_pair, slot_feature, slot_gap: of each contact its pair, what touches there, and the distance at which it
-            was found [slot, world].
+        near: candidate pairs, as bits [word, world].
+        many_pairs: whether there is a broad phase.
+        geometry_centre, geometry_ball, geometry_axis: bounds of geometries [geometry, world]; no rows if lane groups
+            have them.
+        slot_pair, slot_feature, slot_gap: pair, feature id and distance of each contact when generated [slot, world].
         slot_codes_a, slot_codes_b, slot_witness, slot_identity: of convex pairs [slot, world]; no rows without.
-        slots: their struct, but for the motions below.
-        slot_time, slot_lead, slot_motion_a, slot_motion_b: when within the step, and how, pairs touch that turn
-            [slot, world]; no rows without. MuJoCo's law looks no further than the beginning of a step.
-        contact_count, contact_overflow: contacts that there are, and that found no room [world].
+        slots: their struct, without the motions below.
+        slot_time, slot_lead, slot_motion_a, slot_motion_b: time of impact within the step and motion of turning pairs
+            [slot, world]; no rows without. MuJoCo's law has only contacts at the beginning of a step.
+        contact_count, contact_overflow: number of contacts, and of dropped ones [world].
         contact_point, contact_frame ...: see ``Contacts`` in :mod:`warp_kernels.solver.structs` [slot, world].
         contacts, contacts_bar: their struct, and that of their gradients.
     """
@@ -54,7 +53,7 @@ class ContactStage(Stage):
         super().__init__(step)
         collision, worlds, t = step.collision, step.worlds_last, step.device_model.types
         self.near = collision.near_pairs.near if collision.by_grid else collision.all_near(step.num_worlds)
-        # Of few pairs each is looked at without a first test, which costs less for the worlds of a lane group together.
+        # For few pairs the broad phase costs more than the narrow phase, in lane groups above all.
         self.many_pairs = collision.num_pairs > (WORD if step.groups.lanes == 1 else MANY_FOR_LANES)
         self._allocate_bounds()
         room = step.max_contacts
@@ -96,13 +95,13 @@ class ContactStage(Stage):
         return [*contacts, self.contact_resistance, self.slot_motion_a, self.slot_motion_b]
 
     def clear_adjoints(self) -> None:
-        """Clear the adjoints of present contacts."""
+        """Clear the adjoints of the present contacts."""
         step = self._step
         if step.max_contacts:
             step.launch(contact_adjoint_kernels(step.scalar, step.looping).clear_contacts, step.slot_threads)
 
     def gather(self) -> None:
-        """Gather the structs again, once the arrays have gradients."""
+        """Gather the structs anew, because the arrays now have gradients."""
         self.contacts = self._gathered()
         self.contacts_bar = gradients_of(self.contacts)
 
@@ -111,7 +110,7 @@ class ContactStage(Stage):
         return fill(struct, **{field: getattr(self, f"contact_{field}") for field in struct.vars})
 
     def find(self) -> None:
-        """Fill the slots of the contacts and evaluate them; evaluation is recorded on an active tape."""
+        """Generate the contacts and evaluate them; evaluation is recorded on an active tape."""
         step = self._step
         if not step.max_contacts:
             return
@@ -126,7 +125,7 @@ class ContactStage(Stage):
         self._combine_materials()
 
     def identity(self) -> wp.array:
-        """Return a number by which each contact is recognised in the next step, int32 [max_contacts, num_worlds]."""
+        """Return ids by which the next step recognises each contact, int32 [max_contacts, num_worlds]."""
         step = self._step
         if not step.collision.has_pairs(CONVEX_SHAPES):
             return self.slot_feature
@@ -147,7 +146,7 @@ class ContactStage(Stage):
         step.launch(kernels.near_pairs, (self.near.shape[0], groups.num_groups), self._bounds_of_groups)
 
     def _find_near_bodies(self) -> None:
-        """Find the pairs of a crowd, see :class:`sim.simulation.stepping.body_grid.GridCollision`."""
+        """Find the candidate pairs of a crowd, see :class:`sim.simulation.stepping.body_grid.GridCollision`."""
         step = self._step
         self._bound_geometries()
         cells, members = cell_kernels(step.scalar), (step.collision.colliding.shape[0], step.num_worlds)
@@ -161,9 +160,9 @@ class ContactStage(Stage):
         step.launch(near_kernels(step.scalar).bound_geometries, dim, **self._margin())
 
     def _margin(self) -> dict[str, Any]:
-        """The distance within which contacts are looked for, and the time in which pairs may come as near.
+        """Return the distance within which contacts are generated, and the time within which pairs may come that near.
 
-        Under MuJoCo's law what is within its margin is in contact, and nothing else however fast it approaches.
+        Under MuJoCo's law contacts are exactly those within the margin, however fast other pairs approach.
         """
         step = self._step
         if step.law is None:
@@ -176,7 +175,7 @@ class ContactStage(Stage):
         step = self._step
         reach = self._margin()
         for family in FAMILIES:
-            # The first family sets the number of contacts, the others add to it.
+            # The first family sets the number of contacts; the others add to it.
             if family == FAMILIES[0] or step.collision.has_pairs(family):
                 kernel = detect_kernels(step.scalar, step.collision.kernels_of(family)).detect
                 pairs = step.collision.pairs[family]

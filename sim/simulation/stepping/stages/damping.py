@@ -1,4 +1,4 @@
-"""The velocities of a step's end from those that constraints leave, by joint damping."""
+"""Joint damping after the constraints: velocities at the end of a step."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from warp_kernels.solver.mujoco.integrators.damping import damping_kernels
 
 
 class Damping(Stage):
-    """Nothing is left to do: damping is among the forces.
+    """No damping after the constraints, since it is among the forces.
 
     Args:
-        step: the step's workspace.
+        step: workspace of the step.
 
     Attributes:
-        qd_solved: velocities that the constraints leave [world, dof].
-        damping_loss: what damping takes of a velocity; None where nothing is taken afterwards.
-        damping_weight: of the adjoint, for what reaches the mass matrix and damping.
+        qd_solved: velocities solved with the constraints [world, dof].
+        damping_loss: decrease of velocities by damping; None without damping here.
+        damping_weight: weight of the adjoint for the mass matrix and damping.
     """
 
     def __init__(self, step: Workspace):
@@ -27,22 +27,22 @@ class Damping(Stage):
         self.damping_weight = self.damping_loss
 
     def damp(self) -> None:
-        """From qd_solved to qd_next."""
+        """Compute qd_next from qd_solved."""
 
     def adjoint(self) -> None:
-        """From the adjoint of qd_next to that of qd_solved."""
+        """Propagate the adjoint of qd_next to qd_solved."""
 
     def motion_adjoint(self) -> None:
-        """Add what the damping of a step has to do with forces of motion."""
+        """Add the adjoint of forces of motion that damping depends on."""
 
 
 class ImplicitDamping(Damping):
     """Implicit joint damping of MuJoCo's law.
 
     Attributes:
-        servo_damping: velocity gains of actuators on the diagonal [dof, ...]; no rows where they are explicit.
-        damped_l, damped_d: factors of the mass matrix with damping.
-        damping_scratch: of both ways.
+        servo_damping: velocity gains of actuators on the diagonal [dof, ...]; no rows if they are explicit.
+        damped_l, damped_d: Cholesky factors of the mass matrix with damping.
+        damping_scratch: scratch of the forward and backward pass.
     """
 
     has_servos = False
@@ -62,7 +62,7 @@ class ImplicitDamping(Damping):
         self._step.launch(self._kernels.damp, self._step.groups.num_groups)
 
     def adjoint(self) -> None:
-        """Solve it for the adjoint; damping_weight is kept for what reaches the mass matrix and damping."""
+        """Solve the system for the adjoint; store damping_weight for the mass matrix and damping."""
         self._step.launch(self._kernels.damping_adjoint, self._step.groups.num_groups)
 
     @property
@@ -71,5 +71,5 @@ class ImplicitDamping(Damping):
 
 
 def damping_of_euler(step: Workspace) -> Damping:
-    """Return the damping of Euler's method by the step's law."""
+    """Return the damping of Euler's method for the step's contact law."""
     return ImplicitDamping(step) if step.by_mujoco else Damping(step)

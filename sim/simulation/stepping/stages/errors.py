@@ -1,4 +1,4 @@
-"""The stage that finds how far constraints are from their aims, how far they drift, and what MuJoCo's law asks."""
+"""Stage of constraint errors: position errors, drift, and the references of MuJoCo's law."""
 
 from typing import Any
 
@@ -15,21 +15,23 @@ from warp_kernels.solver.mujoco.resistance import resistance_kernels
 
 
 class ConstraintErrors(Stage):
-    """Errors of all constraints but contacts, and the references of MuJoCo's law. All kernels have Warp's own adjoint.
+    """Errors of all constraints but contacts, and references of MuJoCo's law. All kernels have Warp's own adjoint.
 
     Args:
-        step: the step's workspace.
+        step: workspace of the step.
 
     Attributes:
         anchor_point, anchor_bias ..., coupling_bias: see ``Equalities`` in :mod:`warp_kernels.solver.structs`.
         cone_gap, cone_row: of limits of spherical joints [cone, world].
-        contact_reference, limit_reference ...: what MuJoCo's law asks of rows; no rows under the hard law.
-        resistance_reference: of contacts that resist spinning or rolling, by pyramids.
-        pyramids_resist: whether there are such.
-        bias_velocity, bias_acceleration: motion of links whose coordinates don't accelerate, by which points, welds and
-            tendons drift in a step [link, world]; no rows without them.
+        contact_reference, limit_reference ...: reference accelerations of rows by MuJoCo's law; no rows under the hard
+            law.
+        resistance_reference: of contacts with torsional or rolling friction, by pyramids.
+        pyramids_resist: whether there are such contacts.
+        bias_velocity, bias_acceleration: motion of links whose coordinates don't accelerate, which makes points, welds
+            and tendons drift in a step [link, world]; no rows without them.
         path_acceleration: acceleration of coordinates with which the centres of floating bases don't accelerate
             [world, dof].
+        equalities, cones, references: structs of these, and with ``_bar`` those of their gradients.
         equalities, cones, references: structs of these, and with ``_bar`` those of their gradients.
     """
 
@@ -55,7 +57,7 @@ class ConstraintErrors(Stage):
     def _allocate_references(self) -> None:
         step = self._step
         worlds, counts, vec3 = step.worlds_last, step.model.counts, step.device_model.types.vec3
-        asked = int(step.by_mujoco)  # or none
+        asked = int(step.by_mujoco)  # no rows otherwise
         resisting = step.layout.resisting and step.contact_options.friction == "pyramid"
         self.pyramids_resist = int(step.by_mujoco and resisting and step.max_contacts > 0)
         self.contact_reference = worlds(asked * step.max_contacts, vec3)
@@ -67,7 +69,7 @@ class ConstraintErrors(Stage):
         self.cone_reference = worlds(asked * len(step.layout.cones), vec3)
 
     def find(self) -> None:
-        """Find them all, and the rows of tendons; recorded on an active tape."""
+        """Compute all errors, and the rows of tendons; recorded on an active tape."""
         step = self._step
         if not step.max_constraints:
             return
@@ -84,7 +86,7 @@ class ConstraintErrors(Stage):
             self._find_equalities()
 
     def differentiated(self) -> list[wp.array]:
-        """Return the arrays whose gradients kernels add to, but for those of contacts."""
+        """Return the arrays whose gradients kernels add to, except those of contacts."""
         equalities = [getattr(self, field) for field in self._step.structs.Equalities.vars]
         return [
             *equalities, self.cone_gap, self.cone_row, self.limit_reference, self.loss_reference,
@@ -93,11 +95,11 @@ class ConstraintErrors(Stage):
         ]  # fmt: skip
 
     def of_contacts(self) -> list[wp.array]:
-        """Return those of contacts, of which only those that there are have gradients."""
+        """Return the arrays per contact slot, of which only those in use have gradients."""
         return [self.contact_reference, self.resistance_reference]
 
     def gather(self) -> None:
-        """Gather the structs again, once the arrays have gradients."""
+        """Gather the structs anew, because the arrays now have gradients."""
         self._gather()
         self.equalities_bar = gradients_of(self.equalities)
         self.cones_bar = gradients_of(self.cones)

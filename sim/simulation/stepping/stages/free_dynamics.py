@@ -1,4 +1,4 @@
-"""The free dynamics of a step: accelerations without constraints, and the factors of the mass matrix."""
+"""Free dynamics of a step: accelerations without constraints, and Cholesky factors of the mass matrix."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ from warp_kernels.dynamics.rnea import rnea_adjoint_kernels
 
 
 class FreeDynamics(Stage):
-    """Runs the articulated-body algorithm, and factors the mass matrix as L^T D L.
+    """Stage of the articulated-body algorithm, which also factors the mass matrix as L^T D L.
 
     Args:
-        step: the step's workspace.
+        step: workspace of the step.
 
     Attributes:
         qdd: accelerations [world, dof].
@@ -25,9 +25,9 @@ class FreeDynamics(Stage):
         factor_d, factor_l: the factors [entry, ...].
         response: scratch of products with the inverse of the mass matrix [dof, ...].
         mass_bar, mass_bar_diagonal: adjoint of the mass matrix, off its diagonal and on it.
-        own_mass_bar, own_mass_bar_diagonal: what regularisation adds to it; without rows where that is constant.
+        own_mass_bar, own_mass_bar_diagonal: contribution of regularisation; without rows if that is constant.
         composite: scratch of the mass matrix's adjoint.
-        motion_weight: in which direction inverse dynamics is differentiated [world, dof].
+        motion_weight: direction in which inverse dynamics is differentiated [world, dof].
         motion_scratch: scratch of that adjoint.
     """
 
@@ -53,7 +53,7 @@ class FreeDynamics(Stage):
         self.response = groups.scalars(nv)
 
     def prepare_adjoint(self) -> None:
-        """Allocate what only the adjoint needs."""
+        """Allocate arrays of the adjoint."""
         step, groups, links = self._step, self._step.groups, self._step.model.num_links
         self.motion_scratch = tuple(groups.of_groups(links, groups.types.spatial) for _ in range(3))
         self.motion_weight = wp.zeros_like(step.qd, requires_grad=False)
@@ -64,7 +64,7 @@ class FreeDynamics(Stage):
         self.composite = groups.of_groups(links, groups.types.inertia)
 
     def accelerate(self) -> None:
-        """Find accelerations and factors."""
+        """Compute accelerations and factors."""
         step, groups = self._step, self._step.groups
         step.launch(
             aba_kernels(step.scalar, groups.lanes).aba,
@@ -78,13 +78,13 @@ class FreeDynamics(Stage):
         step.launch(kernel, (step.dof_threads, groups.num_groups), threads=step.dof_threads)
 
     def mass_adjoint(self) -> None:
-        """From the adjoint of the mass matrix to those of inertias, motion subspaces and armatures."""
+        """Propagate the adjoint of the mass matrix to inertias, motion subspaces and armatures."""
         step = self._step
         if step.max_constraints or step.by_mujoco:
             step.launch(factor_kernels(step.scalar, step.groups.lanes).mass_matrix_adjoint, self._trees)
 
     def motion_adjoint(self, **given: Any) -> None:
-        """From the adjoint of accelerations to those of motion, forces and inertias: an adjoint of inverse dynamics.
+        """Propagate the adjoint of accelerations to motion, forces and inertias, as an adjoint of inverse dynamics.
 
         Args:
             given: arguments that differ from those of the step.

@@ -1,4 +1,4 @@
-"""The stage of times of impact: where contacts bounce, positions move along the old velocity until then."""
+"""Stage of impact times: until a contact bounces, positions follow the old velocity."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from warp_kernels.solver.impact_time import impact_time_kernels
 
 
 class ImpactTimes(Stage):
-    """Finds the velocity along which positions move; see :mod:`warp_kernels.solver.impact_time`.
+    """Stage that computes the velocity of positions; see :mod:`warp_kernels.solver.impact_time`.
 
     Args:
-        step: the step's workspace.
+        step: workspace of the step.
 
     Attributes:
-        bounces: struct of what rows of bouncing contacts are made of; without rows where nothing bounces.
-        lag: what positions lag behind by, as a velocity [dof, world].
-        hardening: by how much Newton's method takes softness back in a bounce.
+        bounces: struct of the inputs of bouncing contacts' rows; without rows if nothing bounces.
+        lag: lag of positions behind the next velocity, as a velocity [dof, world].
+        hardening: compensation of Newton's compliance in a bounce.
         bounces_bar, lag_weight, free_weight: of the adjoint.
     """
 
@@ -33,22 +33,22 @@ class ImpactTimes(Stage):
         self.hardening = step.worlds_last(step.max_constraints if step.bouncing and step.newton else 0)
 
     def prepare_adjoint(self) -> None:
-        """Allocate what only the adjoint needs."""
+        """Allocate arrays of the adjoint."""
         self.bounces_bar = self._rows(self.bounces.free.shape[0])
         self.lag_weight, self.free_weight = (self._step.worlds_last(self.lag.shape[0]) for _ in range(2))
 
     def find_path(self) -> None:
-        """Find qd_path from the velocities before and after the impacts."""
+        """Compute qd_path from the velocities before and after the impacts."""
         if self._step.bouncing:
             self._step.launch(self._kernels.path_velocity, self._step.num_worlds)
 
     def path_adjoint(self) -> None:
-        """From the adjoint of qd_path to that of qd_next, and to what the times of impact are made of."""
+        """Propagate the adjoint of qd_path to qd_next and to the inputs of impact times."""
         if self._step.bouncing:
             self._step.launch(self._kernels.path_adjoint, self._step.num_worlds)
 
     def bounce_adjoint(self) -> None:
-        """From the adjoints of right-hand sides to those of the times of impact."""
+        """Propagate the adjoints of right-hand sides to the impact times."""
         if self._step.bouncing:
             self._step.launch(self._kernels.bounce_adjoint, self._step.num_worlds)
 

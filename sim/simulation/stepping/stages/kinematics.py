@@ -1,4 +1,4 @@
-"""The kinematics of a step, and its last stage: positions from velocities."""
+"""Kinematics of a step, and its last stage: positions from velocities."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -15,17 +15,18 @@ from warp_kernels.kinematics.recentre import recentre_kernels
 
 
 class Kinematics(Stage):
-    """Finds where links are, and moves them.
+    """Stage of link poses, and of their integration.
 
     Args:
-        step: the step's workspace.
+        step: workspace of the step.
         links_of_worlds: links whose inertias are read world by world.
 
     Attributes:
         pose, link_inertia: poses and spatial inertias of links from their tree's origin, along world axes [link, ...].
         origin: origins of trees [tree, ...].
         subspace: motion subspaces [dof, ...].
-        floating_link, floating: bases whose centre of mass moves straight in a step, as numbers and as a mask of links.
+        floating_link, floating: bases whose centre of mass moves along a straight line in a step, as indices and as a
+            mask of links.
         motions, motions_bar: struct of origins and motion subspaces of worlds, and that of their gradients.
     """
 
@@ -46,7 +47,7 @@ class Kinematics(Stage):
         self.motions: Any = self._gathered()
 
     def _arrays_of_groups(self) -> Any:
-        """Return what forward kinematics fill, with scratch of their adjoint."""
+        """Return the outputs of forward kinematics, with scratch of their adjoint."""
         step, groups = self._step, self._step.groups
         turn_bar, shift_bar = (groups.of_groups(step.model.num_links, groups.types.vec3) for _ in range(2))
         buffered = 2 * step.model.nq * groups.lanes if groups.lanes > 1 else 0
@@ -65,7 +66,7 @@ class Kinematics(Stage):
         return [array for copies in self._copies for array in copies.differentiated()]
 
     def gather(self) -> None:
-        """Gather the structs again, once the arrays have gradients."""
+        """Gather the structs anew, because the arrays now have gradients."""
         self.motions = self._gathered()
         self.motions_bar = gradients_of(self.motions)
 
@@ -73,12 +74,12 @@ class Kinematics(Stage):
         return fill(self._step.structs.Motions, origin=self.origin.worlds, subspace=self.subspace.worlds)
 
     def find(self) -> None:
-        """Find poses, motion subspaces and inertias of links; recorded on an active tape."""
+        """Compute poses, motion subspaces and inertias of links; recorded on an active tape."""
         run_kinematics(self._step.device_model, self._step.q, self._of_groups, lanes=self._step.groups.lanes)
         share(self._copies)
 
     def integrate(self) -> None:
-        """From q and qd_path to q_next; floating bases turn about their centres of mass."""
+        """Integrate q with qd_path to q_next; floating bases turn about their centres of mass."""
         step = self._step
         kernel, threads = integrate_kernels(step.scalar).integrate, step.link_threads
         step.launch(kernel, (threads, step.num_worlds), threads=threads, qd=step.qd_path)
@@ -86,7 +87,7 @@ class Kinematics(Stage):
             step.launch(recentre_kernels(step.scalar).recentre, self._bases)
 
     def integrate_adjoint(self) -> None:
-        """From the adjoint of q_next to those of q and qd_path."""
+        """Propagate the adjoint of q_next to q and qd_path."""
         step = self._step
         if self._bases[0]:
             step.launch(recentre_kernels(step.scalar).recentre_adjoint, self._bases)
@@ -94,7 +95,9 @@ class Kinematics(Stage):
         step.launch(kernel, (threads, step.num_worlds), threads=threads, qd=step.qd_path, qd_bar=step.qd_path.grad)
 
     def accelerate_centres(self, acceleration: wp.array) -> None:
-        """Find the acceleration of coordinates with which centres of floating bases don't accelerate [world, dof]."""
+        """Compute the acceleration of coordinates with which centres of floating bases don't accelerate [world,
+        dof].
+        """
         if self._bases[0]:
             kernel = recentre_kernels(self._step.scalar).path_acceleration
             self._step.launch(kernel, self._bases, tape=True, qdd=acceleration)

@@ -1,4 +1,4 @@
-"""The forces on links beside their weight: gyroscopic forces, drag, and what counters gravity."""
+"""Forces on links besides weight: gyroscopic forces, drag and gravity compensation."""
 
 import numpy as np
 import warp as wp
@@ -10,18 +10,18 @@ from warp_kernels.dynamics.link_forces import drag_kernels, gravity_compensation
 
 
 class LinkForces(Stage):
-    """Finds wrenches on links; its arrays have no rows in a model without such forces.
+    """Stage of wrenches on links; its arrays have no rows if the model has no such forces.
 
     Args:
-        step: the step's workspace.
+        step: workspace of the step.
 
     Attributes:
         links_of_worlds: links whose inertias and wrenches are read or written world by world.
         turning_link: links that turn freely, whose gyroscopic forces follow the midpoint rule.
-        spin: what that rule makes of them [turning link, world].
+        spin: angular velocities of that rule [turning link, world].
         drag_link, drag_size, drag_placement, drag_velocity: boxes that the medium acts on.
-        common_wrench: all forces of a link [link, ...].
-        lift: what keeps the centre of mass of a floating base on a straight path [tree, ...].
+        common_wrench: sum of the forces on a link [link, ...].
+        lift: force that keeps the centre of mass of a floating base on a straight path [tree, ...].
     """
 
     def __init__(self, step: Workspace):
@@ -47,7 +47,7 @@ class LinkForces(Stage):
         return [self.spin, self.drag_velocity, *copies]
 
     def find(self) -> None:
-        """Add them up; what isn't linear is recorded on an active tape."""
+        """Compute the sum of the wrenches; nonlinear terms are recorded on an active tape."""
         step = self._step
         if step.model.compensated or self._boxes:
             clear(self.common_wrench.worlds)
@@ -65,7 +65,7 @@ class LinkForces(Stage):
                 copies.from_worlds()
 
     def adjoint(self) -> None:
-        """From the adjoints of wrenches by lane groups to those by worlds, and of what counters gravity."""
+        """Propagate the adjoints of wrenches from lane groups to worlds, and to gravity compensation."""
         step = self._step
         for copies in (self.common_wrench, self.lift):
             if copies.worlds.shape[0]:

@@ -1,4 +1,4 @@
-"""MuJoCo's noslip solver as a stage of a step, with the way back through it."""
+"""MuJoCo's noslip solver as a stage of a step, with its backward pass."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class NoSlipStage:
-    """Arrays of the sweeps of one step; see :mod:`warp_kernels.solver.mujoco.noslip`.
+    """Arrays of the noslip sweeps of one step; see :mod:`warp_kernels.solver.mujoco.noslip`.
 
     Args:
-        step: the step's workspace, whose options ask for the sweeps.
-        solution: where its solver keeps the solution from which the sweeps begin.
+        step: workspace of the step, whose options request the sweeps.
+        solution: solution of the solver, from which the sweeps start.
     """
 
     def __init__(self, step: "Workspace", solution: "Mujoco"):
@@ -39,18 +39,18 @@ class NoSlipStage:
         )
         self.gain, self.enough = (self._step.worlds_last(trees, step.scalar) for _ in range(2))
         self.start = self._step.worlds_last(constraints, t.vec3)
-        # What the Delassus matrix of the sweeps has of R.
+        # Regularisation R in the Delassus matrix of the sweeps.
         self.softness = self._step.worlds_last(constraints, step.scalar)
         self.impulse_history, self.value_history = (self._step.worlds_last(0, t.vec3) for _ in range(2))
 
     def run(self) -> None:
-        """Sweeps from the impulses of the solution."""
+        """Sweep from the impulses of the solution."""
         step = self._step
         self._launch_over_constraints(delassus_kernels(step.scalar).delassus)
         self._launch(self._kernels.noslip, step.num_worlds)
 
     def prepare_backward(self) -> None:
-        """Allocate what only the way back needs."""
+        """Allocate arrays of the backward pass."""
         step, t = self._step, self._step.device_model.types
         constraints, kernels = step.max_constraints, self._adjoint_kernels
         self.impulse_history, self.value_history = (
@@ -66,12 +66,12 @@ class NoSlipStage:
         )
         pyramids = step.contact_options.friction == "pyramid"
         self.further_value_bar = self._step.worlds_last(constraints if pyramids else 0, t.vec3)
-        # The velocity after the step depends on the solution by way of the sweeps alone.
+        # The velocity after the step depends on the solution only through the sweeps.
         self.no_weight = wp.zeros_like(step.impulses.weight.worlds)
         self.matrix_bar = self._step.worlds_last(step.constraint_stage.max_couplings, t.mat33)
 
     def unwind(self) -> dict[str, wp.array]:
-        """From the adjoint of the impulses to what the adjoint of the solution begins with, which is returned."""
+        """Propagate the adjoint of the impulses to the solution; return the arrays with which its adjoint starts."""
         self._launch(self._adjoint_kernels.noslip_reverse, self._step.num_worlds)
         return {
             "weight": self.no_weight,
@@ -80,14 +80,16 @@ class NoSlipStage:
         }
 
     def add_adjoints(self) -> None:
-        """What the sweeps add to the adjoints of the rows, once the solution's are there, and of the matrix."""
+        """Add the contributions of the sweeps to the adjoints of the rows, after those of the solution, and of the
+        matrix.
+        """
         kernels, step = self._adjoint_kernels, self._step
         self._launch_over_constraints(kernels.noslip_matrix_adjoint)
         self._launch(kernels.add_noslip_bars, (step.max_constraints, step.num_worlds))
 
     @property
     def friction(self) -> Any:
-        """The problem of the sweeps."""
+        """Return the problem of the sweeps."""
         step, rows = self._step, self._step.constraint_stage
         return fill(
             noslip_structs(step.scalar).Friction,

@@ -10,14 +10,14 @@ from warp_kernels.sensors.structs import sensor_structs
 
 
 class SensorStage(Stage):
-    """The kernels that read a step for its sensors, and their adjoints; their results are arrays of the trajectory.
+    """Stage of sensor readings and their adjoints; results are arrays of the trajectory.
 
     Args:
-        step: the step's workspace.
+        step: workspace of the step.
     """
 
     def store(self) -> None:
-        """Write readings at the cursor, and the velocities from which sensors take their accelerations."""
+        """Write readings at the cursor, and the velocities from which accelerometers are read."""
         step = self._step
         if step.accelerating:
             step.launch(checkpoint_kernels(step.scalar).store_solved, step.num_worlds)
@@ -25,7 +25,7 @@ class SensorStage(Stage):
             self._launch(sensor_kernels(step.scalar).store_sensor_readings)
 
     def adjoint(self) -> None:
-        """From the adjoint of the readings to those of impulses, contacts and poses."""
+        """Propagate the adjoint of the readings to impulses, contacts and poses."""
         step = self._step
         if step.num_sensors:
             kinematics = step.kinematics
@@ -39,7 +39,7 @@ class SensorStage(Stage):
             self._launch(sensor_kernels(step.scalar).sensor_reading_adjoint, sensed_bar=sensed_bar)
 
     def solved_adjoint(self) -> None:
-        """Add to the adjoint of qd_solved what sensors read of it."""
+        """Add the adjoint of sensor readings to that of qd_solved."""
         if self._step.accelerating:
             self._step.launch(checkpoint_kernels(self._step.scalar).add_solved_adjoint, self._step.num_worlds)
 
@@ -62,5 +62,5 @@ class SensorStage(Stage):
 
 
 def sensor_stage(step: Workspace) -> SensorStage | None:
-    """Return the stage of a step whose forces or accelerations sensors read, otherwise None."""
+    """Return the sensor stage of a step, or None if no sensor reads its forces or accelerations."""
     return SensorStage(step) if step.num_sensors or step.accelerating else None

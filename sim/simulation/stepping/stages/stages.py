@@ -1,4 +1,4 @@
-"""The stages of a step, made in the order in which they need each other, and the memory of their gradients."""
+"""Stages of a step, constructed in the order of their dependencies, and the memory of their gradients."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
@@ -24,30 +24,30 @@ from sim.simulation.stepping.workspace import Stage, Workspace
 
 
 class Stages(Workspace):
-    """The stages of a step, each with arrays of its own. See :class:`Workspace` for the arguments.
+    """Stages of a step, each with its arrays. See :class:`Workspace` for the arguments.
 
-    Arrays of the backward pass are allocated when a gradient is first asked for. Adjoints that kernels add to lie in
+    Arrays of the backward pass are allocated when a gradient is first requested. Adjoints that kernels add to are in
     one piece of memory, so that one call sets them to zero; contacts have another.
 
     Attributes:
-        link_forces: forces on links beside their weight.
-        kinematics: where links are, and where they go.
+        link_forces: forces on links besides weight.
+        kinematics: poses of links, and their integration.
         dynamics: accelerations without constraints, and the mass matrix.
         actuation: forces of actuators.
-        contact_stage: what finds contacts.
-        errors: what finds the errors of constraints.
-        constraint_stage: what lists constraints and writes their rows.
-        impact_times: what finds when contacts bounce.
-        warm_start: what keeps impulses from one step to the next.
-        impulses: what impulses do to velocities.
-        solver: what finds the impulses of constraints.
-        joint_damping: what comes after the constraints.
-        sensors: what reads forces and accelerations for sensors; None where none does.
-        carried_q, carried_qd: adjoint of the state that the backward pass has come to.
+        contact_stage: contact generation.
+        errors: errors of constraints.
+        constraint_stage: list of constraints, and their rows.
+        impact_times: times at which contacts bounce.
+        warm_start: impulses from one step to the next.
+        impulses: velocities from impulses.
+        solver: impulses of constraints.
+        joint_damping: damping after the constraints.
+        sensors: forces and accelerations for sensors; None without such sensors.
+        carried_q, carried_qd: adjoint of the state that the backward pass has reached.
         parameter_gradients: gradients of parameters by name.
     """
 
-    # What comes after the constraints, by the integrator.
+    # Damping after the constraints, by the integrator.
     damping_of: ClassVar[Callable[..., Damping]] = staticmethod(damping_of_euler)
     carried_q: wp.array
     carried_qd: wp.array
@@ -75,11 +75,11 @@ class Stages(Workspace):
 
     @property
     def sources(self) -> tuple[Any, ...]:
-        """Where arguments of kernels are looked up by name: the stages, the model, its parameters."""
+        """Return the sources of kernel arguments by name: stages, model, parameters."""
         return (*self._stages, *super().sources)
 
     def prepare_backward(self) -> None:
-        """Allocate the arrays of the backward pass, once; again if memory ran out the first time."""
+        """Allocate the arrays of the backward pass, once; retry if memory ran out the first time."""
         if self._goes_back:
             return
         self._adjoint_memory = shared_gradients(self._differentiated(), self.device)
@@ -125,7 +125,7 @@ class Stages(Workspace):
 
 
 def shared_gradients(arrays: list[wp.array], device: Any) -> wp.array:
-    """Give each array with rows a gradient, all in one piece of memory that is returned."""
+    """Give each array with rows a gradient, all in one piece of memory, and return it."""
     alignment = 64
     arrays = [array for array in arrays if array.size]
     sizes = [-(-array.size * wp.types.type_size_in_bytes(array.dtype) // alignment) * alignment for array in arrays]

@@ -1,4 +1,4 @@
-"""The stages of a step that concern tendons: their lengths, forces, constraints and armature."""
+"""Stages of a step for tendons: lengths, forces, constraints and armature."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class HeavyTendons:
-    """Arrays of the tendons with armature, for one step; they have no rows where there is none.
+    """Arrays of the tendons with armature for one step; they have no rows without such tendons.
 
     Args:
-        device_model: the model's arrays, with parameters of these worlds.
-        heavy: those tendons and the last degrees of freedom that they act on, see
+        device_model: arrays of the model, with parameters of these worlds.
+        heavy: tendons with armature, and the last degrees of freedom that they act on, see
             :func:`sim.simulation.stepping.tendon_layout.heavy_tendons` [n, 2].
     """
 
@@ -47,7 +47,7 @@ class HeavyTendons:
         def worlds_last(count: int, dtype: Any = scalar) -> wp.array:
             return zeros((count if self.count else 0, self.num_worlds), dtype, self._device)
 
-        # Motion of links whose coordinates don't accelerate, where a tendon runs through points.
+        # Motion of links whose coordinates don't accelerate, for tendons through points.
         spatial = any(len(model.tendons.segments(tendon)) for tendon in heavy[:, 0].tolist())
         links = model.num_links if spatial else 0
         self.velocity, self.acceleration = worlds_last(links, t.spatial), worlds_last(links, t.spatial)
@@ -57,11 +57,11 @@ class HeavyTendons:
 
     @property
     def differentiated(self) -> list[wp.array]:
-        """The arrays whose gradients kernels add to."""
+        """Return the arrays whose gradients kernels add to."""
         return [self.velocity, self.acceleration, self.tendon_curvature]
 
     def curve(self, step: "Workspace") -> None:
-        """Second derivatives of lengths at constant velocities; recorded on an active tape."""
+        """Compute second derivatives of lengths at constant velocities; recorded on an active tape."""
         clear(self.tendon_curvature)
         if self.velocity.shape[0]:
             kernel, dim = acceleration_kernels(step.scalar).link_motion, (step.model.num_trees, self.num_worlds)
@@ -76,18 +76,18 @@ class HeavyTendons:
             )
 
     def add(self, step: "Workspace") -> None:
-        """From factors and accelerations of the bodies alone to those with tendons."""
+        """Add the armature of tendons to factors and accelerations."""
         self._launch(step, self._kernels.add_tendon_armature, self.num_worlds)
 
     def add_adjoint(self, step: "Workspace") -> None:
-        """What reaches slopes, curvatures and armature."""
+        """Add the adjoints of slopes, curvatures and armature."""
         self._launch(step, self._kernels.tendon_armature_adjoint, self.num_worlds)
 
     def _launch(self, step: "Workspace", kernel: wp.Kernel, *dim: int, tape: bool = False, **named: wp.array) -> None:
         step.launch(kernel, dim, self, tape=tape, **named)
 
 
-# The arrays whose gradients kernels add to.
+# Arrays whose gradients kernels add to.
 DIFFERENTIATED = (
     "point_place", "wrap_centre", "wrap_first", "wrap_last", "wrap_normal", "wrap_arc", "segment_length",
     "segment_pull", "tendon_length", "tendon_slope", "tendon_rate", "tendon_force", "tendon_position", "tendon_row",
@@ -99,13 +99,13 @@ class TendonStage:
     """Arrays of tendons for one step; a model without tendons has no such stage.
 
     Args:
-        device_model: the model's arrays, with parameters of these worlds.
-        rows: the constraints that there may be, see :func:`sim.simulation.stepping.tendon_layout.tendon_rows`.
-        heavy: the tendons with armature, see :class:`HeavyTendons`.
-        drifts: whether constraints make up for the curvature of the path that tendons through points take in a step.
+        device_model: arrays of the model, with parameters of these worlds.
+        rows: possible constraints, see :func:`sim.simulation.stepping.tendon_layout.tendon_rows`.
+        heavy: tendons with armature, see :class:`HeavyTendons`.
+        drifts: whether constraints compensate for the curvature of tendons through points in a step.
     """
 
-    # What kernels of other stages take.
+    # Argument of kernels of other stages.
     tendon_rows: Any
     tendon_slope: wp.array
     tendon_row: wp.array
@@ -168,7 +168,7 @@ class TendonStage:
         self.heavy = HeavyTendons(device_model, heavy)
 
     def _list_moving(self, model: Model) -> None:
-        """The degrees of freedom that move each tendon, and the tendons that each of these moves."""
+        """List the degrees of freedom that move each tendon, and the tendons that each of these moves."""
         moving = [sorted(moving_dofs(model, tendon)) for tendon in range(self.num_tendons)]
         moved = sorted(set().union(*moving))
         tendons = [[tendon for tendon, dofs in enumerate(moving) if k in dofs] for k in moved]
@@ -178,11 +178,11 @@ class TendonStage:
 
     @property
     def differentiated(self) -> list[wp.array]:
-        """The arrays whose gradients kernels add to."""
+        """Return the arrays whose gradients kernels add to."""
         return [*(getattr(self, name) for name in DIFFERENTIATED), *self.heavy.differentiated]
 
     def pull(self, step: "Workspace") -> None:
-        """Lengths and how they change, and forces on top of the joint forces; recorded on an active tape."""
+        """Compute lengths and their derivatives, and add forces to the joint forces; recorded on an active tape."""
         geometry, forces = tendon_geometry_kernels(self._scalar), tendon_force_kernels(self._scalar)
         for array in (self.tendon_length, self.tendon_slope, self.tendon_rate):
             clear(array)
@@ -205,7 +205,7 @@ class TendonStage:
             self.heavy.curve(step)
 
     def _wrap(self, step: "Workspace") -> None:
-        """Where tendons touch what they lie around."""
+        """Compute the points where tendons touch their wraps."""
         if self.num_wraps:
             kernels = wrapping_kernels(self._scalar)
             self._launch(step, kernels.place_wraps, self.num_wraps)
@@ -213,17 +213,17 @@ class TendonStage:
             self._launch(step, kernels.touch_wraps, self.num_wraps)
 
     def add_armature(self, step: "Workspace") -> None:
-        """From factors and accelerations of the bodies alone to those with tendons."""
+        """Add the armature of tendons to factors and accelerations."""
         if self.heavy.count:
             self.heavy.add(step)
 
     def armature_adjoint(self, step: "Workspace") -> None:
-        """From the adjoint of the mass matrix to what the armatures of tendons add to it."""
+        """Propagate the adjoint of the mass matrix to the armatures of tendons."""
         if self.heavy.count:
             self.heavy.add_adjoint(step)
 
     def constrain(self, step: "Workspace", law: MujocoLaw | None) -> None:
-        """Rows of the constraints of tendons, and which of them act; recorded on an active tape."""
+        """Compute the rows of tendon constraints and their active set; recorded on an active tape."""
         if not self.num_rows:
             return
         rows = tendon_row_kernels(self._scalar)
@@ -255,7 +255,7 @@ class TendonStage:
         return zeros((*counts, self.num_worlds), dtype, self._device)
 
     def _list_of_lists(self, lists: list[list[int]]) -> tuple[wp.array, wp.array]:
-        """Where each one begins, and where the last one ends; what they hold."""
+        """Return the start of each list and the end of the last, and the concatenated entries."""
         starts = np.cumsum([0, *map(len, lists)])
         return self._integers(starts), self._integers(np.array([each for one in lists for each in one]))
 

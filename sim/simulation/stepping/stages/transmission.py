@@ -1,4 +1,4 @@
-"""The stage of a step that concerns actuators on frames and on contacts: after the contacts, before constraints."""
+"""Stage of a step for actuators on frames and contacts, between contacts and constraints."""
 
 from typing import TYPE_CHECKING
 
@@ -17,16 +17,16 @@ from warp_kernels.solver.transmission import slope_kernels, transmission_force_k
 if TYPE_CHECKING:
     from sim.simulation.stepping.workspace import Workspace
 
-# The arrays whose gradients kernels add to.
+# Arrays whose gradients kernels add to.
 DIFFERENTIATED = ("line_length", "line_slope", "line_rate", "line_force", "line_push")
 
 
 class TransmissionStage:
-    """Arrays of these actuators for one step; a model without them has no such stage.
+    """Arrays of actuators on frames and contacts for one step; a model without such actuators has no such stage.
 
     Args:
-        device_model: the model's arrays, with parameters of these worlds.
-        collision: the collision arrays.
+        device_model: arrays of the model, with parameters of these worlds.
+        collision: collision arrays.
     """
 
     def __init__(self, device_model: DeviceModel, collision: CollisionModel):
@@ -55,11 +55,13 @@ class TransmissionStage:
 
     @property
     def differentiated(self) -> list[wp.array]:
-        """The arrays whose gradients kernels add to."""
+        """Return the arrays whose gradients kernels add to."""
         return [getattr(self, name) for name in DIFFERENTIATED]
 
     def push(self, step: "Workspace") -> None:
-        """Forces on top of the joint forces, and what comes of them; recorded on an active tape."""
+        """Add the forces of these actuators to the joint forces, and update what depends on them; recorded on a
+        tape.
+        """
         slopes, forces = slope_kernels(self._scalar), transmission_force_kernels(self._scalar)
         for array in (self.line_slope, self.line_rate, self.line_push):
             clear(array)
@@ -86,7 +88,7 @@ class TransmissionStage:
 
 
 def moved_links(model: Model) -> np.ndarray:
-    """1 where a degree of freedom moves a link [num_links, nv]."""
+    """Return 1 where a degree of freedom moves a link [num_links, nv]."""
     moved = np.zeros((model.num_links, model.nv), dtype=np.int32)
     for link, tail in enumerate(model.link_tail_dof.tolist()):
         moved[link, list(dofs_above(model, tail))] = 1

@@ -1,4 +1,4 @@
-"""The warm start of a step: the impulses of the step before, by what each contact is known by."""
+"""Warm start of a step: impulses of the previous step, matched by the keys of constraints."""
 
 import warp as wp
 
@@ -8,16 +8,16 @@ from warp_kernels.solver.warm_start import warm_start_kernels
 
 
 class WarmStart(Stage):
-    """Impulses with which a solver begins; all its arrays have no rows without ``warm_start=True``.
+    """Initial guess of the impulses; its arrays have no rows without ``warm_start=True``.
 
     Args:
-        step: the step's workspace.
+        step: workspace of the step.
 
     Attributes:
-        start: the impulses to begin with [constraint, world].
-        start_source: which constraint of the step before each comes from, -1 for none.
-        constraint_key, previous_key: what constraints of this step and of the one before are known by.
-        previous_impulse: the impulses of the step before.
+        start: initial guess [constraint, world].
+        start_source: constraint of the previous step that each continues, -1 for none.
+        constraint_key, previous_key: keys of the constraints of this step and of the previous one.
+        previous_impulse: impulses of the previous step.
         carried_impulse: their adjoint, from the step that the backward pass has just left.
     """
 
@@ -32,11 +32,11 @@ class WarmStart(Stage):
         self._every = (step.max_constraints, step.num_worlds)
 
     def prepare_adjoint(self) -> None:
-        """Allocate what only the adjoint needs."""
+        """Allocate arrays of the adjoint."""
         self.carried_impulse = wp.zeros_like(self.start)
 
     def load(self) -> None:
-        """Read the impulses of the step before."""
+        """Read the impulses of the previous step."""
         if self._step.warm:
             self._step.launch(checkpoint_kernels(self._step.scalar).load_impulses, self._every)
 
@@ -46,14 +46,14 @@ class WarmStart(Stage):
             self._step.launch(checkpoint_kernels(self._step.scalar).store_impulses, self._every)
 
     def match(self) -> None:
-        """Find the impulses to begin with."""
+        """Compute the initial guess."""
         step = self._step
         if step.warm:
             kernel = warm_start_kernels(step.scalar).match_constraints
             step.launch(kernel, step.num_worlds, slot_identity=step.contact_stage.identity())
 
     def adjoint(self) -> None:
-        """Add what the next step's start asks of the impulses to their adjoint."""
+        """Add the adjoint of the next step's initial guess to that of the impulses."""
         step = self._step
         if step.warm:
             kernel = checkpoint_kernels(step.scalar).add_impulse_adjoint
@@ -61,12 +61,12 @@ class WarmStart(Stage):
             step.launch(kernel, self._every, impulse_bar=impulse_bar)
 
     def clear_carried(self) -> None:
-        """Clear the carried adjoint: nothing reads the impulses of the last step."""
+        """Clear the carried adjoint: nothing depends on the impulses of the last step."""
         if self._step.warm:
             self.carried_impulse.zero_()
 
     def store_carried(self, total: wp.array) -> None:
-        """Write the adjoint of the first impulses to these worlds' part of [num_worlds, max_constraints, 3]."""
+        """Write the adjoint of the initial impulses to these worlds' part of [num_worlds, max_constraints, 3]."""
         step = self._step
         if step.warm:
             by_world: wp.array = wp.array(
