@@ -36,7 +36,7 @@ def pack(array: wp.array | None) -> PackedArray | None:
 
 
 def unpack(packed: PackedArray | None) -> Any:
-    """Return the array that was packed, None for None.
+    """Return the array that was packed, or None.
 
     Raises:
         ModelError: if this machine doesn't have its device.
