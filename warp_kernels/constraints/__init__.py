@@ -1,1 +1,1 @@
-"""Constraints: their kinds as data, which of them there are, and their rows with adjoints."""
+"""Constraints: kinds as data, active set, and rows with their adjoints."""

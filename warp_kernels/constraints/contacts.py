@@ -1,17 +1,17 @@
-"""Where a contact acts, and its normal row: the bias that closes or opens it, its spring, or its bounce.
+"""Normal row of a contact and its contact point: depenetration bias, spring, or bounce.
 
-For a bounce: without contact the normal velocity would go from u to u*, and the distance d along d + t u*, as positions
-do in a step. So the surfaces touch at s h with s = -d / (h u*). A velocity moves positions from half a step before to
-half a step after its time, so u and u* belong to -h / 2 and h / 2, and the velocity at the touch is u_c = u + (s + 1/2)
-(u* - u). It is reversed to -e u_c, and the way to h / 2 adds (1/2 - s) (u* - u). Positions go on with the new velocity
-for the rest of the step alone (:mod:`warp_kernels.solver.impact_time`). So a motion depends continuously on its
-beginning, its derivatives converge to those of continuous time, and a bounce without loss neither gains nor loses
-energy.
+For a bounce: without contact the normal velocity would change from u to u*, and the distance follows d + t u*, as
+positions do in a step. The surfaces therefore touch at s h with s = -d / (h u*). A velocity moves positions from half a
+step before to half a step after its time, so u and u* belong to -h / 2 and h / 2, and the velocity at the touch is u_c
+= u + (s + 1/2) (u* - u). It is reversed to -e u_c, and the rest of the step up to h / 2 adds (1/2 - s) (u* - u).
+Positions use the new velocity for the rest of the step only (:mod:`warp_kernels.solver.impact_time`). A motion
+therefore depends continuously on its initial state, its derivatives converge to those of continuous time, and a
+lossless bounce conserves energy.
 
-The contact of an inner ball (:mod:`warp_kernels.collision.touch.inner_ball`) doesn't bounce, but what its pair's bounce
-leaves of the velocity may still take the ball through the surface in the rest of the step. So it acts at the time s of
-that bounce, which stands in the place of its restitution as -1 - s, and the velocity after it uses up the distance that
-is left then: (d + s h u) + (1 - s) h v+ >= 0.
+The contact of an inner ball (:mod:`warp_kernels.collision.touch.inner_ball`) doesn't bounce, but the velocity after its
+pair's bounce may still move the ball through the surface in the rest of the step. It therefore acts at the time s of
+that bounce, stored in its restitution as -1 - s, and the velocity after it uses up the distance that remains then: (d +
+s h u) + (1 - s) h v+ >= 0.
 """
 
 import functools
@@ -28,7 +28,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def bounce_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of contacts that bounce, for one precision. ``before`` is u, ``free`` u* and ``late`` s."""
+    """Return the Warp functions of bouncing contacts for one precision. ``before`` is u, ``free`` u* and ``late`` s."""
     vec2, vec4 = warp_types(scalar).vec2, wp.types.vector(4, scalar)
     common = row_functions(scalar)
     contact_rows = contact_row_functions(scalar)
@@ -37,9 +37,9 @@ def bounce_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def touch(distance: scalar, free: scalar, options: Options):
-        """The share of the step that is over when the surfaces touch.
+        """Return the fraction of the step at which the surfaces touch.
 
-        Where they overlap they touched before the step: no longer ago than a step, for an overlap that has another cause.
+        Penetrating surfaces touched before the step, at most one step ago: deeper penetration has another cause.
         """
         if free >= zero:
             return zero
@@ -47,29 +47,29 @@ def bounce_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def touching_velocity(before: scalar, free: scalar, late: scalar):
-        """The normal velocity with which the surfaces touch."""
+        """Return the normal velocity with which the surfaces touch."""
         return before + (half + late) * (free - before)
 
     @wp.func
     def bounce_bias(before: scalar, free: scalar, late: scalar, restitution: scalar):
-        """Less the normal velocity after the step."""
+        """Return minus the normal velocity after the step."""
         return restitution * touching_velocity(before, free, late) - (half - late) * (free - before)
 
     @wp.func
     def is_held(restitution: scalar):
-        """Whether a contact is that of an inner ball whose pair may bounce."""
+        """Return whether a contact is that of an inner ball whose pair may bounce."""
         return restitution < scalar(-0.5)
 
     @wp.func
     def time(distance: scalar, free: scalar, restitution: scalar, options: Options):
-        """The share of the step after which a contact acts."""
+        """Return the fraction of the step after which a contact acts."""
         if is_held(restitution):
             return -one - restitution
         return touch(distance, free, options)
 
     @wp.func
     def bias(distance: scalar, before: scalar, free: scalar, late: scalar, restitution: scalar, options: Options):
-        """Less the least normal velocity after the step."""
+        """Return minus the smallest normal velocity after the step."""
         if is_held(restitution):
             return (distance / options.dt + late * before) / (one - late)
         return bounce_bias(before, free, late, restitution)
@@ -85,10 +85,11 @@ def bounce_functions(scalar: Any) -> SimpleNamespace:
         world: int,
         options: Options,
     ):
-        """Whether a hard contact bounces: it would close within the step, and it leaves fast enough.
+        """Return whether a hard contact bounces: it would close within the step and separates fast enough.
 
-        A slower one goes on to the surface, while a bounce turns back: with the threshold on the velocity after the impact,
-        nothing jumps as restitution goes to zero. Where bodies overlap they must leave faster than the overlap is removed.
+        A slower contact continues to the surface, a bounce reverses. The threshold is on the velocity after the impact,
+        so that nothing jumps as restitution goes to zero. Penetrating bodies must separate faster than the penetration
+        is removed.
         """
         if contact_rows.is_compliant(spring, item, world) or distance + options.dt * free >= zero:
             return False
@@ -111,7 +112,9 @@ def bounce_functions(scalar: Any) -> SimpleNamespace:
         bias_bar: scalar,
         late_bar: scalar,
     ):
-        """Adjoints of distance, before, free and restitution from those of the bias, and of late where it is used otherwise."""
+        """Return the adjoints of distance, before, free and restitution from that of the bias, and of late where it is
+        used otherwise.
+        """
         if is_held(restitution):
             shares = bias_bar / (one - late)
             share_bar = shares * (before + distance / options.dt) / (one - late)
@@ -132,7 +135,7 @@ def bounce_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def contact_row_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of contact rows for one precision."""
+    """Return the Warp functions of contact rows for one precision."""
     common = row_functions(scalar)
     soft = compliance_functions(scalar)
     t = warp_types(scalar)
@@ -143,14 +146,16 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def is_compliant(spring: wp.array2d(dtype=vec2), item: int, world: int):
-        """spring: stiffness and damping of each contact; no rows where all are hard."""
+        """Return whether contacts are compliant. spring: stiffness and damping of each contact; no rows if all are
+        hard.
+        """
         if spring.shape[0] == 0:
             return False
         return wp.isfinite(spring[item, world][0])
 
     @wp.func
     def point_on_side(point: wp.array2d(dtype=vec3), apart: wp.array2d(dtype=vec3), side: int, item: int, world: int):
-        """Where a contact acts on one of its sides."""
+        """Return the point of a contact on one of its sides."""
         result = point[item, world]
         if apart.shape[0] > 0:
             result += (scalar(0.5) * common.side_sign(side)) * apart[item, world]
@@ -160,7 +165,9 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
     def contact_bias(
         distance: scalar, most: scalar, spring: wp.array2d(dtype=vec2), item: int, world: int, options: Options
     ):
-        """Bias and softness of the normal row of a contact that doesn't bounce; most: the velocity that removes an overlap."""
+        """Return bias and compliance of the normal row of a contact that doesn't bounce; most: depenetration
+        velocity.
+        """
         if is_compliant(spring, item, world):
             pair = spring[item, world]
             return vec2(
@@ -168,7 +175,7 @@ def contact_row_functions(scalar: Any) -> SimpleNamespace:
                 soft.softness(pair[0], pair[1], options.dt),
             )
         if most < options.max_correction:
-            # Between links of one tree the impulse is bounded, too.
+            # The impulse between links of one tree is bounded, too.
             return vec2(common.correction(distance, most, options, world), scalar(0.0))
         return common.stabilisation(distance, most, options, world)
 

@@ -1,6 +1,6 @@
-"""Rows of equality constraints: two frames whose origins, or origins and axes, coincide; two joints that move together.
+"""Rows of equality constraints: two frames with coincident origins, or origins and axes; two coupled joints.
 
-The smooth quantities of each, its position error as a velocity bias among them, are found by kernels with Warp's own adjoint.
+Kernels with Warp's own adjoint evaluate their smooth quantities, including the position error as a velocity bias.
 """
 
 import functools
@@ -18,7 +18,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def equality_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels ``evaluate_anchors`` and ``evaluate_couplings`` of one precision."""
+    """Return the kernels ``evaluate_anchors`` and ``evaluate_couplings`` for one precision."""
     t = warp_types(scalar)
     vec3, quat, transform, spatial, mat33 = t.vec3, t.quat, t.transform, t.spatial, t.mat33
     frames, sp = geometry_frame_functions(scalar), spatial_functions(scalar)
@@ -28,7 +28,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def rotation_vector(q: quat):
-        """Axis times angle, at most half a turn, of a unit quaternion."""
+        """Return axis times angle, at most half a turn, of a unit quaternion."""
         v = vec3(q[0], q[1], q[2])
         w = q[3]
         if w < scalar(0.0):
@@ -46,7 +46,9 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def correction(error: vec3, change: vec3, options: Options, world: int):
-        """Velocity bias that removes an error, no longer than the largest correction and ``change`` together."""
+        """Return the velocity bias that removes an error, no larger than the largest correction and ``change``
+        together.
+        """
         most = options.max_correction
         square = wp.dot(change, change)
         if square > scalar(0.0):
@@ -59,7 +61,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def angular(motion: wp.array2d(dtype=spatial), link: int, world: int):
-        """Of a link's velocity or acceleration; zero of the world."""
+        """Return the angular velocity or acceleration of a link; zero for the world."""
         if link >= 0:
             return sp.angular(motion[link, world])
         return vec3()
@@ -73,7 +75,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         bias_acceleration: wp.array2d(dtype=spatial),
         world: int,
     ):
-        """Of the origin of an anchor whose coordinates don't accelerate."""
+        """Return the acceleration of an anchor's origin at zero joint accelerations."""
         if link < 0:
             return vec3()
         p = wp.transform_point(pose[link, world], wp.transform_get_translation(anchor))
@@ -90,7 +92,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         origin: wp.array2d(dtype=vec3),
         world: int,
     ):
-        """Origin of an anchor, relative to the origin of the reference tree."""
+        """Return the origin of an anchor, relative to the origin of the reference tree."""
         point = wp.transform_get_translation(anchor)
         if link >= 0:
             point = wp.transform_point(pose[link, world], point)
@@ -105,7 +107,9 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def resolved_share(link_a: int, link_b: int, bias_velocity: wp.array2d(dtype=spatial), dt: scalar, world: int):
-        """Share of the drift that a step can make up for: none of links that turn by radians in it, whose drift is no parabola."""
+        """Return the fraction of the drift that a step can compensate: zero for links that turn by radians in it, whose
+        drift isn't a parabola.
+        """
         spin_a = angular(bias_velocity, link_a, world)
         spin_b = angular(bias_velocity, link_b, world)
         square = dt * dt * (wp.dot(spin_a, spin_a) + wp.dot(spin_b, spin_b))
@@ -132,8 +136,9 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         anchor_bias: wp.array2d(dtype=vec3),
         anchor_turn: wp.array2d(dtype=vec3),
     ):
-        """Over (anchor, world): the point midway between both origins, relative to the origin of the pair's reference tree; the
-        velocity biases that remove the distance of b from a and, for a weld, the rotation from a to b, both along world axes.
+        """Evaluate each anchor of each world, over (anchor, world): the point midway between both origins, relative to
+        the origin of the pair's reference tree; the velocity biases that remove the distance of b from a and, for a
+        weld, the rotation from a to b, both along world axes.
 
         anchor_frame: identities, until :mod:`warp_kernels.solver.newton.whitening` finds the frames of the rows.
         """
@@ -148,7 +153,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         anchor_point[i, world] = scalar(0.5) * (point_a + point_b)
         drift = point_acceleration(link_b, b, pose, bias_velocity, bias_acceleration, world)
         drift -= point_acceleration(link_a, a, pose, bias_velocity, bias_acceleration, world)
-        # Half of what it drifts in a step at constant rates of the joints is the mean over the step.
+        # Half of the drift in a step at constant joint rates is the mean over the step.
         half_step = scalar(0.5) * options.dt * resolved_share(link_a, link_b, bias_velocity, options.dt, world)
         change = half_step * drift
         bias = correction(point_b - point_a, change, options, world)
@@ -177,7 +182,7 @@ def equality_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         coupling_bias: wp.array2d(dtype=scalar),
     ):
-        """Over (coupling, world): the velocity bias that removes q - ratio q_other - offset."""
+        """Compute the velocity bias that removes q - ratio q_other - offset, over (coupling, world)."""
         i, world = wp.tid()
         ratio = coupling_ratio[wp.min(world, coupling_ratio.shape[0] - 1), i]
         offset = coupling_offset[wp.min(world, coupling_offset.shape[0] - 1), i]

@@ -1,6 +1,4 @@
-"""Rows that come from the motion of links, and their adjoint: of a contact, its spinning and rolling, and of
-anchors.
-"""
+"""Rows made from the motion of links, and their adjoint: contacts with spinning and rolling friction, and anchors."""
 
 import functools
 from types import SimpleNamespace
@@ -21,7 +19,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def anchor_row_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of the rows of anchors for one precision."""
+    """Return the Warp functions of anchor rows for one precision."""
     vec3 = warp_types(scalar).vec3
     geometric, reference_rows = geometric_functions(scalar), reference_row_functions(scalar)
     RowInputs = solver_structs(scalar).RowInputs
@@ -42,7 +40,9 @@ def anchor_row_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def geometric_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of geometric rows for one precision: three rows are a frame times a velocity, linear or angular."""
+    """Return the Warp functions of geometric rows for one precision: three rows are a frame times a velocity, linear or
+    angular.
+    """
     t = warp_types(scalar)
     sp, common, contact_rows = spatial_functions(scalar), row_functions(scalar), contact_row_functions(scalar)
     RowInputs = solver_structs(scalar).RowInputs
@@ -50,12 +50,14 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def frame_of(kind: int, item: int):
-        """Index of the frame of a constraint of an anchor, those of points and of orientations in turn."""
+        """Return the index of the frame of an anchor's constraint, points and orientations alternating."""
         return 2 * item + kind - POINT
 
     @wp.func
     def point_and_frame(kind: int, side: int, item: int, world: int, inputs: RowInputs):
-        """Return where a constraint acts on a side, and the frame that multiplies the velocity there, sign included."""
+        """Return the point of a constraint on a side, and the frame that multiplies the velocity there, sign
+        included.
+        """
         sign = common.side_sign(side)
         point = vec3()
         frame = sign * wp.identity(n=3, dtype=scalar)
@@ -72,7 +74,7 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def motion(kind: int, column: spatial, lever: vec3):
-        """Velocity that a unit rate of one degree of freedom gives: of the point, or of the orientation."""
+        """Return the velocity of the point, or of the orientation, per unit rate of one degree of freedom."""
         if is_angular(kind):
             return sp.angular(column)
         return sp.point_velocity(column, lever)
@@ -92,22 +94,23 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
         weights: vec2,
         world: int,
     ) -> mat33:
-        """Write the rows along the path to ``tail`` from ``here`` on: the frame times the motion of each degree of freedom.
+        """Write the rows along the path to ``tail``, starting at ``here``: the frame times the motion of each degree of
+        freedom.
 
-        Returns the rows times ``weights[0] qd + weights[1] qdd``, the sums of the sizes that these are made of, and the first row
-        times qd.
+        Return the rows times ``weights[0] qd + weights[1] qdd``, the sums of the magnitudes of their terms, and the
+        first row times qd.
         """
 
     @wp.func
     def column_adjoint(kind: int, push: vec3, lever: vec3):
-        """Adjoint of the column in ``push . motion(kind, column, lever)``."""
+        """Return the adjoint of the column in ``push . motion(kind, column, lever)``."""
         if is_angular(kind):
             return sp.join(push, vec3())
         return sp.join(wp.cross(lever, push), push)
 
     @wp.func
     def lever_adjoint(kind: int, push: vec3, column: spatial):
-        """Adjoint of the lever in the same."""
+        """Return the adjoint of the lever in ``push . motion(kind, column, lever)``."""
         if is_angular(kind):
             return vec3()
         return wp.cross(push, sp.angular(column))
@@ -124,7 +127,7 @@ def geometric_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def geometric_adjoint_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions for one precision."""
+    """Return the Warp functions of the adjoint for one precision."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     common, entries, factor = row_functions(scalar), entry_functions(scalar), factor_kernels(scalar)
@@ -165,7 +168,7 @@ def geometric_adjoint_functions(scalar: Any) -> SimpleNamespace:
         inputs: RowInputs,
         inputs_bar: RowInputs,
     ):
-        """From the adjoint of a constraint's rows to those of motions, frames, points and qd."""
+        """Propagate the adjoint of a constraint's rows to motions, frames, points and qd."""
         kind = constraints.kind[constraint, world]
         item = constraints.item[constraint, world]
         b_bar = rows_bar.rhs[constraint, world]

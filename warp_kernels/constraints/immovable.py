@@ -1,11 +1,12 @@
-"""Rows of points that joints hardly move: what they are solved with is no inverse mass of rounding.
+"""Lower bound on the effective inverse mass of nearly immovable points, which would otherwise be rounding noise.
 
-A force through the axis of a hinge moves nothing. Beside it the inverse mass W of a row falls with the square of the lever, and the force
-that removes an overlap grows with 1 / W. Here W is no less than a share of what the masses that meet there would have apart. Where it is
-rounding the point lies on the axis, and bears nothing.
+A force through the axis of a hinge moves nothing. Close to the axis the effective inverse mass W of a row falls with
+the square of the lever, and the force that removes a penetration grows with 1 / W. W is therefore at least a share of
+the effective inverse mass that the masses there would have apart. Where W is rounding noise the point lies on the axis,
+and its row is inactive.
 
-Nor does a constraint between sides that move alike, such as one that holds the orientations of two drawers of a cabinet that turns: W is what
-rounding leaves of their difference.
+The same holds for a constraint between sides that move alike, such as one that aligns two drawers of a cabinet that
+turns: W is the rounding error of their difference.
 """
 
 import functools
@@ -18,27 +19,29 @@ import warp as wp
 from warp_kernels.constraints.kinds import is_angular, is_geometric
 from warp_kernels.solver.structs import Constraints
 
-# Of the inverse masses: reached where the lever is about a hundredth of the radius of gyration. Feet of light links, whose joints have
-# heavy rotors or stiff servos, come to some thousandths.
+# Share of the effective inverse mass, reached where the lever is about a hundredth of the radius of gyration. Feet of
+# light links, whose joints have heavy rotors or stiff servos, reach some thousandths.
 LEAST_SHARE = 1e-4
-# More than all of it but rounding.
+# More than all of it except rounding.
 MOST = 1.0 - 1e-5
 
 
 @functools.cache
 def immovable_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions for one precision. ``least_inverse_mass`` are numbers of the model, which don't follow its parameters."""
-    # Of the least W: levers below 64 units of rounding of the radius of gyration.
+    """Return the Warp functions for one precision. ``least_inverse_mass`` are numbers of the model, which don't follow
+    its parameters.
+    """
+    # Share of the smallest W: levers below 64 units of rounding of the radius of gyration.
     eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
     rounding = scalar((64.0 * eps) ** 2 / LEAST_SHARE)
-    # Of the sum of the squares of both sides, from which W comes by cancellation.
+    # Share of the sum of the squares of both sides, from which W results by cancellation.
     alike = scalar(64.0 * eps)
 
     @wp.func
     def least_mobility(
         constraint: int, world: int, least_inverse_mass: wp.array(dtype=scalar), constraints: Constraints
     ):
-        """The least W of a constraint; zero where rows aren't velocities of points."""
+        """Return the lower bound on W of a constraint; zero where rows aren't velocities of points."""
         total = scalar(0.0)
         kind = constraints.kind[constraint, world]
         if is_geometric(kind) and not is_angular(kind):
@@ -50,12 +53,14 @@ def immovable_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def move_alike(mobility: scalar, apart: scalar):
-        """Whether the inverse mass of both sides of a constraint together is rounding beside the sum of what each has alone, ``apart``."""
+        """Return whether the effective inverse mass of both sides together is rounding noise relative to ``apart``, the
+        sum over each side alone.
+        """
         return mobility <= alike * apart
 
     @wp.func
     def bounded(mobility: scalar, least: scalar):
-        """W, or a multiple of it, that is no less than ``least``; zero where it is rounding."""
+        """Return W, or a multiple of it, bounded below by ``least``; zero where it is rounding noise."""
         if mobility <= rounding * least:
             return scalar(0.0)
         return wp.max(mobility, least)
@@ -68,7 +73,7 @@ def immovable_functions(scalar: Any) -> SimpleNamespace:
         least_inverse_mass: wp.array(dtype=scalar),
         constraints: Constraints,
     ):
-        """Whether a W that is in use is the least, which has no derivative."""
+        """Return whether a W in use is at its lower bound, which has no derivative."""
         least = least_mobility(constraint, world, least_inverse_mass, constraints)
         return least > scalar(0.0) and least >= scalar(MOST) * mobility
 

@@ -1,4 +1,4 @@
-"""Rows of joints, by the degrees of freedom of their own joints, and the adjoint of these rows."""
+"""Rows of joints on their own degrees of freedom, and the adjoint of these rows."""
 
 import functools
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def joint_row_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of joint rows for one precision."""
+    """Return the Warp functions of joint rows for one precision."""
     common, entries, limit = row_functions(scalar), entry_functions(scalar), limit_functions(scalar)
     reference_rows = reference_row_functions(scalar)
     t = warp_types(scalar)
@@ -42,7 +42,7 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
         coupling_ratio: wp.array2d(dtype=scalar),
         cone_row: wp.array2d(dtype=vec3),
     ):
-        """Entry of a joint's row for the degree of freedom ``above`` places above the tail."""
+        """Return the entry of a joint's row for the degree of freedom ``above`` steps above the tail."""
         value = scalar(0.0)
         if kind == CONE_LIMIT:
             rate = cone_row[item, world]
@@ -123,7 +123,7 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
         inputs: RowInputs,
         inputs_bar: RowInputs,
     ):
-        """From the adjoints of bias, softness and bound to those of what they are made of, references aside."""
+        """Propagate the adjoints of bias, compliance and bound to their inputs, except references."""
         softness_bar = rows_bar.softness[constraint, world]
         bound_bar = rows_bar.bound[constraint, world]
         if kind == FRICTION_LOSS:
@@ -162,7 +162,7 @@ def joint_row_functions(scalar: Any) -> SimpleNamespace:
         inputs: RowInputs,
         inputs_bar: RowInputs,
     ):
-        """From the adjoint of a joint's row to those of qd and of what the row is made of."""
+        """Propagate the adjoint of a joint's row to qd and to the row's inputs."""
         kind = constraints.kind[constraint, world]
         item = constraints.item[constraint, world]
         b_bar = rows_bar.rhs[constraint, world]

@@ -1,7 +1,7 @@
-"""Constraint kinds as data: what makes the rows of each kind, and what its impulses may be.
+"""Constraint kinds as data: the source of the rows of each kind, and the set of its impulses.
 
-A kernel knows the kind of a constraint by its number. What isn't about one kind alone asks the functions below, so that solvers
-need no change for a new kind.
+A kernel knows the kind of a constraint by its number. Code that isn't about one kind alone calls the functions below,
+so that solvers need no change for a new kind.
 """
 
 import linecache
@@ -13,7 +13,7 @@ import warp as wp
 
 
 class Bound(Enum):
-    """Set that the impulses of a constraint are in."""
+    """Set of the impulses of a constraint."""
 
     CONE = "the first at least zero, the others within a multiple of the first"
     ONE_SIDED = "at least zero"
@@ -35,14 +35,14 @@ class Family(Enum):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of constraint.
+    """Constraint kind.
 
     Attributes:
         family: source of its rows.
-        bound: set that its impulses are in.
+        bound: set of its impulses.
         rows: how many of its three rows are in use, 1 or 3.
         turns: whether the rows of a contact or an anchor are angular velocities.
-        own_softness: whether its softness is all that stands on the diagonal, with no regularisation of the solver.
+        own_softness: whether its compliance is the whole diagonal term, without regularisation of the solver.
         varying_row: whether the rows of a joint or a tendon depend on the state or on parameters.
     """
 
@@ -79,17 +79,17 @@ TENDON_LIMIT = _add(Family.TENDON, Bound.ONE_SIDED, varying_row=True)
 FRICTION_LOSS = _add(Family.JOINT, Bound.INTERVAL)
 # A servo or a motor with a force limit.
 ACTUATOR = _add(Family.JOINT, Bound.INTERVAL, own_softness=True)
-# Dry friction of a tendon, or its length tied to another's.
+# Dry friction of a tendon, or its length coupled to another's.
 TENDON = _add(Family.TENDON, Bound.INTERVAL, varying_row=True)
 COUPLING = _add(Family.JOINT, Bound.INTERVAL, varying_row=True)
 POINT = _add(Family.ANCHOR, Bound.UNBOUNDED, rows=3)
 ORIENTATION = _add(Family.ANCHOR, Bound.UNBOUNDED, rows=3, turns=True)
 # Spinning and rolling friction of a contact.
 TORSION = _add(Family.CONTACT, Bound.OF_CONTACT, rows=3, turns=True)
-# By MuJoCo's pyramids, the normal velocity of a contact with its spin, or with its rolling.
+# Under MuJoCo's pyramidal cones, the normal velocity of a contact with its spin, or with its rolling.
 SPIN = _add(Family.PYRAMID, Bound.PYRAMID, rows=3)
 ROLL = _add(Family.PYRAMID, Bound.PYRAMID, rows=3)
-# In place of a kind in the key of no constraint (see :mod:`warp_kernels.solver.warm_start`).
+# Instead of a kind in the key of an absent constraint (see :mod:`warp_kernels.solver.warm_start`).
 NO_KEY = -1
 
 
@@ -103,7 +103,7 @@ def _kinds_where(name: str, holds: Callable[[Kind], bool]) -> wp.Function:
         (n, next(m for m in range(n, len(KINDS) + 1) if m not in numbers)) for n in numbers if n - 1 not in numbers
     ]
     source = f"def {name}(kind: int):\n    return {' or '.join(_is_in(*ends) for ends in ranges)}\n"
-    # Warp reads the source of functions where Python has it, in its cache of lines.
+    # Warp reads the source of functions from Python's cache of source lines.
     file = f"<{__name__}.{name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names = {"__name__": __name__}
@@ -128,7 +128,7 @@ def _is_in(first: int, end: int) -> str:
 is_one_sided = _kinds_where("is_one_sided", lambda kind: kind.bound in (Bound.CONE, Bound.ONE_SIDED))
 # The impulse is within a bound on both sides.
 is_in_interval = _kinds_where("is_in_interval", lambda kind: kind.bound is Bound.INTERVAL)
-# Impulses may be anything.
+# Impulses are unbounded.
 is_unbounded = _kinds_where("is_unbounded", lambda kind: kind.bound is Bound.UNBOUNDED)
 # The rows are limits of one degree of freedom, or of a tendon.
 is_dof_limit = _kinds_where("is_dof_limit", lambda kind: _is_limit(kind, Family.JOINT) and not kind.varying_row)
@@ -137,13 +137,13 @@ is_tendon_limit = _kinds_where("is_tendon_limit", lambda kind: _is_limit(kind, F
 is_contact = _kinds_where("is_contact", lambda kind: kind.bound is Bound.CONE)
 # Impulses are bounded by the normal impulse of a contact, which is another constraint.
 follows_contact = _kinds_where("follows_contact", lambda kind: kind.bound is Bound.OF_CONTACT)
-# Bounds are multiples of the normal impulse of a contact, of the constraint's own or of another one.
+# Bounds are multiples of the normal impulse of a contact, either the constraint's own or another one.
 is_bounded_by_normal = _kinds_where("is_bounded_by_normal", lambda kind: kind.bound in (Bound.CONE, Bound.OF_CONTACT))
-# Impulses are in a cone or pyramid around the normal of a contact, if that has friction.
+# Impulses are in a cone or pyramid around the normal of a contact with friction.
 is_in_cone = _kinds_where("is_in_cone", lambda kind: kind.bound in (Bound.CONE, Bound.PYRAMID))
 # The second and third row are zero.
 has_one_row = _kinds_where("has_one_row", lambda kind: kind.rows == 1)
-# The softness is all that stands on the diagonal.
+# The compliance is the whole diagonal term.
 has_own_softness = _kinds_where("has_own_softness", lambda kind: kind.own_softness)
 # The item of a constraint is the slot of a contact.
 is_of_contact = _kinds_where("is_of_contact", lambda kind: kind.family in (Family.CONTACT, Family.PYRAMID))

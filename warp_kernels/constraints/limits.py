@@ -1,10 +1,9 @@
-"""Rows of the limits of joints, hard or compliant: of one coordinate, or of the swing and twist of a spherical
-joint.
+"""Rows of joint limits, hard or compliant: of one coordinate, or of the swing and twist of a spherical joint.
 
-With the unit quaternion (v, w) from parent to child and the axis a, which the child carries: swing is the angle from a
-to the turned a, twist is 2 atan2(v . a, w), the angle of the rotation about a in the decomposition into a twist and a
-swing. The whole angle is 2 atan2(|v|, w), with the sign of the quaternion for which w isn't negative. Rows act on the
-child's angular velocity along its own axes.
+With the unit quaternion (v, w) from parent to child and the axis a, fixed in the child: swing is the angle from a to
+the rotated a, twist is 2 atan2(v . a, w), the angle of the rotation about a in the swing-twist decomposition. The whole
+angle is 2 atan2(|v|, w), with the sign of the quaternion for which w isn't negative. Rows act on the child's angular
+velocity along its own axes.
 """
 
 import functools
@@ -21,7 +20,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def limit_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of limit rows for one precision."""
+    """Return the Warp functions of limit rows for one precision."""
     vec2 = warp_types(scalar).vec2
     common = row_functions(scalar)
     soft = compliance_functions(scalar)
@@ -30,14 +29,16 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def reach(options: Options, speed: scalar):
-        """The gap below which a limit is listed: what may close in the step. None where limits bear only past them."""
+        """Return the gap below which a limit is listed: the distance that may close in the step. Zero if limits act
+        only once they are passed.
+        """
         if options.limit_margin < scalar(0.0):
             return scalar(0.0)
         return options.limit_margin + options.dt * wp.abs(speed)
 
     @wp.func
     def limit_gap(limits: Limits, kind: int, dof: int, value: scalar, world: int):
-        """Distance of a joint at ``value`` from where its limit begins to bear, negative past it."""
+        """Return the distance of a joint at ``value`` from the onset of its limit, negative past it."""
         gap = value
         if kind == LOWER_LIMIT:
             gap -= common.value_of(limits.lower, world, dof)
@@ -47,7 +48,7 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def limit_bias(limits: Limits, dof: int, gap: scalar, options: Options, world: int):
-        """Bias and softness."""
+        """Return bias and compliance."""
         stiffness = common.value_of(limits.stiffness, world, dof)
         if wp.isfinite(stiffness):
             damping = common.value_of(limits.damping, world, dof)
@@ -68,7 +69,7 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         bars: Limits,
         options_bar: Options,
     ):
-        """Adds to the adjoints of stiffness, damping and the options; returns that of the gap."""
+        """Add to the adjoints of stiffness, damping and the options; return that of the gap."""
         stiffness = common.value_of(limits.stiffness, world, dof)
         if wp.isfinite(stiffness):
             damping = common.value_of(limits.damping, world, dof)
@@ -93,7 +94,7 @@ def limit_functions(scalar: Any) -> SimpleNamespace:
         bars: Limits,
         options_bar: Options,
     ):
-        """Adds to the adjoints of a limit's parameters and of the options; returns that of the joint's position."""
+        """Add to the adjoints of a limit's parameters and of the options; return that of the joint's position."""
         gap = limit_gap(limits, kind, dof, value, world)
         gap_bar = limit_bias_adjoint(limits, dof, gap, options, world, bias_bar, softness_bar, bars, options_bar)
         common.add_at(bars.margin, world, dof, -gap_bar)
@@ -118,17 +119,17 @@ SWING, TWIST = range(2)
 
 @functools.cache
 def cone_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernel ``evaluate_cones`` of one precision, with Warp's own adjoint."""
+    """Return the kernel ``evaluate_cones`` for one precision, with Warp's own adjoint."""
     t = warp_types(scalar)
     vec3, quat = t.vec3, t.quat
     module = kernel_module("cones", scalar, inlined=True)
     zero = scalar(0.0)
-    # Nearer to a direction in which an angle has no gradient, the row is zero and holds nothing.
+    # Closer to a direction in which an angle has no gradient, the row is zero and inactive.
     singular = scalar(1.0e-6)
 
     @wp.func
     def swing(rotation: quat, axis: vec3):
-        """Angle, and its rate per angular velocity of the child along the child's axes."""
+        """Return the swing angle, and its rate per angular velocity of the child along the child's axes."""
         seen = wp.quat_rotate_inv(rotation, axis)  # the parent's axis along the child's
         across = wp.cross(seen, axis)
         sine = zero
@@ -140,7 +141,9 @@ def cone_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def twist(rotation: quat, axis: vec3):
-        """Angle without its sign, and its rate per angular velocity of the child along the child's axes."""
+        """Return the twist angle without its sign, and its rate per angular velocity of the child along the child's
+        axes.
+        """
         v = vec3(rotation[0], rotation[1], rotation[2])
         w = rotation[3]
         if w < zero:
@@ -160,7 +163,7 @@ def cone_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def turn(rotation: quat):
-        """Angle, and its rate per angular velocity of the child along the child's axes."""
+        """Return the angle of rotation, and its rate per angular velocity of the child along the child's axes."""
         v = vec3(rotation[0], rotation[1], rotation[2])
         w = rotation[3]
         if w < zero:
@@ -190,7 +193,9 @@ def cone_kernels(scalar: Any) -> SimpleNamespace:
         cone_gap: wp.array2d(dtype=scalar),
         cone_row: wp.array2d(dtype=vec3),
     ):
-        """Over (cone, world): the angle left to the limit, negative past it, and its rate per degree of freedom."""
+        """Compute the remaining angle to each limit, negative past it, and its rate per degree of freedom, over (cone,
+        world).
+        """
         cone, world = wp.tid()
         link = cone_link[cone]
         start = joint_q_start[link]

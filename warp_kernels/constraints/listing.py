@@ -1,17 +1,17 @@
-"""Constraints, each with three rows: contacts with their friction, joint limits, dry joint friction, actuators beyond
-their force limit, equality constraints.
+"""Active set of a world. Each constraint has three rows: contacts with friction, joint limits, dry joint friction,
+actuators beyond their force limit, equality constraints.
 
-A constraint is a vector of up to three impulses: normal and two tangents of a contact; its resistance to spinning and to
-rolling; those of two points or orientations that coincide; one entry for all that acts on a joint, whose other two rows
-are zero. Each side of a constraint acts on the degrees of freedom from a tail to its root; rows are kept along that path,
-already multiplied by L'^-1 (M = L' D L), so that the Delassus matrix J M^-1 J' (:mod:`warp_kernels.solver.delassus`) needs
-nothing but dot products over the degrees of freedom that two paths share. The sign of a side is part of its rows: a
-constraint's velocity is that of b less that of a.
+A constraint is a vector of up to three impulses: normal and two tangents of a contact; its resistance to spinning and
+to rolling; those of two coincident points or orientations; one entry for constraints on a joint, whose other two rows
+are zero. Each side of a constraint acts on the degrees of freedom from a tail to its root. Rows are stored along that
+path, already multiplied by L'^-1 (M = L' D L), so that the Delassus matrix J M^-1 J'
+(:mod:`warp_kernels.solver.delassus`) needs only dot products over the degrees of freedom that two paths share. The sign
+of a side is part of its rows: a constraint's velocity is that of b minus that of a.
 
-A constraint's *incidence* is its hold on one tree: it has one, or two where it stands between two trees.
+An *incidence* is the action of a constraint on one tree: a constraint has one, or two if it connects two trees.
 
-Layout: ``[constraint, world]``; row entries ``[(2 constraint + side) max_depth + d, world]``. ``threads`` threads share the constraints of a
-world, launched over (thread, world).
+Layout: ``[constraint, world]``; row entries ``[(2 constraint + side) max_depth + d, world]``. ``threads`` threads share
+the constraints of a world, launched over (thread, world).
 """
 
 import functools
@@ -67,7 +67,7 @@ def sort_incidences(count: int, world: int, dof_tree: wp.array(dtype=int), const
         own = c.tree_start[tree, world]
         c.tree_start[tree, world] = total
         total += own
-    # Each start moves on to the next one's as the tree fills up.
+    # Each start moves to the next one's as the tree fills up.
     for constraint in range(count):
         for side in range(2):
             tree = tree_of(constraints.tail[2 * constraint + side, world], dof_tree)
@@ -88,7 +88,7 @@ def sort_incidences(count: int, world: int, dof_tree: wp.array(dtype=int), const
 
 @functools.cache
 def constraint_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels that list the constraints of a world and build their rows, for one precision."""
+    """Return the kernels that list the constraints of a world and build their rows, for one precision."""
     t = warp_types(scalar)
     common = row_functions(scalar)
     limit = limit_functions(scalar)
@@ -179,9 +179,10 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         constraints: Constraints,
         couplings: Couplings,
     ):
-        """Contacts first, so that a contact's constraint is its slot; then those that resist spinning or rolling, limits that may be
-        reached, dry friction, actuators beyond their force limit, tendons, couplings, anchors. ``couplings``: which of them hold on to
-        each tree.
+        """List the active constraints of each world. ``couplings``: incidences of each tree.
+
+        Contacts come first, so that a contact's constraint is its slot. Spinning and rolling friction, limits within
+        reach, dry friction, actuators beyond their force limit, tendons, couplings and anchors follow.
         """
         world = wp.tid()
         count = int(0)
@@ -193,7 +194,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
         if contact_resistance.shape[0] > 0:
             for slot in range(contact_count[world]):
                 resistance = contact_resistance[slot, world]
-                first = int(0)  # the kinds of constraint that it becomes
+                first = int(0)  # kinds of its constraints
                 last = int(-1)
                 if pyramids_resist == 1:
                     first = SPIN
@@ -214,7 +215,7 @@ def constraint_kernels(scalar: Any) -> SimpleNamespace:
             k = constrained.limited_dof[i]
             value = inputs.q[world, dof_q[k]]
             reach = limit.reach(inputs.options, inputs.qd[world, k] + inputs.options.dt * qdd[world, k])
-            for kind in range(LOWER_LIMIT, UPPER_LIMIT + 1):  # both where the range is narrow
+            for kind in range(LOWER_LIMIT, UPPER_LIMIT + 1):  # both if the range is narrow
                 if limit.limit_gap(inputs.limits, kind, k, value, world) < reach:
                     joint_constraint(count, world, kind, k, k, constraints)
                     count += 1

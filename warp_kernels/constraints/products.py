@@ -1,4 +1,6 @@
-"""Products with a constraint's rows, which lie along the paths of its two sides, and with the factors of the mass matrix."""
+"""Products with a constraint's rows, stored along the paths of its two sides, and with the factors of the mass
+matrix.
+"""
 
 import functools
 from types import SimpleNamespace
@@ -18,7 +20,7 @@ ROW_HEADERS = ("constraints/rows.h",)
 
 @functools.cache
 def product_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of products with rows, for one precision."""
+    """Return the Warp functions of products with rows, for one precision."""
     vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     factor, immovable = factor_kernels(scalar), immovable_functions(scalar)
     vectors, numbers = wp.array2d(dtype=vec3), wp.array2d(dtype=scalar)
@@ -26,11 +28,11 @@ def product_functions(scalar: Any) -> SimpleNamespace:
 
     @native.func_native()
     def solve_transposed(paths: Paths, factor_l: numbers, x: numbers, world: int):
-        """x := L'^-1 x [dof, world]."""
+        """Solve in place: x := L'^-1 x [dof, world]."""
 
     @native.func_native()
     def solve_lower(paths: Paths, factor_l: numbers, x: numbers, world: int):
-        """x := L^-1 x [dof, world]."""
+        """Solve in place: x := L^-1 x [dof, world]."""
 
     @native.func_native()
     def solve_row(row: vectors, here: int, paths: Paths, tail: int, factor_l: numbers, world: int):
@@ -38,7 +40,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
 
     @native.func_native()
     def path_product(row: vectors, here: int, paths: Paths, tail: int, x: numbers, world: int) -> vec3:
-        """The rows of one side, which begin at ``here``, times x."""
+        """Multiply the rows of one side, which begin at ``here``, by x."""
 
     @native.func_native()
     def push_path(row: vectors, here: int, paths: Paths, tail: int, push: vec3, x: numbers, world: int):
@@ -48,15 +50,15 @@ def product_functions(scalar: Any) -> SimpleNamespace:
     def push_path_scaled(
         row: vectors, here: int, paths: Paths, tail: int, push: vec3, scale: numbers, x: numbers, world: int
     ):
-        """The same, each entry times ``scale``."""
+        """Add the transposed rows of one side times ``push``, each entry times ``scale``, to x."""
 
     @native.func_native()
     def path_mobility(row: vectors, here: int, paths: Paths, tail: int, x: numbers, world: int) -> mat33:
-        """The rows of one side times their transpose, with x between them."""
+        """Multiply the rows of one side by their transpose, with x between them."""
 
     @native.func_native()
     def path_square(row: vectors, here: int, paths: Paths, tail: int, x: numbers, world: int) -> scalar:
-        """The trace of :func:`path_mobility`."""
+        """Return the trace of :func:`path_mobility`."""
 
     @wp.func
     def row_product(
@@ -67,7 +69,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         x: wp.array2d(dtype=scalar),
     ):
-        """The rows times x [dof, world]."""
+        """Multiply the rows by x [dof, world]."""
         total = vec3()
         for side in range(2):
             tail = constraints.tail[2 * constraint + side, world]
@@ -121,7 +123,9 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         constraints: Constraints,
         row: wp.array2d(dtype=vec3),
     ):
-        """The rows' entry at depth d of the path of a side, with that of the other side where the paths share it."""
+        """Return the rows' entry at depth d of the path of a side, with that of the other side where the paths are
+        shared.
+        """
         tail = constraints.tail[2 * constraint + side, world]
         mate = constraints.tail[2 * constraint + 1 - side, world]
         entry = row[(2 * constraint + side) * paths.max_depth + d, world]
@@ -140,7 +144,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         scale: wp.array2d(dtype=scalar),
     ):
-        """The rows of one side times those of the other, both ways, where their paths are one."""
+        """Multiply the rows of one side by those of the other, both ways, where their paths are shared."""
         total = mat33()
         a = constraints.tail[2 * constraint, world]
         b = constraints.tail[2 * constraint + 1, world]
@@ -163,7 +167,9 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         scale: wp.array2d(dtype=scalar),
     ):
-        """The sum over both sides of the rows times their transpose, with ``scale`` [dof, world] between them."""
+        """Return the sum over both sides of the rows times their transpose, with ``scale`` [dof, world] between
+        them.
+        """
         total = mat33()
         for side in range(2):
             tail = constraints.tail[2 * constraint + side, world]
@@ -181,7 +187,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         scale: wp.array2d(dtype=scalar),
     ):
-        """The rows times their transpose, with ``scale`` [dof, world] between them."""
+        """Multiply the rows by their transpose, with ``scale`` [dof, world] between them."""
         apart = apart_mobility(constraint, world, paths, constraints, row, scale)
         return apart + shared_mobility(constraint, world, paths, constraints, row, scale)
 
@@ -194,7 +200,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         scale: wp.array2d(dtype=scalar),
     ):
-        """The trace of :func:`own_mobility`; zero where both sides move alike."""
+        """Return the trace of :func:`own_mobility`; zero where both sides move alike."""
         apart = scalar(0.0)
         for side in range(2):
             tail = constraints.tail[2 * constraint + side, world]
@@ -214,7 +220,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         factor_d: wp.array2d(dtype=scalar),
         x: wp.array2d(dtype=scalar),
     ):
-        """x := D^-1 L'^-1 x, half of M^-1 x [dof, world]."""
+        """Solve half of M^-1 x in place: x := D^-1 L'^-1 x [dof, world]."""
         solve_transposed(paths, factor_l, x, world)
         for k in range(paths.dof_depth.shape[0]):
             x[k, world] = x[k, world] * factor_d[k, world]
@@ -227,7 +233,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         factor_d: wp.array2d(dtype=scalar),
         x: wp.array2d(dtype=scalar),
     ):
-        """x := M^-1 x [dof, world]."""
+        """Solve in place: x := M^-1 x [dof, world]."""
         begin_solve(world, paths, factor_l, factor_d, x)
         solve_lower(paths, factor_l, x, world)
 
@@ -239,7 +245,7 @@ def product_functions(scalar: Any) -> SimpleNamespace:
         factor_d: wp.array2d(dtype=scalar),
         x: wp.array2d(dtype=scalar),
     ):
-        """x := L^-1 D^-1 x: what a sum of ``add_push`` does to velocities [dof, world]."""
+        """Convert a sum of ``add_push`` to velocities: x := L^-1 D^-1 x [dof, world]."""
         for k in range(paths.dof_depth.shape[0]):
             x[k, world] = x[k, world] * factor_d[k, world]
         solve_lower(paths, factor_l, x, world)

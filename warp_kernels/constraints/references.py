@@ -1,4 +1,6 @@
-"""Biases and softness of constraints under MuJoCo's law, from what :mod:`warp_kernels.solver.mujoco.references` has evaluated."""
+"""Biases and compliance of constraints under MuJoCo's law, read from the results of
+:mod:`warp_kernels.solver.mujoco.references`.
+"""
 
 import functools
 from types import SimpleNamespace
@@ -23,18 +25,20 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def reference_row_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions for one precision."""
+    """Return the Warp functions for one precision."""
     vec3 = warp_types(scalar).vec3
     References = solver_structs(scalar).References
 
     @wp.func
     def is_referred(references: References, kind: int):
-        """Whether a constraint has a reference: all but actuators by MuJoCo's law, and those of tendons by either."""
+        """Return whether a constraint has a reference: all but actuators under MuJoCo's law, and tendons under either
+        law.
+        """
         return is_of_tendon(kind) or (references.limit.shape[0] > 0 and kind != ACTUATOR)
 
     @wp.func
     def limit_place(kind: int, dof: int):
-        """Where the reference of a joint's limit is."""
+        """Return the index of the reference of a joint's limit."""
         place = 2 * dof
         if kind == UPPER_LIMIT:
             place += 1
@@ -42,7 +46,9 @@ def reference_row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def reference(references: References, kind: int, item: int, world: int):
-        """Bias, R and share of the velocity before the step. Elsewhere rows hold all of that velocity."""
+        """Return bias, R and share of the velocity before the step. Without a reference, rows use all of that
+        velocity.
+        """
         if not is_referred(references, kind):
             return vec3(scalar(0.0), scalar(0.0), scalar(1.0))
         if is_of_tendon(kind):

@@ -1,6 +1,8 @@
-"""The adjoint of a step's constraint rows and of its right-hand side, with what :mod:`warp_kernels.solver.impulse` has solved for.
+"""Adjoint of a step's constraint rows and of its right-hand side, from the solution of
+:mod:`warp_kernels.solver.impulse`.
 
-Each family of constraints has its own functions; :mod:`warp_kernels.constraints.shared` has the adjoint of an entry, which they share.
+Each family of constraints has its own functions; :mod:`warp_kernels.constraints.shared` has the adjoint of an entry,
+which they share.
 """
 
 import functools
@@ -32,10 +34,10 @@ VARIANTS = {"row_adjoint_kernels": [(True,), (False,)]}
 
 @functools.cache
 def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNamespace:
-    """The kernel for one precision.
+    """Return the kernel for one precision.
 
-    Without ``geometric_rows`` what is left beside :mod:`warp_kernels.solver.newton.group.adjoint`: the adjoint of right-hand sides, and of
-    the rows of joints and tendons.
+    Without ``geometric_rows`` it computes the part that :mod:`warp_kernels.solver.newton.group.adjoint` doesn't: the
+    adjoint of right-hand sides, and of the rows of joints and tendons.
     """
     vec3 = warp_types(scalar).vec3
     contacts, anchors, joints = contact_row_functions(scalar), anchor_row_functions(scalar), joint_row_functions(scalar)
@@ -60,7 +62,7 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
         inputs: RowInputs,
         inputs_bar: RowInputs,
     ):
-        """From the adjoints of a constraint's bias, softness and bound to those of what they are made of."""
+        """Propagate the adjoints of a constraint's bias, compliance and bound to their inputs."""
         item = constraints.item[constraint, world]
         b_bar = rows_bar.rhs[constraint, world]
         if solved.distance_share.shape[0] > 0:
@@ -101,7 +103,9 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
         # Adjoint out
         inputs_bar: RowInputs,
     ):
-        """Adjoint of the rows and of the right-hand side, constraint after constraint; for SPIN and ROLL see mujoco.resistance."""
+        """Compute the adjoint of the rows and of the right-hand side, constraint after constraint; for SPIN and ROLL
+        see mujoco.resistance.
+        """
         world = wp.tid()
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]
@@ -109,7 +113,7 @@ def row_adjoint_kernels(scalar: Any, geometric_rows: bool = True) -> SimpleNames
                 bias_adjoint(
                     constraint, kind, world, dof_q, trees, constraints, bounces, solved, rows_bar, inputs, inputs_bar
                 )
-        # In loops of their own: all at once has no room in the registers of a GPU.
+        # In separate loops: together they exceed the registers of a GPU.
         if wp.static(geometric_rows):
             for constraint in range(constraints.count[world]):
                 if is_geometric(constraints.kind[constraint, world]):

@@ -1,4 +1,4 @@
-"""The rows of constraints (:mod:`warp_kernels.constraints.listing`), their right-hand sides and bounds."""
+"""Rows of constraints (:mod:`warp_kernels.constraints.listing`), their right-hand sides and bounds."""
 
 import functools
 from types import SimpleNamespace
@@ -34,9 +34,10 @@ VARIANTS = {"constraint_row_kernels": [(True,), (False,)]}
 
 @functools.cache
 def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespace:
-    """The kernel that builds rows and what stands beside them, for one precision.
+    """Return the kernel that builds rows, right-hand sides and bounds, for one precision.
 
-    Without ``with_rows`` what is left beside :mod:`warp_kernels.solver.newton.group.rows`: biases, bounds and softness.
+    Without ``with_rows`` it computes the part that :mod:`warp_kernels.solver.newton.group.rows` doesn't: biases, bounds
+    and compliance.
     """
     t = warp_types(scalar)
     common = row_functions(scalar)
@@ -65,7 +66,7 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
         rows: Rows,
         bounces: Bounces,
     ):
-        """Bias and softness of a contact that may bounce; those given if it doesn't."""
+        """Return bias and compliance of a contact that may bounce; the given ones if it doesn't."""
         distance = contacts.distance[item, world]
         restitution = contacts.restitution[item, world]
         before = bounces.before[constraint, world]
@@ -111,9 +112,10 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
         rows: Rows,
         bounces: Bounces,
     ):
-        """Rows along both paths, right-hand side ``J v* + bias``, and the bound: friction, or the largest impulse.
+        """Build rows along both paths, right-hand side ``J v* + bias``, and the bound: friction, or the largest
+        impulse.
 
-        softness: what a compliant constraint adds to its first diagonal entry; for an actuator all that stands there, without cfm.
+        softness: compliance added to the first diagonal entry; for an actuator the whole diagonal term, without cfm.
         """
         thread, world = wp.tid()
         if wp.static(with_rows):
@@ -184,13 +186,13 @@ def constraint_row_kernels(scalar: Any, with_rows: bool = True) -> SimpleNamespa
                     rows.size[constraint, world] = vec2(size[0], wp.max(size[1], size[2]))
                 if bounces.before.shape[0] > 0:
                     bounces.before[constraint, world] = before
-        # In a loop of its own: what it takes needs no registers beside what the rows take.
+        # In a separate loop, so that it needs no registers in addition to those of the rows.
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
             if has_own_kernels(kind):
                 continue
             item = constraints.item[constraint, world]
-            bias = vec2()  # and softness
+            bias = vec2()  # and compliance
             most = scalar(0.0)
             others = vec3()  # biases of three rows
             referred = reference_rows.is_referred(references, kind)

@@ -1,11 +1,10 @@
-"""Shared by rows of all kinds: bias of a hard or compliant row, reading a parameter, adjoint of a parameter and of
-an entry.
+"""Shared by rows of all kinds: bias of a hard or compliant row, reading a parameter, adjoint of a parameter and of an
+entry.
 
-With stiffness k, damping c and time step h, a row with softness 1 / (h (h k + c)) on the diagonal and the bias k x / (h
-k + c) gives the impulse h (-k (x + h v) - c v), v being its velocity after the step: a spring and damper, integrated
-implicitly (Smith, *Open Dynamics Engine: User Guide*, 2006, section 3.8; Catto, *Soft Constraints*, GDC 2011). While
-the distance x is positive nothing touches: the bias is x / h then, so that neither spring nor damper acts before they
-meet.
+With stiffness k, damping c and time step h, a row with compliance 1 / (h (h k + c)) on the diagonal and the bias k x /
+(h k + c) gives the impulse h (-k (x + h v) - c v), v being its velocity after the step: a spring and damper, integrated
+implicitly (Smith, *Open Dynamics Engine: User Guide*, 2006, section 3.8; Catto, *Soft Constraints*, GDC 2011). At a
+positive distance x nothing touches: the bias is x / h then, so that neither spring nor damper acts before contact.
 
 With the names of :mod:`warp_kernels.solver.impulse`, the adjoint of the rows of constraint c along the path to its tail
 is
@@ -25,12 +24,12 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def compliance_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of compliant rows for one precision. A row with infinite stiffness is hard."""
+    """Return the Warp functions of compliant rows for one precision. A row with infinite stiffness is hard."""
     vec3 = warp_types(scalar).vec3
 
     @wp.func
     def softness(stiffness: scalar, damping: scalar, dt: scalar):
-        """What a compliant row has on its diagonal [1/kg]."""
+        """Return the diagonal term of a compliant row [1/kg]."""
         return scalar(1.0) / (dt * (dt * stiffness + damping))
 
     @wp.func
@@ -44,7 +43,7 @@ def compliance_functions(scalar: Any) -> SimpleNamespace:
     def compliance_adjoint(
         distance: scalar, stiffness: scalar, damping: scalar, dt: scalar, bias_bar: scalar, softness_bar: scalar
     ):
-        """Adjoints of distance, stiffness and damping."""
+        """Return the adjoints of distance, stiffness and damping."""
         total = dt * stiffness + damping
         distance_bar = bias_bar / dt
         stiffness_bar = -softness_bar / (total * total)
@@ -60,13 +59,13 @@ def compliance_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def entry_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions for one precision."""
+    """Return the Warp functions for one precision."""
     structs = solver_structs(scalar)
     Rows, RowInputs, Solved = structs.Rows, structs.RowInputs, structs.Solved
 
     @wp.func
     def response_start(constraint: int, side: int, tail: int, world: int, trees: TreeDofs, couplings: Couplings):
-        """Return the index at which the response of degree of freedom 0 would stand for the incidence of a side."""
+        """Return the index of the response of degree of freedom 0 for the incidence of a side."""
         incidence = couplings.constraint_incidence[2 * constraint + side, world]
         return incidence * trees.max_tree_dofs - trees.tree_dof_start[trees.dof_tree[tail]]
 
@@ -84,7 +83,7 @@ def entry_functions(scalar: Any) -> SimpleNamespace:
         """Return the adjoint of a constraint's rows at degree of freedom k.
 
         at: see :func:`response_start`.
-        share: of the velocity before the step that rows hold.
+        share: of the velocity before the step in the rows.
         """
         gain = solved.qd[world, k] - (scalar(1.0) - share) * inputs.qd[world, k]
         g = solved.impulse[constraint, world] * solved.weight[k, world] + rows_bar.rhs[constraint, world] * gain
@@ -95,13 +94,13 @@ def entry_functions(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(response_start=response_start, entry_bar=entry_bar)
 
 
-# The least share of R that is left of a row whose error is removed at the largest velocity. It bears ten times the load.
+# The smallest share of R of a row whose error is removed at the largest velocity. It carries ten times the load.
 LEAST_SHARE_OF_R = 0.1
 
 
 @functools.cache
 def row_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions shared by the rows and by their adjoint."""
+    """Return the Warp functions shared by the rows and by their adjoint."""
     Options = solver_structs(scalar).Options
     vec2 = warp_types(scalar).vec2
     least_share = scalar(LEAST_SHARE_OF_R)
@@ -112,12 +111,12 @@ def row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def value_of(parameter: wp.array2d(dtype=scalar), world: int, item: int):
-        """A parameter, shared (one row) or per world."""
+        """Return a parameter, shared (one row) or per world."""
         return parameter[wp.min(world, parameter.shape[0] - 1), item]
 
     @wp.func
     def held_within(x: scalar, lower: scalar, upper: scalar):
-        """x, no less and no more than these. What isn't a number stays so: a clamp would make the lower one of it."""
+        """Clamp x to these bounds. NaN stays NaN, whereas a clamp would return the lower bound."""
         result = wp.clamp(x, lower, upper)
         if wp.isnan(x):
             result = x
@@ -125,7 +124,7 @@ def row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def recovery(options: Options, world: int):
-        """How long removing an error may take."""
+        """Return the time for removing an error."""
         time = options.dt
         if options.recovery_time.shape[0] > 0:
             time = options.dt + value_of(options.recovery_time, world, 0)
@@ -133,14 +132,14 @@ def row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def correction_time(distance: scalar, options: Options, world: int):
-        """How long closing a gap, or resolving an overlap, may take."""
+        """Return the time for closing a gap, or resolving a penetration."""
         if distance < scalar(0.0):
             return recovery(options, world)
         return options.dt
 
     @wp.func
     def contact_correction(constraint: int, world: int, trees: TreeDofs, constraints: Constraints, options: Options):
-        """The largest velocity that removes the overlap of a contact."""
+        """Return the maximum depenetration velocity of a contact."""
         tail_a = constraints.tail[2 * constraint, world]
         tail_b = constraints.tail[2 * constraint + 1, world]
         if tail_a >= 0 and tail_b >= 0 and trees.dof_tree[tail_a] == trees.dof_tree[tail_b]:
@@ -149,12 +148,14 @@ def row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def correction(distance: scalar, most: scalar, options: Options, world: int):
-        """Velocity bias of a hard row: linear in the signed distance on either side of the surface, at most so fast far inside."""
+        """Return the velocity bias of a hard row: linear in the signed distance near the surface, bounded for deep
+        penetration.
+        """
         return wp.max(options.erp * distance / correction_time(distance, options, world), -most)
 
     @wp.func
     def add_at(target: wp.array2d(dtype=scalar), world: int, item: int, value: scalar):
-        """Add to the adjoint of a parameter, shared (one row) or per world; nothing if it wasn't asked for (no rows)."""
+        """Add to the adjoint of a parameter, shared (one row) or per world. No-op if it wasn't requested (no rows)."""
         if target.shape[0] > 0:
             wp.atomic_add(target, wp.min(world, target.shape[0] - 1), item, value)
 
@@ -162,7 +163,7 @@ def row_functions(scalar: Any) -> SimpleNamespace:
     def correction_adjoint(
         distance: scalar, most: scalar, options: Options, world: int, bias_bar: scalar, options_bar: Options
     ):
-        """Returns the adjoint of the distance, and adds to that of the recovery time."""
+        """Return the adjoint of the distance, and add to that of the recovery time."""
         if not correction(distance, most, options, world) > -most:
             return scalar(0.0)
         time = correction_time(distance, options, world)
@@ -173,10 +174,11 @@ def row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def share_of_regularisation(distance: scalar, most: scalar, options: Options, world: int):
-        """Share of R that is left where ``most`` bounds the velocity that removes an error; zero where it doesn't, or with PGS.
+        """Return the share of R that remains where ``most`` bounds the correction velocity; zero where it doesn't, or
+        with PGS.
 
-        The impulse at rest is bias / R. With both reduced alike it is what it would be without a bound: the velocity is bounded, and not
-        the load that a row carries.
+        The impulse at rest is bias / R. Reducing both alike keeps that impulse: the velocity is bounded, not the load
+        of a row.
         """
         share = scalar(0.0)
         if distance < scalar(0.0) and options.recovery_time.shape[0] > 0:
@@ -187,7 +189,9 @@ def row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def stabilisation(distance: scalar, most: scalar, options: Options, world: int):
-        """Bias and softness of a hard row that removes its error at ``most``. Minus a softness below zero is a share of R."""
+        """Return bias and compliance of a hard row that removes its error at ``most``. A negative compliance is minus a
+        share of R.
+        """
         return vec2(
             correction(distance, most, options, world), -share_of_regularisation(distance, most, options, world)
         )
@@ -202,7 +206,7 @@ def row_functions(scalar: Any) -> SimpleNamespace:
         softness_bar: scalar,
         options_bar: Options,
     ):
-        """Returns the adjoint of the distance, and adds to that of the recovery time."""
+        """Return the adjoint of the distance, and add to that of the recovery time."""
         distance_bar = correction_adjoint(distance, most, options, world, bias_bar, options_bar)
         share = share_of_regularisation(distance, most, options, world)
         if share > least_share:

@@ -1,4 +1,4 @@
-"""Rows of the listed constraints of tendons along both paths, with their right-hand sides and bounds, and their adjoint."""
+"""Rows of the listed tendon constraints along both paths, with right-hand sides and bounds, and their adjoint."""
 
 import functools
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def tendon_row_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of the adjoint for one precision."""
+    """Return the Warp functions of the adjoint for one precision."""
     vec3 = warp_types(scalar).vec3
     entries, factor = entry_functions(scalar), factor_kernels(scalar)
     structs = solver_structs(scalar)
@@ -37,7 +37,9 @@ def tendon_row_functions(scalar: Any) -> SimpleNamespace:
         inputs: RowInputs,
         inputs_bar: RowInputs,
     ):
-        """From the adjoint of a constraint's row to those of qd, of the tendon's Jacobian and of the share of qd in the row."""
+        """Propagate the adjoint of a constraint's row to qd, to the tendon's Jacobian and to the share of qd in the
+        row.
+        """
         item = constraints.item[constraint, world]
         b_bar = rows_bar.rhs[constraint, world]
         share = inputs.references.tendon[item, world][2]
@@ -62,7 +64,7 @@ def tendon_row_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def tendon_constraint_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernel of one precision, over (thread, world): threads share out the constraints of a world."""
+    """Return the kernel for one precision, over (thread, world): threads share the constraints of a world."""
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
     factor, products = factor_kernels(scalar), product_functions(scalar)
@@ -90,7 +92,9 @@ def tendon_constraint_kernels(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         rows: Rows,
     ):
-        """As ``constraint_rows`` of :mod:`warp_kernels.constraints.rows`, which leaves these out."""
+        """Build the rows of tendons like ``constraint_rows`` of :mod:`warp_kernels.constraints.rows`, which omits
+        them.
+        """
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             if not is_of_tendon(constraints.kind[constraint, world]):

@@ -1,1 +1,1 @@
-"""The constraints of a step: their rows, the Delassus matrix, projected Gauss-Seidel, and the way back through all of it."""
+"""Constraint solvers: Delassus matrix, projected Gauss-Seidel and Newton's method, with their backward passes."""

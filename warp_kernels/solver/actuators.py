@@ -1,21 +1,22 @@
 """Actuators: joint forces from control, and their adjoint.
 
-An actuator with gear g sees the position g q and the velocity g v of its joint, and its force F acts on the joint as g F. Control
-is clamped to its range first. With the velocity v+ at the end of the step,
+An actuator with gear g sees the position g q and the velocity g v of its joint, and its force F acts on the joint as g
+F. Control is clamped to its range first. With the velocity v+ at the end of the step,
 
     F = clamp(F_c - g k v+, centre - limit, centre + limit),   k = kd + dt kp,
 
-where F_c is the force that control and the position at the start ask for, and kp and kd are stiffness and damping, which may depend
-on control: backward Euler, as for joint springs and dampers. It is solved in one of three ways. Where dt k isn't positive, as for a
-torque, or under MuJoCo's law, for which dt is zero, the force is that of the present velocity, within its range. Otherwise the force
-that the present velocity would give, ``F_0 = F_c - g k v``, decides:
+where F_c is the force from control and the position at the start, and kp and kd are stiffness and damping, which may
+depend on control: backward Euler, as for joint springs and dampers. There are three cases. If dt k isn't positive, as
+for a torque, or under MuJoCo's law, for which dt is zero, the force is that of the present velocity, within its range.
+Otherwise the force at the present velocity, ``F_0 = F_c - g k v``, decides:
 
-- where it and zero are within the range, g F_0 is a joint force and ``dt g^2 k`` stands on the diagonal of the mass matrix;
-- otherwise g centre is a joint force, and what is to be added to it a row of the constraint problem on the joint's velocity, with
-  bias ``-(F_c - centre) / (g k)``, softness ``1 / (dt g^2 k)`` and an impulse within ``dt |g| limit``; the solver finds out whether
-  it stays at its limit.
+- if it and zero are within the range, g F_0 is a joint force and ``dt g^2 k`` is added to the diagonal of the mass
+  matrix;
+- otherwise g centre is a joint force, and the remaining force a row of the constraint problem on the joint's velocity,
+  with bias ``-(F_c - centre) / (g k)``, compliance ``1 / (dt g^2 k)`` and an impulse within ``dt |g| limit``; the
+  solver finds out whether it stays at its limit.
 
-Both have the same solution where the force ends within its range.
+Both have the same solution if the force ends within its range.
 """
 
 import functools
@@ -31,7 +32,7 @@ from warp_kernels.types import AFFINE, POSITION, TORQUE, VELOCITY, kernel_module
 
 @functools.cache
 def actuator_functions(scalar: Any) -> SimpleNamespace:
-    """How one actuator acts, in functions of its law: the force F_c, stiffness and damping."""
+    """Return the Warp functions of an actuator's force law: the force F_c, stiffness and damping."""
     t = warp_types(scalar)
     common = row_functions(scalar)
     Gains = solver_structs(scalar).Gains
@@ -39,7 +40,7 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def held_input(control: wp.array2d(dtype=scalar), gains: Gains, world: int, i: int):
-        """The input within its range."""
+        """Clamp the input to its range."""
         lower = common.value_of(gains.control_lower, world, i)
         return common.held_within(control[world, i], lower, common.value_of(gains.control_upper, world, i))
 
@@ -53,7 +54,7 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
         control_bar: wp.array2d(dtype=scalar),
         gains_bar: Gains,
     ):
-        """Pass on the adjoint of the held input: to the input, or to the end of the range at which it is held."""
+        """Propagate the adjoint of the clamped input to the input, or to the active bound of its range."""
         if control[world, i] < common.value_of(gains.control_lower, world, i):
             common.add_at(gains_bar.control_lower, world, i, u_bar)
         elif control[world, i] > common.value_of(gains.control_upper, world, i):
@@ -63,7 +64,9 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def force_law(kind: int, u: scalar, position: scalar, gains: Gains, world: int, i: int):
-        """F_c, before the velocity at the end of the step takes its part of it; stiffness kp; damping kd."""
+        """Return F_c, the force without the contribution of the velocity at the end of the step; stiffness kp; damping
+        kd.
+        """
         force = u
         stiffness = scalar(0.0)
         damping = scalar(0.0)
@@ -85,7 +88,7 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
     def law_adjoint(
         kind: int, u: scalar, position: scalar, bar: vec3, gains: Gains, world: int, i: int, gains_bar: Gains
     ):
-        """Gradients of control and position; those of the gains are added to ``gains_bar``."""
+        """Return the adjoints of control and position; add those of the gains to ``gains_bar``."""
         kp = common.value_of(gains.kp, world, i)
         kd = common.value_of(gains.kd, world, i)
         force_bar = bar[0]
@@ -118,7 +121,9 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def as_force(law: vec3, v: scalar, gear: scalar, centre: scalar, limit: scalar, dt: scalar):
-        """Joint force, and entry on the diagonal of the mass matrix. Without such an entry the force is within its range."""
+        """Return the joint force and the diagonal term of the mass matrix. Without such a term the force is within its
+        range.
+        """
         k = law[2] + dt * law[1]
         force = law[0] - gear * k * v
         if dt * k <= scalar(0.0):
@@ -128,13 +133,13 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def as_row(law: vec3, gear: scalar, centre: scalar, limit: scalar, dt: scalar):
-        """Bias, softness and largest impulse of the row."""
+        """Return bias, compliance and largest impulse of the row."""
         k = law[2] + dt * law[1]
         return vec3((centre - law[0]) / (gear * k), scalar(1.0) / (dt * gear * gear * k), dt * wp.abs(gear) * limit)
 
     @wp.func
     def as_force_adjoint(law: vec3, v: scalar, gear: scalar, centre: scalar, limit: scalar, dt: scalar, bar: vec2):
-        """Adjoints of the law, and of velocity, gear, centre and limit."""
+        """Return the adjoints of the law, and of velocity, gear, centre and limit."""
         k = law[2] + dt * law[1]
         force = law[0] - gear * k * v
         force_bar = gear * bar[0]
@@ -160,7 +165,7 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
     def as_row_adjoint(
         law: vec3, gear: scalar, centre: scalar, limit: scalar, dt: scalar, bar: vec3, force_bar: scalar
     ):
-        """The same of the row and of the joint force ``gear centre`` beside it."""
+        """Return the adjoints of the row and of the joint force ``gear centre`` added to it."""
         k = law[2] + dt * law[1]
         row = as_row(law, gear, centre, limit, dt)
         bias_bar = bar[0] / (gear * k)
@@ -185,7 +190,7 @@ def actuator_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def actuator_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision, one thread per world."""
+    """Return the kernels for one precision, one thread per world."""
     t = warp_types(scalar)
     f = actuator_functions(scalar)
     common = row_functions(scalar)
@@ -213,9 +218,12 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         implicit: wp.array2d(dtype=scalar),
         actuator_row: wp.array2d(dtype=vec3),
     ):
-        """joint_force: tau and the actuators' [world, dof]; implicit: their share of the mass matrix's diagonal [dof, world].
+        """Compute the joint forces of actuators and their implicit terms.
 
-        actuator_row: bias, softness and largest impulse [actuator, world]; softness zero where the actuator is no row.
+        joint_force: tau including the actuators' [world, dof]; implicit: their share of the mass matrix's diagonal
+            [dof, world].
+        actuator_row: bias, compliance and largest impulse [actuator, world]; compliance zero if the actuator has no
+            row.
         """
         world = wp.tid()
         for k in range(tau.shape[1]):
@@ -231,7 +239,7 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
             most = common.value_of(gains.force_limit, world, i)
             law = f.force_law(kind, u, g * q[world, dof_q[k]], gains, world, i)
             push = f.as_force(law, qd[world, k], g, centre, most, dt)
-            # The velocity at the end of the step can only take a force towards zero, unless something hits the joint.
+            # The velocity at the end of the step can only move a force towards zero, unless an impact hits the joint.
             apart = wp.max(wp.abs(push[0] - g * centre), wp.abs(g * centre))
             if push[1] > scalar(0.0) and apart > wp.abs(g) * most:
                 actuator_row[i, world] = f.as_row(law, g, centre, most, dt)
@@ -267,10 +275,10 @@ def actuator_kernels(scalar: Any) -> SimpleNamespace:
         control_bar: wp.array2d(dtype=scalar),
         gains_bar: Gains,
     ):
-        """What reaches control, state and gains through the joint force and the diagonal, or through the row.
+        """Propagate adjoints to control, state and gains through the joint force and the diagonal, or through the row.
 
-        mass_bar_diagonal is that of the impulses; the free step's share of the diagonal, ``-w (v* - v)`` with ``tau_bar = dt w``,
-        comes on top here.
+        mass_bar_diagonal is that of the impulses; the free step's share of the diagonal, ``-w (v* - v)`` with ``tau_bar
+        = dt w``, is added here.
         """
         world = wp.tid()
         for number in range(joint_actuator.shape[0]):

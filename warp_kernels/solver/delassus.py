@@ -1,9 +1,10 @@
-"""Which constraints act on each other, and the matrix through which they do: ``A = J M^-1 J' + cfm + softness``.
+"""Couplings between constraints, and the Delassus matrix of a world: ``A = J M^-1 J' + cfm + softness``.
 
-Two constraints act on each other only where they hold on to a common tree (:mod:`warp_kernels.constraints.listing`). A row of A has an
-entry for each constraint that shares a tree with its own, in ascending order; entries of a row lie one after the other. Which
-constraints they are is kept as runs of numbers that follow each other: a world with one tree has one run per row, and contacts of one
-pair of geometries, listed together, are one run. A is symmetric: an entry before the diagonal knows its mirror.
+Two constraints are coupled only if they act on a common tree (:mod:`warp_kernels.constraints.listing`). A row of A has
+an entry for each constraint that shares a tree with its own, in ascending order; entries of a row are contiguous. These
+constraints are stored as runs of consecutive numbers: a world with one tree has one run per row, and contacts of one
+pair of geometries, listed together, are one run. A is symmetric: an entry before the diagonal stores the index of its
+mirror.
 """
 
 import functools
@@ -22,7 +23,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def delassus_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels that list the couplings of a world and compute its Delassus matrix, for one precision."""
+    """Return the kernels that list the couplings of a world and compute its Delassus matrix, for one precision."""
     t = warp_types(scalar)
     factor, immovable = factor_kernels(scalar), immovable_functions(scalar)
     vec3, mat33 = t.vec3, t.mat33
@@ -39,7 +40,7 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def list_rows(count: int, world: int, dof_tree: wp.array(dtype=int), constraints: Constraints, c: Couplings):
-        """Runs and entries of the first ``count`` rows. Returns how many rows found room."""
+        """List runs and entries of the first ``count`` rows. Return the number of rows within capacity."""
         entry = int(0)
         run = int(0)
         for constraint in range(count):
@@ -94,8 +95,8 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         world: int,
         constraints: Constraints,
     ):
-        """Leave out the contacts from the slot ``first`` on, with what resists their spinning and rolling, and move up the
-        constraints after them. Returns how many constraints are left.
+        """Drop the contacts from slot ``first`` on, with their spinning and rolling friction, and move up the
+        constraints after them. Return the number of constraints left.
         """
         kept = int(0)
         for constraint in range(count):
@@ -121,21 +122,22 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         constraint_overflow: wp.array(dtype=int),
         couplings: Couplings,
     ):
-        """Fills ``couplings``, which tell already which constraints hold on to each tree. Where rows find no room, the last
-        contacts are dropped and counted in ``constraint_overflow``; where that isn't enough, the last of the other constraints too.
+        """Fill ``couplings``, which has the constraints of each tree already. If rows exceed the capacity, the last
+        contacts are dropped and counted in ``constraint_overflow``; if that isn't enough, the last of the other
+        constraints too.
         """
         world = wp.tid()
         count = int(constraints.count[world])
         contacts = int(contact_count[world])
         fits = list_rows(count, world, trees.dof_tree, constraints, couplings)
         while fits < count and contacts > 0:
-            # Few tries, none of which leaves out much more than it must.
+            # Few attempts, none of which drops much more than necessary.
             contacts -= wp.max(contacts // 8, 1)
             count = without_contacts(contacts, count, world, constraints)
             sort_incidences(count, world, trees.dof_tree, constraints, couplings)
             fits = list_rows(count, world, trees.dof_tree, constraints, couplings)
         if fits < count:
-            # The rows before had room with entries for the constraints after them, so that they have it without.
+            # The remaining rows fitted with entries for the constraints after them, so they fit without.
             sort_incidences(fits, world, trees.dof_tree, constraints, couplings)
             list_rows(fits, world, trees.dof_tree, constraints, couplings)
         constraints.count[world] = fits
@@ -152,7 +154,7 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         factor_d: wp.array2d(dtype=scalar),
         row: wp.array2d(dtype=vec3),
     ):
-        """Product of two sides of constraints over the degrees of freedom that their paths share."""
+        """Return the product of two sides of constraints over the degrees of freedom that their paths share."""
         total = mat33()
         for d in range(wp.min(paths.dof_depth[tail], paths.dof_depth[mate]) + 1):
             k = factor.path_dof(paths.dof_depth, paths.dof_row_start, paths.ancestor, tail, d)
@@ -178,7 +180,9 @@ def delassus_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         matrix: wp.array2d(dtype=mat33),
     ):
-        """The entries on the diagonal and below it, and their mirrors. A constraint whose sides move alike has none of its own."""
+        """Compute the entries on the diagonal and below it, and their mirrors. A constraint whose sides move alike has
+        zero entries.
+        """
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             place = couplings.row[constraint, world]

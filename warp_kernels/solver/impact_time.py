@@ -1,14 +1,14 @@
-"""Positions of a step in which contacts bounce, and its adjoint.
+"""Positions of a step in which contacts bounce, and their adjoint.
 
-A bounce at the share s of a step (:mod:`warp_kernels.constraints.contacts`) moves positions for the rest of the step alone: they
-go along
+A bounce at the share s of a step (:mod:`warp_kernels.constraints.contacts`) moves positions for the rest of the step
+only: they follow
 
     v+ - M^-1 J' (s lambda),
 
-while those of a step without bounces go along v+. Friction and torsion of a contact act when it does. With the cotangent p of that
-velocity, ``w = -M^-1 p`` and ``lag = M^-1 J' (s lambda)``, the adjoint of the impulses is ``s J w``, that of s ``lambda . J w``, of the
-mass matrix ``-w lag'`` and of the rows ``s lambda w``. Of the cotangent c of the free velocity of rows, from which s follows,
-``J' c`` belongs to v* alone.
+while those of a step without bounces follow v+. Friction and torsion of a contact act when it does. With the cotangent
+p of that velocity, ``w = -M^-1 p`` and ``lag = M^-1 J' (s lambda)``, the adjoint of the impulses is ``s J w``, that of
+s ``lambda . J w``, of the mass matrix ``-w lag'`` and of the rows ``s lambda w``. Of the cotangent c of the free
+velocity of rows, from which s follows, ``J' c`` belongs to v* alone.
 """
 
 import functools
@@ -26,7 +26,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def impact_time_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels for one precision, one thread per world; for models in which something may bounce."""
+    """Return the kernels for one precision, one thread per world; for models with bouncing contacts."""
     vec3 = warp_types(scalar).vec3
     products, bounce = product_functions(scalar), bounce_functions(scalar)
     structs = solver_structs(scalar)
@@ -36,7 +36,9 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def bouncing_contact(constraint: int, world: int, constraints: Constraints, bounces: Bounces):
-        """The contact that bounces with a constraint's impulses, -1 if none does. A contact's constraint is its slot."""
+        """Return the bouncing contact of a constraint's impulses, -1 if there is none. A contact's constraint is its
+        slot.
+        """
         kind = constraints.kind[constraint, world]
         if is_of_contact_frame(kind):
             contact = constraints.item[constraint, world]
@@ -60,7 +62,7 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
         lag: wp.array2d(dtype=scalar),
         qd_path: wp.array2d(dtype=scalar),
     ):
-        """qd_path: the velocity along which positions move, [world, dof]."""
+        """Compute qd_path, the velocity along which positions move [world, dof]."""
         world = wp.tid()
         for k in range(lag.shape[0]):
             lag[k, world] = zero
@@ -95,7 +97,7 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
         further_impulse_bar: wp.array2d(dtype=vec3),
         bounces_bar: Bounces,
     ):
-        """lag_weight: w, zero in a world where nothing bounces."""
+        """Compute the adjoint of the position velocity. lag_weight: w, zero in a world without bounces."""
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
         late = int(0)
@@ -138,9 +140,9 @@ def impact_time_kernels(scalar: Any) -> SimpleNamespace:
         contacts_bar: Contacts,
         free_weight: wp.array2d(dtype=scalar),
     ):
-        """From the adjoint of the biases of contacts that bounce. free_weight: M^-1 J' c.
+        """Propagate the adjoint of the biases of bouncing contacts. free_weight: M^-1 J' c.
 
-        hardening: what Newton's method adds to the value of such a row, as a share of it; no rows otherwise.
+        hardening: share of its value that Newton's method adds to such a row; no rows otherwise.
         """
         world = wp.tid()
         for k in range(free_weight.shape[0]):

@@ -1,17 +1,17 @@
-"""Adjoint of the solution that the sweeps converge to, in place of that of the sweeps: no history, one vector per constraint.
+"""Adjoint of the converged solution instead of the sweeps: no history, one vector per constraint.
 
-A solution is a fixed point of every constraint's update, ``lambda_i = phi_i(lambda_i, r_i)`` with ``r = A lambda + b``: an open contact stays
-open, a row that holds keeps its velocity at zero, friction that slides stays on its cone along the slip, a row at its bound stays there.
-By the implicit function theorem the adjoint y of the fixed point solves
+A solution is a fixed point of every constraint's update, ``lambda_i = phi_i(lambda_i, r_i)`` with ``r = A lambda + b``:
+a separating contact stays open, a sticking row keeps its velocity at zero, sliding friction stays on its cone along the
+slip, a row at its bound stays there. By the implicit function theorem the adjoint y of the fixed point solves
 
     y = lambda_bar + P' y + A' Q' y,   P = d phi / d lambda,  Q = d phi / d r,  constraint by constraint,
 
-and ``b_bar = Q' y``, ``A_bar = b_bar lambda'``; the adjoint of a bound is that of the update for y. The step lengths of the updates have
-no adjoint, since at the solution nothing depends on them.
+and ``b_bar = Q' y``, ``A_bar = b_bar lambda'``; the adjoint of a bound is that of the update for y. The step lengths of
+the updates have no adjoint, since nothing depends on them at the solution.
 
-The system is singular where contacts are redundant, such as the four under a rigid box. It is solved by the sweeps' own transpose with
-P and Q held, which works in the range of A and converges as the sweeps do; where impulses aren't unique, it gives the
-derivative of the velocities, which are.
+The system is singular for redundant contacts, such as the four under a rigid box. It is solved by the transposed sweeps
+with fixed P and Q, which work in the range of A and converge as the sweeps do. Where impulses aren't unique, this gives
+the derivative of the velocities, which are.
 """
 
 import functools
@@ -32,7 +32,7 @@ VARIANTS = {"implicit_kernels": [(model,) for model in FRICTION_MODELS]}
 
 @functools.cache
 def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
-    """The adjoint of the solution for one precision and friction model, one thread per world."""
+    """Return the kernel of the solution's adjoint for one precision and friction model, one thread per world."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     update_adjoint = update_adjoint_function(scalar, friction)
@@ -48,7 +48,7 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         rhs: wp.array2d(dtype=vec3),
         impulse: wp.array2d(dtype=vec3),
     ):
-        """r_i = A lambda + b."""
+        """Return r_i = A lambda + b."""
         value = rhs[i, world]
         place = couplings.row[i, world]
         entry = place[0]
@@ -83,10 +83,10 @@ def implicit_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         contact_resistance_bar: wp.array2d(dtype=vec2),
         adjoint_residual: wp.array(dtype=scalar),
     ):
-        """At most ``sweeps`` sweeps. value and impulse_bar_scratch are scratch.
+        """Solve for the adjoint with at most ``sweeps`` sweeps. value and impulse_bar_scratch are scratch.
 
-        adjoint_residual: the largest adjoint of a row value in the last sweep relative to the largest of all, kept if it is more
-        than what is there already. Sweeps end where it falls below the precision.
+        adjoint_residual: the largest adjoint of a row value in the last sweep relative to the largest of all, kept if
+        it exceeds the stored value. Sweeps end when it falls below the precision.
         """
         world = wp.tid()
         count = constraints.count[world]

@@ -1,16 +1,19 @@
-"""From impulses to the next velocity, ``v+ = v* + M^-1 J' lambda``, and the hand-written adjoint of the whole constrained step.
+"""Next velocity from impulses, ``v+ = v* + M^-1 J' lambda``, and the hand-written adjoint of the whole constrained
+step.
 
-With ``A = J M^-1 J' + cfm``, ``b = J v* + bias`` and the free step ``M (v* - qd) = dt (tau - h)``, and cotangents of v+, A and b at hand,
-nothing is differentiated through a factorisation. With
+Nothing is differentiated through a factorisation. Given ``A = J M^-1 J' + cfm``, ``b = J v* + bias``, the free step ``M
+(v* - qd) = dt (tau - h)`` and the cotangents of v+, A and b, let
 
-    w = M^-1 (v+_bar + J' b_bar),   u = v+ - v* = M^-1 J' lambda,   Y = M^-1 J',   D = A_bar - b_bar lambda',
+    w = M^-1 (v+_bar + J' b_bar),   u = v+ - v* = M^-1 J' lambda,   Y = M^-1 J',   D = A_bar - b_bar lambda'.
 
-the adjoint of the mass matrix is ``-w u' - Y D Y'`` (only its entries at ancestors matter), that of the free step is the gradient of
-``-dt w . ID(q, qd, (v* - qd)/dt)``; that of the rows is in :mod:`warp_kernels.constraints.row_adjoint`. D is zero where the sweeps have
-converged, and not there at all for the adjoint of the solution (:mod:`warp_kernels.solver.implicit`).
+The adjoint of the mass matrix is ``-w u' - Y D Y'`` (only its entries at ancestors matter); that of the free step is
+the gradient of ``-dt w . ID(q, qd, (v* - qd)/dt)``; that of the rows is in :mod:`warp_kernels.constraints.row_adjoint`.
+D is zero once the sweeps have converged, and absent for the adjoint of the solution
+(:mod:`warp_kernels.solver.implicit`).
 
-Y and its products are kept for each incidence of a constraint and a tree (:mod:`warp_kernels.solver.delassus`), ``[incidence max_tree_dofs + i,
-world]`` with i counted from the first degree of freedom of the tree, ``tree_dof_start``.
+Y and its products are stored for each incidence of a constraint and a tree (:mod:`warp_kernels.solver.delassus`),
+``[incidence max_tree_dofs + i, world]`` with i counted from the first degree of freedom of the tree,
+``tree_dof_start``.
 """
 
 import functools
@@ -28,7 +31,9 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def impulse_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels that apply impulses, those of the way back, and responses to impulses, which only some ways back need."""
+    """Return the kernels that apply impulses, those of the backward pass, and responses to impulses, which only some
+    backward passes need.
+    """
     t = warp_types(scalar)
     common = row_functions(scalar)
     factor = factor_kernels(scalar)
@@ -58,14 +63,18 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         response: wp.array2d(dtype=scalar),
         qd_solved: wp.array2d(dtype=scalar),
     ):
-        """response: M^-1 J' lambda, [dof, world]. qd_solved: v+, and the velocity after the step but for MuJoCo's damping."""
+        """Add the impulses to the velocity.
+
+        response: M^-1 J' lambda, [dof, world]. qd_solved: v+, which is the velocity after the step except for MuJoCo's
+        damping.
+        """
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
         for k in range(nv):
             response[k, world] = scalar(0.0)
         for constraint in range(constraints.count[world]):
             push = impulse[constraint, world]
-            # Most of what comes near in a heap never touches. What isn't a number is pushed on.
+            # Most candidate contacts of a heap have zero impulse. NaN is propagated.
             if wp.dot(push, push) != scalar(0.0):
                 products.add_push(constraint, push, world, paths, constraints, row, response)
         if constraints.count[world] > 0:
@@ -84,13 +93,15 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         response: wp.array2d(dtype=scalar),
     ):
-        """response: J' lambda times L'^-1, for :mod:`warp_kernels.solver.impulse_groups`."""
+        """Compute the momenta of the impulses. response: L'^-1 J' lambda, for
+        :mod:`warp_kernels.solver.impulse_groups`.
+        """
         world = wp.tid()
         for k in range(paths.dof_depth.shape[0]):
             response[k, world] = scalar(0.0)
         for constraint in range(constraints.count[world]):
             push = impulse[constraint, world]
-            # Most of what comes near in a heap never touches. What isn't a number is pushed on.
+            # Most candidate contacts of a heap have zero impulse. NaN is propagated.
             if wp.dot(push, push) != scalar(0.0):
                 products.add_push(constraint, push, world, paths, constraints, row, response)
 
@@ -107,7 +118,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         weight: wp.array2d(dtype=scalar),
     ):
-        """Adds D^-1 L'^-1 J' b_bar to weight, likewise."""
+        """Add D^-1 L'^-1 J' b_bar to weight, in the same way."""
         world = wp.tid()
         for constraint in range(constraints.count[world]):
             push = rhs_bar[constraint, world]
@@ -129,10 +140,11 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         weight: wp.array2d(dtype=scalar),
         impulse_bar: wp.array2d(dtype=vec3),
     ):
-        """weight: v+_bar half way through the solve with M [dof, world]. impulse_bar = J M^-1 v+_bar; no rows for Newton's method.
+        """Begin the backward pass of the velocity. weight: v+_bar half way through the solve with M [dof, world].
+        impulse_bar = J M^-1 v+_bar; no rows for Newton's method.
 
-        further_impulse_bar: what bounces and forces that are measured add to impulse_bar (:mod:`warp_kernels.solver.impact_time`,
-        :mod:`warp_kernels.sensors.readings`); no rows where there are neither.
+        further_impulse_bar: contribution of bounces and measured forces to impulse_bar
+        (:mod:`warp_kernels.solver.impact_time`, :mod:`warp_kernels.sensors.readings`); no rows without these.
         """
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
@@ -161,7 +173,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         weight: wp.array2d(dtype=scalar),
     ):
-        """w = M^-1 (v+_bar + J' b_bar), from where :func:`velocity_adjoint` has stopped."""
+        """Compute w = M^-1 (v+_bar + J' b_bar) from the result of :func:`velocity_adjoint`."""
         world = wp.tid()
         for constraint in range(constraints.count[world]):
             push = rhs_bar[constraint, world]
@@ -183,7 +195,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         constraint_response: wp.array2d(dtype=vec3),
     ):
-        """Y = M^-1 J' of the incidences of a constraint."""
+        """Compute Y = M^-1 J' of the incidences of a constraint."""
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             for side in range(2):
@@ -212,7 +224,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def first_incidence(constraint: int, side: int, world: int, couplings: Couplings):
-        """A side's incidence with its tree; -1 for the world, and for side b where side a has the same one."""
+        """Return a side's incidence with its tree; -1 for the world, and for side b if side a has the same one."""
         incidence = couplings.constraint_incidence[2 * constraint + side, world]
         if side == 1 and incidence == couplings.constraint_incidence[2 * constraint, world]:
             return -1
@@ -220,7 +232,9 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def incidence_between(constraint: int, start: int, end: int, world: int, couplings: Couplings):
-        """A constraint's incidence with the tree whose incidences are those from start to before end; -1 if it has none."""
+        """Return a constraint's incidence with the tree whose incidences are those from start to before end; -1 if it
+        has none.
+        """
         incidence = couplings.constraint_incidence[2 * constraint + 1, world]
         if incidence < start or incidence >= end:
             incidence = couplings.constraint_incidence[2 * constraint, world]
@@ -242,7 +256,9 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         coupled_response: wp.array2d(dtype=vec3),
     ):
-        """G = (D + D') Y of the incidences of a constraint: for each, the sum over the constraints that hold on to its tree."""
+        """Compute G = (D + D') Y of the incidences of a constraint: for each, the sum over the constraints that act on
+        its tree.
+        """
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             for side in range(2):
@@ -296,11 +312,14 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
         beginning_bar: Beginning,
         joints_bar: JointParameters,
     ):
-        """One degree of freedom: motion_weight = -dt w, packed M_bar of the impulses, and the terms on the joint's own diagonal.
+        """Compute the adjoint of the free step for one degree of freedom: motion_weight = -dt w, packed M_bar of the
+        impulses, and the terms on the joint's own diagonal.
 
-        constraint_response holds Y, empty where D isn't there; own_mass_bar is what Newton's method adds to M_bar
-        (:mod:`warp_kernels.solver.newton.regularisation_adjoint`), empty elsewhere. The step's implicit diagonal is armature + ahead damping + dt ahead stiffness.
-        ahead: dt, or zero where springs and dampers act at the beginning of the step.
+        constraint_response holds Y, empty if there is no D; own_mass_bar is the contribution of Newton's method to
+        M_bar (:mod:`warp_kernels.solver.newton.regularisation_adjoint`), empty elsewhere. The step's implicit diagonal
+        is armature + ahead damping + dt ahead stiffness.
+
+        ahead: dt, or zero if springs and dampers act at the beginning of the step.
         """
         thread, world = wp.tid()
         for k in range(thread, paths.dof_depth.shape[0], threads):
@@ -350,7 +369,7 @@ def impulse_kernels(scalar: Any) -> SimpleNamespace:
             spring = joints.stiffness[wp.min(world, joints.stiffness.shape[0] - 1), k]
             common.add_at(joints_bar.armature, world, k, diagonal - w * dt * solved.qdd[world, k])
             common.add_at(joints_bar.damping, world, k, ahead * diagonal + damping_here)
-            # v*_bar reaches qd directly as M w less the implicit diagonal's share; the rows add theirs in row_adjoint.
+            # v*_bar reaches qd directly as M w minus the implicit diagonal's share; the rows add theirs in row_adjoint.
             beginning_bar.qd[world, k] += qd_solved_bar[world, k] - dt * damp * w
             if dof_q[k] >= 0:
                 beginning_bar.qd[world, k] -= dt * ahead * spring * w

@@ -1,8 +1,9 @@
-"""What :mod:`warp_kernels.solver.impulse` does along the factors of the mass matrix, which all worlds of a lane group do alike.
+"""Kernels of :mod:`warp_kernels.solver.impulse` that solve with the factors of the mass matrix, for a lane group at a
+time.
 
-Kernels over groups stand for the second half of ``apply_impulses``, for ``velocity_adjoint``, for the second half of ``weight_adjoint``,
-for ``free_step_adjoint`` and for the last part of :mod:`warp_kernels.solver.newton.regularisation_adjoint`, by Newton's method on worlds in which nothing
-bounces, and under MuJoCo's law. The pushes of constraints differ from world to world, and come first.
+They replace the second half of ``apply_impulses``, ``velocity_adjoint``, the second half of ``weight_adjoint``,
+``free_step_adjoint`` and the last part of :mod:`warp_kernels.solver.newton.regularisation_adjoint`, for Newton's method
+on worlds without bounces, and under MuJoCo's law. The pushes of constraints differ from world to world, and come first.
 """
 
 import functools
@@ -22,7 +23,9 @@ IMPULSE_HEADERS = ("dynamics/impulse_groups.h",)
 
 @functools.cache
 def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels for one precision and a number of worlds in a lane group, and functions of theirs; none with one lane."""
+    """Return the kernels and their functions for one precision and a number of worlds in a lane group; empty with one
+    lane.
+    """
     if lanes == 1:
         return SimpleNamespace()
     a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
@@ -42,7 +45,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         own_mass_bar: array2d,
         own_mass_bar_diagonal: array2d,
     ):
-        """As for one world."""
+        """Compute the adjoint of the factorisation as for one world."""
 
     @native.func_native()
     def solve_upper(group: int, nv: int, paths: Paths, factor_l: reals, factor_d: reals, weight: reals):
@@ -64,7 +67,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def solve_lower(k: int, value: real, group: int, paths: Paths, factor_l: reals, x: reals):
-        """Entry k of L^-1 x, whose entries above it have been found."""
+        """Compute entry k of L^-1 x from the entries above it."""
         found = value
         first = paths.dof_row_start[k]
         for d in range(paths.dof_depth[k]):
@@ -85,7 +88,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         response: reals,
         qd_solved: array2d,
     ):
-        """response: J' lambda pushed, made M^-1 J' lambda. qd_solved: v+."""
+        """Solve with the mass matrix in place. response: L'^-1 J' lambda becomes M^-1 J' lambda. qd_solved: v+."""
         group = wp.tid()
         for k in range(paths.dof_depth.shape[0]):
             push = a.mul(response[k, group], factor_d[k, group])
@@ -105,7 +108,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Adjoint out
         weight: reals,
     ):
-        """weight: D^-1 L'^-1 v+_bar."""
+        """Compute weight = D^-1 L'^-1 v+_bar."""
         group = wp.tid()
         nv = paths.dof_depth.shape[0]
         for k in range(nv):
@@ -121,7 +124,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         # Adjoint out
         weight: reals,
     ):
-        """weight: L^-1 times what stands there."""
+        """Multiply weight by L^-1 in place."""
         group = wp.tid()
         for k in range(paths.dof_depth.shape[0]):
             weight[k, group] = solve_lower(k, weight[k, group], group, paths, factor_l, weight)
@@ -132,7 +135,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         own_mass_bar: reals,
         own_mass_bar_diagonal: reals,
     ):
-        """Zeros, for what is added to them."""
+        """Set the adjoints of the mass matrix to zero before contributions are added."""
         group = wp.tid()
         for at in range(own_mass_bar.shape[0]):
             own_mass_bar[at, group] = real()
@@ -150,7 +153,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         own_mass_bar: array2d,
         own_mass_bar_diagonal: array2d,
     ):
-        """From the adjoints of L and D, in place, to those of the mass matrix, as for one world."""
+        """Convert the adjoints of L and D, in place, to those of the mass matrix, as for one world."""
         factorisation_adjoint(
             wp.tid(), paths.dof_depth.shape[0], paths, factor_l, factor_d, own_mass_bar, own_mass_bar_diagonal
         )  # fmt: skip
@@ -183,7 +186,7 @@ def impulse_group_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         beginning_bar: Beginning,
         joints_bar: JointParameters,
     ):
-        """As ``free_step_adjoint``, whose own_mass_bar and damping_loss may be empty."""
+        """Compute ``free_step_adjoint``; own_mass_bar and damping_loss may be empty."""
         group = wp.tid()
         for k in range(paths.dof_depth.shape[0]):
             w = weight[k, group]

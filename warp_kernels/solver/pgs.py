@@ -1,8 +1,8 @@
 """Projected Gauss-Seidel on the mixed complementarity problem of one world, and its reverse, sweep by sweep.
 
-The forward kernel keeps the impulses and the row values of every sweep; the reverse kernel unwinds exactly those sweeps with
-their clamps (Qiao et al. 2021, algorithm 1), so that the gradient is that of the truncated iteration, not of its limit. All
-rows of a world are one problem, solved three rows at a time, those of a constraint.
+The forward kernel stores the impulses and the row values of every sweep; the reverse kernel unwinds exactly those
+sweeps with their clamps (Qiao et al. 2021, algorithm 1), so that the gradient is that of the truncated iteration, not
+of its limit. All rows of a world are one problem, solved in blocks of the three rows of a constraint.
 """
 
 import functools
@@ -24,7 +24,7 @@ VARIANTS = {"pgs_kernels": [(model,) for model in FRICTION_MODELS]}
 
 @functools.cache
 def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
-    """The solver and its reverse for one precision and friction model, one thread per world."""
+    """Return the solver and its reverse for one precision and friction model, one thread per world."""
     t = warp_types(scalar)
     f, immovable = friction_projection_functions(scalar, friction), immovable_functions(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
@@ -55,11 +55,11 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         residual: wp.array(dtype=scalar),
         sweep_count: wp.array(dtype=int),
     ):
-        """Sweeps from ``start``, or from zero where that is empty, until one changes no row's velocity by as much as ``tolerance``.
+        """Sweep from ``start``, or from zero if that is empty, until a sweep changes no row's velocity by ``tolerance``
+        or more.
 
-        sweep_count: how many there were.
-        Histories are [sweep max_constraints + constraint, world], or empty where no reverse will follow; residual: change of a row's velocity
-        in the last sweep [m/s].
+        sweep_count: number of sweeps. Histories are [sweep max_constraints + constraint, world], or empty without a
+        reverse; residual: change of a row's velocity in the last sweep [m/s].
         """
         world = wp.tid()
         count = constraints.count[world]
@@ -113,7 +113,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         residual[world] = change
         sweep_count[world] = sweep
 
-    # A module of its own: wp.grad of a function whose callees another kernel of the module has already used gives silent
+    # A separate module: wp.grad of a function whose callees another kernel of the module has already used gives silent
     # zeros (Warp 1.19 marks them for adjoint code only when it meets them first under wp.grad).
     negligible = scalar(0.01 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
     reverse_module = kernel_module(f"pgs_reverse.{friction}", scalar)
@@ -145,10 +145,10 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         contact_resistance_bar: wp.array2d(dtype=vec2),
         first_sweep: wp.array(dtype=int),
     ):
-        """Unwinds the sweeps. start_bar: the adjoint of ``start``; own_bar: what reaches a constraint's own matrix directly.
+        """Unwind the sweeps. start_bar: the adjoint of ``start``; own_bar: direct adjoint of a constraint's own matrix.
 
-        The way back ends early, at ``first_sweep``, once the adjoints of all row values of a sweep have fallen below a
-        hundredth of the precision, relative to the largest seen: what is left out is below rounding.
+        The backward pass ends early, at ``first_sweep``, once the adjoints of all row values of a sweep have fallen
+        below a hundredth of the precision, relative to the largest seen: the rest is below rounding.
         """
         world = wp.tid()
         count = constraints.count[world]
@@ -177,7 +177,8 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 bounds = vec2(bound[i, world], scalar(0.0))
                 normal = scalar(0.0)
                 if follows_contact(kind):
-                    # The contact comes before in every sweep, and after in the way back: its new impulse was the bound.
+                    # The contact comes before in every sweep, and after in the backward pass: its new impulse was the
+                    # bound.
                     contact = constraints.item[i, world]
                     normal = impulse_history[sweep * max_constraints + contact, world][0]
                     bounds = contact_resistance[contact, world] * normal
@@ -224,9 +225,11 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         impulse_history: wp.array2d(dtype=vec3),
         value_bar_history: wp.array2d(dtype=vec3),
     ):
-        """A_bar_ij + A_bar_ji', j <= i: each the sum over the sweeps of value_bar lambda', with the impulses as its row saw them.
+        """Compute A_bar_ij + A_bar_ji', j <= i: each the sum over the sweeps of value_bar lambda', with the impulses at
+        the time of the update.
 
-        Row i saw the new impulse of a constraint before it; row j saw that of i, and each its own, as the sweep before left it.
+        Row i used the new impulse of a constraint before it; row j used that of i, and each its own, from the sweep
+        before.
         """
         total = mat33()
         for sweep in range(first, sweeps):
@@ -267,7 +270,8 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         matrix_bar: wp.array2d(dtype=mat33),
         softness_bar: wp.array2d(dtype=scalar),
     ):
-        """matrix_bar: D + D' with D = A_bar - b_bar lambda', what A_bar is beyond that of sweeps that have converged.
+        """Compute the adjoint of the Delassus matrix. matrix_bar: D + D' with D = A_bar - b_bar lambda', the difference
+        of A_bar from that of converged sweeps.
 
         The entries on the diagonal and before it, and their mirrors.
         """

@@ -1,7 +1,7 @@
-"""How the impulses of one constraint move towards the solution and stay within their bounds, and the adjoint of that.
+"""Projected update of one constraint's impulses within their bounds, and its adjoint.
 
-One update for each kind of constraint: a contact with friction in a cone or a pyramid, torsional and rolling friction, rows with a
-bound of their own, rows without bounds. Gauss-Seidel (:mod:`warp_kernels.solver.pgs`) runs over them.
+One update for each kind of constraint: a contact with friction in a cone or a pyramid, torsional and rolling friction,
+rows with constant bounds, rows without bounds. Gauss-Seidel (:mod:`warp_kernels.solver.pgs`) runs over them.
 """
 
 import functools
@@ -15,20 +15,22 @@ from warp_kernels.constraints.immovable import immovable_functions
 from warp_kernels.constraints.kinds import follows_contact, is_in_interval, is_one_sided
 from warp_kernels.types import warp_types
 
-# How a contact projects its tangential impulse: on a disc, or on a square.
+# Projection of a contact's tangential impulse: on a disc, or on a square.
 FRICTION_MODELS = ("cone", "pyramid")
 
 
 @functools.cache
 def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace:
-    """How a contact constraint projects its tangential impulse: on the disc of a "cone" or on the square of a "pyramid"."""
+    """Return the functions that project a contact's tangential impulse: on the disc of a "cone" or on the square of a
+    "pyramid".
+    """
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     rounding = immovable_functions(scalar).rounding
 
     @wp.func
     def tiny(d: mat33):
-        """A diagonal entry below this has no mobility: its impulse stays as it is."""
+        """Return the diagonal entry below which a row counts as immovable: its impulse stays as it is."""
         return scalar(1.0e-12) * (d[0, 0] + d[1, 1] + d[2, 2])
 
     @wp.func
@@ -40,7 +42,9 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
 
     @wp.func
     def no_longer(length: scalar, least: scalar):
-        """The step length of a row for a mobility of no less than ``least``; none if its own is rounding."""
+        """Return the step length of a row with an effective inverse mass of at least ``least``; zero if its own is
+        rounding noise.
+        """
         if length * least > scalar(1.0):
             if length * (least * rounding) >= scalar(1.0):
                 return scalar(0.0)
@@ -51,11 +55,11 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
 
         @wp.func
         def step_lengths(d: mat33):
-            """Step lengths of the three rows.
+            """Return the step lengths of the three rows.
 
-            The tangential pair takes one common step, so that the fixed point has the friction opposite to the slip. Its length is the
-            inverse of the Schatten 4-norm of the tangential constraint: never above 1 / largest eigenvalue, and smooth also where the
-            constraint is isotropic, which the eigenvalue itself is not.
+            The tangential pair has one common step length, so that friction opposes the slip at the fixed point. It is
+            the inverse of the Schatten 4-norm of the tangential constraint: never above 1 / largest eigenvalue, and
+            smooth also where the constraint is isotropic, which the eigenvalue itself is not.
             """
             tangential = scalar(0.0)
             total = d[1, 1] + d[2, 2]
@@ -71,7 +75,7 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
 
         @wp.func
         def tangent_update(old: vec2, r: vec2, coupling: scalar, scale: vec2, limit: scalar):
-            """New tangential impulse from row values ``r``. coupling is unused here."""
+            """Return the new tangential impulse from row values ``r``. coupling is unused here."""
             x = old[0] - scale[0] * r[0]
             y = old[1] - scale[1] * r[1]
             square = x * x + y * y
@@ -79,7 +83,7 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
             if square > limit * limit:
                 factor = limit / wp.sqrt(square)
             elif limit == scalar(0.0):
-                # Without slip too, so that friction of a contact that isn't pressed has no derivative.
+                # Also without slip, so that friction of a contact without normal impulse has no derivative.
                 factor = scalar(0.0)
             return vec2(x * factor, y * factor)
 
@@ -87,12 +91,14 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
 
         @wp.func
         def step_lengths(d: mat33):
-            """Step lengths of the three rows: each its own inverse diagonal."""
+            """Return the step lengths of the three rows: each its own inverse diagonal."""
             return vec3(inverse(d[0, 0], tiny(d)), inverse(d[1, 1], tiny(d)), inverse(d[2, 2], tiny(d)))
 
         @wp.func
         def tangent_update(old: vec2, r: vec2, coupling: scalar, scale: vec2, limit: scalar):
-            """New tangential impulse from row values ``r``; the second row sees the first one's change through ``coupling``."""
+            """Return the new tangential impulse from row values ``r``; the second row includes the first one's change
+            through ``coupling``.
+            """
             x = wp.clamp(old[0] - scale[0] * r[0], -limit, limit)
             y = wp.clamp(old[1] - scale[1] * (r[1] + coupling * (x - old[0])), -limit, limit)
             return vec2(x, y)
@@ -102,10 +108,11 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
 
     @wp.func
     def contact_update(old: vec3, r: vec3, normal_column: vec3, coupling: scalar, scale: vec3, mu: scalar):
-        """New impulses of a contact constraint from row values ``r``; the tangents see the change of the normal impulse.
+        """Return the new impulses of a contact from row values ``r``; the tangents include the change of the normal
+        impulse.
 
-        normal_column: first column of the constraint's own Delassus matrix. Friction is bounded by the new normal impulse and zero
-        where that is zero.
+        normal_column: first column of the constraint's own Delassus matrix. Friction is bounded by the new normal
+        impulse and zero if that is zero.
         """
         normal = wp.max(old[0] - scale[0] * r[0], scalar(0.0))
         change = normal - old[0]
@@ -117,7 +124,9 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
     def torsion_update(
         old: vec3, r: vec3, normal_column: vec3, coupling: scalar, scale: vec3, spinning: scalar, rolling: scalar
     ):
-        """New angular impulses of a contact from row values ``r``, within bounds about its normal and about its tangents."""
+        """Return the new angular impulses of a contact from row values ``r``, within bounds about its normal and about
+        its tangents.
+        """
         spin = wp.clamp(old[0] - scale[0] * r[0], -spinning, spinning)
         change = spin - old[0]
         moved = vec2(r[1] + normal_column[1] * change, r[2] + normal_column[2] * change)
@@ -139,17 +148,18 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
 
     @wp.func
     def loss_update(old: vec3, r: vec3, scale: vec3, limit: scalar):
-        """New impulse of dry joint friction or of an actuator, within plus and minus its limit."""
+        """Return the new impulse of dry joint friction or of an actuator, within plus and minus its limit."""
         return vec3(wp.clamp(old[0] - scale[0] * r[0], -limit, limit), scalar(0.0), scalar(0.0))
 
-    # A pivot below this part of the trace is rounding: the row depends on those before it, or can't move.
+    # A pivot below this share of the trace is rounding noise: the row depends on those before it, or can't move.
     singular = scalar(100.0 * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
 
     @wp.func
     def equality_update(old: vec3, r: vec3, d: mat33):
-        """New impulses of three rows without bounds from row values ``r``: all three values become zero.
+        """Return the new impulses of three rows without bounds from row values ``r``: all three values become zero.
 
-        d: the constraint's own Delassus matrix, factored as L D L'. A row that depends on those before it keeps its impulse.
+        d: the constraint's own Delassus matrix, factored as L D L'. A row that depends on those before it keeps its
+        impulse.
         """
         floor = singular * (d[0, 0] + d[1, 1] + d[2, 2])
         i0 = inverse(d[0, 0], floor)
@@ -178,7 +188,7 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
 
     @wp.func
     def least_step_lengths(d: mat33, least: scalar):
-        """:func:`step_lengths` for mobilities of no less than ``least``."""
+        """Return :func:`step_lengths` for effective inverse masses of at least ``least``."""
         lengths = step_lengths(d)
         return vec3(no_longer(lengths[0], least), no_longer(lengths[1], least), no_longer(lengths[2], least))
 
@@ -203,7 +213,9 @@ def friction_projection_functions(scalar: Any, friction: str) -> SimpleNamespace
 
 @functools.cache
 def update_adjoint_function(scalar: Any, friction: str) -> Any:
-    """The adjoint of a constraint's update, whatever its kind. For modules of reverse kernels only: it uses wp.grad."""
+    """Return the adjoint of a constraint's update, whatever its kind. For modules of reverse kernels only: it uses
+    wp.grad.
+    """
     t = warp_types(scalar)
     f = friction_projection_functions(scalar, friction)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
@@ -213,7 +225,7 @@ def update_adjoint_function(scalar: Any, friction: str) -> Any:
 
     @wp.func
     def update_adjoint(kind: int, old: vec3, value: vec3, d: mat33, scale: vec3, bounds: vec2, g: vec3):
-        """Adjoints of old, value, scale, d and bounds for that of the new impulse, g.
+        """Return the adjoints of old, value, scale, d and bounds for that of the new impulse, g.
 
         bounds: those of spinning and rolling for TORSION, otherwise the constraint's own and zero.
         """

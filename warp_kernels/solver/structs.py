@@ -1,11 +1,11 @@
-"""What the kernels of the solver share, by subject: where each array lies, what it holds, and in which unit.
+"""Structs of arrays that the solver's kernels share, by subject, with shapes and units.
 
-``nc`` is the room for constraints of a world, ``max_contacts`` that for contacts. An argument ``x_bar`` of the type of ``x``
-holds the gradients of its arrays.
+``nc`` is the capacity for constraints of a world, ``max_contacts`` that for contacts. An argument ``x_bar`` of the type
+of ``x`` holds the gradients of its arrays.
 
-The recursions over the tree (``aba``, ``rnea_adjoint``, ``kinematics_adjoint``) take their arrays of numbers one by one, some 20 of them:
-what a lane group reads of a struct the compiler loads anew after each store, which takes up to 6 % of a small kernel's time. The
-links come as a struct, but for ``rnea_adjoint``, where that takes more registers of a GPU.
+The recursions over the tree (``aba``, ``rnea_adjoint``, ``kinematics_adjoint``) take their arrays of numbers one by
+one, some 20 of them: in a lane group the compiler reloads struct members after each store, which slows a small kernel
+by up to 6 %. The links come as a struct, except in ``rnea_adjoint``, where that takes more registers of a GPU.
 """
 
 import functools
@@ -19,11 +19,11 @@ from warp_kernels.types import warp_types
 
 @wp.struct
 class Paths:
-    """The degrees of freedom from the root of a tree to each one, and the packed storage over them.
+    """Degrees of freedom from the root of a tree to each one, and the packed storage over them.
 
     Attributes:
         dof_depth: number of degrees of freedom above each one [nv].
-        dof_row_start: where those of each one begin in packed storage [nv].
+        dof_row_start: start of the ancestors of each one in packed storage [nv].
         ancestor: degrees of freedom above each one, from the root on [sum of dof_depth].
         max_depth: length of the longest path.
     """
@@ -36,7 +36,7 @@ class Paths:
 
 @wp.struct
 class TreeDofs:
-    """The degrees of freedom of each tree.
+    """Degrees of freedom of each tree.
 
     Attributes:
         dof_tree: tree of each degree of freedom [nv].
@@ -51,21 +51,21 @@ class TreeDofs:
 
 @wp.struct
 class Constrained:
-    """What the constraints of a model can act on, contacts aside.
+    """Degrees of freedom and links that constraints other than contacts act on.
 
     Attributes:
         limited_dof: degrees of freedom of revolute and prismatic joints with a limit.
         friction_dof: degrees of freedom with dry friction.
         cone_dof: first degree of freedom of the spherical joint of each swing or twist limit.
-        coupling_dof: degree of freedom that follows, of each coupling of two joints.
-        coupling_other: degree of freedom that it follows.
+        coupling_dof: dependent degree of freedom of each coupling of two joints.
+        coupling_other: degree of freedom that it is coupled to.
         anchor_link_a: one link of each pair of anchors, -1 for the world.
         anchor_link_b: the other link.
-        anchor_welded: 1 where the orientations coincide too, 0 where the points alone do.
+        anchor_welded: 1 if the orientations coincide too, 0 if only the points do.
         tendon_kind: of each constraint of tendons TENDON_LIMIT or TENDON.
-        tendon_tail: last degree of freedom of the path that each side acts on, -1 for none, that of side s of constraint i
-            at 2 i + s.
-        tendon_side: side that a degree of freedom belongs to, -1 where it is on neither path [constraint, dof].
+        tendon_tail: last degree of freedom of the path that each side acts on, -1 for none, that of side s of
+            constraint i at 2 i + s.
+        tendon_side: side that a degree of freedom belongs to, -1 if it is on neither path [constraint, dof].
     """
 
     limited_dof: wp.array(dtype=int)
@@ -83,13 +83,13 @@ class Constrained:
 
 @wp.struct
 class TendonRows:
-    """The constraints of tendons that a model may have; see :mod:`warp_kernels.solver.tendons.rows`.
+    """Constraints of tendons that a model may have; see :mod:`warp_kernels.solver.tendons.rows`.
 
     Attributes:
         kind: LOWER, UPPER, LOSS or TIED.
-        tendon: whose length it is about.
-        other: the tendon whose length that one follows, -1 for none.
-        coupling: number of the constraint that ties them, -1 for none.
+        tendon: tendon whose length is constrained.
+        other: tendon that its length is coupled to, -1 for none.
+        coupling: index of the coupling, -1 for none.
     """
 
     kind: wp.array(dtype=int)
@@ -100,13 +100,13 @@ class TendonRows:
 
 @wp.struct
 class TendonWraps:
-    """The spheres and cylinders that tendons lie around; see :class:`sim.model.tendons.Tendons`.
+    """Spheres and cylinders that tendons wrap around; see :class:`sim.model.tendons.Tendons`.
 
     Attributes:
-        link: the link that it moves with, -1 for the world.
+        link: link of the wrap, -1 for the world.
         is_cylinder: 1 for a cylinder, 0 for a sphere.
-        ends: the points before and behind wrap i, at 2 i and 2 i + 1.
-        side_link: link of the point on whose side the tendon passes, -1 for the world, -2 for none.
+        ends: points before and after wrap i, at 2 i and 2 i + 1.
+        side_link: link of the side site, on whose side the tendon passes, -1 for the world, -2 for none.
     """
 
     link: wp.array(dtype=int)
@@ -117,15 +117,15 @@ class TendonWraps:
 
 @wp.struct
 class Constraints:
-    """The constraints of each world, listed anew in every step.
+    """Active constraints of each world, listed in every step.
 
     Attributes:
-        count: how many there are [world].
+        count: number of constraints [world].
         kind: CONTACT, LOWER_LIMIT ... of :mod:`warp_kernels.constraints.kinds` [nc, world].
         item: the slot of a contact, the degree of freedom, actuator, coupling or anchor [nc, world].
-        tail: last degree of freedom of the path that each side acts on, -1 for the world [2 nc, world], that of side s of
-            constraint c at 2 c + s.
-        reference: tree about whose origin a point is given: that of side b, or of side a where b is the world [nc, world].
+        tail: last degree of freedom of the path that each side acts on, -1 for the world [2 nc, world], that of side s
+            of constraint c at 2 c + s.
+        reference: tree about whose origin a point is given: that of side b, or of side a if b is the world [nc, world].
     """
 
     count: wp.array(dtype=int)
@@ -137,16 +137,18 @@ class Constraints:
 
 @wp.struct
 class Couplings:
-    """The constraints of each tree and the entries of each row of the Delassus matrix; see :mod:`warp_kernels.solver.delassus`.
+    """Constraints of each tree and the entries of each row of the Delassus matrix; see
+    :mod:`warp_kernels.solver.delassus`.
 
     Attributes:
         tree_start: first incidence of each tree, and their number [num_trees + 1, world].
         incidence_constraint: constraint of each incidence, ascending within a tree [incidence, world].
-        constraint_incidence: incidence of each side, -1 for the world; both sides have the same one if they share their tree
-            [2 nc, world].
-        row: of each row its first entry, its own constraint's entry, its first run and the one after its last [nc, world].
+        constraint_incidence: incidence of each side, -1 for the world; both sides have the same one if they share their
+            tree [2 nc, world].
+        row: of each row its first entry, its own constraint's entry, its first run and the one after its last [nc,
+            world].
         run: first constraint of a run, and the one after its last [run, world].
-        mirror: for an entry before the diagonal, the place of its transpose [entry, world].
+        mirror: for an entry before the diagonal, the index of its transpose [entry, world].
         cursor: scratch [nc, world].
     """
 
@@ -161,22 +163,23 @@ class Couplings:
 
 @functools.cache
 def solver_structs(scalar: Any) -> SimpleNamespace:
-    """The structs of one precision."""
+    """Return the structs for one precision."""
     t = warp_types(scalar)
 
     @wp.struct
     class Options:
-        """Numbers of the contact options.
+        """Contact options.
 
         Attributes:
             dt: time step [s].
             erp: share of a position error that is removed in the time step, or in that and ``recovery_time``.
-            recovery_time: parameter [1 or world, 1]; no rows where there is none [s].
-            cfm: what is added to the diagonal of the Delassus matrix [1/kg or 1/(kg m^2)].
-            max_correction: largest velocity that removes an error [m/s or rad/s].
-            own_correction: the same of overlaps between links of one tree [m/s].
-            restitution_threshold: slowest rebound of a contact that bounces [m/s].
-            limit_margin: distance at which a joint limit is listed [m or rad]; negative where it is once it is passed.
+            recovery_time: parameter [1 or world, 1]; no rows if the model has none [s].
+            cfm: constant added to the diagonal of the Delassus matrix [1/kg or 1/(kg m^2)].
+            max_correction: maximum velocity that removes an error [m/s or rad/s].
+            own_correction: maximum depenetration velocity between links of one tree [m/s].
+            restitution_threshold: slowest rebound of a bouncing contact [m/s].
+            limit_margin: distance at which a joint limit is listed [m or rad]; negative if limits are listed once
+                passed.
         """
 
         dt: scalar
@@ -195,7 +198,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         Attributes:
             lower: least coordinate [rad or m].
             upper: greatest coordinate [rad or m].
-            margin: distance from a limit at which it begins to bear [rad or m].
+            margin: distance from a limit at which it becomes active [rad or m].
             stiffness: of a compliant limit, infinite for a hard one [N m/rad or N/m].
             damping: of a compliant limit [N m s/rad or N s/m].
         """
@@ -214,7 +217,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             damping: [N m s/rad or N s/m].
             armature: inertia on the diagonal of the mass matrix [kg m^2 or kg].
             stiffness: of the joint's spring [N m/rad or N/m].
-            rest_position: coordinate at which that pulls nowhere [rad or m].
+            rest_position: coordinate at which the spring force is zero [rad or m].
         """
 
         damping: wp.array2d(dtype=scalar)
@@ -224,12 +227,12 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Beginning:
-        """What a step begins with.
+        """State and joint forces at the beginning of a step.
 
         Attributes:
             q: coordinates [world, nq].
             qd: velocity [world, nv].
-            tau: joint forces that are given [world, nv], N m or N.
+            tau: applied joint forces [world, nv], N m or N.
         """
 
         q: wp.array2d(dtype=scalar)
@@ -245,13 +248,13 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             kp: position gain [N m/rad or N/m, of the actuator's coordinate].
             kd: velocity gain [N m s/rad or N s/m].
             gain: force per unit of input of an affine actuator.
-            offset: its force at no input, in position zero and at rest [N m or N].
+            offset: force at zero input, zero position and zero velocity [N m or N].
             kp_per_input: position gain per unit of input.
             kd_per_input: velocity gain per unit of input.
             force_centre: middle of the range of forces [N m or N].
-            force_limit: how far a force may be from it [N m or N].
-            control_lower: least input.
-            control_upper: greatest input.
+            force_limit: half of that range [N m or N].
+            control_lower: smallest input.
+            control_upper: largest input.
         """
 
         gear: wp.array2d(dtype=scalar)
@@ -268,17 +271,17 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Contacts:
-        """The contacts of each world, [max_contacts, world].
+        """Contacts of each world, [max_contacts, world].
 
         Attributes:
             point: midway between the surfaces, relative to the origin of the reference tree [m].
-            apart: from where the contact acts on side a to where it acts on side b; ``point`` is midway. They are one place
-                when the sides touch, to which both have yet to move [m]. No rows if all contacts are those of the present.
+            apart: vector from the contact point of side a to that of side b; ``point`` is midway. Both coincide when
+                the sides touch, to which both have yet to move [m]. No rows if all contacts are those of the present.
             frame: rows normal (from a to b) and two tangents, along world axes.
-            distance: between the surfaces, negative where they overlap [m].
+            distance: signed distance between the surfaces, negative for penetration [m].
             friction: product of both coefficients.
-            restitution: product of both coefficients; of an inner ball -1 less the time at which its pair bounces.
-            spring: stiffness [N/m] and damping [N s/m] of a compliant contact; no rows if there is none in the model.
+            restitution: product of both coefficients; of an inner ball -1 minus the time at which its pair bounces.
+            spring: stiffness [N/m] and damping [N s/m] of a compliant contact; no rows if the model has none.
         """
 
         point: wp.array2d(dtype=t.vec3)
@@ -294,15 +297,16 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         """Position errors of equality constraints, as velocity biases.
 
         Attributes:
-            coupling_bias: of joints that move together [coupling, world], rad/s or m/s.
+            coupling_bias: of coupled joints [coupling, world], rad/s or m/s.
             anchor_point: midway between both anchors, relative to the origin of the reference tree [anchor, world], m.
             anchor_bias: of the points [anchor, world], m/s.
             anchor_turn: of the orientations [anchor, world], rad/s.
-            anchor_apart: from the first anchor to the second one, each of which moves with its own link under MuJoCo's law [anchor,
-                world], m; no rows where both move like the point midway.
-            anchor_error: what removes errors of anchor_bias and anchor_turn, in turn [2 anchor, world]; no rows under MuJoCo's law.
-            anchor_frame: what the rows of a point and of an orientation are made of from the relative velocity, in turn
-                [2 anchor, world].
+            anchor_apart: from the first anchor to the second one, each of which moves with its own link under MuJoCo's
+                law [anchor, world], m; no rows if both move like the point midway.
+            anchor_error: removes errors of anchor_bias and anchor_turn, alternating [2 anchor, world]; no rows under
+                MuJoCo's law.
+            anchor_frame: maps the relative velocity to the rows of a point and of an orientation, alternating [2
+                anchor, world].
         """
 
         coupling_bias: wp.array2d(dtype=scalar)
@@ -318,7 +322,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
         """Swing and twist limits of spherical joints, [cone, world].
 
         Attributes:
-            gap: angle left before the limit, negative past it [rad].
+            gap: remaining angle to the limit, negative past it [rad].
             row: rate of the gap per rate of each of the joint's three degrees of freedom.
         """
 
@@ -327,7 +331,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Motions:
-        """Where trees and degrees of freedom are.
+        """Origins of trees and motions of degrees of freedom.
 
         Attributes:
             origin: of each tree, in the world [num_trees, world], m.
@@ -339,15 +343,15 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Rows:
-        """Of each constraint, what the solver sees beside the Delassus matrix, [nc, world].
+        """Right-hand side, bound and compliance of each constraint, [nc, world].
 
         Attributes:
             rhs: velocity without impulses plus bias, three rows [m/s or rad/s].
             bound: friction coefficient, or largest impulse [N s or N m s].
-            softness: what a compliant constraint adds to its first diagonal entry [1/kg or 1/(kg m^2)]; below zero, minus the share
-                of R that is left of its first row (Newton's method).
-            size: of Newton's method, the sum of the sizes of what the velocity of the first row is the sum of, and of the
-                larger of the others [m/s or rad/s].
+            softness: compliance added to the first diagonal entry [1/kg or 1/(kg m^2)]; negative: minus the share of R
+                that remains for the first row (Newton's method).
+            size: sum of the magnitudes of the terms of the first row's velocity, and of the larger of the others; for
+                Newton's method [m/s or rad/s].
         """
 
         rhs: wp.array2d(dtype=t.vec3)
@@ -357,17 +361,19 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class References:
-        """What MuJoCo's law asks for (:mod:`warp_kernels.solver.mujoco.references`); no rows where the law is another, but for tendons.
+        """Reference biases and regularisation of MuJoCo's law (:mod:`warp_kernels.solver.mujoco.references`); no rows
+        under the hard law, except for tendons.
 
-        Each is the bias of the first row [m/s or rad/s], R [1/kg or 1/(kg m^2)], and the share of the velocity before the step that
-        rows hold.
+        Each is the bias of the first row [m/s or rad/s], R [1/kg or 1/(kg m^2)], and the share of the velocity before
+        the step in the rows.
 
         Attributes:
             contact: of each contact [max_contacts, world].
             limit: of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1 [2 nv, world].
             loss: of dry friction [nv, world].
-            anchor: of points that coincide at 2 i, of orientations at 2 i + 1 [2 anchors, world]; their biases are among the equalities.
-            coupling: of joints that move together [couplings, world].
+            anchor: of points that coincide at 2 i, of orientations at 2 i + 1 [2 anchors, world]; their biases are
+                among the equalities.
+            coupling: of coupled joints [couplings, world].
             cone: of limits of spherical joints [cones, world].
             tendon: of the constraints of tendons, by either law [tendon constraints, world].
         """
@@ -382,12 +388,12 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Bounces:
-        """Of each contact, where the time of its impact follows from, [nc, world]; no rows where nothing bounces.
+        """Velocities and impact time of each contact, [nc, world]; no rows if nothing bounces.
 
         Attributes:
             before: normal velocity before the step [m/s].
             free: normal velocity after the step if there were no impulses [m/s]; zero if the contact doesn't bounce.
-            late: share of the step that is over when the surfaces touch.
+            late: fraction of the step at which the surfaces touch.
         """
 
         before: wp.array2d(dtype=scalar)
@@ -396,7 +402,7 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class RowInputs:
-        """What the rows of constraints are made of.
+        """Inputs of the rows of constraints.
 
         Attributes:
             options: numbers of the contact options.
@@ -405,13 +411,13 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
             coupling_ratio: parameter [1 or world, coupling].
             q: coordinates [world, nq].
             qd: velocity before the step [world, nv].
-            motions: where trees and degrees of freedom are.
+            motions: origins of trees and motions of degrees of freedom.
             contacts: of each world.
             equalities: of each world.
             cones: limits of spherical joints.
-            references: what MuJoCo's law asks for.
-            actuator_row: bias, softness and bound of each actuator's row [actuator, world].
-            tendon_row: Jacobian of each constraint of tendons [tendon constraint, dof, world]; no rows where there are none.
+            references: of MuJoCo's law.
+            actuator_row: bias, compliance and bound of each actuator's row [actuator, world].
+            tendon_row: Jacobian of each constraint of tendons [tendon constraint, dof, world]; no rows without tendons.
             tendon_bound: largest impulses of these [tendon constraint, world], N s.
         """
 
@@ -432,23 +438,24 @@ def solver_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Solved:
-        """What adjoints need of a step's solution, with the names of :mod:`warp_kernels.solver.impulse`.
+        """Solution of a step for adjoints, with the names of :mod:`warp_kernels.solver.impulse`.
 
         Attributes:
             qd: v+, the velocity after the step [world, nv].
             qdd: acceleration without impulses [world, nv].
             impulse: lambda [nc, world].
             weight: w [nv, world].
-            lag: what positions lag behind by, as a velocity (:mod:`warp_kernels.solver.impact_time`); no rows where nothing bounces, nor
-                in the next two [nv, world].
-            lag_weight: what reaches the path of positions [nv, world].
-            free_weight: what reaches w by the velocities at which contacts bounce [nv, world].
-            damping_loss: what MuJoCo's damping takes of v+ (:mod:`warp_kernels.solver.mujoco.integrators.damping`); no rows by the other
-                law, nor in the next one [world, nv].
-            damping_weight: what reaches that [world, nv].
-            response: sums of (D + D') Y' along the trees of each incidence; no rows where they are zero
-                [incidence times max_tree_dofs, world].
-            distance_share: of smoothed gradients (:mod:`warp_kernels.solver.newton.smoothing`); no rows without [nc, world].
+            lag: difference of v+ from the position velocity (:mod:`warp_kernels.solver.impact_time`); no rows if
+                nothing bounces, nor in the next two [nv, world].
+            lag_weight: adjoint of the position velocity [nv, world].
+            free_weight: adjoint of w from the velocities at which contacts bounce [nv, world].
+            damping_loss: reduction of v+ by MuJoCo's damping (:mod:`warp_kernels.solver.mujoco.integrators.damping`);
+                no rows under the hard law, nor in the next one [world, nv].
+            damping_weight: its adjoint [world, nv].
+            response: sums of (D + D') Y' along the trees of each incidence; no rows if they are zero [incidence times
+                max_tree_dofs, world].
+            distance_share: of smoothed gradients (:mod:`warp_kernels.solver.newton.smoothing`); no rows without [nc,
+                world].
         """
 
         qd: wp.array2d(dtype=scalar)

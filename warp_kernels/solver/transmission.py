@@ -1,9 +1,9 @@
-"""Actuators on frames and on contacts: how their positions go with the degrees of freedom, and their forces.
+"""Actuators on frames and on contacts: Jacobians of their lengths, and their forces.
 
-As in MuJoCo, the slope of a frame that counts from another is that of both origins and of both rotations along the axes
-of the other, as if these axes stood still; and what pulls at contacts has the mean slope of their distances.
+As in MuJoCo, the Jacobian of a frame relative to another is that of both origins and of both rotations along the axes
+of the other, as if these axes stood still; adhesion at contacts has the mean Jacobian of their distances.
 
-Forces are explicit in position and velocity. All is differentiated by Warp's own adjoint, from that of the joint
+Forces are explicit in position and velocity. Everything is differentiated by Warp's own adjoint, from that of the joint
 forces; that of the accelerations is part of the step's (:mod:`warp_kernels.solver.impulse`).
 """
 
@@ -24,22 +24,22 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def transmission_structs(scalar: Any) -> SimpleNamespace:
-    """The struct of one precision."""
+    """Return the struct for one precision."""
     transform = warp_types(scalar).transform
 
     @wp.struct
     class Lines:
-        """Actuators that act neither on a joint nor on a tendon, by number; see :mod:`sim.model.topology`.
+        """Actuators on frames or contacts (neither joint nor tendon), by index; see :mod:`sim.model.topology`.
 
         Attributes:
             actuator: index of each one [num_lines].
-            link: of its frame, -1 for the world, -2 where it acts on contacts [num_lines].
+            link: of its frame, -1 for the world, -2 if it acts on contacts [num_lines].
             placement: of the frame in that link [num_lines].
-            reference_link: of the frame that it counts from, -1 for the world, -2 for none [num_lines].
+            reference_link: of the frame that it is relative to, -1 for the world, -2 for none [num_lines].
             reference_placement: of that frame [num_lines].
-            adheres: 1 for a geometry at whose contacts it pulls [num_lines, num_geometries].
+            adheres: 1 for a geometry at whose contacts it acts [num_lines, num_geometries].
             pair_reach: distance below which contacts of a pair count for that [num_pairs], m.
-            moved: 1 where a degree of freedom moves a link [num_links, nv].
+            moved: 1 if a degree of freedom moves a link [num_links, nv].
         """
 
         actuator: wp.array(dtype=int)
@@ -60,7 +60,7 @@ NONE = -2
 
 @functools.cache
 def slope_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision. A line is an actuator that acts so."""
+    """Return the kernels for one precision. A line is an actuator on a frame or on contacts."""
     t = warp_types(scalar)
     sp, rotations = spatial_functions(scalar), rotation_vector_functions(scalar)
     vec3, mat33, transform, spatial = t.vec3, t.mat33, t.transform, t.spatial
@@ -71,12 +71,12 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def axis_of(axis: wp.array2d(dtype=vec3), line: int, world: int, lines: Lines):
-        """A parameter of the line's actuator."""
+        """Return a parameter of the line's actuator."""
         return axis[wp.min(world, axis.shape[0] - 1), lines.actuator[line]]
 
     @wp.func
     def frame_pose(link: int, placement: transform, world: int, pose: wp.array2d(dtype=transform)):
-        """About the origin of its link's tree; of the world, in the world."""
+        """Return the frame's pose about the origin of its link's tree; for the world, in the world."""
         found = placement
         if link >= 0:
             found = pose[link, world] * placement
@@ -91,7 +91,7 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def moves(link: int, dof: int, lines: Lines):
-        """Whether a degree of freedom moves a link."""
+        """Return whether a degree of freedom moves a link."""
         return link >= 0 and lines.moved[wp.max(link, 0), dof] == 1
 
     @wp.kernel(module=module)
@@ -108,7 +108,7 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         line_length: wp.array2d(dtype=scalar),
     ):
-        """Over (line, world): zero without a reference."""
+        """Compute the lengths of frames, over (line, world): zero without a reference."""
         line, world = wp.tid()
         length = zero
         link = lines.link[line]
@@ -139,7 +139,7 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         line_slope: wp.array3d(dtype=scalar),
     ):
-        """Over (line, dof, world). Adds to what must be zero before."""
+        """Compute the Jacobians of frames, over (line, dof, world). Adds to zeroed arrays."""
         line, dof, world = wp.tid()
         link = lines.link[line]
         reference = lines.reference_link[line]
@@ -167,7 +167,7 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
         line: int, slot: int, world: int, lines: Lines, pair_a: wp.array(dtype=int), pair_b: wp.array(dtype=int),
         slot_pair: wp.array2d(dtype=int), contact_distance: wp.array2d(dtype=scalar),
     ):  # fmt: skip
-        """Whether a contact is one at which a line pulls."""
+        """Return whether a line acts at a contact."""
         pair = slot_pair[slot, world]
         adheres = lines.adheres[line, pair_a[pair]] + lines.adheres[line, pair_b[pair]]
         return adheres > 0 and contact_distance[slot, world] < lines.pair_reach[pair]
@@ -185,7 +185,7 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         touching: wp.array2d(dtype=int),
     ):
-        """Over (line, world): the contacts at which it pulls."""
+        """Count the contacts at which each line acts, over (line, world)."""
         line, world = wp.tid()
         count = int(0)
         for slot in range(contact_count[world]):
@@ -198,7 +198,9 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
         link: int, dof: int, point: vec3, reference: int, world: int, lines: Lines, link_tree: wp.array(dtype=int),
         origin: wp.array2d(dtype=vec3), subspace: wp.array2d(dtype=spatial),
     ):  # fmt: skip
-        """Velocity of a contact's point, which is about the origin of the tree ``reference``, as a point of a link."""
+        """Return the velocity of a contact's point, given about the origin of the tree ``reference``, as a point of a
+        link.
+        """
         rate = vec3()
         if moves(link, dof, lines):
             place = point
@@ -227,7 +229,7 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         line_slope: wp.array3d(dtype=scalar),
     ):
-        """Over (line, dof, world): less the mean change of the distances. Adds to what must be zero before."""
+        """Compute minus the mean change of the distances, over (line, dof, world). Adds to zeroed arrays."""
         line, dof, world = wp.tid()
         count = touching[line, world]
         if count == 0:
@@ -257,7 +259,7 @@ def slope_kernels(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision."""
+    """Return the kernels for one precision."""
     common, actuators, products = row_functions(scalar), actuator_functions(scalar), product_functions(scalar)
     Gains, Lines = solver_structs(scalar).Gains, transmission_structs(scalar).Lines
     module = kernel_module("transmission_forces", scalar, inlined=True)
@@ -272,7 +274,7 @@ def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         line_rate: wp.array2d(dtype=scalar),
     ):
-        """Over (line, world). Adds to what must be zero before."""
+        """Compute the velocities of lines, over (line, world). Adds to zeroed arrays."""
         line, world = wp.tid()
         for k in range(qd.shape[1]):
             line_rate[line, world] += line_slope[line, k, world] * qd[world, k]
@@ -291,7 +293,7 @@ def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         line_force: wp.array2d(dtype=scalar),
     ):
-        """Over (line, world): the force of its actuator times the gear."""
+        """Compute the actuator's force times the gear, over (line, world)."""
         line, world = wp.tid()
         i = lines.actuator[line]
         u = actuators.held_input(control, gains, world, i)
@@ -310,7 +312,7 @@ def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         line_push: wp.array2d(dtype=scalar),
     ):
-        """Over (dof, world): the joint forces of all lines. Adds to what must be zero before."""
+        """Sum the joint forces of all lines, over (dof, world). Adds to zeroed arrays."""
         k, world = wp.tid()
         for line in range(line_force.shape[0]):
             line_push[k, world] += line_slope[line, k, world] * line_force[line, world]
@@ -322,7 +324,7 @@ def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         joint_force: wp.array2d(dtype=scalar),
     ):
-        """Over (dof, world)."""
+        """Add the joint forces of all lines, over (dof, world)."""
         k, world = wp.tid()
         joint_force[world, k] += line_push[k, world]
 
@@ -338,7 +340,9 @@ def transmission_force_kernels(scalar: Any) -> SimpleNamespace:
         push_response: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
     ):
-        """Over worlds: adds M^-1 of the pushes to the accelerations without constraints; push_response [dof, world]."""
+        """Add M^-1 of the lines' joint forces to the accelerations without constraints, over worlds; push_response
+        [dof, world].
+        """
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
         for k in range(nv):

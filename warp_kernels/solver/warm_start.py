@@ -1,10 +1,11 @@
-"""Initial impulses of a step from the impulses at the end of the one before, and the way back.
+"""Warm start of a step from the impulses at the end of the previous step, and its adjoint.
 
-A constraint is known again by its key: a contact by its pair of geometries and the feature that it is of, or for convex shapes
-where it lies on them; spinning and rolling friction by that of their contact; any other constraint by its joint, actuator or
-constraint. A constraint that is new starts from zero. Impulses are taken over as they are, in the axes of the contact's own frame.
+A constraint is identified by its key: a contact by its pair of geometries and its feature id, or for convex shapes by
+its location on them; spinning and rolling friction by that of their contact; any other constraint by its joint,
+actuator or constraint. A new constraint starts from zero. Impulses are reused unchanged, in the axes of the contact's
+own frame.
 
-Impulses and keys of a step lie in the order of its constraints, ``[constraint, world]``.
+Impulses and keys of a step follow the order of its constraints, ``[constraint, world]``.
 """
 
 import functools
@@ -20,7 +21,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def warm_start_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision, one thread per world, none with an adjoint of Warp's."""
+    """Return the kernels for one precision, one thread per world, none with an adjoint of Warp's."""
     vec3 = warp_types(scalar).vec3
     module = kernel_module("warm_start", scalar)
 
@@ -34,7 +35,9 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
         slot_pair: wp.array2d(dtype=int),
         slot_identity: wp.array2d(dtype=int),
     ):
-        """The kind, and of a contact both geometries and the feature: its pair may stand elsewhere in the next step's list."""
+        """Return the kind, and of a contact both geometries and the feature: its pair may have another index in the
+        next step's list.
+        """
         key = wp.vec4i(kind, item, 0, 0)
         if is_of_contact_frame(kind):
             pair = slot_pair[item, world]
@@ -57,7 +60,9 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
         start_source: wp.array2d(dtype=int),
         start: wp.array2d(dtype=vec3),
     ):
-        """start_source: the constraint of the step before that each constraint was, -1 if none; start: its impulses there, or zero."""
+        """Match constraints to those of the previous step. start_source: matching constraint, -1 if there is none;
+        start: its impulses, or zero.
+        """
         world = wp.tid()
         room = previous_key.shape[0]
         count = constraints.count[world]
@@ -79,7 +84,7 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
                     slot_pair,
                     slot_identity,
                 )
-                # Mostly it is the one after the last that was found.
+                # Usually it is the one after the last match.
                 tried = int(0)
                 while found < 0 and tried < before:
                     j = (guess + tried) % before
@@ -104,7 +109,7 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         previous_impulse_bar: wp.array2d(dtype=vec3),
     ):
-        """From the initial impulses back to those at the end of the step before."""
+        """Propagate the adjoint of the initial impulses to those at the end of the previous step."""
         world = wp.tid()
         for j in range(previous_impulse_bar.shape[0]):
             previous_impulse_bar[j, world] = vec3()
@@ -122,7 +127,7 @@ def warm_start_kernels(scalar: Any) -> SimpleNamespace:
         # Adjoint out
         impulse_bar: wp.array2d(dtype=vec3),
     ):
-        """[constraint, world] to [world, constraint]."""
+        """Transpose the adjoint from [constraint, world] to [world, constraint]."""
         constraint, world = wp.tid()
         impulse_bar[first_world + world, constraint] = carried_impulse[constraint, world]
 

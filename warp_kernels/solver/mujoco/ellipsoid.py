@@ -1,8 +1,9 @@
-"""The least of ``x' A x / 2 + b' x`` within the ellipsoid ``sum (x_i / d_i)^2 <= radius^2``, as MuJoCo's noslip solver finds it.
+"""Minimum of ``x' A x / 2 + b' x`` within the ellipsoid ``sum (x_i / d_i)^2 <= radius^2``, as in MuJoCo's noslip
+solver.
 
-With D = diag(d), x = D v, and the multiplier m >= 0 of the bound, ``(D A D + m) v = -D b``. Newton's method on m begins at zero and ends where
-MuJoCo's ends: after 20 turns, or once an overshoot of the square, or a change of m, is below 1e-10 in its units (mju_QCQP of
-its engine_util_solve.c). Directions with d = 0 are left out.
+With D = diag(d), x = D v, and the multiplier m >= 0 of the bound, ``(D A D + m) v = -D b``. Newton's method on m begins
+at zero and ends like MuJoCo's: after 20 iterations, or once an overshoot of the square, or a change of m, is below
+1e-10 in its units (mju_QCQP of its engine_util_solve.c). Directions with d = 0 are omitted.
 """
 
 import functools
@@ -12,22 +13,22 @@ from typing import Any
 import warp as wp
 
 TURNS = 20
-# MuJoCo's bound of pivots, of the square's overshoot [N^2] and of changes of the multiplier [1/kg].
+# MuJoCo's bound on pivots, on the square's overshoot [N^2] and on changes of the multiplier [1/kg].
 NEAR = 1e-10
-# Up to three directions MuJoCo looks at the determinant rather than at each pivot.
+# Up to three directions MuJoCo checks the determinant rather than each pivot.
 BY_DETERMINANT = 3
 
 
 @functools.cache
 def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
-    """Warp functions of one precision and number of directions."""
+    """Return the Warp functions for one precision and number of directions."""
     vec, mat = wp.types.vector(size, scalar), wp.types.matrix((size, size), scalar)
     turns = wp.types.vector(TURNS, scalar)
     zero, half, one, near = scalar(0.0), scalar(0.5), scalar(1.0), scalar(NEAR)
 
     @wp.func
     def scaled(a: mat, d: vec):
-        """D A D."""
+        """Return D A D."""
         result = mat()
         for i in range(size):
             for j in range(size):
@@ -36,7 +37,9 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
 
     @wp.func
     def factor(a: mat, d: vec, shift: scalar):
-        """The lower factor of a + shift, with the inverse roots of the pivots, and whether it is positive enough for MuJoCo."""
+        """Return the lower factor of a + shift, with the inverse roots of the pivots, and whether it is positive enough
+        for MuJoCo.
+        """
         lower = mat()
         least = scalar(wp.inf)
         product = one
@@ -77,7 +80,7 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
 
     @wp.func
     def newton_turn(whole: mat, pull: vec, d: vec, radius: scalar, unit: scalar, multiplier: scalar):
-        """v for a multiplier, what the next one adds to that, zero where the search ends, and whether A is positive enough."""
+        """Return v for a multiplier, its next change, zero once the search ends, and whether A is positive enough."""
         lower, positive = factor(whole, d, multiplier)
         v = -solve(lower, pull)
         over = wp.dot(v, v) - radius * radius
@@ -90,7 +93,9 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
 
     @wp.func
     def least(a: mat, b: vec, d: vec, radius: scalar, unit: scalar):
-        """x, and the multiplier, which is negative where A isn't positive enough, with x = 0. ``unit``: of x, in N."""
+        """Return x, and the multiplier, which is negative if A isn't positive enough, with x = 0. ``unit``: of x, in
+        N.
+        """
         whole = scaled(a, d)
         pull = wp.cw_mul(d, b)
         multiplier = zero
@@ -109,10 +114,12 @@ def ellipsoid_functions(scalar: Any, size: int) -> SimpleNamespace:
 
     @wp.func
     def least_adjoint(a: mat, b: vec, d: vec, radius: scalar, unit: scalar, x_bar: vec):
-        """Adjoints of A, b, d and the radius, where A is positive enough: those of the turns as they ran."""
+        """Return the adjoints of A, b, d and the radius, if A is positive enough: those of the iterations as they
+        ran.
+        """
         whole = scaled(a, d)
         pull = wp.cw_mul(d, b)
-        # The multiplier of each turn. After the last one there may be another, for which there was no turn.
+        # The multiplier of each iteration. After the last one there may be another, for which there was no iteration.
         multipliers = turns()
         last = int(0)
         multiplier = zero

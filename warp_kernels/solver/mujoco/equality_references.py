@@ -1,8 +1,9 @@
-"""Equality constraints under MuJoCo's law: where they act, biases, R; differentiated by Warp's own adjoint.
+"""Equality constraints under MuJoCo's law: points, biases, R; differentiated by Warp's own adjoint.
 
-Each anchor moves with its own link. Of an orientation MuJoCo takes the vector part e of the quaternion from one anchor to the other, times a
-``torque_scale``, and its derivative in the relative angular velocity; the impedance of a weld goes by the length of displacement and e together.
-The bias holds, beside the reference, the acceleration that the motion alone makes of these rows: h times the derivative of J in time, times v.
+Each anchor moves with its own link. For an orientation MuJoCo uses the vector part e of the quaternion from one anchor
+to the other, times a ``torque_scale``, and its derivative in the relative angular velocity; the impedance of a weld
+depends on the length of displacement and e together. In addition to the reference, the bias contains the acceleration
+of these rows due to the motion alone: h times the time derivative of J, times v.
 """
 
 import functools
@@ -21,7 +22,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision over (constraint, world)."""
+    """Return the kernels for one precision over (constraint, world)."""
     t = warp_types(scalar)
     vec2, vec3, vec5, mat33 = t.vec2, t.vec3, t.vec5, t.mat33
     quat, transform, spatial = t.quat, t.transform, t.spatial
@@ -37,7 +38,9 @@ def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def rate_of_turn(first: quat, second: quat, axis: vec3):
-        """Of the vector part of the quaternion from one orientation to another that turns about an axis of the world."""
+        """Return the derivative of the vector part of the quaternion from one orientation to another that turns about
+        an axis of the world.
+        """
         turning = quat(axis[0], axis[1], axis[2], zero)
         return scalar(0.5) * vector_part(wp.quat_inverse(first) * turning * second)
 
@@ -69,7 +72,9 @@ def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
         anchor_frame: wp.array2d(dtype=mat33),
         anchor_reference: wp.array2d(dtype=vec3),
     ):
-        """See :class:`Equalities` and :class:`References` of :mod:`warp_kernels.solver.structs`; all that is of b less a."""
+        """Compute the references of anchors. See :class:`Equalities` and :class:`References` of
+        :mod:`warp_kernels.solver.structs`; all are of b minus a.
+        """
         i, world = wp.tid()
         link_a = constrained.anchor_link_a[i]
         link_b = constrained.anchor_link_b[i]
@@ -138,7 +143,7 @@ def equality_reference_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         coupling_reference: wp.array2d(dtype=vec3),
     ):
-        """Of q - ratio q_other - offset."""
+        """Compute the references of q - ratio q_other - offset."""
         i, world = wp.tid()
         k = constrained.coupling_dof[i]
         other = constrained.coupling_other[i]

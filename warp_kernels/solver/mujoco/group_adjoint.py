@@ -1,6 +1,6 @@
 """Adjoint of the solution and of geometric rows under MuJoCo's law for the worlds of a lane group.
 
-What :mod:`warp_kernels.solver.newton.adjoint` and :mod:`warp_kernels.constraints.row_adjoint` do for one world.
+The same as :mod:`warp_kernels.solver.newton.adjoint` and :mod:`warp_kernels.constraints.row_adjoint` for one world.
 """
 
 import functools
@@ -27,7 +27,9 @@ VARIANTS = {"mujoco_group_adjoint_kernels": [(cone,) for cone in CONES.values()]
 
 @functools.cache
 def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int = 1) -> SimpleNamespace:
-    """The adjoint for one precision, cone and number of worlds in a lane group; none with one lane."""
+    """Return the kernel of the adjoint for one precision, cone and number of worlds in a lane group; empty with one
+    lane.
+    """
     if lanes == 1:
         return SimpleNamespace()
     t = warp_types(scalar)
@@ -63,8 +65,8 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
         qd_bar: wp.array2d(dtype=scalar),
         adjoint_residual: wp.array(dtype=scalar),
     ):
-        """weight: D^-1 L'^-1 v+_bar, made w. work: the solution, whose values and impulses are read; the rest of its
-        iterate is scratch.
+        """Compute the adjoint. weight: D^-1 L'^-1 v+_bar, becomes w. work: the solution, whose values and impulses are
+        read; the rest of its iterate is scratch.
         """
         group = wp.tid()
         constraints = work.constraints

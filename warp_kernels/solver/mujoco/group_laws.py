@@ -1,7 +1,8 @@
-"""MuJoCo's laws for the worlds of a lane group side by side, with masks in place of the branches of :mod:`warp_kernels.solver.mujoco.laws`.
+"""MuJoCo's laws for the worlds of a lane group in parallel, with masks instead of the branches of
+:mod:`warp_kernels.solver.mujoco.laws`.
 
-What a law needs of a constraint is gathered once, zero for a world that has no constraint of this number. Then every constraint has all
-that any kind has: a row between two bounds, rows without bounds, and a cone.
+The inputs of a law are gathered once per constraint, zero for a world that has no constraint in this slot. Then every
+constraint has the data of all kinds: a row between two bounds, rows without bounds, and a cone.
 """
 
 import functools
@@ -20,10 +21,11 @@ from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints
 from warp_kernels.types import warp_types
 
-# As in ``laws.h``. What is kept of a constraint, [constraint, FIELDS, L]: values, impulses, change of the values along a step, values without impulses; the
-# first row's 1 / R where it is without a cone, and its least and largest impulse; 1 / R of other rows without a cone; the friction
-# coefficient of a cone, zero without, and two numbers of its own; 1 / R of the other rows, sizes of what the values are sums of,
-# and the share of the normal impulse from which friction slides, negative for what doesn't.
+# As in ``laws.h``. Per-constraint data, [constraint, FIELDS, L]: values, impulses, change of the values along a step,
+# values without impulses; the first row's 1 / R if it has no cone, and its smallest and largest impulse; 1 / R of other
+# rows without a cone; the friction coefficient of a cone, zero without, and two numbers of its own; 1 / R of the other
+# rows, magnitudes of the terms of the values, and the share of the normal impulse from which friction slides, negative
+# if it doesn't.
 VALUE, IMPULSE, SLIP, RHS, FIRST, LOW, HIGH, OTHERS, MU, CONE, GRIP, SIZE, SLIDES = (
     0,
     3,
@@ -44,7 +46,9 @@ assert SLIDES < FIELDS
 
 @functools.cache
 def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleNamespace:
-    """The functions for one precision, cone and number of lanes; none for a cone that has no code for groups."""
+    """Return the functions for one precision, cone and number of lanes; empty for a cone that has no code for
+    groups.
+    """
     if cone not in CONES.values():
         return SimpleNamespace()
     t = warp_types(scalar)
@@ -62,7 +66,7 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
 
     @wp.func
     def put_cone(i: int, n: int, friction: scalar, grip: t.vec2, shared: Group):
-        """What a contact's cone is made of, see :mod:`warp_kernels.solver.mujoco.laws`."""
+        """Set the parameters of a contact's cone, see :mod:`warp_kernels.solver.mujoco.laws`."""
         put(i, n, MU, friction, shared)
         if wp.static(cone == "pyramidal"):
             edge = grip[1] / (scalar(2.0) * friction * friction)
@@ -74,11 +78,11 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
 
     @native.func_native()
     def clear_fields(count: int, shared: Group):
-        """Set what is kept of constraints to zero."""
+        """Set the per-constraint data to zero."""
 
     @wp.func
     def gather_laws(group: int, most: int, constraints: Constraints, problem: Problem, shared: Group):
-        """Gather what the laws need of all constraints."""
+        """Gather the inputs of the laws for all constraints."""
         clear_fields(most, shared)
         for n in range(lanes):
             world = group * lanes + n
@@ -116,19 +120,25 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
 
     @native.func_native(elliptic)
     def find_answers(group: int, count: int, nv: int, z: of_worlds, shared: Group, residual: of_worlds):
-        """Compute values and impulses at z, and subtract their momenta from the residual; nothing for worlds that wait."""
+        """Compute values and impulses at z, and subtract their momenta from the residual; zero for waiting worlds."""
 
     @native.func_native(elliptic)
     def find_slopes(count: int, shared: Group):
-        """As :func:`warp_kernels.solver.newton.group.steps.group_step_functions`' of the same name, of all constraints."""
+        """Compute slopes of all constraints, like the function of that name in
+        :func:`warp_kernels.solver.newton.group.steps.group_step_functions`.
+        """
 
     @native.func_native(elliptic, SEARCHES)
     def find_lengths(group: int, count: int, nv: int, goal_share: scalar, step: of_worlds, shared: Group):
-        """As :func:`convex_length` of :mod:`warp_kernels.solver.newton.descent`; zero for worlds that don't move."""
+        """Compute step lengths like :func:`convex_length` of :mod:`warp_kernels.solver.newton.descent`; zero for worlds
+        that don't move.
+        """
 
     @native.func_native()
     def find_at_hand(count: int, epsilon: scalar, rounding: scalar, shared: Group):
-        """As :func:`square_at_hand` there. rounding: of sums, as a share of their sizes."""
+        """Compute the magnitude like :func:`square_at_hand` there. rounding: of sums, as a share of the magnitudes of
+        their terms.
+        """
 
     @native.func_native()
     def pushes(count: int, n: int, shared: Group) -> bool:
@@ -136,7 +146,7 @@ def mujoco_group_law_functions(scalar: Any, cone: str, lanes: int) -> SimpleName
 
     @native.func_native()
     def keep_answers(group: int, count: int, shared: Group, value: vectors, impulse: vectors):
-        """Write values and impulses to where others read them."""
+        """Write values and impulses to the arrays of each world."""
 
     return SimpleNamespace(
         gather_laws=gather_laws,

@@ -1,17 +1,17 @@
 """MuJoCo's constraint forces as impulses, functions of row values, for elliptic and pyramidal cones.
 
 With the row value r = J v+ - J v - h a_ref and R the regularisation, an impulse is minus the gradient of a convex
-function s(r): MuJoCo's s(J a - a_ref) with everything times the time step h. A contact's rows answer together: its
-friction coefficient is part of s, so that nothing is iterated over the normal impulse (Todorov, *Convex and
+function s(r): MuJoCo's s(J a - a_ref) with everything times the time step h. A contact's rows have one joint law: its
+friction coefficient is part of s, so that there is no iteration over the normal impulse (Todorov, *Convex and
 analytically-invertible dynamics with contacts and constraints*, 2014; MuJoCo's documentation, *Computation*,
 "Constraint model").
 
-An elliptic cone may hold spinning and rolling as well as sliding (``condim`` 4 and 6). Such a contact is two
-constraints: its own, with the values r of the normal and two tangents, and its TORSION, with the values t of the spin
-about the normal and the rolling about both tangents. With the coefficients mu of sliding, c_s and c_r of the others and
-``D = diag(c_s, c_r, c_r) / mu``, R of a row of t is that of a tangent over the square of its entry of D (MuJoCo's ``R
-mu^2 / c^2``), so that in ``(r, D t)`` the cone is an elliptic one with five tangents, with the length of all five as
-the slip.
+An elliptic cone may include spinning and rolling as well as sliding friction (``condim`` 4 and 6). Such a contact is
+two constraints: its own, with the values r of the normal and two tangents, and its TORSION, with the values t of the
+spin about the normal and the rolling about both tangents. With the coefficients mu of sliding, c_s and c_r of the
+others and ``D = diag(c_s, c_r, c_r) / mu``, R of a row of t is that of a tangent over the square of its entry of D
+(MuJoCo's ``R mu^2 / c^2``), so that in ``(r, D t)`` the cone is an elliptic one with five tangents, with the length of
+all five as the slip.
 """
 
 import functools
@@ -27,19 +27,19 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def resisting_cone_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision; ``coefficients`` are those of sliding, spinning and rolling."""
+    """Return the Warp functions for one precision; ``coefficients`` are those of sliding, spinning and rolling."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     zero, one, two = scalar(0.0), scalar(1.0), scalar(2.0)
 
     @wp.func
     def shares(coefficients: vec3):
-        """The diagonal of D."""
+        """Return the diagonal of D."""
         return vec3(coefficients[1], coefficients[2], coefficients[2]) / coefficients[0]
 
     @wp.func
     def on_surface(r: vec3, w: vec3, grip: vec2, friction: scalar):
-        """As of the plain cone, and the size of the slip; w is D t."""
+        """Return ``on_surface`` of the plain cone, and the size of the slip; w is D t."""
         size = wp.sqrt(r[1] * r[1] + r[2] * r[2] + wp.dot(w, w))
         excess = friction * size - r[0]
         ratio = friction * friction * grip[0] / grip[1]
@@ -48,7 +48,7 @@ def resisting_cone_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def answer(r: vec3, t: vec3, grip: vec2, coefficients: vec3):
-        """Impulses of both constraints."""
+        """Return the impulses of both constraints."""
         if coefficients[0] <= zero or grip[0] <= zero:
             return vec3(wp.max(zero, -grip[0] * r[0]), zero, zero), vec3()
         d = shares(coefficients)
@@ -64,7 +64,9 @@ def resisting_cone_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def slopes(r: vec3, t: vec3, grip: vec2, coefficients: vec3):
-        """Derivatives of the answers: own by own value, own by t (and transposed the other way), of TORSION by t."""
+        """Return the derivatives of the impulses: own by own value, own by t (and transposed the other way), of TORSION
+        by t.
+        """
         if coefficients[0] <= zero or grip[0] <= zero:
             own = mat33()
             if r[0] < zero:
@@ -91,14 +93,14 @@ def resisting_cone_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def coefficient_bars(r: vec3, t: vec3, grip: vec2, coefficients: vec3, s: vec3, s_other: vec3):
-        """Adjoints of the coefficients, from those of the impulses."""
+        """Return the adjoints of the coefficients, from those of the impulses."""
         friction = coefficients[0]
         if friction <= zero or grip[0] <= zero:
             return vec3()
         d = shares(coefficients)
         w = wp.cw_mul(d, t)
         slides, excess, ratio, size = on_surface(r, w, grip, friction)
-        pulled = wp.cw_mul(wp.cw_mul(d, t), s_other)  # of the answer of TORSION, half its derivative in D
+        pulled = wp.cw_mul(wp.cw_mul(d, t), s_other)  # of the impulse of TORSION, half its derivative in D
         friction_bar = zero
         d_bar = vec3()
         if slides:
@@ -117,24 +119,26 @@ def resisting_cone_functions(scalar: Any) -> SimpleNamespace:
     return SimpleNamespace(answer=answer, slopes=slopes, coefficient_bars=coefficient_bars)
 
 
-# The cone of each of the friction models that users choose from.
+# Cone of each of the friction models that users choose from.
 CONES = {"cone": "elliptic", "pyramid": "pyramidal"}
-# The elliptic cone where contacts resist spinning and rolling too (:mod:`warp_kernels.solver.mujoco.laws`).
+# The elliptic cone with spinning and rolling friction (:mod:`warp_kernels.solver.mujoco.laws`).
 RESISTING = "elliptic.resisting"
 ALL_CONES = (*CONES.values(), RESISTING)
-# The edges of a pyramid have the regularisation 2 mu^2 R. Below this square of mu, in units of rounding, a step's system would be
-# singular to rounding, so that R grows (:mod:`warp_kernels.solver.mujoco.references`) as mu^2 falls.
+# The edges of a pyramid have the regularisation 2 mu^2 R. Below this square of mu, in units of rounding, a step's
+# system would be singular to rounding, so that R grows (:mod:`warp_kernels.solver.mujoco.references`) as mu^2 falls.
 FLATTEST = 1e4
 
 
 def flattest_square(scalar: Any) -> Any:
-    """The square of the friction below which edges of a pyramid are no stiffer."""
+    """Return the square of the friction coefficient below which edges of a pyramid get no stiffer."""
     return scalar(FLATTEST * float(np.finfo(wp.dtype_to_numpy(scalar)).eps))
 
 
 @functools.cache
 def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
-    """Warp functions as those of :mod:`warp_kernels.solver.newton.laws`. The bounds of a contact are (friction coefficient, 0)."""
+    """Return Warp functions like those of :mod:`warp_kernels.solver.newton.laws`. The bounds of a contact are (friction
+    coefficient, 0).
+    """
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     pyramid = _pyramidal_functions(scalar)
@@ -144,19 +148,19 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
     @wp.func
     def softness_shares(kind: int):
-        """All rows have the softness that the law gives them."""
+        """Return the compliance of the law for all rows."""
         return vec2(scalar(1.0), scalar(1.0))
 
     @wp.func
     def own_grip(kind: int, grip: vec2, bound: scalar):
-        """1 / R of the other rows, without what references have added to R of a flat pyramid."""
+        """Return 1 / R of the other rows, without the addition to R of a flat pyramid."""
         if wp.static(cone == "pyramidal") and is_in_cone(kind) and bound > zero:
             return wp.max(grip[1], scalar(2.0) * flattest * pyramid.edge_grip(grip, bound))
         return grip[1]
 
     @wp.func
     def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
-        """Impulses of a constraint."""
+        """Return the impulses of a constraint."""
         if is_in_cone(kind) and bounds[0] > zero:
             return f.answer(r, grip, bounds[0])
         if is_one_sided(kind):
@@ -167,7 +171,7 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
     @wp.func
     def slope(kind: int, r: vec3, grip: vec2, bounds: vec2):
-        """Derivative of the impulses with respect to the row values: symmetric, not positive."""
+        """Return the derivative of the impulses with respect to the row values: symmetric, negative semidefinite."""
         if is_in_cone(kind) and bounds[0] > zero:
             return f.slope(r, grip, bounds[0])
         result = mat33()
@@ -183,7 +187,9 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
     @wp.func
     def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2):
-        """Derivative of the impulses with respect to a contact's friction coefficient, or to the bound, times ``share[0]``."""
+        """Return the derivative of the impulses with respect to a contact's friction coefficient, or to the bound,
+        times ``share[0]``.
+        """
         if is_in_cone(kind) and bounds[0] > zero:
             return share[0] * f.friction_slope(r, grip, bounds[0])
         result = vec3()
@@ -197,10 +203,12 @@ def mujoco_law_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
 
 def _elliptic_functions(scalar: Any) -> SimpleNamespace:
-    """A contact with friction mu > 0 whose cost falls with the distance from the elliptic cone, its dual scaled by R.
+    """Return the law of a contact with friction mu > 0 whose cost falls with the distance from the elliptic cone, its
+    dual scaled by R.
 
-    With m^2 = mu^2 R_t / R_n (MuJoCo's ``contact.mu``) there are three zones: no impulse inside of the dual cone, that is
-    for r_n >= mu |r_t|; -r / R where that lies within the friction cone; between them an impulse on the cone's surface.
+    With m^2 = mu^2 R_t / R_n (MuJoCo's ``contact.mu``) there are three zones: no impulse inside the dual cone
+    (separating), that is for r_n >= mu |r_t|; -r / R if that lies within the friction cone (sticking); between them an
+    impulse on the cone's surface (sliding).
     """
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
@@ -208,7 +216,7 @@ def _elliptic_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def on_surface(r: vec3, grip: vec2, friction: scalar):
-        """Whether the impulse slides; friction times the slip less the normal value; the square of m."""
+        """Return whether the impulse slides; friction times the slip minus the normal value; the square of m."""
         excess = friction * wp.length(vec2(r[1], r[2])) - r[0]
         ratio = friction * friction * grip[0] / grip[1]
         # m^2 r_n + mu |r_t| > 0
@@ -233,7 +241,7 @@ def _elliptic_functions(scalar: Any) -> SimpleNamespace:
         if slides:
             size = wp.length(vec2(r[1], r[2]))
             steep = grip[0] / (one + ratio)
-            # (1, -mu t), along which the impulse grows, and what turns with the slip.
+            # (1, -mu t), along which the impulse grows, and the part that turns with the slip.
             grows = vec3(one, -friction * r[1] / size, -friction * r[2] / size)
             turns = vec3(zero, -r[2] / size, r[1] / size)
             result = -steep * wp.outer(grows, grows) - (friction * steep * excess / size) * wp.outer(turns, turns)
@@ -256,7 +264,8 @@ def _elliptic_functions(scalar: Any) -> SimpleNamespace:
 
 
 def _pyramidal_functions(scalar: Any) -> SimpleNamespace:
-    """A contact with friction mu > 0 that pushes along the four edges (1, +-mu, 0) and (1, 0, +-mu) of a pyramid.
+    """Return the law of a contact with friction mu > 0 with unilateral forces along the four edges (1, +-mu, 0) and (1,
+    0, +-mu) of a pyramid.
 
     All have the regularisation 2 m^2 R_n, with m^2 = mu^2 R_t / R_n.
     """
@@ -294,7 +303,7 @@ def _pyramidal_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def friction_slope(r: vec3, grip: vec2, friction: scalar):
-        """The edges turn with mu, and their regularisation grows with its square."""
+        """Return the derivative in mu: the edges turn with mu, and their regularisation grows with its square."""
         total = vec3()
         for number in range(4):
             e = edge(number, friction)

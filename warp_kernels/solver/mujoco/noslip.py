@@ -1,9 +1,10 @@
-"""MuJoCo's noslip solver: after the solution, friction alone once more, without regularisation.
+"""MuJoCo's noslip solver: friction again after the solution, without regularisation.
 
-Sweeps of Gauss-Seidel take up dry friction first, then friction of contacts, one after the other, while normal impulses stay as they are.
-A force of friction becomes that at which nothing slips, or the nearest one within its bound: an interval for dry friction, an
-ellipsoid for elliptic cones, and an interval for each pair of edges of a pyramid, whose normal part they share. Constraints that hang
-together are an island, whose sweeps end once they gain too little (mj_solNoSlip of MuJoCo's engine_solver.c).
+Gauss-Seidel sweeps update dry friction first, then friction of contacts, one after the other, while normal impulses
+stay fixed. A friction force is set so that nothing slips, or to the nearest value within its bound: an interval for dry
+friction, an ellipsoid for elliptic cones, and an interval for each pair of edges of a pyramid, whose normal part they
+share. Coupled constraints form an island, whose sweeps end once they gain too little (mj_solNoSlip of MuJoCo's
+engine_solver.c).
 """
 
 import functools
@@ -28,15 +29,15 @@ VARIANTS = {"noslip_kernels": [(cone,) for cone in ALL_CONES]}
 
 @wp.struct
 class Islands:
-    """What hangs together, and the order of a sweep.
+    """Islands of coupled constraints, and the order of a sweep.
 
     Attributes:
-        count: constraints that a sweep takes up [world].
-        order: which ones, in order [nc, world].
-        turn: when each constraint has its turn in a sweep, and -1 for those that have none [nc, world].
+        count: constraints that a sweep updates [world].
+        order: these constraints, in order [nc, world].
+        turn: index of each constraint in that order, -1 for those not in it [nc, world].
         mate: the TORSION of a contact, -1 for none [nc, world].
-        island: the first tree of those that hang together with each one [num_trees, world].
-        sweeps: how many were run, by that tree [num_trees, world].
+        island: the first tree of the island of each tree [num_trees, world].
+        sweeps: number of sweeps, by that tree [num_trees, world].
     """
 
     count: wp.array(dtype=int)
@@ -49,17 +50,17 @@ class Islands:
 
 @functools.cache
 def noslip_structs(scalar: Any) -> SimpleNamespace:
-    """The structs of one precision."""
+    """Return the structs for one precision."""
     t = warp_types(scalar)
 
     @wp.struct
     class Friction:
-        """The problem of all sweeps: what :class:`warp_kernels.solver.newton.structs.Problem` and the solution have of it.
+        """Problem of all sweeps, from :class:`warp_kernels.solver.newton.structs.Problem` and the solution.
 
         Attributes:
             rhs: row values without impulses [nc, world].
             bound: friction coefficient, or largest impulse [nc, world].
-            resistance: torsional and rolling friction of each contact [contact, world], m; no rows where none has any.
+            resistance: torsional and rolling friction of each contact [contact, world], m; no rows if none has any.
             matrix: entries of the Delassus matrix without R.
             grip: 1 / R of the first row and of the others [nc, world].
             value: row values of the solution [nc, world].
@@ -79,7 +80,7 @@ def noslip_structs(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
-    """Warp functions for one precision and cone."""
+    """Return the Warp functions for one precision and cone."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     paired, pyramidal = cone == RESISTING, cone == "pyramidal"
@@ -94,7 +95,7 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
         i: int, world: int, rhs: wp.array2d(dtype=vec3), matrix: wp.array2d(dtype=mat33), couplings: Couplings,
         impulse: wp.array2d(dtype=vec3),
     ):  # fmt: skip
-        """Values of a constraint's rows."""
+        """Return the values of a constraint's rows."""
         total = rhs[i, world]
         place = couplings.row[i, world]
         entry = place[0]
@@ -107,7 +108,7 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
     @wp.func
     def entry_between(i: int, j: int, world: int, couplings: Couplings):
-        """Where the matrix between two constraints of one tree lies."""
+        """Return the offset of the matrix between two constraints of one tree."""
         place = couplings.row[i, world]
         entry = place[0]
         for r in range(place[2], place[3]):
@@ -119,7 +120,7 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
     @wp.func
     def edge_push(number: int, i: int, world: int, friction: Friction):
-        """What an edge of a pyramid pushes with in the solution, the edge less the normal, and its grip."""
+        """Return the impulse along an edge of a pyramid in the solution, the edge minus the normal, and its grip."""
         coefficient = friction.bound[i, world]
         sign = scalar(1 - 2 * (number % 2))
         tilt = vec3(zero, sign, zero)
@@ -131,7 +132,7 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
     @wp.func
     def pair_pushes(i: int, world: int, friction: Friction):
-        """The normal parts of both pairs of edges of a pyramid, for each tangent."""
+        """Return the normal parts of both pairs of edges of a pyramid, for each tangent."""
         sums = vec2()
         for number in range(4):
             push, _tilt, _grip = edge_push(number, i, world, friction)
@@ -140,7 +141,7 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
     @wp.func
     def in_ellipsoid(i: int, mate: int, world: int, couplings: Couplings, friction: Friction):
-        """The matrix of the tangents of a contact, its spin and its rolling, and their coefficients."""
+        """Return the matrix of the tangents of a contact, its spin and its rolling, and their coefficients."""
         own = friction.matrix[couplings.row[i, world][1], world]
         a = mat()
         d = vec()
@@ -163,7 +164,7 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
     @wp.func
     def joined(first: vec3, second: vec3):
-        """Tangents of a contact, and its spin and rolling."""
+        """Join tangents of a contact with its spin and rolling."""
         both = vec()
         both[0] = first[1]
         both[1] = first[2]
@@ -174,7 +175,7 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
     @wp.func
     def tail_of(both: vec):
-        """Of spin and rolling alone."""
+        """Return the spin and rolling part."""
         result = vec3()
         if wp.static(paired):
             result = vec3(both[2], both[3], both[4])
@@ -182,7 +183,9 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
     @wp.func
     def least_friction(a: mat, d: vec, values: vec, old: vec, normal: scalar, dt: scalar):
-        """The friction of a contact after its update, the multiplier of the bound, and the change of the cost; -2 for the multiplier where the friction stays as it is."""
+        """Return the friction of a contact after its update, the multiplier of the bound, and the change of the cost;
+        -2 for the multiplier if the friction stays as it is.
+        """
         new = vec()
         multiplier = -scalar(1.0)
         if normal >= smallest * dt:
@@ -195,7 +198,7 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
     @wp.func
     def within(value: scalar, own: scalar, old: scalar, most: scalar):
-        """A single force of friction after its update, and the change of the cost."""
+        """Return a single friction force after its update, and the change of the cost."""
         new = zero
         if own > zero:
             new = wp.clamp(old - value / own, -most, most)
@@ -220,7 +223,7 @@ def noslip_functions(scalar: Any, cone: str) -> SimpleNamespace:
 
 @functools.cache
 def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
-    """The solver for one precision and cone, one thread per world."""
+    """Return the solver for one precision and cone, one thread per world."""
     t = warp_types(scalar)
     vec3 = t.vec3
     f = noslip_functions(scalar, cone)
@@ -255,7 +258,9 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
 
     @wp.func
     def find_order(count: int, world: int, constraints: Constraints, friction: Friction, x: Islands):
-        """Dry friction, then each contact with what resists its spinning and rolling. Those without any are left out."""
+        """Order dry friction, then each contact with its spinning and rolling friction. Contacts without friction are
+        omitted.
+        """
         x.count[world] = 0
         other = int(-1)
         for i in range(count):
@@ -294,7 +299,9 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         world: int, tolerance: scalar, paths: Paths, trees: TreeDofs, factor_l: wp.array2d(dtype=scalar),
         factor_d: wp.array2d(dtype=scalar), x: Islands, enough: wp.array2d(dtype=scalar),
     ):  # fmt: skip
-        """The tolerance times the sum of the entries on the diagonal of M = L' D L, of each island; factor_d is 1 / D."""
+        """Compute the tolerance times the sum of the entries on the diagonal of M = L' D L, of each island; factor_d is
+        1 / D.
+        """
         for tree in range(enough.shape[0]):
             enough[tree, world] = zero
         for k in range(paths.dof_depth.shape[0]):
@@ -307,7 +314,7 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
 
     @wp.func
     def softness_cost(i: int, world: int, constraints: Constraints, friction: Friction):
-        """R times half of the square of a constraint's impulses, by rows or edges as MuJoCo has them."""
+        """Return R times half of the square of a constraint's impulses, by rows or edges as in MuJoCo."""
         grip = friction.grip[i, world]
         kind = constraints.kind[i, world]
         if grip[0] == zero:
@@ -368,10 +375,12 @@ def noslip_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         impulse_history: wp.array2d(dtype=vec3),
         value_history: wp.array2d(dtype=vec3),
     ):
-        """impulse: of the solution, then after the sweeps. start: of the solution, as friction has it. gain: by what a sweep of an island lowers
-        the cost, enough: by how much it must do so to go on [num_trees, world].
+        """Run the sweeps. impulse: of the solution, then after the sweeps. start: of the solution, in the rows of
+        friction. gain: cost reduction by a sweep of an island, enough: the reduction required to continue [num_trees,
+        world].
 
-        Histories: impulses after each sweep, and the row values that each update has seen [sweeps nc, world]; no rows where nobody asks.
+        Histories: impulses after each sweep, and the row values at each update [sweeps nc, world]; no rows if not
+        requested.
         """
         world = wp.tid()
         count = constraints.count[world]

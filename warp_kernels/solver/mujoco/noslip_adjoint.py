@@ -1,8 +1,8 @@
-"""The way back through MuJoCo's noslip solver: its sweeps unwound as they ran, from the row values that each update has seen.
+"""Backward pass through MuJoCo's noslip solver: its sweeps unwound as they ran, from the row values at each update.
 
-With N the sweeps, ``lambda = N(lambda_0, A, b)``, and the solution's lambda_0 from A and b, the adjoint of b is ``b_N + b_0`` and
-that of A is ``A_N + b_0 lambda_0'``. So ``D = A_bar - b_bar lambda'`` of :mod:`warp_kernels.solver.impulse` is
-``A_N - b_N lambda' - b_0 (lambda - lambda_0)'``.
+With N the sweeps, ``lambda = N(lambda_0, A, b)``, and the solution's lambda_0 from A and b, the adjoint of b is ``b_N +
+b_0`` and that of A is ``A_N + b_0 lambda_0'``. So ``D = A_bar - b_bar lambda'`` of :mod:`warp_kernels.solver.impulse`
+is ``A_N - b_N lambda' - b_0 (lambda - lambda_0)'``.
 """
 
 import functools
@@ -23,7 +23,7 @@ VARIANTS = {"noslip_adjoint_kernels": [(cone,) for cone in ALL_CONES]}
 
 @functools.cache
 def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
-    """Kernels for one precision and cone."""
+    """Return the kernels for one precision and cone."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     f = noslip_functions(scalar, cone)
@@ -34,16 +34,16 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
 
     @wp.struct
     class Bars:
-        """What the way back adds up.
+        """Adjoints that the backward pass accumulates.
 
         Attributes:
             start: of the impulses so far, at last of the solution's [nc, world].
             rhs: of the row values without impulses [nc, world].
             bound: of the friction coefficient, or the largest impulse [nc, world].
             pair: of the normal parts of both pairs of edges [nc, world].
-            own: of each constraint's own matrix, by what its updates do with it [nc, world].
+            own: of each constraint's own matrix, from its updates [nc, world].
             mixed: of the matrix between a contact and its TORSION, from both sides [nc, world].
-            value: of the row values that each update has seen [sweeps nc, world].
+            value: of the row values at each update [sweeps nc, world].
         """
 
         start: wp.array2d(dtype=vec3)
@@ -59,7 +59,7 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
         i: int, sweep: int, new: bool, world: int, max_constraints: int, islands: Islands, friction: Friction,
         impulse_history: wp.array2d(dtype=vec3),
     ):  # fmt: skip
-        """A constraint's impulse in a sweep, after its turn or before."""
+        """Return a constraint's impulse in a sweep, after its turn or before."""
         at = sweep
         if not new:
             at -= 1
@@ -69,7 +69,9 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
 
     @wp.func
     def within_adjoint(value: scalar, own: scalar, old: scalar, most: scalar, new_bar: scalar):
-        """Adjoints of the value less what the force itself makes of it, of the entry of the matrix, and of the bound."""
+        """Return the adjoints of the value minus the contribution of the force itself, of the entry of the matrix, and
+        of the bound.
+        """
         if own <= zero:
             return zero, zero, zero
         free = old - value / own
@@ -82,7 +84,7 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
 
     @wp.func
     def spread(i: int, mate: int, world: int, couplings: Couplings, friction: Friction, value_bar: vec3, bars: Bars):
-        """Add what the values of a constraint pass on to the impulses of all others, but for its mate."""
+        """Propagate the adjoint of a constraint's values to the impulses of all others, except its mate."""
         bars.rhs[i, world] += value_bar
         place = couplings.row[i, world]
         entry = place[0]
@@ -97,7 +99,7 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
     def pyramid_adjoint(
         i: int, kind: int, world: int, old: vec3, new: vec3, value: vec3, own: mat33, friction: Friction, bars: Bars
     ):
-        """Returns the adjoint of the values. The rest is added."""
+        """Return the adjoint of the values. The rest is added."""
         g = bars.start[i, world]
         sums = f.pair_pushes(i, world, friction)
         coefficient = friction.bound[i, world]
@@ -129,7 +131,7 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
         i: int, mate: int, world: int, dt: scalar, old: vec3, second: vec3, value: vec3, second_value: vec3, couplings: Couplings,
         friction: Friction, bars: Bars, contact_resistance_bar: wp.array2d(dtype=vec2),
     ):  # fmt: skip
-        """Returns the adjoints of the values of a contact, and of its TORSION. The rest is added."""
+        """Return the adjoints of the values of a contact, and of its TORSION. The rest is added."""
         g = bars.start[i, world]
         second_g = vec3()
         if mate >= 0:
@@ -138,7 +140,7 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
         values = f.joined(value, second_value)
         before = f.joined(old, second)
         _x, multiplier, _cost = f.least_friction(a, d, values, before, old[0], dt)
-        if multiplier < -scalar(1.5):  # it stays as it was
+        if multiplier < -scalar(1.5):  # it was unchanged
             return vec3(), vec3()
         bars.start[i, world] = vec3(g[0], zero, zero)
         if mate >= 0:
@@ -196,7 +198,7 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
         contact_resistance_bar: wp.array2d(dtype=vec2),
         further_value_bar: wp.array2d(dtype=vec3),
     ):
-        """further_value_bar: of the solution's row values, by the pushes of edges alone."""
+        """Unwind the sweeps. further_value_bar: of the solution's row values, through the impulses of edges only."""
         world = wp.tid()
         count = constraints.count[world]
         for i in range(count):
@@ -270,7 +272,9 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
         i: int, j: int, sweeps: int, world: int, max_constraints: int, islands: Islands, friction: Friction, impulse_history: wp.array2d(dtype=vec3),
         bars: Bars,
     ):  # fmt: skip
-        """A_ij + A_ji' of two constraints that have their turns apart: over the sweeps, the value's adjoint times the impulse that it saw."""
+        """Return A_ij + A_ji' of two constraints with separate updates: over the sweeps, the value's adjoint times the
+        impulse at that time.
+        """
         total = mat33()
         turn_i = islands.turn[i, world]
         turn_j = islands.turn[j, world]
@@ -303,7 +307,7 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
         # Adjoint out
         matrix_bar: wp.array2d(dtype=mat33),
     ):
-        """matrix_bar: D + D', the entries on the diagonal and before it, and their mirrors. rhs_bar: b_0."""
+        """Compute matrix_bar: D + D', the entries on the diagonal and before it, and their mirrors. rhs_bar: b_0."""
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
             tail = constraints.tail[2 * i + 1, world]
@@ -344,7 +348,7 @@ def noslip_adjoint_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespa
         rhs_bar: wp.array2d(dtype=vec3),
         bound_bar: wp.array2d(dtype=scalar),
     ):
-        """Over (constraint, world), after all else: b_N to b_0."""
+        """Add b_N to b_0, after everything else, over (constraint, world)."""
         i, world = wp.tid()
         if i < constraints.count[world]:
             rhs_bar[i, world] += bars.rhs[i, world]

@@ -4,8 +4,8 @@ adjoint.
 A constraint at the position x (negative: violated) with the velocity u before the step has the reference acceleration
 ``a_ref = -b u - k d(x) x`` and the regularisation ``R = (1 - d) / d A``, with the impedance d and A from inverse masses
 at the model's initial configuration (MuJoCo's documentation, *Modeling*, "Solver parameters"). In terms of velocities a
-row's value is ``J v+ - (1 - h b) u + h k d x``: the share ``h b`` of u that it holds, and a bias. Constraints of
-tendons have theirs, too.
+row's value is ``J v+ - (1 - h b) u + h k d x``, with the share ``h b`` of u and a bias. Constraints of tendons have
+references, too.
 """
 
 import functools
@@ -21,13 +21,13 @@ from warp_kernels.solver.tendons.rows import LOSS, TIED, tendon_row_functions
 from warp_kernels.types import kernel_module, warp_types
 from warp_kernels.variants import looped_over_slots
 
-# MuJoCo's bounds of impedances.
+# MuJoCo's bounds on impedances.
 LEAST = 1e-4
 
 
 @functools.cache
 def reference_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of one precision that every constraint's reference is made of."""
+    """Return the Warp functions that references of all constraints share, for one precision."""
     t = warp_types(scalar)
     vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
     zero, one = scalar(0.0), scalar(1.0)
@@ -35,7 +35,7 @@ def reference_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def rates(solref: vec2, solimp: vec5, dt: scalar):
-        """b [1/s] and k [1/s^2]."""
+        """Return b [1/s] and k [1/s^2]."""
         largest = wp.clamp(solimp[1], least, most)
         if solref[0] > zero:
             # Faster than twice the time step would be unstable.
@@ -46,7 +46,9 @@ def reference_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def impedance(solimp: vec5, x: scalar):
-        """d at the position x: from the first to the second of solimp over the width, by a power law around the midpoint."""
+        """Return d at the position x: from the first to the second of solimp over the width, by a power law around the
+        midpoint.
+        """
         low = wp.clamp(solimp[0], least, most)
         high = wp.clamp(solimp[1], least, most)
         if low == high or solimp[2] <= scalar(1.0e-15):
@@ -67,21 +69,21 @@ def reference_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def reference(solref: vec2, solimp: vec5, x: scalar, inverse_mass: scalar, dt: scalar):
-        """The bias h k d x, R, and the share h b."""
+        """Return the bias h k d x, R, and the share h b."""
         d = impedance(solimp, x)
         rate = rates(solref, solimp, dt)
         return vec3(dt * rate[1] * d * x, (one - d) / d * inverse_mass, dt * rate[0])
 
     @wp.func
     def solref_of(own: vec2, solref: wp.array2d(dtype=vec2), world: int):
-        """A constraint's own, or the one that is given for all (no rows where none is)."""
+        """Return a constraint's own solref, or the global one (no rows without)."""
         if solref.shape[0] > 0:
             return solref[wp.min(world, solref.shape[0] - 1), 0]
         return own
 
     @wp.func
     def solimp_of(own: vec5, solimp: wp.array2d(dtype=vec5), world: int):
-        """Likewise."""
+        """Return a constraint's own solimp, or the global one (no rows without)."""
         if solimp.shape[0] > 0:
             return solimp[wp.min(world, solimp.shape[0] - 1), 0]
         return own
@@ -93,7 +95,7 @@ def reference_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def contact_reference_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
-    """Kernel ``contact_references`` of one precision, over (slot, world), or worlds if ``looping``."""
+    """Return the kernel ``contact_references`` for one precision, over (slot, world), or worlds if ``looping``."""
     t = warp_types(scalar)
     vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
     law = reference_functions(scalar)
@@ -124,7 +126,9 @@ def contact_reference_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
         # Data out
         contact_reference: wp.array2d(dtype=vec3),
     ):
-        """Of each contact; zero where nothing touches. Slots past ``contact_count`` are left alone."""
+        """Compute the reference of each contact; zero where nothing touches. Slots past ``contact_count`` are
+        unchanged.
+        """
         slot, world = wp.tid()
         if slot >= contact_count[world]:
             return
@@ -147,7 +151,7 @@ def contact_reference_kernels(scalar: Any, looping: bool) -> SimpleNamespace:
 
 @functools.cache
 def reference_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision that evaluate references of joints' constraints."""
+    """Return the kernels for one precision that evaluate references of joints' constraints."""
     t = warp_types(scalar)
     vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
     law = reference_functions(scalar)
@@ -167,7 +171,7 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         solref: wp.array2d(dtype=vec2),
         solimp: wp.array2d(dtype=vec5),
     ):
-        """Of a limit that is passed by ``-gap``; zero where it isn't."""
+        """Return the reference of a limit that is passed by ``-gap``; zero if it isn't passed."""
         if gap >= zero:
             return vec3()
         softness = law.solref_of(limit_solref[k], solref, world)
@@ -196,9 +200,10 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         limit_reference: wp.array2d(dtype=vec3),
         loss_reference: wp.array2d(dtype=vec3),
     ):
-        """Of joints that have a limit or dry friction; those of others are left alone.
+        """Compute references of joints with a limit or dry friction; others are unchanged.
 
-        limit_reference: of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1; zero where the joint is within.
+        limit_reference: of the lower limit of degree of freedom k at 2 k, of the upper one at 2 k + 1; zero if the
+            joint is within.
         loss_reference: of dry friction.
         """
         thread, world = wp.tid()
@@ -236,7 +241,7 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         cone_reference: wp.array2d(dtype=vec3),
     ):
-        """Over (cone, world), of limits of spherical joints; zero where the joint is within."""
+        """Compute references of limits of spherical joints, over (cone, world); zero if the joint is within."""
         cone, world = wp.tid()
         k = cone_dof[cone]
         gap = cone_gap[cone, world] - limits.margin[wp.min(world, limits.margin.shape[0] - 1), k]
@@ -252,7 +257,7 @@ def reference_kernels(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def tendon_reference_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernel of one precision, over (constraint, world)."""
+    """Return the kernel for one precision, over (constraint, world)."""
     t = warp_types(scalar)
     vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
     common, f, law = row_functions(scalar), tendon_row_functions(scalar), reference_functions(scalar)
@@ -287,7 +292,7 @@ def tendon_reference_kernels(scalar: Any) -> SimpleNamespace:
         tendon_reference: wp.array2d(dtype=vec3),
         tendon_bound: wp.array2d(dtype=scalar),
     ):
-        """Zero where a limit is not reached."""
+        """Compute references of tendons; zero if a limit is not reached."""
         i, world = wp.tid()
         kind = tendon_rows.kind[i]
         tendon = tendon_rows.tendon[i]

@@ -1,10 +1,10 @@
-"""Contacts that resist spinning and rolling under MuJoCo's law, with pyramids (``condim`` 4 and 6).
+"""Spinning and rolling friction of contacts under MuJoCo's law, with pyramids (``condim`` 4 and 6).
 
-A pyramid pushes along edges ``n +- c d``, one pair for each direction d of friction with its coefficient c, and what edges cost adds up.
-So a contact is up to three constraints: its own, with the tangents; one with the normal velocity and the rolling about both tangents;
-and one with the normal velocity and the spin about the normal, which is there twice, so that its pyramid has four edges as well, each
-twice as soft. All edges have the regularisation of the first pair: R of the others is ``R mu^2 / c^2``, of which their edges make the
-same again.
+A pyramid's forces act along edges ``n +- c d``, one pair for each direction d of friction with its coefficient c, and
+the costs of edges add up. So a contact is up to three constraints: its own, with the tangents; one with the normal
+velocity and the rolling about both tangents; and one with the normal velocity and the spin about the normal, which is
+there twice, so that its pyramid has four edges as well, each twice as soft. All edges have the regularisation of the
+first pair: R of the others is ``R mu^2 / c^2``, which gives their edges the same again.
 """
 
 import functools
@@ -25,14 +25,14 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def resistance_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions of the rows of one precision."""
+    """Return the Warp functions of the rows for one precision."""
     t = warp_types(scalar)
     vec3, mat33, spatial = t.vec3, t.mat33, t.spatial
     sp = spatial_functions(scalar)
 
     @wp.func
     def entries(kind: int, frame: mat33, column: spatial, lever: vec3):
-        """The rows' entries at a degree of freedom with this motion."""
+        """Return the rows' entries at a degree of freedom with this motion."""
         push = frame * sp.point_velocity(column, lever)
         turn = frame * sp.angular(column)
         if kind == SPIN:
@@ -48,7 +48,7 @@ def resistance_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def resistance_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision."""
+    """Return the kernels for one precision."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     f, factor, products = resistance_functions(scalar), factor_kernels(scalar), product_functions(scalar)
@@ -70,7 +70,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         resistance_reference: wp.array2d(dtype=vec3),
     ):
-        """Over (slot, world): that of spinning at 2 slot, of rolling at 2 slot + 1; zero without."""
+        """Compute references over (slot, world): that of spinning at 2 slot, of rolling at 2 slot + 1; zero without."""
         slot, world = wp.tid()
         if slot >= contact_count[world]:
             return
@@ -104,7 +104,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         rows: Rows,
     ):
-        """As ``constraint_rows`` of :mod:`warp_kernels.constraints.rows`, which leaves these out."""
+        """Build rows like ``constraint_rows`` of :mod:`warp_kernels.constraints.rows`, which omits these."""
         thread, world = wp.tid()
         for constraint in range(thread, constraints.count[world], threads):
             kind = constraints.kind[constraint, world]
@@ -137,7 +137,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
             rows.softness[constraint, world] = reference[1]
             rows.size[constraint, world] = vec2(size[0], wp.max(size[1], size[2]))
 
-    # A module of its own, for wp.grad (see warp_kernels.solver.pgs).
+    # A separate module, for wp.grad (see warp_kernels.solver.pgs).
     adjoint_module = kernel_module("mujoco_resistance_adjoint", scalar)
 
     @wp.kernel(module=adjoint_module, enable_backward=False)
@@ -165,7 +165,7 @@ def resistance_kernels(scalar: Any) -> SimpleNamespace:
         contact_resistance_bar: wp.array2d(dtype=vec2),
         resistance_reference_bar: wp.array2d(dtype=vec3),
     ):
-        """As ``row_adjoint`` of :mod:`warp_kernels.constraints.row_adjoint`."""
+        """Compute the adjoint of the rows like ``row_adjoint`` of :mod:`warp_kernels.constraints.row_adjoint`."""
         world = wp.tid()
         for constraint in range(constraints.count[world]):
             kind = constraints.kind[constraint, world]

@@ -1,7 +1,7 @@
-"""MuJoCo's law solved: Newton's method with an exact line search on a convex function (Todorov 2014).
+"""Solver of MuJoCo's law: Newton's method with an exact line search on a convex function (Todorov 2014).
 
-The equations are those of :mod:`warp_kernels.solver.newton.solve`, without anything that follows the normal impulses: each step leads
-down, and near the minimum to it.
+The equations are those of :mod:`warp_kernels.solver.newton.solve`, but nothing depends on the normal impulses: each
+step descends, and converges near the minimum.
 """
 
 import functools
@@ -23,7 +23,7 @@ VARIANTS = {"mujoco_kernels": [(cone,) for cone in ALL_CONES]}
 
 @functools.cache
 def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
-    """The solver for one precision and cone, one thread per world."""
+    """Return the solver for one precision and cone, one thread per world."""
     t = warp_types(scalar)
     vec2 = t.vec2
     module = kernel_module(f"mujoco.{cone}", scalar, headers=WORLD_HEADERS)
@@ -41,7 +41,9 @@ def mujoco_kernels(scalar: Any, cone: str = "elliptic") -> SimpleNamespace:
         # Data out
         grip: wp.array2d(dtype=vec2),
     ):
-        """grip: 1 / R of the first row and of the others, of which friction has ``impedance_ratio`` times as much; zero without R."""
+        """Compute the regularisation. grip: 1 / R of the first row and of the others, where friction has
+        ``impedance_ratio`` times as much; zero without R.
+        """
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
             pair = vec2()

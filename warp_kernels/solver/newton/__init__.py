@@ -1,1 +1,3 @@
-"""Contact, limits, friction and equalities as one problem per step, regularised and solved to the end by Newton's method."""
+"""Newton's method for contacts, limits, friction and equalities as one regularised problem per step, solved to
+convergence.
+"""

@@ -1,11 +1,13 @@
-"""Adjoint of the solution of a step's problem: one system with the transposed matrix, whatever the iterations were.
+"""Adjoint of the solution of a step's problem: one system with the transposed matrix, however many iterations there
+were.
 
-At the solution ``D z = row' impulse(r)``. With G the derivative of the residual (:mod:`warp_kernels.solver.newton.residual`), x solves
+At the solution ``D z = row' impulse(r)``. With G the derivative of the residual
+(:mod:`warp_kernels.solver.newton.residual`), x solves
 
     G' x = L'^-1 v+_bar,   s = row x,
 
-and the adjoint of a row value is (d impulse / d r)' s; those of bounds and of R follow from the same s. R holds the inverse masses
-of the rows, so that the mass matrix and the rows are reached through it too.
+and the adjoint of a row value is (d impulse / d r)' s; those of bounds and of R follow from the same s. R contains the
+effective inverse masses of the rows, so that it also propagates to the mass matrix and the rows.
 """
 
 import functools
@@ -33,7 +35,9 @@ VARIANTS = {
 
 @functools.cache
 def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool = False) -> SimpleNamespace:
-    """The adjoint for one precision and friction model, exact or ``smoothed`` (:mod:`warp_kernels.solver.newton.smoothing`)."""
+    """Return the kernel of the adjoint for one precision and friction model, exact or ``smoothed``
+    (:mod:`warp_kernels.solver.newton.smoothing`).
+    """
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     f = residual_functions(scalar, friction, smoothed)
@@ -49,7 +53,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
     eps = float(np.finfo(wp.dtype_to_numpy(scalar)).eps)
-    # What rounding makes of the relative residual: impulses answer to an error of a value with 1 / regularisation times as much.
+    # Rounding of the relative residual: an error of a row value changes impulses by 1 / regularisation times as much.
     rounding = scalar(1000.0 * eps)
 
     @wp.func
@@ -64,7 +68,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         further_value_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
-        """Adjoints of the row values, for x, which the step keeps. Slips keep s."""
+        """Compute the adjoints of the row values for x, stored in step. Slips keep s."""
         for i in range(count):
             kind = constraints.kind[i, world]
             item = constraints.item[i, world]
@@ -103,7 +107,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         further_value_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
-        """What x, the step, leaves of the right-hand side. Returns the square of it, as kinetic energy measures it."""
+        """Compute the residual of the right-hand side for x, stored in step. Return its square, in the kinetic energy
+        norm.
+        """
         values_adjoint(
             world, count, paths, constraints, problem, iterate, further_impulse_bar, further_value_bar, rhs_bar
         )
@@ -128,9 +134,9 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         further_value_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
-        """Solve for x with the factors that there are, and again for what they leave if that is more than rounding.
+        """Solve for x with the current factors, and refine if the residual exceeds rounding.
 
-        Returns the residual relative to the right-hand side.
+        Return the residual relative to the right-hand side.
         """
         for k in range(nv):
             iterate.step[k, world] = zero
@@ -194,10 +200,10 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         further_value_bar: wp.array2d(dtype=vec3),
         rhs_bar: wp.array2d(dtype=vec3),
     ):
-        """Solve for x, which the step keeps, and for the adjoints of the row values. Returns as :func:`refine`.
+        """Solve for x, stored in step, and for the adjoints of the row values. Return as :func:`refine`.
 
-        The factors of the last Newton step, where one was ``factored``, serve as long as the same constraints hold and slide in the
-        solution. What they leave tells.
+        The factors of the last Newton step, if one was ``factored``, are reused as long as the same constraints stick
+        and slide in the solution. The residual tells.
         """
         left = scalar(wp.inf)
         # One call in a loop: a GPU's compiler repeats a function's code wherever it is called.
@@ -230,7 +236,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
 
     @wp.func
     def has_factors(world: int, sweep_count: wp.array(dtype=int), iterate: Iterate):
-        """Whether the system holds factors from the last Newton step, of each part where the world is divided."""
+        """Return whether the system holds factors from the last Newton step, for each part if the world is divided."""
         if iterate.part.shape[0] > 0 and iterate.part[FACTORED, world] == 0:
             return False
         return sweep_count[world] > 0
@@ -266,11 +272,15 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         regularisation_bar: wp.array2d(dtype=scalar),
         adjoint_residual: wp.array(dtype=scalar),
     ):
-        """weight: D^-1 L'^-1 v+_bar. iterate: the solution, whose values are read; all else of it is scratch. sweep_count: systems that were solved for it; system holds the last one. own_bar: adjoint of the inverse masses of a constraint's rows.
-        further_value_bar: what reaches the row values by another way (:mod:`warp_kernels.solver.mujoco.noslip_adjoint`); no rows without.
+        """Solve for the adjoint of the solution.
 
-        adjoint_residual: what the solution leaves of its right-hand side, relative to that, kept if it is more than what is there
-        already.
+        weight: D^-1 L'^-1 v+_bar.
+        iterate: the solution, whose values are read; everything else is scratch.
+        sweep_count: systems solved for it; system holds the last one.
+        own_bar: adjoint of the effective inverse masses of a constraint's rows.
+        further_value_bar: other contributions to the row values (:mod:`warp_kernels.solver.mujoco.noslip_adjoint`); no
+            rows without.
+        adjoint_residual: residual of the solution relative to its right-hand side, kept if it exceeds the stored value.
         """
         world = wp.tid()
         count = constraints.count[world]

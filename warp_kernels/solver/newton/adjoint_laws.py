@@ -1,4 +1,4 @@
-"""The adjoints of what the laws of constraints depend on beside row values: bounds, springs and the regularisation."""
+"""Adjoints of the constraint laws in their parameters other than row values: bounds, springs and the regularisation."""
 
 import functools
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) -> SimpleNamespace:
-    """Warp functions for one precision and friction model, with the laws as they are or ``smoothed``."""
+    """Return the Warp functions for one precision and friction model, with exact or ``smoothed`` laws."""
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
     f = residual_functions(scalar, friction, smoothed)
@@ -35,7 +35,7 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
     def bound_adjoint(
         constraint: int, kind: int, item: int, world: int, s: vec3, bounds: vec2, problem: Problem, iterate: Iterate
     ):
-        """Adjoint of the friction coefficient, of both of TORSION, or of the bound."""
+        """Return the adjoint of the friction coefficient, of both of TORSION, or of the bound."""
         size = one
         if wp.static(f.coupled) and is_bounded_by_normal(kind):
             size = f.normal_impulse(item, world, COUPLED, problem, iterate)
@@ -45,7 +45,7 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
 
     @wp.func
     def common_resistance_adjoint(constraint: int, world: int, value: vec3, value_bar: vec3, problem: Problem):
-        """Adjoint of an R that all rows have, of impulses that are homogeneous in the values."""
+        """Return the adjoint of an R common to all rows, of impulses that are homogeneous in the values."""
         return -problem.grip[constraint, world][0] * wp.dot(value_bar, value)
 
     @wp.func
@@ -61,9 +61,10 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         problem: Problem,
         softness: wp.array2d(dtype=scalar),
     ):
-        """Adjoints of R: of the softness, of what the regularisation makes of the inverse masses of the rows, and of the least of that.
+        """Return the adjoints of R: of the compliance, of the regularisation's share of the effective inverse masses,
+        and of the lower bound of those.
 
-        Impulses within their bounds are -r / R: what reaches r reaches R as well.
+        Impulses within their bounds are -r / R: the adjoint of r determines that of R.
         """
         grip = problem.grip[constraint, world]
         first = -grip[0] * value_bar[0] * value[0]
@@ -95,11 +96,11 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         problem: Problem,
         regularisation_bar: wp.array2d(dtype=scalar),
     ):
-        """From the adjoints of R to that of the squares of the rows; adds to that of the regularisation."""
+        """Propagate the adjoints of R to that of the squares of the rows; add to that of the regularisation."""
         grip = problem.grip[constraint, world][1]
         if not grip > zero:
             return zero
-        # 1 / grip is what R is where no spring is softer: a share of epsilon times W.
+        # 1 / grip is R unless a spring is softer: a share of epsilon times W.
         epsilon = common.value_of(regularisation, world, 0)
         mobility = one / (grip * laws.softness_shares(kind)[1] * epsilon)
         hard_bar = resistance_bar[1]
@@ -124,7 +125,9 @@ def law_adjoint_functions(scalar: Any, friction: str, smoothed: bool = False) ->
         equalities_bar: Equalities,
         regularisation_bar: wp.array2d(dtype=scalar),
     ):
-        """Adjoint of the inverse masses of a constraint's rows, from which R comes; adds to that of the regularisation."""
+        """Return the adjoint of the effective inverse masses of a constraint's rows, which determine R; add to that of
+        the regularisation.
+        """
         if is_unbounded(kind):
             return whitening.inverse_mass_adjoint(
                 constraint, world, value, value_bar, problem.grip[constraint, world], regularisation,

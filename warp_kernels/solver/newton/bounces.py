@@ -1,8 +1,8 @@
-"""Bounces beside the softness of Newton's method.
+"""Bounces with the full rebound velocity despite the regularisation of Newton's method.
 
-A row of the softness R that is to reach the velocity ``-bias`` lacks ``R lambda`` of it: a ball with restitution 0.5 would leave with 0.496 of
-its speed. With A the row's own inverse mass and the value ``r = u* + bias`` without impulses, the value ``(1 + R / A) r`` in its place
-makes up for that where the contact bears alone.
+A row with the regularisation R and the target velocity ``-bias`` misses it by ``R lambda``: a ball with restitution 0.5
+would rebound with 0.496 of its speed. With A the row's own effective inverse mass and the value ``r = u* + bias``
+without impulses, the value ``(1 + R / A) r`` compensates exactly if the contact acts alone.
 """
 
 import functools
@@ -23,7 +23,9 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels for one precision, whose threads share the constraints of a world; for models in which something may bounce."""
+    """Return the kernels for one precision, whose threads share the constraints of a world; for models with bouncing
+    contacts.
+    """
     vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     products = product_functions(scalar)
     common = row_functions(scalar)
@@ -44,7 +46,9 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
         problem: Problem,
         hardening: wp.array2d(dtype=scalar),
     ):
-        """hardening: R / A of each contact that bounces, zero of others; the values of ``problem`` change."""
+        """Scale the values of bouncing contacts in ``problem``. hardening: R / A of each contact that bounces, zero of
+        others.
+        """
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):
             share = zero
@@ -72,9 +76,10 @@ def newton_bounce_kernels(scalar: Any) -> SimpleNamespace:
         own_bar: wp.array2d(dtype=mat33),
         regularisation_bar: wp.array2d(dtype=scalar),
     ):
-        """What the values that the solver saw owe to R, a share of the mean of the rows' inverse masses, and to A.
+        """Propagate the adjoint of the scaled values to R, a share of the mean of the rows' effective inverse masses,
+        and to A.
 
-        What they owe to the velocity without impulses is in :mod:`warp_kernels.solver.impact_time`.
+        That of the velocity without impulses is in :mod:`warp_kernels.solver.impact_time`.
         """
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):

@@ -1,6 +1,6 @@
 """Shared by all solvers: initial guess, search direction, line search, stopping criterion.
 
-See :mod:`warp_kernels.solver.newton.solve`, whose equations these are.
+See :mod:`warp_kernels.solver.newton.solve` for the equations.
 """
 
 import functools
@@ -19,7 +19,7 @@ from warp_kernels.solver.structs import Constraints, Paths
 
 @functools.cache
 def descent_functions(scalar: Any, friction: str, divided: bool = False) -> SimpleNamespace:
-    """Warp functions for one precision and friction model, of whole worlds or of parts."""
+    """Return the Warp functions for one precision and friction model, of whole worlds or of parts."""
     f = residual_functions(scalar, friction, divided=divided)
     parts = f.parts
     laws, linear, products = f.laws, f.linear, f.products
@@ -32,7 +32,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
 
     @wp.func
     def find_step(world: int, nv: int, symmetric: bool, system: System, iterate: Iterate):
-        """Factor the system and find the step. Returns whether there is one."""
+        """Factor the system and find the step (search direction). Return whether there is one."""
         begin = parts.first_place(world, iterate)
         least = linear.factorise(world, begin, nv, symmetric, system)
         if not least > singular:
@@ -54,7 +54,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
 
     @wp.func
     def step_square(world: int, nv: int, problem: Problem, iterate: Iterate):
-        """Twice the kinetic energy of the step."""
+        """Return twice the kinetic energy of the step."""
         square = zero
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
@@ -63,7 +63,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
 
     @wp.func
     def velocity_left(world: int, nv: int, system: System, iterate: Iterate):
-        """The largest velocity that the pivots of the last system make of the residual."""
+        """Return the largest velocity that the pivots of the last system make of the residual."""
         largest = zero
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
@@ -85,7 +85,9 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         problem: Problem,
         iterate: Iterate,
     ):
-        """Derivative of the convex function along the step, at a length of it; that of kinetic energy grows from what it begins with."""
+        """Return the derivative of the convex function along the step, at a step length; that of kinetic energy grows
+        from its initial value.
+        """
         total = begins + length * grows
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
@@ -118,10 +120,12 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         problem: Problem,
         iterate: Iterate,
     ):
-        """Where along the step the convex function is least: between bounds that close by secants and halves.
+        """Return the step length that minimises the convex function: between bounds that close by secants and
+        bisection.
 
-        Secants go through both bounds, or through the last two upper ones: at a kink to a steep slope the former hardly move,
-        and the latter both lie beyond it. The search ends beyond it too, or the next step would end before it again.
+        Secants go through both bounds, or through the last two upper ones: at a kink to a steep slope the former hardly
+        move, and the latter both lie beyond it. The search ends beyond it too, or the next step would end before it
+        again.
         """
         low = zero
         low_slope = slope_along(world, count, begins, grows, zero, constraints, problem, iterate)
@@ -161,7 +165,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         problem: Problem,
         iterate: Iterate,
     ):
-        """The same, from the step alone."""
+        """Return the step length that minimises the convex function, from the step alone."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             iterate.slip[i, world] = products.row_product(i, world, paths, constraints, problem.row, iterate.step)
@@ -187,19 +191,19 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         step: wp.array2d(dtype=scalar),
         world: int,
     ) -> scalar:
-        """Set the step of some degrees of freedom to the z that keeps the velocity before the step of time.
+        """Set the step of some degrees of freedom to the z that keeps the velocity before the time step.
 
-        Returns what rounding scales with: twice the kinetic energy of that velocity and of its change without impulses.
+        Return the scale of rounding: twice the kinetic energy of that velocity and of its change without impulses.
         """
 
     @wp.func
     def square_at_hand(
         world: int, count: int, epsilon: scalar, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
-        """The squares of what the values of the rows that answer are sums of, as kinetic energy measures them.
+        """Return the magnitude: the squares of the terms of active rows' values, in the kinetic energy norm.
 
-        W, which measures them, is 1 / (epsilon grip). A value that is rounded is answered by 1 / (epsilon W) times its error.
-        Friction that slides answers to its bound instead.
+        The norm is W = 1 / (epsilon grip). An error of a row value changes its impulse by 1 / (epsilon W) times as
+        much. Sliding friction depends on its bound instead.
         """
         total = zero
         for n in range(count):
@@ -220,7 +224,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
 
     @wp.func
     def goal(at_hand: scalar, scale: scalar, epsilon: scalar, tolerance: scalar):
-        """The square of a residual that is no more than is asked for, or than rounding.
+        """Return the square of a converged residual: the tolerance, or rounding.
 
         at_hand: see :func:`square_at_hand`; scale: see :func:`look_back`; epsilon: the regularisation.
         """
@@ -230,7 +234,7 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
 
     @wp.func
     def pushes(world: int, count: int, iterate: Iterate):
-        """Whether any constraint answers with an impulse."""
+        """Return whether any constraint has an impulse."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             if wp.dot(iterate.impulse[i, world], iterate.impulse[i, world]) > zero:
@@ -248,10 +252,10 @@ def descent_functions(scalar: Any, friction: str, divided: bool = False) -> Simp
         problem: Problem,
         iterate: Iterate,
     ):
-        """Set z to the start that is nearer to the solution: the step of :func:`look_back`, or zero. Returns the square of its residual.
+        """Set z to the better initial guess: the step of :func:`look_back`, or zero. Return the square of its residual.
 
-        Bodies at rest begin with their velocity, which is looked at first: where impulses balance it to within the momenta at
-        hand, ``scale``, the other start is not tried.
+        Bodies at rest start with their velocity, which is tried first: if impulses balance it to within the momenta of
+        ``scale``, zero is not tried.
         """
         square = zero
         free = scalar(wp.inf)

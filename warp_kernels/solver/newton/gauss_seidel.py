@@ -1,10 +1,12 @@
-"""Sweeps of Gauss-Seidel over the regularised problem: far from the solution they find which constraints hold and slide.
+"""Gauss-Seidel sweeps over the regularised problem, which find the sticking and sliding constraints far from the
+solution.
 
-They keep impulses, and z with them. The Newton step after the first of them gives them new ones to go on from, which saves most of the
-sweeps (projected Gauss-Seidel with subspace minimisation: Silcowitz, Niebe and Erleben 2010). From sweep to sweep the impulses go on along
-conjugate directions, which saves half of the others (*A nonsmooth nonlinear conjugate gradient method for interactive contact
-force problems*, by the same, 2010). An impulse tells more of a constraint than its row value does: near the solution the values are the
-impulses times a small R. So the Newton step starts from the values at which the constraints would answer with these impulses.
+They update impulses, and z with them. The Newton step after the first pass provides new impulses to continue from,
+which saves most of the sweeps (projected Gauss-Seidel with subspace minimisation: Silcowitz, Niebe and Erleben 2010).
+Between sweeps the impulses move along conjugate directions, which saves half of the others (*A nonsmooth nonlinear
+conjugate gradient method for interactive contact force problems*, by the same, 2010). An impulse says more about a
+constraint than its row value: near the solution the values are the impulses times a small R. So the Newton step starts
+from the row values whose constraint law gives these impulses.
 """
 
 import functools
@@ -26,7 +28,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> SimpleNamespace:
-    """Warp functions of the sweeps for one precision and friction model, of whole worlds or of parts."""
+    """Return the Warp functions of the sweeps for one precision and friction model, of whole worlds or of parts."""
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
     f = friction_projection_functions(scalar, friction)
@@ -39,7 +41,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
 
     @wp.func
     def softness(grip: vec2):
-        """R of the first row and of the others; zero where nothing moves."""
+        """Return R of the first row and of the others; zero for immovable rows."""
         first = zero
         others = zero
         if grip[0] > zero:
@@ -50,12 +52,12 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
 
     @wp.func
     def yielding(softness: vec2, impulse: vec3):
-        """R times the impulse."""
+        """Return R times the impulse."""
         return vec3(softness[0] * impulse[0], softness[1] * impulse[1], softness[1] * impulse[2])
 
     @wp.func
     def torsion_bounds(contact: int, world: int, problem: Problem, iterate: Iterate):
-        """The most that spinning and rolling friction of a contact may be, for its swept normal impulse."""
+        """Return the bounds on spinning and rolling friction of a contact, for its swept normal impulse."""
         return problem.resistance[contact, world] * iterate.swept[contact, world][0]
 
     @wp.func
@@ -68,7 +70,9 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         problem: Problem,
         iterate: Iterate,
     ):
-        """Keep what all sweeps need of the constraints; begin ``afresh`` with the impulses of a warm start or none, else with the swept ones."""
+        """Initialise what all sweeps need of the constraints: ``afresh`` with the impulses of a warm start or zero,
+        else with the swept ones.
+        """
         warm = problem.start.shape[0] > 0
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
@@ -85,7 +89,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
 
     @wp.func
     def harden(world: int, count: int, factor: scalar, problem: Problem, iterate: Iterate):
-        """Let constraints give way by a ``factor`` less than they do. The swept impulses are those of the iterate then."""
+        """Multiply the constraints' R by 1 / ``factor``. The swept impulses become those of the iterate."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             problem.grip[i, world] = problem.grip[i, world] * factor
@@ -95,7 +99,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     def find_motion(
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
-        """Set z to what the swept impulses do."""
+        """Set z to the velocity of the swept impulses."""
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
             iterate.z[k, world] = zero
@@ -108,7 +112,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
 
     @wp.func
     def updated(i: int, world: int, value: vec3, constraints: Constraints, problem: Problem, iterate: Iterate):
-        """A constraint's impulse after its update; value: of its rows, softness included."""
+        """Return a constraint's impulse after its update; value: of its rows, R included."""
         kind = constraints.kind[i, world]
         old = iterate.swept[i, world]
         own = iterate.own[i, world]
@@ -135,9 +139,9 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         problem: Problem,
         iterate: Iterate,
     ):
-        """One sweep over ``every`` constraint, or over those that have impulses. What changes is kept as ``impulse``.
+        """Sweep once over ``every`` constraint, or over those that have impulses. Changes are stored as ``impulse``.
 
-        Returns the sum of what each change alone would put into motion: twice that energy.
+        Return the sum of twice the kinetic energy of each change alone.
         """
         square = zero
         for n in range(count):
@@ -168,7 +172,9 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         other: wp.array2d(dtype=vec3),
         world: int,
     ):
-        """Go ``beta`` along the direction. The next one is as much of it and a ``share`` of the changes, ``other``, which become zero."""
+        """Move the impulses ``beta`` along the direction. The next direction is ``beta`` times it plus a ``share`` of
+        the changes, ``other``, which become zero.
+        """
 
     @native.func_native()
     def motion_goes_on(
@@ -180,11 +186,11 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         other: wp.array2d(dtype=scalar),
         world: int,
     ):
-        """The same, with the changes since ``other``, which becomes x."""
+        """Move z along its direction, with the changes since ``other``, which becomes x."""
 
     @wp.func
     def go_on(world: int, count: int, nv: int, beta: scalar, share: scalar, iterate: Iterate):
-        """Impulses and z go ``beta`` along their directions."""
+        """Move impulses and z ``beta`` along their directions."""
         if wp.static(divided):
             for n in range(count):
                 i = parts.constraint_of(n, world, iterate)
@@ -217,7 +223,9 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         problem: Problem,
         iterate: Iterate,
     ):
-        """More sweeps from the swept impulses, the ``first`` ones also ``afresh``, see :func:`start`. Scratch of ``iterate`` is used, its ``impulse`` too."""
+        """Run more sweeps from the swept impulses, the ``first`` ones also ``afresh``, see :func:`start`. Scratch of
+        ``iterate`` is used, its ``impulse`` too.
+        """
         if first:
             start(world, count, afresh, paths, constraints, problem, iterate)
         find_motion(world, count, nv, paths, constraints, problem, iterate)
@@ -233,7 +241,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
         for turn in range(number):
             square = sweep(world, count, turn % EVERY == 0, paths, constraints, problem, iterate)
             if turn < number - 1:
-                # Fletcher and Reeves; where changes grow, anew from where it is.
+                # Fletcher and Reeves; restarted if changes grow.
                 beta = zero
                 share = zero
                 if square <= before and before > zero:
@@ -246,7 +254,9 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     def implied_value(
         i: int, kind: int, item: int, world: int, soft: vec2, at_z: vec3, problem: Problem, iterate: Iterate
     ):
-        """The row values that a constraint's swept impulses answer: of rows that hold minus R times the impulse, of others those at z."""
+        """Return the row values implied by a constraint's swept impulses: for sticking rows minus R times the impulse,
+        for others those at z.
+        """
         value = vec3(at_z[0], at_z[1], at_z[2])
         swept = iterate.swept[i, world]
         held = -yielding(soft, swept)
@@ -274,7 +284,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
     def implied_values(
         world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
-        """:func:`implied_value` of each constraint."""
+        """Compute :func:`implied_value` of each constraint."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             value = problem.rhs[i, world] + products.row_product(i, world, paths, constraints, problem.row, iterate.z)
@@ -285,7 +295,7 @@ def sweep_functions(scalar: Any, friction: str, divided: bool = False) -> Simple
 
     @wp.func
     def settle(world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate):
-        """Take the swept impulses where Newton's method has found nothing better: they keep within their bounds."""
+        """Accept the swept impulses if Newton's method has found nothing better: they are within their bounds."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             iterate.impulse[i, world] = iterate.swept[i, world]

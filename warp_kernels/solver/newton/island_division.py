@@ -1,4 +1,4 @@
-"""Which bodies press on each other: a world's trees as islands, each with its constraints."""
+"""Division of a world's trees into islands that interact, each with its constraints."""
 
 import functools
 from types import SimpleNamespace
@@ -27,7 +27,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
-    """Warp functions for one precision and friction model."""
+    """Return the Warp functions for one precision and friction model."""
     vec3 = warp_types(scalar).vec3
     f = residual_functions(scalar, friction, divided=True)
     laws = law_functions(scalar, friction)
@@ -37,14 +37,14 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def may_connect(kind: int, impulse: vec3):
-        """Whether a constraint lets what it touches press on each other. One that only pushes does where it pushes."""
+        """Return whether a constraint may connect its trees. A unilateral one does if it has an impulse."""
         return wp.dot(impulse, impulse) > zero or not (is_one_sided(kind) or follows_contact(kind))
 
     @wp.func
     def connect(world: int, count: int, constraints: Constraints, iterate: Iterate, islands: Islands, system: System):
-        """The constraints that connect, by the impulses of the iterate; nothing is solved yet."""
+        """Mark the constraints that connect, by the impulses of the iterate; nothing is solved yet."""
         for i in range(count):
-            # One between islands is in no system.
+            # A constraint between islands is in no system.
             system.answers[i, world] = 0
             islands.connects[i, world] = int(may_connect(constraints.kind[i, world], iterate.impulse[i, world]))
         for tree in range(islands.changed.shape[0]):
@@ -54,7 +54,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def other_tree(constraint: int, tree: int, world: int, trees: TreeDofs, constraints: Constraints):
-        """The other tree that a constraint touches, -1 if there is none."""
+        """Return the other tree of a constraint, -1 if there is none."""
         a = tree_of(constraints.tail[2 * constraint, world], trees.dof_tree)
         b = tree_of(constraints.tail[2 * constraint + 1, world], trees.dof_tree)
         if a == tree:
@@ -80,10 +80,10 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         iterate: Iterate,
         islands: Islands,
     ):
-        """List the constraints of an island's trees, those at ``first`` up to ``end``. Returns how many there are in the list.
+        """List the constraints of an island's trees, those at ``first`` up to ``end``. Return the length of the list.
 
-        One between two islands is in neither. A large island's are in their own order, in which sweeps get on faster: contacts with
-        the ground come first.
+        A constraint between two islands is in neither list. A large island's are in their own order, in which sweeps
+        converge faster: contacts with the ground come first.
         """
         if wp.static(LARGE) * (end - first) > islands.island.shape[0]:
             for constraint in range(constraints.count[world]):
@@ -102,7 +102,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
             for incidence in range(couplings.tree_start[tree, world], couplings.tree_start[tree + 1, world]):
                 constraint = couplings.incidence_constraint[incidence, world]
                 other = other_tree(constraint, tree, world, trees, constraints)
-                # One of two trees is listed with the lower one.
+                # A constraint of two trees is listed with the lower one.
                 if other < 0 or other == tree or (other > tree and islands.island[other, world] == number):
                     iterate.part_constraint[listed, world] = constraint
                     listed += 1
@@ -119,9 +119,10 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         iterate: Iterate,
         islands: Islands,
     ):
-        """List the trees, degrees of freedom and constraints of each island that has changed, numbered from ``before`` on.
+        """List the trees, degrees of freedom and constraints of each island that has changed, numbered from ``before``
+        on.
 
-        every: whether all constraints connect. Returns the number after the last.
+        every: whether all constraints connect. Return the number after the last.
         """
         number = int(before)
         queued = int(0)
@@ -162,7 +163,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def go_to(number: int, world: int, iterate: Iterate, islands: Islands):
-        """Let the part that is worked on be an island. Returns how many constraints and degrees of freedom it has."""
+        """Make an island the current part. Return its numbers of constraints and degrees of freedom."""
         iterate.part[ROOM, world] = iterate.part[ROOM_END, world]
         for row in range(3):
             iterate.part[row, world] = islands.start[3 * number + row, world]
@@ -173,7 +174,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def island_scale(world: int, iterate: Iterate, islands: Islands):
-        """What rounding scales with in the island that is worked on."""
+        """Return the scale of rounding in the current island."""
         total = zero
         for n in range(iterate.part[NUM_TREES, world]):
             total += islands.scale[f.parts.tree_of(n, world, iterate), world]
@@ -183,7 +184,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
     def pushes_between(
         constraint: int, world: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
-        """Whether a constraint between two islands pushes at z."""
+        """Return whether a constraint between two islands has an impulse at z."""
         kind = constraints.kind[constraint, world]
         value = problem.rhs[constraint, world]
         value += f.products.row_product(constraint, world, paths, constraints, problem.row, iterate.z)
@@ -208,9 +209,9 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
         iterate: Iterate,
         islands: Islands,
     ):
-        """Connect islands that press on each other at z, of which one at least was solved just now: those from ``before`` on.
+        """Merge islands that interact at z, at least one of which was solved just now: those from ``before`` on.
 
-        Returns whether there are any.
+        Return whether there are any.
         """
         found = bool(False)
         for at in range(islands.start[3 * (number - before) + TREES, world]):
@@ -222,7 +223,7 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
                     continue
                 if islands.connects[constraint, world] == 1:
                     continue  # found from the other side
-                # Of two that were solved just now, one looks.
+                # Of two that were solved just now, one checks.
                 if islands.island[other, world] < before or other > tree:
                     if pushes_between(constraint, world, paths, constraints, problem, iterate):
                         islands.connects[constraint, world] = 1
@@ -233,13 +234,13 @@ def division_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def begin_turn(world: int, turn: int, iterate: Iterate):
-        """Let rows stand from the first entry on: in a later turn over those of islands that are solved already."""
+        """Start rows at the first entry: a later turn overwrites those of islands that are solved already."""
         iterate.part[ROOM_END, world] = 0
         iterate.part[FACTORED, world] = int(turn == 0)
 
     @wp.func
     def note(world: int, left: scalar, iterate: Iterate, islands: Islands):
-        """The island that is worked on is solved; keep what is left of it."""
+        """Mark the current island as solved and store its residual."""
         for n in range(iterate.part[NUM_TREES, world]):
             tree = f.parts.tree_of(n, world, iterate)
             islands.changed[tree, world] = 0

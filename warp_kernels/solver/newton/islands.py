@@ -1,20 +1,18 @@
-"""Newton's method on worlds of many trees: what presses on each other is solved together, and each such island apart
-from the others.
+"""Newton's method on worlds of many trees: interacting trees are solved together, and each such island separately.
 
-Constraints that push at the first z connect what they touch. The islands are solved one by one, from what lies close
-together in memory, and those that have converged don't wait for others. Where islands then come to press on each other,
-they are one, and are solved once more from where they are. Far from the solution nobody knows what presses: there
-islands are what is near each other.
+Constraints with an impulse at the initial z connect their trees. The islands are solved one by one, from contiguous
+memory, and converged ones don't wait for others. Islands that then interact are merged, and solved again from their
+present state. Far from the solution the active set is unknown: there islands are formed by proximity.
 
-An island with a single constraint, such as a ball on the ground, reduces to a problem of three numbers, to which z =
-D^-1 row' impulse and the row values r = r* + G impulse answer, with G = row D^-1 row'. Where p is the impulse of the
-constraint for r and P the slope of that, a step ends at
+An island with a single constraint, such as a ball on the ground, reduces to a 3x3 problem, with z = D^-1 row' impulse
+and the row values r = r* + G impulse, where G = row D^-1 row'. With p the impulse of the constraint for r and P its
+derivative, a step ends at
 
     (1 - P G) impulse = p + P (r* - r).
 
-That is a step of the whole system (:mod:`warp_kernels.solver.newton.system`), without its order, its outline and its
-factors, and no large numbers cancel: p is homogeneous in r where a contact holds or slides, so that p - P r is rounding
-there.
+This equals a step of the whole system (:mod:`warp_kernels.solver.newton.system`), without its ordering, its sparsity
+pattern and its factors, and no large numbers cancel: p is homogeneous in r while a contact sticks or slides, so that p
+- P r is rounding there.
 """
 
 import functools
@@ -37,7 +35,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
-    """Warp functions for one precision and friction model."""
+    """Return the Warp functions for one precision and friction model."""
     mat33 = warp_types(scalar).mat33
     f = residual_functions(scalar, friction, divided=True)
     descent = descent_functions(scalar, friction, divided=True)
@@ -50,7 +48,7 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def inverse_of(matrix: mat33):
-        """The inverse by Cramer's rule, and whether the determinant is above rounding."""
+        """Return the inverse by Cramer's rule, and whether the determinant is above rounding."""
         a, b, c = matrix[0], matrix[1], matrix[2]
         bc, ca, ab = wp.cross(b, c), wp.cross(c, a), wp.cross(a, b)
         determinant = wp.dot(a, bc)
@@ -60,7 +58,7 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def answer_of(i: int, world: int, constraints: Constraints, problem: Problem, iterate: Iterate):
-        """What the constraint answers to the row values of ``iterate``."""
+        """Return the constraint's impulse for the row values of ``iterate``."""
         kind, item = constraints.kind[i, world], constraints.item[i, world]
         bounds = f.impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
         return f.laws.answer(kind, iterate.value[i, world], problem.grip[i, world], bounds)
@@ -69,7 +67,7 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
     def find_motion(
         i: int, world: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
-        """Set z to what the impulse does."""
+        """Set z to the velocity of the impulse."""
         for n in range(nv):
             iterate.z[parts.dof_of(n, world, iterate), world] = zero
         products.add_scaled_push(
@@ -78,10 +76,11 @@ def single_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def solve(work: Work, iterations: int):
-        """Solve the island from the row values and impulses of ``iterate``, as ``solve`` of one_world does.
+        """Solve the island from the row values and impulses of ``iterate``, like ``solve`` of one_world.
 
-        Returns the largest velocity of a row that a further step with the last slope would add [m/s or rad/s], and how many steps there
-        were: none where they didn't lead to the solution. Then row values, impulses and the residual have to be found anew; z is as it was.
+        Return the largest velocity of a row that a further step with the last slope would add [m/s or rad/s], and the
+        number of steps: zero if they didn't converge. Then row values, impulses and the residual must be recomputed; z
+        is unchanged.
         """
         world = work.world
         i = parts.constraint_of(0, world, work.iterate)
@@ -116,7 +115,7 @@ VARIANTS = {"newton_island_kernels": [(model,) for model in FRICTION_MODELS]}
 
 @functools.cache
 def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
-    """The solver for one precision and friction model, one thread per world."""
+    """Return the solver for one precision and friction model, one thread per world."""
     solution = one_world_functions(scalar, friction, divided=True)
     Work = solution.Work
     descent, residuals = solution.descent, solution.residual
@@ -128,10 +127,10 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
     wp.set_module_options({"max_unroll": 1}, module)
     zero = scalar(0.0)
 
-    # Inline: a call copies the descriptions of all arrays, which takes as long as to solve a small island.
+    # Inline: a call copies the descriptors of all arrays, which takes as long as solving a small island.
     @wp.func(inline=True)
     def solve_island(work: Work, first_square: scalar, iterations: int):
-        """As ``solve`` of :mod:`warp_kernels.solver.newton.one_world`."""
+        """Solve one island like ``solve`` of :mod:`warp_kernels.solver.newton.one_world`."""
         square = scalar(first_square)
         if work.count == 1 and square > zero and wp.isfinite(square):
             left, steps = single.solve(work, iterations)
@@ -145,7 +144,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
 
     @wp.func
     def keep_factors(work: Work, solved: int):
-        """Let ``system`` hold the factors of an island that was solved without, or say that it doesn't."""
+        """Store in ``system`` the factors of an island that was solved without, or mark them as absent."""
         world, nv = work.world, work.nv
         if solved == 0 and descent.pushes(world, work.count, work.iterate):
             work.iterate.part[FACTORED, world] = 0
@@ -175,10 +174,12 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         residual: wp.array(dtype=scalar),
         sweep_count: wp.array(dtype=int),
     ):
-        """keeps: 1 if ``system`` is to hold the factors of all islands, for the backward pass.
+        """Solve all worlds, island by island.
 
-        residual: the largest velocity that is still missing, by the pivots of each island's last system [m/s or rad/s]. sweep_count:
-        systems solved, of the island that takes the most of each round. work: its problem has other grips in between, and those that it had in the end.
+        keeps: 1 if ``system`` is to hold the factors of all islands, for the backward pass.
+        residual: as the largest velocity, by the pivots of each island's last system [m/s or rad/s].
+        sweep_count: systems solved, of the island with the most in each round.
+        work: the grips of its problem change during the solve; their values at the end remain.
         """
         world = wp.tid()
         count = work.constraints.count[world]
@@ -196,7 +197,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
             islands.scale[tree, world] = own_scale
             scale += own_scale
         square = whole.begin(world, count, nv, scale, work.paths, work.constraints, work.problem, work.iterate)
-        # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
+        # Without impulses there is nothing to solve, and a state that isn't finite has no solution.
         if square == zero or not wp.isfinite(square):
             return
         work.epsilon = solution.share_of(world, work)
@@ -225,7 +226,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
                 work.count = own_count
                 work.nv = own_nv
                 work.scale = division.island_scale(world, work.iterate, islands)
-                # At first the residual is that of the whole world, to which nothing between islands adds.
+                # At first the residual is that of the whole world, to which nothing between islands contributes.
                 if turn == 0:
                     square = residuals.residual_square(world, work.nv, work.problem, work.iterate)
                 else:

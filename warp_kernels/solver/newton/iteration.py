@@ -1,27 +1,27 @@
-"""The iteration of Newton's method: one loop for a world, an island and a lane group, and for every law.
+"""Iteration of Newton's method: one loop for a world, an island and a lane group, and for every law.
 
-The mode of a world says what its next step is.
+The mode of a world selects its next step.
 
 | mode | step |
 |---|---|
 | COUPLED | on the coupled equations, whose friction follows the normal impulses: the whole step, half of it, or none |
 | SWEPT | sweeps of Gauss-Seidel first, then one on the coupled equations from there, the whole of it |
-| HELD | down the convex function that the bounds of friction held make, by an exact line search |
-| DONE | none: it is solved, or only rounding is left |
+| HELD | down the convex function for fixed friction bounds, by an exact line search |
+| DONE | none: converged, or the residual is rounding |
 | LEFT | none: a lane group leaves the world to the solver for one |
 
-A law without coupling (MuJoCo's) is convex as it is, so that its only steps are HELD. A step comes out as one of these:
+A law without coupling (MuJoCo's) is convex, so that its only steps are HELD. A step has one of these outcomes:
 
 | outcome | of a step | meaning |
 |---|---|---|
 | SINGULAR | COUPLED, HELD | its system has no pivots |
-| STAYED | COUPLED | neither the whole nor half of it leaves less than ENOUGH of the square |
-| MOVED | COUPLED, SWEPT | it leads to another z |
+| STAYED | COUPLED | neither the whole nor half of it reduces the square below ENOUGH |
+| MOVED | COUPLED, SWEPT | z has changed |
 | MOVED | HELD | the round ends: its square is small enough, or it has had ROUND steps |
-| FAR | SWEPT | it leaves more than NEAR of the squares at hand, and there are passes left |
-| CLOSER | HELD | the round goes on |
+| FAR | SWEPT | the residual exceeds NEAR of the magnitude, and there are passes left |
+| CLOSER | HELD | the round continues |
 
-The first line that fits says which mode comes next. "Last but one" means that one system may still be solved.
+The first line that fits gives the next mode. "Last but one" means that one system may still be solved.
 
 | law | outcome | condition | next |
 |---|---|---|---|
@@ -43,8 +43,8 @@ The first line that fits says which mode comes next. "Last but one" means that o
 | coupled | SINGULAR, STAYED | after ROUNDS rounds, never softer, not last but one | SWEPT, the problem softer |
 | coupled | SINGULAR, STAYED | | HELD, a new round |
 
-A problem that becomes softer, or as it was, has all its passes again. Where the last system leaves a world that isn't DONE, sweeps
-settle it. The names in capitals are in :mod:`warp_kernels.solver.newton.constants`.
+A problem that becomes softer, or is restored, has all its passes again. If a world isn't DONE after the last system,
+sweeps settle it. The names in capitals are in :mod:`warp_kernels.solver.newton.constants`.
 """
 
 from types import SimpleNamespace
@@ -79,7 +79,7 @@ NEVER, NOW, BEFORE = range(3)
 
 
 def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleNamespace:
-    """Warp functions that decide what a world does next.
+    """Return the Warp functions that choose a world's next step.
 
     Args:
         scalar: precision.
@@ -91,7 +91,9 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
 
     @wp.func
     def first_state(count: int, square: scalar, at_hand: scalar, goal: scalar):
-        """Return the state in which a world of so many constraints begins; square: of its residual, not zero and finite."""
+        """Return the initial state of a world with that many constraints; square: of its residual, not zero and
+        finite.
+        """
         state = State()
         state.square = square
         state.harder = one
@@ -106,14 +108,14 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
 
     @wp.func
     def next_sweeps(passes: int, sweeps: int, count: int):
-        """Return the number of sweeps of the next pass: more of them than the last time."""
+        """Return the number of sweeps of the next pass: more than in the previous one."""
         if passes == 0:
             return wp.clamp(2 * count, LEAST_SWEEPS, MOST_SWEEPS)
         return wp.max(sweeps, wp.min(2 * sweeps, MOST_PER_CONSTRAINT * count))
 
     @wp.func
     def first_length(state: State, found: bool):
-        """Let a world go the whole step, if one was found."""
+        """Set the step length to the whole step, if one was found."""
         state.found = int(found)
         state.before = state.square
         state.bounds = wp.where(state.mode == HELD, HELD, COUPLED)
@@ -124,7 +126,7 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
 
     @wp.func
     def next_length(state: State):
-        """Decide whether another length of the step is tried. ``length``: from where z is."""
+        """Return whether another step length is tried. ``length``: change from the present z."""
         state.trials += 1
         state.tries = 0
         state.length = zero
@@ -143,7 +145,7 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
 
     @wp.func
     def outcome(state: State, at_hand: scalar):
-        """Return what came of a step."""
+        """Return the outcome of a step."""
         if state.mode == SWEPT:
             if state.passes < PASSES and state.square > scalar(NEAR) * at_hand:
                 return int(FAR)
@@ -211,17 +213,18 @@ def decision_functions(scalar: Any, coupled: bool, in_group: bool) -> SimpleName
 
 
 def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace:
-    """The loop over the worlds that a thread works on together: one, a part of one, or those of a lane group.
+    """Return the iteration over the worlds of one thread: one, a part of one, or those of a lane group.
 
     Args:
         scalar: precision.
-        worlds: what a step of them is made of (:mod:`warp_kernels.solver.newton.one_world`,
+        worlds: their operations (:mod:`warp_kernels.solver.newton.one_world`,
             :mod:`warp_kernels.solver.newton.group.worlds`):
 
-            - ``width``: how many they are, ``Work``: a struct of all that they need, ``States``: the type of their states;
-            - ``decisions``: of :func:`decision_functions`; ``goal``: the square that is asked for;
+            - ``width``: their number, ``Work``: a struct of their data, ``States``: the type of their states;
+            - ``decisions``: of :func:`decision_functions`; ``goal``: the square at convergence;
             - ``state(n, work, states)``, ``with_state(n, work, states, state)``: get and set the state of world n;
-            - ``find_steps(work, states)``: sweep worlds that ask for it, solve the systems of all, and call ``first_length``;
+            - ``find_steps(work, states)``: sweep worlds that ask for it, solve the systems of all, and call
+              ``first_length``;
             - ``move(work, states)``: move z by each ``length``, and find the residual with its square;
             - ``measure(work)``, ``count_at(n, work)``, ``square_at_hand(n, work)``, ``step_square(n, work)``;
             - ``prepare(n, work, state)``: make the problem harder or softer, and set bounds of a new round aside;
@@ -237,7 +240,7 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
         """Return the first state of world n; square: of its residual."""
         state = State()
         state.mode = DONE
-        # Without impulses there is nothing to solve, and of a state that isn't finite there is no solution.
+        # Without impulses there is nothing to solve, and a state that isn't finite has no solution.
         if square != zero and wp.isfinite(square):
             at_hand = w.square_at_hand(n, work)
             state = decide.first_state(w.count_at(n, work), square, at_hand, w.goal(n, at_hand, work))
@@ -245,7 +248,7 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
 
     @wp.func(inline=True)
     def take_steps(work: Work, states: States):
-        """Take a step in each world that isn't done, as far as it is to go."""
+        """Take a step in each active world, up to its step length."""
         states = w.find_steps(work, states)
         trying = bool(True)
         # One call in a loop: a GPU's compiler repeats a function's code wherever it is called.
@@ -262,7 +265,9 @@ def iteration_functions(scalar: Any, worlds: SimpleNamespace) -> SimpleNamespace
 
     @wp.func(inline=True)
     def iterate(work: Work, first: States, moving: int, iterations: int):
-        """Take steps until all worlds are done, or so many systems are solved. Returns the states, and how many systems there were."""
+        """Take steps until all worlds have converged, or up to a number of systems. Return the states, and the number
+        of systems.
+        """
         states = first
         solved = int(0)
         while moving > 0 and solved < iterations:

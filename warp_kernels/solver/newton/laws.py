@@ -1,10 +1,11 @@
-"""What a constraint answers to the value of its rows: an impulse, and how that changes with the value.
+"""Constraint laws: impulse as a function of the constraint residual, and its derivative.
 
-With the row values r (velocity after the step plus bias) a row that holds answers with ``-r / R``, R = eps W, within its bounds
-(friction of contacts with half of that R, so that what it holds creeps less): a contact or a limit pushes only; friction lies in the disc (or square) that the normal impulse allows; dry friction and actuators
-lie within a bound of their own. W is the effective inverse mass of the constraint, the mean over its rows, so that the
-regularisation weighs the same for a gram and for a thousand tons (Castro et al., *An Unconstrained Convex Formulation of Compliant
-Contact*, 2021, section IV). Bounds held, each answer is minus the gradient of a convex function of r.
+With the row values r (velocity after the step plus bias) the impulse is ``-r / R``, R = eps W, clamped to its bounds.
+Friction of contacts uses half of that R, so that stick creep is smaller. A contact or a limit is unilateral; friction
+lies in the disc (or square) that the normal impulse allows; dry friction and actuators have constant bounds. W is the
+effective inverse mass of the constraint, the mean over its rows, so that the regularisation has the same effect for a
+gram and for a thousand tons (Castro et al., *An Unconstrained Convex Formulation of Compliant Contact*, 2021, section
+IV). For fixed bounds, each impulse is minus the gradient of a convex function of r.
 """
 
 import functools
@@ -17,13 +18,15 @@ from warp_kernels.constraints.kinds import follows_contact, has_one_row, is_cont
 from warp_kernels.solver.mujoco.laws import ALL_CONES, mujoco_law_functions
 from warp_kernels.types import warp_types
 
-# R of friction as a share of that of what pushes. Held friction creeps by R times its impulse: less than what sinks in.
+# R of friction as a share of that of unilateral rows. Sticking friction creeps by R times its impulse all the time,
+# whereas normal penetration doesn't accumulate.
 FRICTION_SHARE = 0.5
 
 
 @functools.cache
 def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
-    """Warp functions of the laws for one precision and friction model or cone of MuJoCo's (:mod:`warp_kernels.solver.mujoco.laws`).
+    """Return the Warp functions of the laws for one precision and friction model or cone of MuJoCo's
+    (:mod:`warp_kernels.solver.mujoco.laws`).
 
     ``grip`` is 1 / R of the first row and of the others.
     """
@@ -35,14 +38,14 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def holds(r: scalar, grip: scalar, bound: scalar):
-        """Whether a row answers with less than its bound. One without bound never does, without slip neither."""
+        """Return whether a row's impulse is below its bound (sticking). False without a bound, true without slip."""
         return wp.abs(grip * r) <= bound and bound > zero
 
     if friction == "cone":
 
         @wp.func
         def tangent_answer(r: vec2, grip: scalar, limit: scalar):
-            """Impulse within a disc, against the slip."""
+            """Return the impulse within a disc, opposite to the slip."""
             size = wp.length(r)
             factor = grip
             if size * grip > limit:
@@ -51,7 +54,7 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
         @wp.func
         def tangent_slope(r: vec2, grip: scalar, limit: scalar):
-            """Derivatives of the answer: [0, 0], [0, 1], [1, 1]."""
+            """Return the derivatives of the impulse: [0, 0], [0, 1], [1, 1]."""
             size = wp.length(r)
             if size * grip > limit:
                 t = r / size
@@ -63,7 +66,7 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
         @wp.func
         def tangent_limit_slope(r: vec2, grip: scalar, limit: scalar):
-            """Derivative of the answer with respect to its limit."""
+            """Return the derivative of the impulse with respect to its limit."""
             size = wp.length(r)
             if size * grip > limit:
                 return -r / size
@@ -73,12 +76,12 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
         @wp.func
         def tangent_answer(r: vec2, grip: scalar, limit: scalar):
-            """Impulse within a square."""
+            """Return the impulse within a square."""
             return vec2(wp.clamp(-grip * r[0], -limit, limit), wp.clamp(-grip * r[1], -limit, limit))
 
         @wp.func
         def tangent_slope(r: vec2, grip: scalar, limit: scalar):
-            """Derivatives of the answer: [0, 0], [0, 1], [1, 1]."""
+            """Return the derivatives of the impulse: [0, 0], [0, 1], [1, 1]."""
             slope = vec3()
             if holds(r[0], grip, limit):
                 slope[0] = -grip
@@ -88,7 +91,7 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
         @wp.func
         def tangent_limit_slope(r: vec2, grip: scalar, limit: scalar):
-            """Derivative of the answer with respect to its limit."""
+            """Return the derivative of the impulse with respect to its limit."""
             slope = vec2()
             if wp.abs(grip * r[0]) > limit:
                 slope[0] = -wp.sign(r[0])
@@ -98,14 +101,16 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def row_count(kind: int):
-        """Rows of a constraint: three, or one of a joint."""
+        """Return the number of rows of a constraint: three, or one of a joint."""
         if has_one_row(kind):
             return scalar(1.0)
         return scalar(3.0)
 
     @wp.func
     def softness_shares(kind: int):
-        """R of the first row and of the others, as shares of the regularisation times W: friction of a contact has a smaller one."""
+        """Return R of the first row and of the others, as shares of the regularisation times W: friction of a contact
+        has a smaller one.
+        """
         if is_contact(kind):
             return vec2(scalar(1.0), scalar(FRICTION_SHARE))
         if follows_contact(kind):
@@ -114,14 +119,15 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def own_grip(kind: int, grip: vec2, bound: scalar):
-        """1 / R of the other rows."""
+        """Return 1 / R of the other rows."""
         return grip[1] * softness_shares(kind)[1]
 
     @wp.func
     def answer(kind: int, r: vec3, grip: vec2, bounds: vec2):
-        """Impulses of a constraint.
+        """Return the impulses of a constraint.
 
-        bounds: of a contact what its friction may be; of TORSION those of spinning and of rolling; otherwise the constraint's own.
+        bounds: friction limit of a contact; of TORSION the limits of spinning and of rolling; otherwise the
+        constraint's own.
         """
         if is_one_sided(kind):
             tangent = tangent_answer(vec2(r[1], r[2]), grip[1], bounds[0])
@@ -135,7 +141,9 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def slope(kind: int, r: vec3, grip: vec2, bounds: vec2):
-        """Derivative of the impulses with respect to the row values, with the bounds held: symmetric, not positive."""
+        """Return the derivative of the impulses with respect to the row values, for fixed bounds: symmetric, negative
+        semidefinite.
+        """
         result = mat33()
         first = zero
         pair = vec3()
@@ -162,9 +170,11 @@ def law_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2):
-        """Derivative of the impulses with respect to what the bounds grow with, at the rates ``share``.
+        """Return the derivative of the impulses with respect to the quantity that the bounds are proportional to, with
+        the factors ``share``.
 
-        For a contact that is its own normal impulse, for TORSION that of its contact; for dry friction and actuators the bound.
+        For a contact that is its own normal impulse, for TORSION that of its contact; for dry friction and actuators
+        the bound.
         """
         result = vec3()
         if is_one_sided(kind):

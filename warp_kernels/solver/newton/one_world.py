@@ -1,4 +1,4 @@
-"""Newton's method on one world, or on a part of it: what :mod:`warp_kernels.solver.newton.iteration` makes a step of."""
+"""Newton's method on one world, or on a part of it: the operations of :mod:`warp_kernels.solver.newton.iteration`."""
 
 import functools
 from types import SimpleNamespace
@@ -21,19 +21,19 @@ from warp_kernels.types import most_registers
 
 @functools.cache
 def work_struct(scalar: Any) -> Any:
-    """The struct of one precision."""
+    """Return the struct for one precision."""
     structs = newton_structs(scalar)
 
     @wp.struct
     class Work:
-        """A world, or a part of one, and its arrays.
+        """World, or a part of one, and its arrays.
 
         Attributes:
-            world: its number.
-            count, nv: how many constraints and degrees of freedom it has.
-            scale: what rounding scales with, see :func:`warp_kernels.solver.newton.descent.descent_functions`.
-            tolerance: of the residual, as a share of the momenta at hand.
-            epsilon: R as a share of the inverse mass.
+            world: its index.
+            count, nv: its numbers of constraints and degrees of freedom.
+            scale: of rounding, see :func:`warp_kernels.solver.newton.descent.descent_functions`.
+            tolerance: of the residual, as a share of ``scale``.
+            epsilon: R as a share of the effective inverse mass.
             regularisation: that share of each world, in the hard law.
         """
 
@@ -57,7 +57,9 @@ def work_struct(scalar: Any) -> Any:
 
 @functools.cache
 def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> SimpleNamespace:
-    """Warp functions for one precision and friction model or cone of MuJoCo's, of whole worlds or of parts."""
+    """Return the Warp functions for one precision and friction model or cone of MuJoCo's, of whole worlds or of
+    parts.
+    """
     f = residual_functions(scalar, friction, divided=divided)
     descent = descent_functions(scalar, friction, divided)
     coupled = f.coupled
@@ -69,11 +71,13 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
 
     @Native(scalar, 1, "newton").func_native()
     def opaque(world: int) -> int:
-        """Return the number of a world, so that a GPU computes addresses anew instead of keeping them in registers."""
+        """Return the index of a world, so that a GPU computes addresses anew instead of keeping them in registers."""
 
     @wp.func(inline=True)
     def share_of(world: int, work: Work):
-        """Return R of a world as a share of the inverse mass. It decides what rounding of the values makes of the impulses."""
+        """Return R of a world as a share of the effective inverse mass. It scales rounding errors of the values to
+        those of the impulses.
+        """
         if wp.static(coupled):
             return common.value_of(work.regularisation, world, 0)
         else:
@@ -93,7 +97,9 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
 
     @wp.func(inline=True)
     def sweep(work: Work, state: State):
-        """Sweep as often as a state says; the first sweeps begin with no impulses, unless those of a softer problem are at hand."""
+        """Sweep as often as a state says; the first sweeps start from zero impulses, unless those of a softer problem
+        are available.
+        """
         sweeps.resume(
             work.world, work.count, work.nv, state.passes == 1, state.soft != BEFORE, state.sweeps, work.paths,
             work.constraints, work.problem, work.iterate,
@@ -101,7 +107,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
 
     @wp.func(inline=True)
     def find_steps(work: Work, state: State):
-        """Sweep if the state asks for it, and find the step."""
+        """Sweep if the state asks for it, and compute the step."""
         work.world = opaque(work.world)
         world, count, nv = work.world, work.count, work.nv
         if wp.static(coupled):
@@ -128,7 +134,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
 
     @wp.func(inline=True)
     def move(work: Work, state: State):
-        """Move z by a ``length``, and find the residual with its square."""
+        """Move z by a ``length``, and compute the residual with its square."""
         work.world = opaque(work.world)
         if state.length != zero:
             descent.move(work.world, work.nv, state.length, work.iterate)
@@ -139,7 +145,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
 
     @wp.func
     def measure(work: Work):
-        """Nothing: the squares of one world are found where they are asked for."""
+        """Do nothing: the squares of one world are computed on demand."""
 
     @wp.func(inline=True)
     def square_at_hand(n: int, work: Work):
@@ -157,7 +163,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
 
     @wp.func(inline=True)
     def prepare(n: int, work: Work, state: State):
-        """Make the problem harder or softer, and set the normal impulses of a new round aside."""
+        """Make the problem harder or softer, and store the normal impulses for a new round."""
         if wp.static(coupled):
             if state.harder != one:
                 sweeps.harden(work.world, work.count, state.harder, work.problem, work.iterate)
@@ -166,7 +172,7 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
 
     @wp.func
     def end(work: Work, states: State, solved: int):
-        """Nothing: there is only one world, and what it has found is where others read it."""
+        """Do nothing: there is only one world, and its results are in the arrays already."""
 
     loop = iteration_functions(
         scalar,
@@ -189,13 +195,13 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
         ),
     )
 
-    # Inline: a call copies the descriptions of all arrays, which for a small island takes as long as to solve it.
+    # Inline: a call copies the descriptors of all arrays, which takes as long as solving a small island.
     @wp.func(inline=True)
     def solve(work: Work, square: scalar, iterations: int):
         """Solve from z, whose values, impulses and residual are those of ``iterate``; square: of the residual.
 
-        Returns the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s], and how many systems were
-        solved.
+        Return the residual as the largest velocity, by the pivots of the last system [m/s or rad/s], and the number of
+        systems solved.
         """
         work.world = opaque(work.world)
         first = loop.begin(0, square, work)
@@ -216,7 +222,9 @@ def one_world_functions(scalar: Any, friction: str, divided: bool = False) -> Si
 
 
 def solve_kernel(scalar: Any, cone: str, module: wp.Module) -> wp.Kernel:
-    """Kernel ``newton_solve`` or ``convex_solve`` for one precision and friction model or cone of MuJoCo's, one thread per world."""
+    """Return the kernel ``newton_solve`` or ``convex_solve`` for one precision and friction model or cone of MuJoCo's,
+    one thread per world.
+    """
     hard = cone in FRICTION_MODELS
     f = one_world_functions(scalar, cone)
     Work = f.Work
@@ -242,10 +250,13 @@ def solve_kernel(scalar: Any, cone: str, module: wp.Module) -> wp.Kernel:
         residual: wp.array(dtype=scalar),
         sweep_count: wp.array(dtype=int),
     ):
-        """residual: the largest velocity that is still missing, by the pivots of the last system [m/s or rad/s].
+        """Solve all worlds.
 
-        work: its problem has other grips in between, and those that it had in the end. sweep_count: systems solved. stage: zero for
-        worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`); no rows where none is.
+        residual: as the largest velocity, by the pivots of the last system [m/s or rad/s].
+        work: the grips of its problem change during the solve; their values at the end remain.
+        sweep_count: systems solved.
+        stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`); no rows if none
+            is.
         """
         world = wp.tid()
         if stage.shape[0] > 0 and stage[world] == 0:

@@ -1,7 +1,7 @@
-"""Parts of a world that Newton's method works on, and the order in which their degrees of freedom are eliminated.
+"""Parts of a world that Newton's method solves one at a time, and the elimination order of their degrees of freedom.
 
-A part has constraints, degrees of freedom and trees: those of a world, or of an island. Trees that touch are near each
-other in the order, and leaves come before roots.
+A part has constraints, degrees of freedom and trees: those of a world, or of an island. Trees that touch are close in
+the order, and leaves come before roots.
 """
 
 import functools
@@ -13,20 +13,22 @@ import warp as wp
 from warp_kernels.solver.newton.structs import newton_structs
 from warp_kernels.solver.structs import Constraints, Couplings, TreeDofs
 
-# Rows of ``Iterate.part``: where the part begins in each list, how many trees it has, where its rows begin among the entries of the
-# system and where they end, and 1 while the system holds factors of all parts.
+# Rows of ``Iterate.part``: the start of the part in each list, its number of trees, the start and end of its rows among
+# the entries of the system, and 1 while the system holds factors of all parts.
 CONSTRAINTS, DOFS, TREES, NUM_TREES, ROOM, ROOM_END, FACTORED = range(7)
 PART_ROWS = 7
 
 
 @functools.cache
 def part_functions(scalar: Any, divided: bool) -> SimpleNamespace:
-    """Warp functions for one precision. Where worlds are not ``divided``, numbers are what they count."""
+    """Return the Warp functions for one precision. If worlds are not ``divided``, indices are identical to
+    positions.
+    """
     Iterate = newton_structs(scalar).Iterate
 
     @wp.func
     def constraint_of(n: int, world: int, iterate: Iterate):
-        """The part's constraint at place n."""
+        """Return the part's constraint at index n."""
         if wp.static(divided):
             return iterate.part_constraint[iterate.part[CONSTRAINTS, world] + n, world]
         else:
@@ -34,7 +36,7 @@ def part_functions(scalar: Any, divided: bool) -> SimpleNamespace:
 
     @wp.func
     def dof_of(n: int, world: int, iterate: Iterate):
-        """The part's degree of freedom at place n."""
+        """Return the part's degree of freedom at index n."""
         if wp.static(divided):
             return iterate.part_dof[iterate.part[DOFS, world] + n, world]
         else:
@@ -42,7 +44,7 @@ def part_functions(scalar: Any, divided: bool) -> SimpleNamespace:
 
     @wp.func
     def tree_of(n: int, world: int, iterate: Iterate):
-        """The part's tree at place n."""
+        """Return the part's tree at index n."""
         if wp.static(divided):
             return iterate.part_tree[iterate.part[TREES, world] + n, world]
         else:
@@ -50,7 +52,7 @@ def part_functions(scalar: Any, divided: bool) -> SimpleNamespace:
 
     @wp.func
     def first_place(world: int, iterate: Iterate):
-        """The first place of the part's degrees of freedom in the system. Parts stand one after the other."""
+        """Return the part's first index in the elimination order. Parts are contiguous."""
         if wp.static(divided):
             return iterate.part[DOFS, world]
         else:
@@ -58,7 +60,7 @@ def part_functions(scalar: Any, divided: bool) -> SimpleNamespace:
 
     @wp.func
     def tree_count(world: int, iterate: Iterate, queue: wp.array2d(dtype=int)):
-        """How many trees it has. queue: with room for those of a world."""
+        """Return its number of trees. queue: with capacity for those of a world."""
         if wp.static(divided):
             return iterate.part[NUM_TREES, world]
         else:
@@ -71,7 +73,7 @@ def part_functions(scalar: Any, divided: bool) -> SimpleNamespace:
 
 @functools.cache
 def ordering_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
-    """Warp functions of the order for one precision, of whole worlds or of parts."""
+    """Return the Warp functions of the order for one precision, of whole worlds or of parts."""
     structs = newton_structs(scalar)
     Iterate, System = structs.Iterate, structs.System
     parts = part_functions(scalar, divided)
@@ -86,9 +88,9 @@ def ordering_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         couplings: Couplings,
         system: System,
     ):
-        """Queue all trees that hang together with the one at place ``first`` of the queue, near ones first.
+        """Queue all trees connected to the one at index ``first`` of the queue, near ones first.
 
-        mark: of the trees that are in the queue; those with another are not. Returns the place after the last.
+        mark: of the trees in the queue; trees with another mark are not. Return the index after the last.
         """
         end = first + 1
         system.tree_mark[system.queue[first, world], world] = mark
@@ -114,7 +116,7 @@ def ordering_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
     def order(
         world: int, trees: TreeDofs, constraints: Constraints, couplings: Couplings, iterate: Iterate, system: System
     ):
-        """Give each degree of freedom its place."""
+        """Compute the permutation of the degrees of freedom."""
         count = parts.tree_count(world, iterate, system.queue)
         if count > 1:
             for n in range(count):
@@ -125,7 +127,7 @@ def ordering_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
                 if system.tree_mark[tree, world] == 0:
                     system.queue[queued, world] = tree
                     end = spread(queued, 1, world, trees, constraints, couplings, system)
-                    # Once more from the tree farthest away, so that each layer is thin.
+                    # Repeat from the farthest tree, so that each layer is thin.
                     system.queue[queued, world] = system.queue[end - 1, world]
                     queued = spread(queued, 2, world, trees, constraints, couplings, system)
         else:

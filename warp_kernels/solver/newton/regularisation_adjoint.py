@@ -1,10 +1,12 @@
-"""The adjoint of R, a share of each constraint's own inverse masses, in its rows and in the mass matrix.
+"""Adjoint of R, a share of each constraint's own effective inverse masses, in its rows and in the mass matrix.
 
-With M = L' D L, rows Z = J L^-1 of a constraint and own_bar, the symmetric adjoint of its inverse masses Z D^-1 Z',
+With M = L' D L, rows Z = J L^-1 of a constraint and own_bar, the symmetric adjoint of its effective inverse masses Z
+D^-1 Z',
 
-    G = 2 own_bar Z D^-1 L'^-1    reaches the rows J,    -Z' G    L at ancestors,    -Z' own_bar Z / D^2    D,
+    G = 2 own_bar Z D^-1 L'^-1    is the adjoint of J,    -Z' G    of L at ancestors,    -Z' own_bar Z / D^2    of D,
 
-all of it along the constraint's paths alone. What has reached L and D goes back through the factorisation, from the roots to the leaves.
+all of it along the constraint's paths only. The adjoints of L and D are propagated through the factorisation, from the
+roots to the leaves.
 """
 
 import functools
@@ -25,8 +27,8 @@ VARIANTS = {"own_adjoint_kernels": [(True,), (False,)]}
 
 @functools.cache
 def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
-    """The kernel of one precision, one thread per world; if not ``whole``, what comes before
-    :mod:`warp_kernels.solver.impulse_groups`, which clears the adjoints and goes back through the factorisation.
+    """Return the kernel for one precision, one thread per world; if not ``whole``, without
+    :mod:`warp_kernels.solver.impulse_groups`, which clears the adjoints and propagates them through the factorisation.
     """
     vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     factor = factor_kernels(scalar)
@@ -48,7 +50,7 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
         bar: wp.array2d(dtype=scalar),
         world: int,
     ) -> vec3:
-        """What a degree of freedom's row of L makes of the responses above it; where ``is_new``, that row's adjoint."""
+        """Multiply a degree of freedom's row of L by the responses above it; if ``is_new``, add that row's adjoint."""
 
     @native.func_native()
     def take_pairs(
@@ -60,11 +62,13 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
         bar: wp.array2d(dtype=scalar),
         world: int,
     ) -> scalar:
-        """Take ``weight`` times the entries from ``pair`` on from those from ``first`` on. Returns the former times L's from ``first`` on."""
+        """Subtract ``weight`` times the entries from ``first`` on from those from ``pair`` on. Return the latter times
+        L's from ``first`` on.
+        """
 
     @wp.func
     def shared_length(constraint: int, world: int, paths: Paths, constraints: Constraints):
-        """How many degrees of freedom the paths of both sides share, from the root on."""
+        """Return the number of degrees of freedom that the paths of both sides share, from the root on."""
         a = constraints.tail[2 * constraint, world]
         b = constraints.tail[2 * constraint + 1, world]
         length = int(0)
@@ -94,7 +98,7 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
         own_mass_bar: wp.array2d(dtype=scalar),
         own_mass_bar_diagonal: wp.array2d(dtype=scalar),
     ):
-        """G along the path of one side, and the adjoints of L and D where it is ``new``, from that depth on."""
+        """Compute G along the path of one side, and the adjoints of L and D where it is ``new``, from that depth on."""
         tail = constraints.tail[2 * constraint + side, world]
         tree = trees.dof_tree[tail]
         at = couplings.constraint_incidence[2 * constraint + side, world] * trees.max_tree_dofs
@@ -117,9 +121,9 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
         mass_bar: wp.array2d(dtype=scalar),
         mass_bar_diagonal: wp.array2d(dtype=scalar),
     ):
-        """From the adjoints of L and D, in place, to those of the mass matrix.
+        """Convert the adjoints of L and D, in place, to those of the mass matrix.
 
-        The factorisation takes l_j D l_i of each degree of freedom from the entries of its ancestors i and j.
+        The factorisation subtracts l_j D l_i of each degree of freedom from the entries of its ancestors i and j.
         """
         for k in range(paths.dof_depth.shape[0]):
             first = paths.dof_row_start[k]
@@ -156,7 +160,9 @@ def own_adjoint_kernels(scalar: Any, whole: bool = True) -> SimpleNamespace:
         own_mass_bar: wp.array2d(dtype=scalar),
         own_mass_bar_diagonal: wp.array2d(dtype=scalar),
     ):
-        """coupled_response: G, at the degrees of freedom of both paths. own_mass_bar: packed, and its diagonal, of the mass matrix."""
+        """Compute the adjoint of R. coupled_response: G, at the degrees of freedom of both paths. own_mass_bar: packed,
+        and its diagonal, of the mass matrix.
+        """
         world = wp.tid()
         if wp.static(whole):
             for at in range(own_mass_bar.shape[0]):

@@ -1,4 +1,4 @@
-"""How far an iterate is from the solution, and the system whose solution is the next step towards it."""
+"""Residual of an iterate, and the system of the next Newton step."""
 
 import functools
 from types import SimpleNamespace
@@ -17,14 +17,16 @@ from warp_kernels.solver.newton.system import system_functions
 from warp_kernels.solver.structs import Constraints, Couplings, Paths, TreeDofs
 from warp_kernels.types import warp_types
 
-# What friction is bounded by: the normal impulses of the iterate, or those that were set aside.
+# Bounds of friction: from the normal impulses of the iterate, or from the stored ones.
 COUPLED = 0
 HELD = 1
 
 
 @functools.cache
 def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divided: bool = False) -> SimpleNamespace:
-    """Warp functions for one precision and friction model, with the laws as they are or ``smoothed``, of whole worlds or of parts."""
+    """Return the Warp functions for one precision and friction model, with exact or ``smoothed`` laws, of whole worlds
+    or of parts.
+    """
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     laws = law_functions(scalar, friction)
@@ -35,23 +37,23 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     products = product_functions(scalar)
     structs = newton_structs(scalar)
     Problem, Iterate, System = structs.Problem, structs.Iterate, structs.System
-    # Friction follows the normal impulse; under MuJoCo's law both answer to their values together.
+    # Friction follows the normal impulse; under MuJoCo's law both depend on their values together.
     coupled = friction not in ALL_CONES
-    # A contact and its TORSION answer together.
+    # A contact and its TORSION have one joint law.
     paired = friction == RESISTING
     cone = resisting_cone_functions(scalar)
     zero = scalar(0.0)
 
     @wp.func
     def normal_impulse(contact: int, world: int, mode: int, problem: Problem, iterate: Iterate):
-        """The normal impulse that bounds a contact's friction."""
+        """Return the normal impulse that bounds a contact's friction."""
         if mode == HELD:
             return iterate.held[contact, world]
         return wp.max(zero, -problem.grip[contact, world][0] * iterate.value[contact, world][0])
 
     @wp.func
     def is_paired(kind: int, item: int, world: int, problem: Problem):
-        """Whether a constraint is a contact with a TORSION, which answers for both."""
+        """Return whether a constraint is a contact with a TORSION, whose law covers both."""
         if not is_contact(kind):
             return False
         resistance = problem.resistance[item, world]
@@ -59,13 +61,13 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
 
     @wp.func
     def coefficients(contact: int, world: int, problem: Problem):
-        """Of sliding, spinning and rolling. A contact is its own slot."""
+        """Return the coefficients of sliding, spinning and rolling friction. A contact is its own slot."""
         resistance = problem.resistance[contact, world]
         return vec3(problem.bound[contact, world], resistance[0], resistance[1])
 
     @wp.func
     def pair_slopes(constraint: int, contact: int, world: int, problem: Problem, iterate: Iterate):
-        """Of a TORSION and its contact, see :mod:`warp_kernels.solver.mujoco.laws`."""
+        """Compute the slopes of a TORSION and its contact, see :mod:`warp_kernels.solver.mujoco.laws`."""
         return cone.slopes(
             iterate.value[contact, world],
             iterate.value[constraint, world],
@@ -75,7 +77,9 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
 
     @wp.func
     def bound_rates(constraint: int, kind: int, item: int, world: int, problem: Problem):
-        """What a constraint's bounds are multiples of: friction coefficients, or the bound itself. A contact is its own slot."""
+        """Return the factors of a constraint's bounds: friction coefficients, or the bound itself. A contact is its own
+        slot.
+        """
         if follows_contact(kind):
             return problem.resistance[item, world]
         return vec2(problem.bound[constraint, world], zero)
@@ -84,7 +88,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     def impulse_bounds(
         constraint: int, kind: int, item: int, world: int, mode: int, problem: Problem, iterate: Iterate
     ):
-        """The bounds of a constraint's impulses, see :func:`warp_kernels.solver.newton.laws.law_functions`."""
+        """Return the bounds of a constraint's impulses, see :func:`warp_kernels.solver.newton.laws.law_functions`."""
         bounds = bound_rates(constraint, kind, item, world, problem)
         if wp.static(coupled) and is_bounded_by_normal(kind):
             bounds = bounds * normal_impulse(item, world, mode, problem, iterate)
@@ -92,7 +96,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
 
     @wp.func
     def residual_square(world: int, nv: int, problem: Problem, iterate: Iterate):
-        """Twice the kinetic energy of the momenta that the residual holds."""
+        """Return twice the kinetic energy of the residual's momenta."""
         square = zero
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
@@ -110,7 +114,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         problem: Problem,
         iterate: Iterate,
     ):
-        """Row values, impulses and residual at z. Returns :func:`residual_square`."""
+        """Compute row values, impulses and residual at z. Return :func:`residual_square`."""
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
             iterate.residual[k, world] = iterate.z[k, world] / problem.inverse_mass[k, world]
@@ -145,7 +149,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
 
     @wp.func
     def slope(constraint: int, kind: int, world: int, bounds: vec2, problem: Problem, iterate: Iterate):
-        """The laws' slope, or the smoothed one."""
+        """Return the slope of the exact or smoothed law."""
         value = iterate.value[constraint, world]
         grip = problem.grip[constraint, world]
         if wp.static(smoothed):
@@ -159,7 +163,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     def bound_slope(
         constraint: int, kind: int, world: int, bounds: vec2, share: vec2, problem: Problem, iterate: Iterate
     ):
-        """The laws' slope in what the bounds grow with, or the smoothed one."""
+        """Return the slope of the exact or smoothed law with respect to the bounds' quantity."""
         value = iterate.value[constraint, world]
         grip = problem.grip[constraint, world]
         if wp.static(smoothed):
@@ -179,9 +183,9 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         problem: Problem,
         iterate: Iterate,
     ):
-        """Derivative of a constraint's impulses with respect to the normal value of its contact.
+        """Return the derivative of a constraint's impulses with respect to the normal value of its contact.
 
-        Zero but where friction slides and follows the normal impulse: then its bounds are positive.
+        Nonzero only if friction slides and follows the normal impulse: then its bounds are positive.
         """
         if not wp.static(coupled) or mode == HELD:
             return vec3()
@@ -193,9 +197,9 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
 
     @wp.func
     def slopes(constraint: int, kind: int, item: int, world: int, mode: int, problem: Problem, iterate: Iterate):
-        """Derivatives of a constraint's impulses: with respect to its values, and :func:`friction_slope`.
+        """Return the derivatives of a constraint's impulses: with respect to its values, and :func:`friction_slope`.
 
-        For a contact the first holds the second too.
+        For a contact the first includes the second.
         """
         bounds = impulse_bounds(constraint, kind, item, world, mode, problem, iterate)
         result = slope(constraint, kind, world, bounds, problem, iterate)
@@ -215,7 +219,9 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         iterate: Iterate,
         system: System,
     ):
-        """Mark the constraints whose impulses change with their values. Returns whether no friction follows a normal impulse."""
+        """Mark the constraints whose impulses change with their values. Return whether no friction follows a normal
+        impulse.
+        """
         symmetric = bool(True)
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
@@ -252,7 +258,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
         iterate: Iterate,
         system: System,
     ):
-        """The derivative of the residual with respect to z. Returns whether it is symmetric."""
+        """Assemble the derivative of the residual with respect to z. Return whether it is symmetric."""
         symmetric = find_answers(world, count, mode, constraints, problem, iterate, system)
         ordering.order(world, trees, constraints, couplings, iterate, system)
         linear.outline(world, count, nv, paths, constraints, iterate, system)
@@ -284,7 +290,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
 
     @wp.func
     def linear_impulse(i: int, world: int, constraints: Constraints, problem: Problem, iterate: Iterate):
-        """A constraint's impulse if impulses were linear from where the values stand, ``slip`` away from there."""
+        """Return a constraint's impulse linearised at its values, ``slip`` away from there."""
         kind = constraints.kind[i, world]
         item = constraints.item[i, world]
         bounds = impulse_bounds(i, kind, item, world, COUPLED, problem, iterate)
@@ -299,7 +305,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     def linear_residual(
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
-        """The residual at z if the impulses were linear from where the values stand, which need not be those at z."""
+        """Compute the residual at z with impulses linearised at the current values, which need not be those at z."""
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
             iterate.residual[k, world] = iterate.z[k, world] / problem.inverse_mass[k, world]
@@ -314,7 +320,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
     def keep_impulses(
         world: int, count: int, paths: Paths, constraints: Constraints, problem: Problem, iterate: Iterate
     ):
-        """Set the swept impulses to those at the end of the step if they were linear, for sweeps that go on from there."""
+        """Set the swept impulses to the linearised ones at the end of the step, for sweeps that continue from there."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             iterate.slip[i, world] += products.row_product(i, world, paths, constraints, problem.row, iterate.step)
@@ -322,7 +328,7 @@ def residual_functions(scalar: Any, friction: str, smoothed: bool = False, divid
 
     @wp.func
     def hold_normal_impulses(world: int, count: int, constraints: Constraints, problem: Problem, iterate: Iterate):
-        """Set the normal impulses of the iterate aside."""
+        """Store the normal impulses of the iterate as bounds."""
         for n in range(count):
             i = parts.constraint_of(n, world, iterate)
             if is_contact(constraints.kind[i, world]):

@@ -1,18 +1,20 @@
-"""Derivatives of smoothed laws, for the way back alone: contacts that nearly act, and friction that nearly slips or sticks.
+"""Derivatives of smoothed laws, for the backward pass only: contacts that are nearly active, and friction between
+sticking and sliding.
 
-A contact with the value r > 0 after the step doesn't act, and nothing of it reaches the gradient. Here it answers as if it held a
-share of its velocity u: in a step of the time h
+A contact with the value r > 0 after the step has no impulse and contributes nothing to the gradient. Its smoothed
+derivative is that of a contact that stops a share of its velocity u: in a step of the time h
 
     p = exp(-r / reach) h (RATE - u / kappa),   reach = kappa / h,   0 <= p <= 1,
 
-so that a body on its way to another passes on 1 - exp(-1) of its velocity over all steps, most of it within kappa of the touch, and the
-touch itself gets the rest. RATE is for what waits nearby. A gap that grows faster doesn't answer: it would pull at what has
-been pushed away. A contact that acts answers as it does. Friction that holds lets go of the share ``exp(-m / reach) / 2``, where m is
-missing until it slides; what slides answers as it does. A row that holds the share p of its velocity has the softness
-``(W + R) / p - W``, W being its inverse mass.
+so that an approaching body transfers 1 - exp(-1) of its velocity over all steps, most of it within kappa of the touch,
+and the rest at the touch itself. RATE is for bodies that rest nearby. A gap that grows faster has no such share: it
+would attract what has been pushed away. An active contact has its exact derivative. Sticking friction releases the
+share ``exp(-m / reach) / 2``, where m is the margin until it slides; sliding friction has its exact derivative. A row
+that stops the share p of its velocity has the compliance ``(W + R) / p - W``, W being its effective inverse mass.
 
-What the distance d adds to r, d / h, is passed on with p / 4 of that: a gap then follows ``u+ = (1 - p) u - p^2 d / (4 h)``, which is
-overdamped for every p. With all of it the gap would swing about where it is, and the gradient would change its sign with the horizon.
+The distance d adds d / h to r; its adjoint is scaled by p / 4: a gap then follows ``u+ = (1 - p) u - p^2 d / (4 h)``,
+which is overdamped for every p. Unscaled, the gap would oscillate, and the gradient would change its sign with the
+horizon.
 """
 
 import functools
@@ -34,9 +36,10 @@ RATE = 1.0  # [1/s]
 
 @functools.cache
 def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
-    """Warp functions for one precision and friction model, beside those of the laws.
+    """Return the Warp functions for one precision and friction model, in addition to those of the laws.
 
-    ``held``: the share of its velocity that a contact or limit holds along its first row; ``mass``: W; ``reach`` in m/s.
+    ``held``: the share of its velocity that a contact or limit stops along its first row; ``mass``: W; ``reach`` in
+    m/s.
     """
     t = warp_types(scalar)
     vec2, vec3 = t.vec2, t.vec3
@@ -45,19 +48,19 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def response(grip: scalar, mass: scalar, share: scalar):
-        """One over the softness of a row that holds a share of its velocity."""
+        """Return one over the compliance of a row that stops a share of its velocity."""
         return grip * share / (one + mass * grip * (one - share))
 
     @wp.func
     def holding_share(size: scalar, grip: scalar, limit: scalar, mass: scalar, reach: scalar):
-        """How much of its velocity friction holds, which slips by ``size``."""
+        """Return the share of its velocity that friction stops, at a slip of ``size``."""
         if size * grip > limit:
             return zero
         return one - half * wp.exp(-mass * (limit - size * grip) / reach)
 
     @wp.func
     def slope(kind: int, r: vec3, grip: vec2, bounds: vec2, held: scalar, mass: scalar, reach: scalar):
-        """As the laws' ``slope``."""
+        """Return ``slope`` of the smoothed law."""
         result = laws.slope(kind, r, grip, bounds)
         if is_one_sided(kind):
             result[0, 0] = -response(grip[0], mass, held)
@@ -69,7 +72,7 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
                 along = vec2()
                 if size > zero:
                     along = vec2(r[1], r[2]) / size
-                    # Where little of the limit is used, no direction is the one that slips.
+                    # Far below the limit, no slip direction is preferred.
                     slides = (one - share) * wp.min(grip[1] * size * grip[1] / bounds[0], bounds[0] / size)
                 result[1, 1] = -sticks - slides * along[1] * along[1]
                 result[2, 2] = -sticks - slides * along[0] * along[0]
@@ -79,7 +82,7 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def bound_slope(kind: int, r: vec3, grip: vec2, bounds: vec2, share: vec2, mass: scalar, reach: scalar):
-        """As the laws' ``bound_slope``."""
+        """Return ``bound_slope`` of the smoothed law."""
         result = laws.bound_slope(kind, r, grip, bounds, share)
         if is_one_sided(kind):
             size = wp.length(vec2(r[1], r[2]))
@@ -93,7 +96,9 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
     @wp.func
     def held_rows(kind: int, r: vec3, grip: vec2, bounds: vec2):
-        """One for the first row and for the others of a constraint whose impulses are -r / R there, zero where they aren't."""
+        """Return one for the first row and for the others of a constraint if their impulses are -r / R, zero
+        otherwise.
+        """
         rows = vec2(one, one)
         if is_one_sided(kind):
             if r[0] >= zero:
@@ -107,7 +112,7 @@ def smoothing_functions(scalar: Any, friction: str) -> SimpleNamespace:
 
 @functools.cache
 def smoothing_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernel that finds which contacts nearly act, for one precision."""
+    """Return the kernel that finds nearly active contacts, for one precision."""
     common = row_functions(scalar)
     products = product_functions(scalar)
     softness_shares = law_functions(scalar, "cone").softness_shares
@@ -134,9 +139,10 @@ def smoothing_kernels(scalar: Any) -> SimpleNamespace:
         row_inverse_mass: wp.array2d(dtype=scalar),
         distance_share: wp.array2d(dtype=scalar),
     ):
-        """held_share: of its velocity, that a constraint holds along its first row [nc, world]. row_inverse_mass: W.
+        """Compute the shares of smoothed gradients.
 
-        distance_share: of what the distance adds to the value, that is passed on [nc, world]. iterate: the solution; scratch is used.
+        held_share: of its velocity, that a constraint stops along its first row [nc, world]. row_inverse_mass: W.
+        distance_share: factor on the adjoint of the distance [nc, world]. iterate: the solution; scratch is used.
         """
         world = wp.tid()
         for k in range(paths.dof_depth.shape[0]):
@@ -146,7 +152,7 @@ def smoothing_kernels(scalar: Any) -> SimpleNamespace:
                 own += factor_l[at, world] * qd_next[world, paths.ancestor[at]]
             iterate.work[k, world] = own
         for i in range(constraints.count[world]):
-            # 1 / grip is R, the regularisation times W; zero where nothing moves.
+            # 1 / grip is R, the regularisation times W; zero for immovable rows.
             grip = problem.grip[i, world][1]
             mass = zero
             if grip > zero:

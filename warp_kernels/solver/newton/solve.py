@@ -1,19 +1,21 @@
 """Newton's method on the regularised problem of a step, with Coulomb's friction coupled to the normal impulses.
 
-With z = L (v+ - v*) and the row values r = r* + row z, the impulses answer to the values (:mod:`warp_kernels.solver.newton.laws`) and
+With z = L (v+ - v*) and the row values r = r* + row z, the impulses are functions of the values
+(:mod:`warp_kernels.solver.newton.laws`) and
 
     D z = row' impulse(r)
 
-is solved. With the bounds of friction held this is the minimum of a convex function, which Newton's method with an exact
-line search always finds. The bounds follow the normal impulses, so that the whole is a fixed point. It is sought by Newton's method on the
-coupled equations, whose matrix is not symmetric where something slides. Where that gets no nearer, sweeps of projected Gauss-Seidel say
-what holds and what slides; where these have come several times, a convex round with the bounds of the iterate comes between (Castro
-et al. 2021; Todorov, *Convex and analytically-invertible dynamics with contacts and constraints*, 2014, for the convex part). Friction that
-presses bodies onto what it holds them by may send the search round in circles. Then a problem that gives way by more is solved first, in
-the same way, and the search goes on from its solution.
+is solved. For fixed friction bounds this is the minimum of a convex function, which Newton's method with an exact line
+search always finds. The bounds follow the normal impulses, so that the whole is a fixed point. It is solved by Newton's
+method on the coupled equations, whose matrix is not symmetric with sliding contacts. If that makes no progress, sweeps
+of projected Gauss-Seidel find the sticking and sliding constraints; after several of these, a convex round with the
+bounds of the iterate comes between (Castro et al. 2021; Todorov, *Convex and analytically-invertible dynamics with
+contacts and constraints*, 2014, for the convex part). Friction can increase the very normal force that sustains it
+(jamming), and the iteration may then cycle. Then a softer problem, with a larger R, is solved first, in the same way,
+and the iteration continues from its solution.
 
-A step begins with the velocity of the step before, or with that without impulses, whichever is nearer. The solution doesn't depend on it unless
-there are several, as there can be where bodies are wedged between each other.
+The initial guess is the velocity of the previous step, or the velocity without impulses, whichever has the smaller
+residual. The solution doesn't depend on it unless it isn't unique, as with bodies wedged between each other.
 """
 
 import functools
@@ -40,7 +42,7 @@ VARIANTS = {"newton_kernels": [(model,) for model in FRICTION_MODELS]}
 
 @functools.cache
 def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
-    """The solver for one precision and friction model, one thread per world."""
+    """Return the solver for one precision and friction model, one thread per world."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     laws, products = law_functions(scalar, friction), product_functions(scalar)
@@ -71,9 +73,10 @@ def newton_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         row_size: wp.array2d(dtype=vec2),
         anchor_frame: wp.array2d(dtype=mat33),
     ):
-        """grip: 1 / R, with R = regularisation times the mean inverse mass of the rows, less for friction, or the softness of a spring if that is more.
+        """Compute the regularisation. grip: 1 / R, with R = regularisation times the mean effective inverse mass of the
+        rows, less for friction, or the compliance of a spring if that is larger.
 
-        Of a softness below zero the opposite is the share that is left of R beyond its least. Zero where nothing moves.
+        A negative compliance is minus the share of R beyond its lower bound. Zero for immovable rows.
         """
         thread, world = wp.tid()
         for i in range(thread, constraints.count[world], threads):

@@ -1,4 +1,4 @@
-"""What the kernels of Newton's method share."""
+"""Structs that the kernels of Newton's method share."""
 
 import functools
 from types import SimpleNamespace
@@ -14,12 +14,12 @@ WORLD_HEADERS = ("newton/world.h",)
 
 @functools.cache
 def newton_structs(scalar: Any) -> SimpleNamespace:
-    """The structs of one precision. ``nc`` is the room for constraints of a world."""
+    """Return the structs for one precision. ``nc`` is the capacity for constraints of a world."""
     t = warp_types(scalar)
 
     @wp.struct
     class Problem:
-        """What the impulses of a step solve.
+        """Problem of a step's impulses.
 
         The unknown is z = L (v+ - v*), with M = L' D L and v* the velocity without impulses; rows act on z.
 
@@ -28,15 +28,17 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
             rhs: row values without impulses [nc, world], m/s or rad/s.
             bound: friction coefficient, or largest impulse [nc, world].
             grip: 1 / R of the first row and of the others [nc, world], kg or kg m^2.
-            size: sum of the sizes of what the value of the first row is the sum of, and of the larger of the others [nc, world],
-                m/s or rad/s.
+            size: sum of the magnitudes of the terms of the first row's value, and of the larger of the others [nc,
+                world], m/s or rad/s.
             resistance: torsional and rolling friction of each contact [contact, world], m.
             inverse_mass: 1 / D [nv, world].
             least_inverse_mass: see :mod:`warp_kernels.constraints.immovable` [nv], 1/kg.
-            held_share: what contacts and limits hold of their velocity in smoothed gradients [nc, world]; no rows without them.
-            row_inverse_mass: W, the mean inverse mass of a constraint's rows, for smoothed gradients alone [nc, world].
+            held_share: share of their velocity that contacts and limits stop in smoothed gradients [nc, world]; no rows
+                without them.
+            row_inverse_mass: W, the mean effective inverse mass of a constraint's rows, for smoothed gradients only
+                [nc, world].
             reach: of the smoothed laws, m/s.
-            start: impulses of the step before, with which sweeps begin [nc, world]; no rows without a warm start.
+            start: impulses of the previous step, with which sweeps begin [nc, world]; no rows without a warm start.
         """
 
         row: wp.array2d(dtype=t.vec3)
@@ -54,23 +56,23 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Iterate:
-        """Where the iteration is.
+        """Iterate of Newton's method.
 
         Attributes:
             z: the unknown [nv, world].
-            residual: D z less the impulses' push [nv, world].
+            residual: D z minus the impulses' momenta [nv, world].
             step: the step of Newton's method [nv, world].
-            work: the same by places, while the system is solved [nv, world].
+            work: the same in elimination order, while the system is solved [nv, world].
             value: of each row at z [nc, world].
             slip: change of the values by the whole step [nc, world].
-            impulse: the answers to the values [nc, world].
+            impulse: constraint law at the values [nc, world].
             held: normal impulses that bound friction in a convex round [nc, world].
             swept: impulses of Gauss-Seidel [nc, world].
             own: matrix of each constraint alone, R included [nc, world].
             softness: R of the first row and of the others [nc, world].
             step_length: of an update of each row's swept impulse [nc, world].
-            part: where the part of the world that is worked on begins in the lists below, see
-                :mod:`warp_kernels.solver.newton.parts` [7, world]; no rows where worlds are not divided, nor in those lists.
+            part: start of the current part in the lists below, see :mod:`warp_kernels.solver.newton.parts` [7, world];
+                no rows if worlds are not divided, nor in those lists.
             part_constraint: constraints, part by part [nc, world].
             part_dof: degrees of freedom, part by part [nv, world].
             part_tree: trees, part by part [num_trees, world].
@@ -95,24 +97,24 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class State:
-        """Where a world is in its iteration, see :mod:`warp_kernels.solver.newton.iteration`.
+        """Iteration state of a world, see :mod:`warp_kernels.solver.newton.iteration`.
 
         Attributes:
-            mode: what its next step is.
+            mode: mode of the next step.
             found: 1 if the system of the last step had pivots.
-            bounds: what friction is bounded by at z: COUPLED or HELD.
-            tries: 1 while another length of the step is tried.
-            trials: lengths of the step that have been tried.
-            length: how far to go along the step from where z is.
+            bounds: source of the friction bounds at z: COUPLED or HELD.
+            tries: 1 while another step length is tried.
+            trials: step lengths that have been tried.
+            length: next change of the step length, from the present z.
             square: of the residual at z.
             before: that before the step.
             enough: that with which a convex round ends.
             in_round: steps of the convex round.
             rounds: convex rounds.
-            passes: how often sweeps have come, the coming ones included.
+            passes: passes of sweeps, the next one included.
             sweeps: of that pass.
             soft: whether the softer problem is solved: NEVER, NOW or BEFORE.
-            harder: factor of what constraints resist with, from the last step to the next.
+            harder: factor on the constraints' grip, from the last step to the next.
         """
 
         mode: int
@@ -133,16 +135,16 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Islands:
-        """Which trees of a world hang together.
+        """Islands of a world: trees that interact.
 
         Attributes:
             connects: 1 for constraints that make their two trees one island [nc, world].
-            island: of each tree, by number [num_trees, world].
+            island: of each tree, by index [num_trees, world].
             changed: 1 for trees whose island is to be solved [num_trees, world].
-            scale: what rounding scales with, of each tree (:func:`warp_kernels.solver.newton.descent.look_back`) [num_trees, world].
-            left: velocity that the island of each tree still misses [num_trees, world], m/s or rad/s.
-            start: where the constraints, degrees of freedom and trees of each island begin in the lists of :class:`Iterate`, and
-                the ends of the last [3 (num_trees + 1), world].
+            scale: of rounding, of each tree (:func:`warp_kernels.solver.newton.descent.look_back`) [num_trees, world].
+            left: residual of the island of each tree, as a velocity [num_trees, world], m/s or rad/s.
+            start: start of the constraints, degrees of freedom and trees of each island in the lists of
+                :class:`Iterate`, and the ends of the last [3 (num_trees + 1), world].
         """
 
         connects: wp.array2d(dtype=int)
@@ -154,23 +156,25 @@ def newton_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class System:
-        """The linear system ``D - sum of row' slope row``, and its factors.
+        """Linear system ``D - sum of row' slope row``, and its factors.
 
-        Constraints that answer nothing however their values change are left out: they don't connect what they touch.
-        Leaves come before roots, so that a branch of a tree fills nothing outside of its path. A row begins at its first entry that may
-        differ from zero (an envelope, which factors keep). Rows stand one after the other; up to
-        :data:`warp_kernels.solver.newton.group.structs.MOST_DOFS` degrees of freedom they have room for every entry.
+        Constraints whose impulses don't change with their values are omitted: they don't couple their trees. Leaves
+        come before roots, so that a branch of a tree causes no fill-in outside of its path. A row begins at its first
+        entry that may be nonzero (an envelope, which factors keep). Rows are contiguous; up to
+        :data:`warp_kernels.solver.newton.group.structs.MOST_DOFS` degrees of freedom the capacity suffices for every
+        entry.
 
         Attributes:
-            answers: 1 for the constraints that are in it [nc, world].
-            place: of each degree of freedom [nv, world].
-            queue: trees, those that hang together near each other [num_trees, world].
+            answers: 1 for the active constraints, which are in it [nc, world].
+            place: permutation, index of each degree of freedom in elimination order [nv, world].
+            queue: trees, connected ones near each other [num_trees, world].
             tree_mark: scratch [num_trees, world].
-            first: place of the first entry of each row, and of each column [nv, world].
-            row_start: where the entry of the first place would be in each row [nv, world].
-            is_packed: 0 where the rows find no room: then there is no step, nor a way back [world].
-            lower: entries on and below the diagonal; factored the lower factor, with the inverse pivots [room, world].
-            upper: entries above the diagonal, transposed; factored the upper factor [room, world].
+            first: index of the first entry of each row, and of each column [nv, world].
+            row_start: offset at which the entry of index 0 would be in each row [nv, world].
+            is_packed: 0 if the rows exceed the capacity: then there is no step, nor a backward pass [world].
+            lower: entries on and below the diagonal; factored the lower factor, with the inverse pivots [capacity,
+                world].
+            upper: entries above the diagonal, transposed; factored the upper factor [capacity, world].
         """
 
         answers: wp.array2d(dtype=int)

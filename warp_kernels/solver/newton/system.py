@@ -1,4 +1,4 @@
-"""The linear system of a Newton step: outlined, assembled from the rows, factored and solved."""
+"""Linear system of a Newton step: sparsity pattern, assembly from the rows, factorisation and solution."""
 
 import functools
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
-    """Warp functions of the system for one precision, of whole worlds or of parts."""
+    """Return the Warp functions of the system for one precision, of whole worlds or of parts."""
     t = warp_types(scalar)
     vec3, mat33 = t.vec3, t.mat33
     structs = newton_structs(scalar)
@@ -27,15 +27,15 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
 
     @wp.func
     def entry(world: int, p: int, q: int, system: System):
-        """Where the entry of places p >= q is, q no earlier than the row begins."""
+        """Return the offset of the entry at indices p >= q, q no earlier than the row begins."""
         return system.row_start[p, world] + q
 
     @wp.func
     def pack(world: int, begin: int, nv: int, room: int, system: System):
-        """Let the rows of nv places from ``begin`` on stand one after the other, from ``room`` on among the entries. Returns where they end.
+        """Pack the rows of nv indices from ``begin`` on, starting at ``room`` among the entries. Return their end.
 
-        Where that is too far they stand from the first entry on; where they are too many, the system is no more than its diagonal,
-        which is marked.
+        If that exceeds the capacity they start at the first entry; if they are too many, the system is only its
+        diagonal, which is marked.
         """
         size = int(0)
         for p in range(begin, begin + nv):
@@ -58,7 +58,9 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
 
     @wp.func
     def pack_part(world: int, begin: int, nv: int, iterate: Iterate, system: System):
-        """Let the part's rows stand after those of the part before, if there is room. Otherwise it leaves others without factors."""
+        """Pack the part's rows after those of the part before, within the capacity. Otherwise it leaves others without
+        factors.
+        """
         room = iterate.part[ROOM, world]
         iterate.part[ROOM_END, world] = pack(world, begin, nv, room, system)
         if system.is_packed[world] == 0 or entry(world, begin, begin, system) != room:
@@ -66,7 +68,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
 
     @native.func_native()
     def reach(paths: Paths, tail: int, least: int, system: System, world: int):
-        """Let the rows that a side of a constraint reaches begin at the place ``least`` or before."""
+        """Extend the rows that a side of a constraint covers to begin at the index ``least`` or before."""
 
     @native.func_native()
     def clear_row(entries: wp.array2d(dtype=scalar), begin: int, count: int, world: int):
@@ -76,7 +78,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
     def outline(
         world: int, count: int, nv: int, paths: Paths, constraints: Constraints, iterate: Iterate, system: System
     ):
-        """Where each row begins: at the first place that one of its constraints in the system reaches."""
+        """Find the start of each row: the first index that one of its constraints in the system covers."""
         begin = parts.first_place(world, iterate)
         for p in range(begin, begin + nv):
             system.first[p, world] = p
@@ -88,7 +90,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
                 if tail >= 0:
-                    # Places descend from the root to the tail.
+                    # Indices descend from the root to the tail.
                     least = wp.min(least, system.place[tail, world])
             for side in range(2):
                 tail = constraints.tail[2 * constraint + side, world]
@@ -108,7 +110,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         iterate: Iterate,
         system: System,
     ):
-        """Begin with D. Entries above the diagonal of a symmetric system aren't read."""
+        """Set the system to D. Entries above the diagonal of a symmetric system aren't read."""
         for n in range(nv):
             k = parts.dof_of(n, world, iterate)
             p = system.place[k, world]
@@ -121,7 +123,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
 
     @wp.func
     def keep_masses(world: int, nv: int, inverse_mass: wp.array2d(dtype=scalar), iterate: Iterate, system: System):
-        """Let D alone be the part's system, and factor it."""
+        """Set the part's system to D, and factor it."""
         begin = parts.first_place(world, iterate)
         for n in range(nv):
             system.place[parts.dof_of(n, world, iterate), world] = begin + n
@@ -144,7 +146,7 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         system: System,
         world: int,
     ):
-        """Take the entries of one pair of sides away: of a constraint whose rows begin at ``here``, and of another."""
+        """Subtract the entries of one pair of sides: of a constraint whose rows begin at ``here``, and of another."""
 
     @wp.func
     def add_product(
@@ -158,9 +160,9 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
         row: wp.array2d(dtype=vec3),
         system: System,
     ):
-        """Take ``row_constraint' slope row_other`` away. Both constraints act on the same paths.
+        """Subtract ``row_constraint' slope row_other``. Both constraints act on the same paths.
 
-        With ``symmetric`` the entries above the diagonal are left as they are.
+        With ``symmetric`` the entries above the diagonal are unchanged.
         """
         if system.is_packed[world] == 0:
             return
@@ -181,11 +183,12 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
 
     @wp.func
     def factorise(world: int, begin: int, nv: int, symmetric: bool, system: System):
-        """L U without pivoting of nv places from ``begin`` on, L with a unit diagonal.
+        """Factorise nv indices from ``begin`` on as L U without pivoting, L with a unit diagonal.
 
-        Returns the least size of a pivot, as a share of its diagonal entry.
+        Return the smallest pivot, as a share of its diagonal entry.
 
-        With ``symmetric`` the entries above the diagonal aren't read. Without room for the system it returns zero.
+        With ``symmetric`` the entries above the diagonal aren't read. If the system exceeds the capacity it returns
+        zero.
         """
         least = factors_of(begin, nv, symmetric, system, world)
         if system.is_packed[world] == 0:
@@ -194,22 +197,24 @@ def system_functions(scalar: Any, divided: bool = False) -> SimpleNamespace:
 
     @wp.func
     def spoil(world: int, nv: int, system: System):
-        """Without factors a solution is not a number."""
+        """Set the solution to NaN, if there are no factors."""
         for p in range(nv):
             system.lower[entry(world, p, p, system), world] = scalar(wp.nan)
 
     @wp.func
     def inverse_pivot(world: int, p: int, system: System):
-        """One over the pivot at place p, of the factors."""
+        """Return one over the pivot at index p, of the factors."""
         return system.lower[entry(world, p, p, system), world]
 
     @native.func_native()
     def solve(begin: int, nv: int, system: System, x: wp.array2d(dtype=scalar), world: int):
-        """x := (L U)^-1 x, x by places, of which nv from ``begin`` on count."""
+        """Solve in place: x := (L U)^-1 x, x in elimination order, of which nv from ``begin`` on count."""
 
     @wp.func
     def solve_transposed(world: int, nv: int, system: System, x: wp.array2d(dtype=scalar)):
-        """x := (L U)'^-1 x, x by places. As it is, it takes fewer registers of a GPU than with the functions above."""
+        """Solve in place: x := (L U)'^-1 x, x in elimination order. Written out, it takes fewer registers of a GPU than
+        with the functions above.
+        """
         for p in range(nv):
             value = x[p, world]
             for q in range(system.first[p, world], p):

@@ -1,13 +1,16 @@
-"""Rows of points and orientations in a frame in which all have the same inverse mass, so that their R follows the direction.
+"""Rows of points and orientations in a frame in which all have the same effective inverse mass, so that their R depends
+on the direction.
 
-A point at a lever of many radii of gyration moves far more easily across the lever than along it. With one R for all directions, a
-share of their mean, a pinned body would stretch along the lever. Here R is a matrix, ``eps (A + s 1)``, where ``A`` holds the inverse masses of
-the three rows and s is a small share of its trace. With ``A + s 1 = C C'`` the rows are multiplied by ``T = C^-1``; then R is ``eps 1``.
+A point at a lever of many radii of gyration moves far more easily across the lever than along it. With one R for all
+directions, a share of their mean, a pinned body would stretch along the lever. Here R is a matrix, ``eps (A + s 1)``,
+where ``A`` holds the inverse masses of the three rows and s is a small share of its trace. With ``A + s 1 = C C'`` the
+rows are multiplied by ``T = C^-1``; then R is ``eps 1``.
 
-Errors are removed along directions in which something moves: of their biases e the rows keep ``A (A + k 1)^-1 e``, with k the share eps of
-the mean inverse mass. A chain that lies straight would whirl otherwise to get shorter. Loads are carried along all directions.
+Errors are removed along directions in which the point can move: of their biases e the rows keep ``A (A + k 1)^-1 e``,
+with k the share eps of the mean inverse mass. Otherwise a straight chain would whirl to get shorter. Loads are carried
+along all directions.
 
-The solution doesn't depend on T but through R, so that adjoints hold T as it is and take R as a matrix.
+The solution depends on T only through R, so that adjoints treat T as constant and R as a matrix.
 """
 
 import functools
@@ -23,13 +26,13 @@ from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.structs import Constraints, Paths, solver_structs
 from warp_kernels.types import warp_types
 
-# s, as a share of the trace of A: what is added along directions in which nothing moves. With less of it float32 rounds.
+# s, as a share of the trace of A: added along immovable directions. With less of it float32 rounds.
 FLOOR = {wp.float32: 1e-3, wp.float64: 1e-5}
 
 
 @functools.cache
 def whitening_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions for one precision."""
+    """Return the Warp functions for one precision."""
     t = warp_types(scalar)
     vec2, vec3, mat33 = t.vec2, t.vec3, t.mat33
     geometric = geometric_functions(scalar)
@@ -42,13 +45,13 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
     def least_of(
         total: scalar, constraint: int, world: int, least_inverse_mass: wp.array(dtype=scalar), constraints: Constraints
     ):
-        """s, from the trace of A, or from what bodies have apart where that is more."""
+        """Return s, from the trace of A, or from the inverse masses of the bodies alone if that is larger."""
         least = immovable.least_mobility(constraint, world, least_inverse_mass, constraints)
         return wp.max(floor * total, least)
 
     @wp.func
     def whitener(own: mat33, least: scalar):
-        """T of the inverse masses A, to whose diagonal s is added."""
+        """Return T of the inverse masses A, to whose diagonal s is added."""
         a = wp.sqrt(own[0, 0] + least)
         b = own[1, 0] / a
         c = own[2, 0] / a
@@ -62,7 +65,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def left_out(own: mat33, share: scalar, error: vec3):
-        """Return what rows don't keep of the biases of errors."""
+        """Return the part of the biases of errors that rows omit."""
         k = share * wp.trace(own) / scalar(3.0)
         return k * (wp.inverse(own + k * wp.identity(n=3, dtype=scalar)) * error)
 
@@ -81,7 +84,9 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         size: wp.array2d(dtype=vec2),
         anchor_frame: wp.array2d(dtype=mat33),
     ):
-        """Multiply rows and right-hand side by T, which becomes their frame. Returns one, or zero where nothing moves."""
+        """Multiply rows and right-hand side by T, which becomes their frame. Return one, or zero for an immovable
+        point.
+        """
         apart = products.apart_mobility(constraint, world, paths, constraints, row, factor_d)
         own = apart + products.shared_mobility(constraint, world, paths, constraints, row, factor_d)
         total = wp.trace(own)
@@ -124,15 +129,16 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
         equalities_bar: Equalities,
         regularisation_bar: wp.array2d(dtype=scalar),
     ):
-        """Adjoint of the inverse masses of the rows, by the rows as they are now; adds to that of the regularisation.
+        """Return the adjoint of the inverse masses of the rows, from the present rows; add to that of the
+        regularisation.
 
-        Writes the adjoint of the error, beside what reaches the bias that it is part of.
+        Write the adjoint of the error, in addition to that of the bias that it is part of.
         """
         at = geometric.frame_of(constraints.kind[constraint, world], constraints.item[constraint, world])
         bias = equalities.anchor_error[at, world]
         if grip[0] == zero:
             return mat33()
-        # Impulses are -r / R: what reaches r reaches R as well.
+        # Impulses are -r / R: the adjoint of r determines that of R.
         resistance_bar = (-half * grip[0]) * (wp.outer(value_bar, value) + wp.outer(value, value_bar))
         epsilon = common.value_of(regularisation, world, 0)
         epsilon_bar = wp.trace(resistance_bar)
@@ -146,7 +152,7 @@ def whitening_functions(scalar: Any) -> SimpleNamespace:
             resistance_bar += (floor * share) * gram
         else:
             total = wp.trace(gram) - scalar(3.0) * least
-        # Of what rows don't keep of errors: k (A + k 1)^-1 e, by k and by A.
+        # Part of the errors that rows omit: k (A + k 1)^-1 e, by k and by A.
         k = epsilon * total / scalar(3.0)
         # A + k 1, where C C' is A + s 1.
         softer = wp.inverse(inverse * wp.transpose(inverse) + (k - least) * wp.identity(n=3, dtype=scalar))

@@ -1,1 +1,1 @@
-"""Tendons: their lengths and how these change with the degrees of freedom, their forces, their constraints."""
+"""Tendons: lengths, their Jacobians, forces and constraints."""

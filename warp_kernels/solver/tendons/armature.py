@@ -1,12 +1,14 @@
-"""Armature of tendons: inertia of their lengths, on the factors of the mass matrix and on the accelerations of a step.
+"""Armature of tendons: inertia of their lengths, in the factors of the mass matrix and in the accelerations of a step.
 
-A tendon with the armature m and the slope J, the derivative of its length in the degrees of freedom, adds ``m J' J`` to the mass matrix, and
-with the curvature c, the second derivative of its length at constant velocities, ``m J' c`` to the bias forces. Its degrees of freedom lie on one
-path from the root, so that the mass matrix keeps its zeros, and the factors ``M = L' D L`` of :mod:`warp_kernels.dynamics.mass_matrix` are brought up to
-date as ``M + m J' J`` by going along the path once, from its end to the root (Gill, Golub, Murray and Saunders 1974, method C1). With
-the accelerations a of the bodies alone, those of all are ``a - (M + m J' J)^-1 m J' (J a + c)``.
+A tendon with the armature m and the Jacobian J, the derivative of its length in the degrees of freedom, adds ``m J' J``
+to the mass matrix, and with the curvature c, the second derivative of its length at constant velocities, ``m J' c`` to
+the bias forces. Its degrees of freedom lie on one path from the root, so that the mass matrix keeps its sparsity. The
+factors ``M = L' D L`` of :mod:`warp_kernels.dynamics.mass_matrix` are updated for ``M + m J' J`` in one pass along the
+path, from its end to the root (Gill, Golub, Murray and Saunders 1974, method C1). With the accelerations a of the
+bodies alone, those of all are ``a - (M + m J' J)^-1 m J' (J a + c)``.
 
-Of the scalar ``-h w . ID`` that a step's way back differentiates (:mod:`warp_kernels.solver.impulse`) a tendon is ``-h m (w . J) (J qdd + c)``.
+A tendon adds ``-h m (w . J) (J qdd + c)`` to the scalar ``-h w . ID`` that the backward pass of a step differentiates
+(:mod:`warp_kernels.solver.impulse`).
 """
 
 import functools
@@ -25,7 +27,9 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision: ``tendon_curvatures`` with Warp's own adjoint, the others one thread per world."""
+    """Return the kernels for one precision: ``tendon_curvatures`` with Warp's own adjoint, the others one thread per
+    world.
+    """
     t = warp_types(scalar)
     sp, common = spatial_functions(scalar), row_functions(scalar)
     factor, products = factor_kernels(scalar), product_functions(scalar)
@@ -75,9 +79,10 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_curvature: wp.array2d(dtype=scalar),
     ):
-        """Over (number of the tendon, world), from the motion of links whose coordinates don't accelerate. Adds to what must be zero before.
+        """Compute curvatures over (tendon index, world), from the motion of links at zero joint accelerations. Adds to
+        zeroed arrays.
 
-        Without what segments around bodies add as they roll on these.
+        The contribution of segments that roll on wraps is omitted.
         """
         number, world = wp.tid()
         tendon = curved_tendon[number]
@@ -99,7 +104,9 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
     def add_square(
         scale: scalar, tail: int, world: int, paths: Paths, factor_l: array2d, factor_d: array2d, vector: array2d
     ):
-        """L' D L := L' D L + scale v v', for a vector [dof, world] along the path to ``tail``, which is scratch afterwards; factor_d is D^-1."""
+        """Update the factors: L' D L := L' D L + scale v v', for a vector [dof, world] along the path to ``tail``,
+        which is scratch afterwards; factor_d is D^-1.
+        """
         weight = scale
         depth = paths.dof_depth[tail]
         for back in range(depth + 1):
@@ -122,7 +129,7 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
         number: int, tendon: int, world: int, nv: int, qdd: array2d, tendon_slope: wp.array3d(dtype=scalar),
         tendon_curvature: array2d,
     ):  # fmt: skip
-        """J qdd + c, the second derivative of the length."""
+        """Return J qdd + c, the second derivative of the length."""
         total = tendon_curvature[number, world]
         for k in range(nv):
             total += tendon_slope[tendon, k, world] * qdd[world, k]
@@ -145,7 +152,7 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
         factor_d: wp.array2d(dtype=scalar),
         qdd: wp.array2d(dtype=scalar),
     ):
-        """Changes factors and accelerations of the bodies alone into those with tendons."""
+        """Update factors and accelerations of the bodies alone to include tendons."""
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
         for number in range(heavy_tendon.shape[0]):
@@ -187,7 +194,9 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
         tendon_curvature_bar: wp.array2d(dtype=scalar),
         tendon_armature_bar: wp.array2d(dtype=scalar),
     ):
-        """motion_weight: -h w; mass_bar: packed, each entry together with its mirror."""
+        """Add the adjoint of tendon armature. motion_weight: -h w; mass_bar: packed, each entry together with its
+        mirror.
+        """
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
         for number in range(heavy_tendon.shape[0]):
@@ -198,7 +207,7 @@ def tendon_armature_kernels(scalar: Any) -> SimpleNamespace:
             for k in range(nv):
                 weight += motion_weight[world, k] * tendon_slope[tendon, k, world]
                 armature_scratch[k, world] = zero
-            # Of J M_bar J', the derivative in J.
+            # Derivative of J M_bar J' in J.
             for k in range(nv):
                 slope = tendon_slope[tendon, k, world]
                 armature_scratch[k, world] += two * mass_bar_diagonal[k, world] * slope

@@ -1,6 +1,6 @@
 """Forces of tendons on the degrees of freedom: springs, dampers and actuators, explicit in length and velocity.
 
-Differentiated by Warp's own adjoint, from that of the joint forces.
+Warp's own adjoint differentiates them, from that of the joint forces.
 """
 
 import functools
@@ -17,7 +17,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision."""
+    """Return the kernels for one precision."""
     common, actuators = row_functions(scalar), actuator_functions(scalar)
     Gains = solver_structs(scalar).Gains
     module = kernel_module("tendon_forces", scalar, inlined=True)
@@ -32,7 +32,7 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         joint_force: wp.array2d(dtype=scalar),
     ):
-        """Over (dof, world), where no actuators have begun it."""
+        """Initialise the joint force, over (dof, world), for models without joint actuators."""
         k, world = wp.tid()
         joint_force[world, k] = tau[world, k]
 
@@ -47,7 +47,7 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_rate: wp.array2d(dtype=scalar),
     ):
-        """Over (tendon, world): change of the length per time. Adds to what must be zero before."""
+        """Compute the rate of each tendon's length, over (tendon, world). Adds to zeroed arrays."""
         tendon, world = wp.tid()
         for at in range(moving_start[tendon], moving_start[tendon + 1]):
             k = moving_dof[at]
@@ -68,7 +68,7 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_force: wp.array2d(dtype=scalar),
     ):
-        """Over (tendon, world): of spring and damper, positive where the tendon is pushed longer."""
+        """Compute the force of spring and damper, over (tendon, world); positive lengthens the tendon."""
         tendon, world = wp.tid()
         length = tendon_length[tendon, world]
         lower = common.value_of(tendon_rest_lower, world, tendon)
@@ -99,7 +99,7 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_force: wp.array2d(dtype=scalar),
     ):
-        """Over (tendon, world): adds the forces of the actuators of a tendon."""
+        """Add the forces of a tendon's actuators, over (tendon, world)."""
         tendon, world = wp.tid()
         for i in range(actuator_tendon.shape[0]):
             if actuator_tendon[i] == tendon:
@@ -123,7 +123,7 @@ def tendon_force_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         joint_force: wp.array2d(dtype=scalar),
     ):
-        """Over (degree of freedom that moves a tendon, world)."""
+        """Add tendon forces to joint forces, over (degree of freedom that moves a tendon, world)."""
         number, world = wp.tid()
         k = moved_dof[number]
         for at in range(moved_start[number], moved_start[number + 1]):

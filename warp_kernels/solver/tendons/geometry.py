@@ -1,4 +1,4 @@
-"""Lengths of tendons, and their derivatives in the degrees of freedom; differentiated by Warp's own adjoint."""
+"""Lengths of tendons and their Jacobians; differentiated by Warp's own adjoint."""
 
 import functools
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision."""
+    """Return the kernels for one precision."""
     t = warp_types(scalar)
     sp, common = spatial_functions(scalar), row_functions(scalar)
     vec3, transform, spatial = t.vec3, t.transform, t.spatial
@@ -31,7 +31,7 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         point_place: wp.array2d(dtype=vec3),
         subspace: wp.array2d(dtype=spatial),
     ):
-        """Velocity of a point per rate of a degree of freedom."""
+        """Return the velocity of a point per rate of a degree of freedom."""
         rate = vec3()
         if point_moves[point, dof] == 1:
             rate = sp.point_velocity(subspace[dof, world], point_place[point, world])
@@ -39,7 +39,9 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def held_place(place: int, num_points: int, wraps: TendonWraps, wrap_way: wp.array2d(dtype=int), world: int):
-        """A place, or the point behind the wrap on which it would be, where the tendon passes that without touching."""
+        """Return a point, or the point after the wrap on which it would be, if the tendon passes the wrap without
+        touching.
+        """
         if place >= num_points:
             wrap = (place - num_points) // 2
             if wrap_way[wrap, world] == STRAIGHT:
@@ -57,9 +59,10 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         point_place: wp.array2d(dtype=vec3),
     ):
-        """Over (point, world): relative to the origin of its link's tree; of the world, in the world.
+        """Compute points of tendons, over (point, world): relative to the origin of its link's tree; for the world, in
+        the world.
 
-        What is behind the points are places on wraps, which :mod:`warp_kernels.solver.tendons.wrapping` finds.
+        Wrap points come after these, found by :mod:`warp_kernels.solver.tendons.wrapping`.
         """
         point, world = wp.tid()
         link = point_link[point]
@@ -84,10 +87,10 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         segment_length: wp.array2d(dtype=scalar),
         segment_pull: wp.array2d(dtype=vec3),
     ):
-        """Over (segment, world): what it adds to the length, and the derivative of that in its second place.
+        """Compute each segment's length, and its derivative in its second point, over (segment, world).
 
-        Places that coincide have no direction between them, and no gradient. A segment on a wrap only has a length: as
-        it is the shortest way there, no motion of its ends changes the length of the whole but along their tangents.
+        Coincident points have no direction between them, and no gradient. A segment on a wrap has only a length: as the
+        shortest path, its ends change the total length only along their tangents.
         """
         segment, world = wp.tid()
         first = segment_ends[2 * segment]
@@ -131,7 +134,7 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_length: wp.array2d(dtype=scalar),
     ):
-        """Over (tendon, world). Adds to what must be zero before."""
+        """Sum the lengths of tendons, over (tendon, world). Adds to zeroed arrays."""
         tendon, world = wp.tid()
         for term in range(term_start[tendon], term_start[tendon + 1]):
             coefficient = common.value_of(tendon_coefficient, world, term)
@@ -149,7 +152,7 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_slope: wp.array3d(dtype=scalar),
     ):
-        """Over (tendon, world): what joints in the tendon change its length. Adds to what must be zero before."""
+        """Compute the Jacobian of joint terms, over (tendon, world). Adds to zeroed arrays."""
         tendon, world = wp.tid()
         for term in range(term_start[tendon], term_start[tendon + 1]):
             tendon_slope[tendon, term_dof[term], world] += common.value_of(tendon_coefficient, world, term)
@@ -170,10 +173,11 @@ def tendon_geometry_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_slope: wp.array3d(dtype=scalar),
     ):
-        """Over (tendon, dof, world): how its segments change with each degree of freedom. Adds to what is there.
+        """Add the Jacobian of segments, over (tendon, dof, world).
 
-        What moves both ends of a segment leaves its length as it is: the slope is zero then, without rounding. So it is
-        of what moves a wrap that the tendon passes, and neither of the points before and behind.
+        A degree of freedom that moves both ends of a segment leaves its length unchanged: the entry is exactly zero
+        then, without rounding. The same holds if it moves a wrap that the tendon passes, and neither of the points
+        before and after.
         """
         tendon, dof, world = wp.tid()
         for segment in range(segment_start[tendon], segment_start[tendon + 1]):

@@ -1,7 +1,7 @@
-"""Constraints of tendons: limits, dry friction, lengths that are tied; differentiated by Warp's own adjoint.
+"""Constraints of tendons: limits, dry friction, coupled lengths; differentiated by Warp's own adjoint.
 
-Each constraint has one row, a sum of the slopes of one or two tendons. Its bias, R and share of the velocity before the step
-are kept among the references of :mod:`warp_kernels.solver.structs`, whatever the law.
+Each constraint has one row, a sum of the Jacobians of one or two tendons. Its bias, R and share of the velocity before
+the step are stored in the references of :mod:`warp_kernels.solver.structs`, whatever the law.
 """
 
 import functools
@@ -20,7 +20,7 @@ LOWER, UPPER, LOSS, TIED = range(4)
 
 @functools.cache
 def tendon_row_functions(scalar: Any) -> SimpleNamespace:
-    """Warp functions shared by both laws."""
+    """Return the Warp functions shared by both laws."""
     common = row_functions(scalar)
     vec2, vec5 = warp_types(scalar).vec2, warp_types(scalar).vec5
     zero, one = scalar(0.0), scalar(1.0)
@@ -39,7 +39,9 @@ def tendon_row_functions(scalar: Any) -> SimpleNamespace:
         polynomial: wp.array2d(dtype=vec5),
         tendon_length: wp.array2d(dtype=scalar),
     ):
-        """How far a limit is away, or how far tied lengths are apart; and the factor of the other tendon's slope."""
+        """Return the distance to a limit, or the difference of coupled lengths; and the factor of the other tendon's
+        Jacobian.
+        """
         x = zero
         factor = zero
         length = tendon_length[tendon, world]
@@ -58,7 +60,7 @@ def tendon_row_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def own_factor(kind: int):
-        """That of a tendon's own slope."""
+        """Return the factor of a tendon's own Jacobian."""
         if kind == UPPER:
             return -one
         return one
@@ -68,7 +70,7 @@ def tendon_row_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def tendon_row_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision that both laws share."""
+    """Return the kernels for one precision that both laws share."""
     vec2 = warp_types(scalar).vec2
     f = tendon_row_functions(scalar)
     Options = solver_structs(scalar).Options
@@ -84,7 +86,7 @@ def tendon_row_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_row: wp.array3d(dtype=scalar),
     ):
-        """Over (constraint, dof, world)."""
+        """Compute the row of each constraint, over (constraint, dof, world)."""
         i, k, world = wp.tid()
         value = f.own_factor(tendon_rows.kind[i]) * tendon_slope[tendon_rows.tendon[i], k, world]
         if tendon_rows.other[i] >= 0:
@@ -104,9 +106,10 @@ def tendon_row_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         tendon_active: wp.array2d(dtype=int),
     ):
-        """Over (constraint, world): 1 where it acts, as a limit where that may be reached within the step.
+        """Mark active constraints with 1, over (constraint, world); a limit is active if it may be reached within the
+        step.
 
-        What no joint moves doesn't, as in MuJoCo.
+        A constraint that no joint moves is inactive, as in MuJoCo.
         """
         i, world = wp.tid()
         active = int(0)
@@ -129,7 +132,7 @@ def tendon_row_kernels(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def hard_tendon_kernels(scalar: Any) -> SimpleNamespace:
-    """The kernel of the law "hard" for one precision."""
+    """Return the kernel of the law "hard" for one precision."""
     t = warp_types(scalar)
     vec2, vec3, vec5 = t.vec2, t.vec3, t.vec5
     common, f = row_functions(scalar), tendon_row_functions(scalar)
@@ -157,7 +160,9 @@ def hard_tendon_kernels(scalar: Any) -> SimpleNamespace:
         tendon_reference: wp.array2d(dtype=vec3),
         tendon_bound: wp.array2d(dtype=scalar),
     ):
-        """Over (constraint, world). tendon_drift: second derivatives of lengths at constant rates of the joints."""
+        """Compute bias and compliance over (constraint, world). tendon_drift: second derivatives of lengths at constant
+        joint rates.
+        """
         i, world = wp.tid()
         kind = tendon_rows.kind[i]
         tendon = tendon_rows.tendon[i]
@@ -167,13 +172,13 @@ def hard_tendon_kernels(scalar: Any) -> SimpleNamespace:
             tendon_upper_limit, tendon_limit_margin, tendon_polynomial, tendon_length,
         )  # fmt: skip
         x = found[0]
-        # Half of what it drifts in a step is the mean over the step.
+        # Half of the drift in a step is the mean over the step.
         drift = f.own_factor(kind) * tendon_drift[tendon, world]
         if other >= 0:
             drift += found[1] * tendon_drift[other, world]
         change = scalar(0.5) * options.dt * drift
         most = options.max_correction + wp.abs(change)
-        bias = vec2()  # and softness
+        bias = vec2()  # and compliance
         bound = zero
         if kind == LOSS:
             bound = options.dt * common.value_of(tendon_friction_loss, world, tendon)

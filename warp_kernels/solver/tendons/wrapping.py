@@ -1,8 +1,8 @@
-"""Where tendons touch the spheres and cylinders that they lie around, by the method of MuJoCo's ``mju_wrap``.
+"""Tangent points of tendons on the spheres and cylinders that they wrap around, by the method of MuJoCo's ``mju_wrap``.
 
-Which way a tendon takes, and the root of the equation for a tendon that is held inside, are found without gradients
-(``choose_ways``). What is differentiated by Warp's own adjoint (``touch_wraps``) is a closed form for the way found; a
-step of Newton's method from the root has the root's own derivative.
+The choice of path, and the root of the equation for a tendon kept inside, are found without gradients
+(``choose_ways``). Warp's own adjoint differentiates a closed form for that path (``touch_wraps``); a step of Newton's
+method from the root has the root's own derivative.
 """
 
 import functools
@@ -15,29 +15,31 @@ from warp_kernels.constraints.shared import row_functions
 from warp_kernels.solver.structs import TendonWraps
 from warp_kernels.types import kernel_module, warp_types
 
-# The ways a tendon takes: straight, around the circle in either sense, or to one point of it from within.
+# Paths of a tendon: straight, around the circle in either sense, or to one point of it from within.
 STRAIGHT, CLOCKWISE, COUNTER_CLOCKWISE, INSIDE = range(4)
-# A tendon without a side, see wrap_side_link.
+# A tendon without a side site, see wrap_side_link.
 ANY_SIDE = -2
-# Steps in search of the root: Newton's method, or halving where that leaves the interval.
+# Steps of the root search: Newton's method, or bisection if that leaves the interval.
 SEARCH_STEPS = 60
 
 
 @functools.cache
 def wrapping_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision, over (wrap, world)."""
+    """Return the kernels for one precision, over (wrap, world)."""
     t = warp_types(scalar)
     common = row_functions(scalar)
     vec2, vec3, transform = t.vec2, t.vec3, t.transform
     module = kernel_module("tendon_wrapping", scalar, inlined=True)
     zero, half, one, two = scalar(0.0), scalar(0.5), scalar(1.0), scalar(2.0)
     tiny = scalar(1e-15)
-    # Two directions this close to one line have no plane.
+    # Two directions this close to collinear define no plane.
     aligned = scalar(1e-12 if scalar is wp.float64 else 1e-6)
 
     @wp.func
     def from_tree(link: int, other: int, link_tree: wp.array(dtype=int), origin: wp.array2d(dtype=vec3), world: int):
-        """What to add to a place that is relative to the tree of one link for that of another; -1 is the world."""
+        """Return the offset from positions relative to the tree of one link to those relative to another's; -1 is the
+        world.
+        """
         shift = vec3()
         tree = int(-1)
         other_tree = int(-1)
@@ -54,7 +56,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def across(a: vec3):
-        """Some direction across another, of unit length."""
+        """Return a unit direction perpendicular to another."""
         axis = vec3(one, zero, zero)
         if wp.abs(a[0]) > wp.abs(a[1]):
             axis = vec3(zero, one, zero)
@@ -62,7 +64,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def in_plane(place: vec3, normal: vec3, is_cylinder: int):
-        """A place in the plane of the circle; that of a sphere goes through both ends anyway."""
+        """Return a point in the plane of the circle; for a sphere that plane contains both ends anyway."""
         flat = place
         if is_cylinder == 1:
             flat = place - wp.dot(normal, place) * normal
@@ -87,7 +89,9 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
         wrap_last: wp.array2d(dtype=vec3),
         wrap_normal: wp.array2d(dtype=vec3),
     ):
-        """The centre, relative to the origin of its link's tree; from there both ends; the normal of the circle's plane."""
+        """Return the centre, relative to the origin of its link's tree; both ends relative to it; the normal of the
+        circle's plane.
+        """
         wrap, world = wp.tid()
         link = wraps.link[wrap]
         centre = tendon_wrap_centre[wp.min(world, tendon_wrap_centre.shape[0] - 1), wrap]
@@ -119,7 +123,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def meet(a: vec2, b: vec2, c: vec2, d: vec2):
-        """Whether the straight lines from a to b and from c to d meet."""
+        """Return whether the segments from a to b and from c to d intersect."""
         divisor = cross2(b - a, d - c)
         if wp.abs(divisor) < tiny:
             return False
@@ -129,20 +133,22 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def tangent_place(place: vec2, sense: scalar, radius: scalar):
-        """Where the line from a place touches the circle, in one sense or the other."""
+        """Return the tangent point on the circle of the line from a point, in one sense or the other."""
         square = wp.dot(place, place)
         reach = sense * radius * wp.sqrt(wp.max(square - radius * radius, zero))
         return (radius * radius * place + reach * vec2(-place[1], place[0])) / square
 
     @wp.func
     def passes_beyond(first: vec2, last: vec2, side: vec2):
-        """Whether the straight line between two places meets the ray from the centre away from a side."""
+        """Return whether the segment between two points intersects the ray from the centre away from a side."""
         turn = cross2(first, last)
         return cross2(side, first) * turn > zero and cross2(last, side) * turn > zero
 
     @wp.func
     def way_around(first: vec2, last: vec2, side: vec2, has_side: bool, radius: scalar):
-        """Straight, or which sense around the circle: the longer one for a side beyond it, the shorter one otherwise."""
+        """Choose straight, or a sense around the circle: the longer one for a side beyond it, the shorter one
+        otherwise.
+        """
         apart = last - first
         square = wp.dot(apart, apart)
         if wp.min(wp.length(first), wp.length(last)) < radius or square < tiny:
@@ -167,12 +173,14 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def gap(z: scalar, one_ratio: scalar, other_ratio: scalar, between: scalar):
-        """Zero where a tendon leaves a point of the circle as it comes; z is the sine of the angle to the normal there."""
+        """Return zero if incoming and outgoing angles at a point of the circle are equal; z is the sine of the angle to
+        the normal there.
+        """
         return wp.asin(one_ratio * z) + wp.asin(other_ratio * z) - two * wp.asin(z) + between
 
     @wp.func
     def gap_slope(z: scalar, one_ratio: scalar, other_ratio: scalar):
-        """Its derivative in z."""
+        """Return the derivative of :func:`gap` in z."""
         a = one_ratio * z
         b = other_ratio * z
         first = one_ratio / wp.sqrt(wp.max(one - a * a, tiny))
@@ -181,7 +189,9 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def root_inside(one_ratio: scalar, other_ratio: scalar, between: scalar):
-        """Newton's method from the right for an angle that is not negative, kept in the interval that has the root."""
+        """Find the root with Newton's method from the right for a non-negative angle, kept in the interval that
+        contains the root.
+        """
         low = scalar(0.0)
         high = scalar(1.0)
         z = scalar(1.0 - 1e-7)
@@ -202,7 +212,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def passes_inside(first: vec2, last: vec2, radius: scalar):
-        """Whether a tendon that is to stay inside is held by the circle."""
+        """Return whether the circle constrains a tendon that must stay inside."""
         if wp.min(wp.length(first), wp.length(last)) <= radius:
             return False
         apart = last - first
@@ -232,7 +242,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
         wrap_way: wp.array2d(dtype=int),
         wrap_root: wp.array2d(dtype=scalar),
     ):
-        """Which way the tendon takes, and for one inside the sine of its angle to the circle's normal."""
+        """Choose the tendon's path, and for one inside the sine of its angle to the circle's normal."""
         wrap, world = wp.tid()
         radius = common.value_of(tendon_wrap_radius, world, wrap)
         normal = wrap_normal[wrap, world]
@@ -269,7 +279,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def touch(place: vec3, normal: vec3, sense: scalar, radius: scalar):
-        """As tangent_place, in space."""
+        """Return the tangent point in 3-D, see tangent_place."""
         square = wp.dot(place, place)
         beyond = square - radius * radius
         reach = zero
@@ -279,7 +289,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def touch_inside(first: vec3, last: vec3, normal: vec3, root: scalar, radius: scalar):
-        """The one point that a tendon inside touches."""
+        """Return the one point that a tendon inside touches."""
         one_ratio = radius / wp.length(first)
         other_ratio = radius / wp.length(last)
         between = wp.atan2(wp.dot(normal, wp.cross(first, last)), wp.dot(first, last))
@@ -290,7 +300,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def turned_angle(on: vec3, off: vec3, normal: vec3, sense: scalar):
-        """The angle between two places of the circle in one sense, from 0 to 2 pi."""
+        """Return the angle between two points of the circle in one sense, from 0 to 2 pi."""
         angle = wp.atan2(-sense * wp.dot(normal, wp.cross(on, off)), wp.dot(on, off))
         if angle < zero:
             angle += scalar(2.0 * wp.pi)
@@ -314,7 +324,9 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
         point_place: wp.array2d(dtype=vec3),
         wrap_arc: wp.array2d(dtype=scalar),
     ):
-        """Both touching places, and the length between them. A straight tendon has both in the middle of its ends."""
+        """Compute both tangent points, and the length between them. A straight tendon has both midway between its
+        ends.
+        """
         wrap, world = wp.tid()
         radius = common.value_of(tendon_wrap_radius, world, wrap)
         centre = wrap_centre[wrap, world]
@@ -345,7 +357,7 @@ def wrapping_kernels(scalar: Any) -> SimpleNamespace:
                 off = touch(flat_last, normal, sense, radius)
                 arc = radius * turned_angle(on, off, normal, sense)
             if is_cylinder == 1:
-                # A straight line once the surface is rolled out: heights go with the way.
+                # A straight line on the unrolled surface: height is proportional to arc length.
                 before = wp.length(flat_first - on)
                 behind = wp.length(flat_last - off)
                 low = wp.dot(normal, first)

@@ -1,1 +1,1 @@
-"""What MuJoCo's integrators do with the velocity that a step's solution leads to."""
+"""MuJoCo's integrators: velocity after the step from the velocity of the constraint solution."""

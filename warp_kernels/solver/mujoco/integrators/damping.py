@@ -1,12 +1,12 @@
 """Joint damping as in MuJoCo's Euler integrator: after the constraints, implicit in the velocity.
 
 MuJoCo solves for the acceleration a with the damping of the present velocity, and then moves with ``(M + h D)^-1 M a``.
-With the velocity v that a leads to, the velocity after the step is ``v+ = v - c`` with ``(M + h D) c = h D (v - qd)``.
-Its adjoint solves the same system for ``w = (M + h D)^-1 v+_bar``: that of v is ``v+_bar - h D w``, that of M is ``w
-c'``, and that of D ``h w (c - v + qd)``.
+With the velocity v from a, the velocity after the step is ``v+ = v - c`` with ``(M + h D) c = h D (v - qd)``. Its
+adjoint solves the same system for ``w = (M + h D)^-1 v+_bar``: that of v is ``v+_bar - h D w``, that of M is ``w c'``,
+and that of D ``h w (c - v + qd)``.
 
-The factors of M + h D come from those of M (:mod:`warp_kernels.dynamics.mass_matrix`): going from the leaves to the root,
-the change that the damping of a degree of freedom makes in the rows of its ancestors is propagated to them.
+The factors of M + h D follow from those of M (:mod:`warp_kernels.dynamics.mass_matrix`): from the leaves to the root,
+the change due to the damping of a degree of freedom is propagated to the rows of its ancestors.
 
 The integrator "implicitfast" adds the velocity gains of actuators on the degrees of freedom that they drive. An
 actuator with gear g and the force ``F_c - g k v`` resists its joint with ``g^2 k``, unless its force is at a limit.
@@ -29,7 +29,7 @@ from warp_kernels.types import TORQUE, kernel_module, lane_types, warp_types
 
 @functools.cache
 def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """Kernels over groups for one precision and a number of worlds in a lane group."""
+    """Return the kernels over groups for one precision and a number of worlds in a lane group."""
     a, real = algebra(scalar, lanes), lane_types(scalar, lanes).real
     module = kernel_module("mujoco_damping", scalar, lanes, headers=IMPULSE_HEADERS if lanes > 1 else ROW_HEADERS)
     array2d, reals = wp.array2d(dtype=scalar), wp.array2d(dtype=real)
@@ -37,7 +37,7 @@ def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @wp.func
     def implicit_damping(dt: scalar, damping: array2d, servo_damping: reals, group: int, k: int):
-        """h D: of the joint and, where there are any (no rows without), of its actuators."""
+        """Return h D: of the joint and of its actuators, if there are any (no rows without)."""
         total = a.load_param_scalar(damping, group, k)
         if servo_damping.shape[0] > 0:
             total += servo_damping[k, group]
@@ -48,7 +48,7 @@ def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         dt: scalar, damping: array2d, servo_damping: reals, factor_l: reals, factor_d: reals, group: int, paths: Paths,
         damped_l: reals, damped_d: reals,
     ):  # fmt: skip
-        """The factors of M + h D. A row holds what it is changed by until its own turn comes."""
+        """Compute the factors of M + h D. A row accumulates its changes until its turn."""
         nv = paths.dof_depth.shape[0]
         for at in range(damped_l.shape[0]):
             damped_l[at, group] = a.real(scalar(0.0))
@@ -81,7 +81,7 @@ def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
         @wp.func
         def solve(group: int, paths: Paths, damped_l: reals, damped_d: reals, x: reals):
-            """x := (M + h D)^-1 x [dof, group]."""
+            """Solve in place: x := (M + h D)^-1 x [dof, group]."""
             nv = paths.dof_depth.shape[0]
             along.solve_upper(group, nv, paths, damped_l, damped_d, x)
             for k in range(nv):
@@ -107,7 +107,7 @@ def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         damping_loss: array2d,
         qd_next: array2d,
     ):
-        """v+ and c; damped_l and damped_d are kept for the way back."""
+        """Compute v+ and c; damped_l and damped_d are kept for the backward pass."""
         group = wp.tid()
         factor_damped(dt, damping, servo_damping, factor_l, factor_d, group, paths, damped_l, damped_d)
         for k in range(paths.dof_depth.shape[0]):
@@ -138,7 +138,7 @@ def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         qd_solved_bar: array2d,
         qd_bar: array2d,
     ):
-        """damping_weight: w. What reaches M and D is added in :mod:`warp_kernels.solver.impulse`."""
+        """Compute damping_weight: w. The adjoints of M and D are added in :mod:`warp_kernels.solver.impulse`."""
         group = wp.tid()
         for k in range(paths.dof_depth.shape[0]):
             damping_scratch[k, group] = a.load_bar(qd_next_bar, group, k)
@@ -155,7 +155,7 @@ def damping_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
 @functools.cache
 def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision, one thread per world."""
+    """Return the kernels for one precision, one thread per world."""
     f = actuator_functions(scalar)
     common = row_functions(scalar)
     Gains = solver_structs(scalar).Gains
@@ -165,7 +165,7 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def resistance(kind: int, u: scalar, position: scalar, velocity: scalar, gains: Gains, world: int, i: int):
-        """k of an actuator whose joint has this position and velocity times the gear; zero at a limit of its force."""
+        """Return k of an actuator whose joint has this position and velocity times the gear; zero at a force limit."""
         if kind == TORQUE:
             return zero
         law = f.force_law(kind, u, position, gains, world, i)
@@ -191,7 +191,7 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         servo_damping: wp.array2d(dtype=scalar),
     ):
-        """servo_damping: [dof, world]."""
+        """Add the velocity gains of actuators to servo_damping [dof, world]."""
         world = wp.tid()
         for k in range(servo_damping.shape[0]):
             servo_damping[k, world] = zero
@@ -225,7 +225,9 @@ def servo_damping_kernels(scalar: Any) -> SimpleNamespace:
         control_bar: wp.array2d(dtype=scalar),
         gains_bar: Gains,
     ):
-        """What reaches gains and control through the damping, whose adjoint is that of :mod:`warp_kernels.solver.mujoco.integrators.damping`."""
+        """Propagate the adjoint of the damping (:mod:`warp_kernels.solver.mujoco.integrators.damping`) to gains and
+        control.
+        """
         world = wp.tid()
         for number in range(joint_actuator.shape[0]):
             i = joint_actuator[number]

@@ -1,18 +1,20 @@
-"""MuJoCo's integrator "implicit": the forces of a step are linear in the velocity at its end, those of motion itself included.
+"""MuJoCo's integrator "implicit": forces linearised in the velocity at the end of the step, bias forces included.
 
-With the mass matrix M, the bias forces b(v), the damping D of joints and actuators, and the change d of the velocity that is found without
-their derivatives, a step changes the velocity by ``x = A^-1 M d`` with ``A = M + h (D + db/dv)``. A isn't symmetric, but has the zeros of M: its
-entries below and above the diagonal are packed alike, as in :mod:`warp_kernels.dynamics.mass_matrix`, and eliminated from the leaves to the root, which
-fills no zero. So A = U L with a unit U above the diagonal and L below, the diagonal included.
+With the mass matrix M, the bias forces b(v), the damping D of joints and actuators, and the change d of the velocity
+without their derivatives, a step changes the velocity by ``x = A^-1 M d`` with ``A = M + h (D + db/dv)``. A isn't
+symmetric, but has the sparsity of M: its entries below and above the diagonal are packed alike, as in
+:mod:`warp_kernels.dynamics.mass_matrix`, and eliminated from the leaves to the root, without fill-in. So A = U L with a
+unit U above the diagonal and L below, the diagonal included.
 
-The derivative of the forces of a link with the inertia I and the velocity v in the rate of a joint's column S above it is ``I (p - v x S) + S x* I v
-+ v x* I S``, where ``p = (u + w) x S`` has the velocities u of the joint's parent and w of its link. Summed over all links that a column
-moves, that is ``I p + R S + S x* h`` with their inertia I, its rate R and their momentum h. (Compare Singh, Russell and Wensing,
-*Efficient analytical derivatives of rigid-body dynamics using spatial vector algebra*, 2022.)
+The derivative of the forces of a link with the inertia I and the velocity v in the rate of a joint's column S above it
+is ``I (p - v x S) + S x* I v + v x* I S``, where ``p = (u + w) x S`` has the velocities u of the joint's parent and w
+of its link. Summed over all links that a column moves, that is ``I p + R S + S x* h`` with their inertia I, its rate R
+and their momentum h. (Compare Singh, Russell and Wensing, *Efficient analytical derivatives of rigid-body dynamics
+using spatial vector algebra*, 2022.)
 
-Its adjoint solves with A' for ``w = A'^-1 v+_bar``: that of v is ``M w``, and with the loss ``c = d - x`` that of M is ``w c'``, that of D
-``-h w x``. The bias is quadratic in v, so that what reaches it is ``-h w . (db/dv) x = -h/2 w . (b(v + x) - b(v - x))``, two times the adjoint of inverse
-dynamics (:mod:`warp_kernels.dynamics.newton_euler`).
+Its adjoint solves with A' for ``w = A'^-1 v+_bar``: that of v is ``M w``, and with the loss ``c = d - x`` that of M is
+``w c'``, that of D ``-h w x``. The bias is quadratic in v, so that its adjoint is ``-h w . (db/dv) x = -h/2 w . (b(v +
+x) - b(v - x))``, two times the adjoint of inverse dynamics (:mod:`warp_kernels.dynamics.newton_euler`).
 """
 
 import functools
@@ -32,7 +34,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def implicit_functions(scalar: Any) -> SimpleNamespace:
-    """What a link adds to the derivative of the bias forces."""
+    """Return the Warp functions of a link's contribution to the derivative of the bias forces."""
     t = warp_types(scalar)
     sp, joints = spatial_functions(scalar), joint_functions(scalar)
     spatial, inertia10 = t.spatial, t.inertia
@@ -40,7 +42,9 @@ def implicit_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def inertia_rate(body: inertia10, v: spatial):
-        """How the inertia about the origin changes with the motion of the body: of v x* I - I v x, as an inertia without mass."""
+        """Return the rate of the inertia about the origin with the motion of the body: v x* I - I v x, as an inertia
+        without mass.
+        """
         w = sp.angular(v)
         u = sp.linear(v)
         moment = sp.first_moment(body)
@@ -57,7 +61,7 @@ def implicit_functions(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def column_turn(kind: int, s: spatial, v_parent: spatial, v: spatial):
-        """p of a column of a joint whose link moves with v."""
+        """Return p of a column of a joint whose link moves with v."""
         turn = sp.cross_motion(v, s)
         if joints.keeps_axes(kind):
             moved = v - v_parent
@@ -72,7 +76,7 @@ def implicit_functions(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision over (tree, world), (world) and (dof, world)."""
+    """Return the kernels for one precision over (tree, world), (world) and (dof, world)."""
     t = warp_types(scalar)
     sp, common, products, f = (
         spatial_functions(scalar), row_functions(scalar), product_functions(scalar), implicit_functions(scalar)
@@ -107,7 +111,7 @@ def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
         implicit_upper: wp.array2d(dtype=scalar),
         implicit_diagonal: wp.array2d(dtype=scalar),
     ):
-        """A of a tree; all before it are scratch: I, R and h of what each link carries, and p."""
+        """Compute A of a tree; all arguments before it are scratch: I, R and h of each subtree, and p."""
         tree, world = wp.tid()
         first = links.tree_start[tree]
         last = links.tree_start[tree + 1]
@@ -168,7 +172,7 @@ def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
         implicit_upper: wp.array2d(dtype=scalar),
         implicit_diagonal: wp.array2d(dtype=scalar),
     ):
-        """A to its factors in place: entries of U above the diagonal, of L on it and below."""
+        """Factor A in place: entries of U above the diagonal, of L on it and below."""
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
         for back in range(nv):
@@ -188,14 +192,14 @@ def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def momentum_of(change: array2d, world: int, paths: Paths, factor_l: array2d, factor_d: array2d, result: array2d):
-        """result [dof, world]: M times a change of velocity [world, dof]."""
+        """Compute result [dof, world]: M times a change of velocity [world, dof]."""
         nv = paths.dof_depth.shape[0]
         for k in range(nv):
             total = change[world, k]
             for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
                 total += factor_l[at, world] * change[world, paths.ancestor[at]]
             result[k, world] = total / factor_d[k, world]
-        # An entry's own column comes last: what is above it is still to be multiplied with.
+        # An entry's own column comes last: the entries above it are still to be multiplied by it.
         for k in range(nv):
             total = result[k, world]
             for at in range(paths.dof_row_start[k], paths.dof_row_start[k] + paths.dof_depth[k]):
@@ -219,7 +223,7 @@ def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
         damping_loss: wp.array2d(dtype=scalar),
         qd_next: wp.array2d(dtype=scalar),
     ):
-        """damping_push: d; damping_loss: c [world, dof]."""
+        """Compute the velocity after the step. damping_push: d; damping_loss: c [world, dof]."""
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
         for k in range(nv):
@@ -253,7 +257,7 @@ def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
         qd_solved_bar: wp.array2d(dtype=scalar),
         qd_bar: wp.array2d(dtype=scalar),
     ):
-        """damping_weight: w [world, dof]."""
+        """Compute damping_weight: w [world, dof]."""
         world = wp.tid()
         nv = paths.dof_depth.shape[0]
         for k in range(nv):
@@ -285,7 +289,7 @@ def implicit_integrator_kernels(scalar: Any) -> SimpleNamespace:
         shifted_qd: wp.array2d(dtype=scalar),
         shifted_weight: wp.array2d(dtype=scalar),
     ):
-        """Over (dof, world): the velocity v + x or v - x, and what its bias forces are weighted with."""
+        """Compute the velocity v + x or v - x, and the weights of its bias forces, over (dof, world)."""
         k, world = wp.tid()
         shifted_qd[world, k] = qd[world, k] + sign * (qd_next[world, k] - qd[world, k])
         shifted_weight[world, k] = -sign * half * dt * damping_weight[world, k]

@@ -1,8 +1,9 @@
-"""Free bodies under MuJoCo's integrator "implicitfast": implicit in the gyroscopic forces of bodies that nothing is joined to.
+"""Free bodies under MuJoCo's integrator "implicitfast": implicit gyroscopic forces of bodies without child joints.
 
-With the mass matrix M, the forces b of the body's motion, joint damping D, and the change d of the velocity that is found without their
-derivatives, a step changes the velocity by ``x = (M + h D + h db/dv)^-1 M d``. Of a body with the mass m, the arm c of its centre of mass, the inertia I
-about the reference point and the angular velocity w, all along world axes, and with the armature A on the diagonal,
+With the mass matrix M, the forces b of the body's motion, joint damping D, and the change d of the velocity without
+their derivatives, a step changes the velocity by ``x = (M + h D + h db/dv)^-1 M d``. Of a body with the mass m, the
+offset c of its centre of mass, the inertia I about the reference point and the angular velocity w, all along world
+axes, and with the armature A on the diagonal,
 
     M = (m, -m [c]; m [c], I) + A,    db/dv = (0, -m ([w x c] + [w] [c]); 0, [w] I - [I w]).
 """
@@ -19,7 +20,7 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def spin_kernels(scalar: Any) -> SimpleNamespace:
-    """Kernels of one precision over (body, world)."""
+    """Return the kernels for one precision over (body, world)."""
     t = warp_types(scalar)
     common = row_functions(scalar)
     vec3, mat33, inertia10 = t.vec3, t.mat33, t.inertia
@@ -28,30 +29,32 @@ def spin_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def arm(body: inertia10):
-        """m c."""
+        """Return m c."""
         return vec3(body[1], body[2], body[3])
 
     @wp.func
     def about(body: inertia10):
-        """I."""
+        """Return I."""
         return mat33(body[4], body[7], body[8], body[7], body[5], body[9], body[8], body[9], body[6])
 
     @wp.func
     def upper(body: inertia10, spin: vec3, dt: scalar):
-        """The block of the system that makes forces of angular changes."""
+        """Return the block of the system that maps angular changes to forces."""
         across = wp.skew(wp.cross(spin, arm(body))) + wp.skew(spin) * wp.skew(arm(body))
         return -wp.skew(arm(body)) - dt * across
 
     @wp.func
     def momentum(body: inertia10, shift: vec3, turn: vec3, armature: mat23):
-        """The linear part of M times a change of velocity."""
+        """Return the linear part of M times a change of velocity."""
         return wp.cw_mul(vec3(body[0]) + armature[0], shift) - wp.cross(arm(body), turn)
 
     @wp.func
     def angular_change(
         body: inertia10, spin: vec3, shift: vec3, turn: vec3, armature: mat23, damping: mat23, dt: scalar
     ):
-        """The angular part of x, for the linear and the angular part of d. Rows of armature and damping are of either."""
+        """Return the angular part of x, for the linear and the angular part of d. Rows of armature and damping are of
+        either.
+        """
         inverse = wp.diag(wp.cw_div(vec3(scalar(1.0)), vec3(body[0]) + armature[0] + dt * damping[0]))
         moved = wp.skew(arm(body)) * inverse
         inertia = about(body)
@@ -64,7 +67,7 @@ def spin_kernels(scalar: Any) -> SimpleNamespace:
     def linear_change(
         body: inertia10, spin: vec3, shift: vec3, turn: vec3, armature: mat23, damping: mat23, change: vec3, dt: scalar
     ):
-        """The linear part of x, whose angular part is ``change``."""
+        """Return the linear part of x, whose angular part is ``change``."""
         left = momentum(body, shift, turn, armature) - upper(body, spin, dt) * change
         return wp.cw_div(left, vec3(body[0]) + armature[0] + dt * damping[0])
 
@@ -90,7 +93,7 @@ def spin_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def six_of(parameter: wp.array2d(dtype=scalar), world: int, k: int):
-        """The six values of a parameter, shared or per world: those of translation, then of rotation."""
+        """Return the six values of a parameter, shared or per world: those of translation, then of rotation."""
         row = wp.min(world, parameter.shape[0] - 1)
         return mat23(
             parameter[row, k], parameter[row, k + 1], parameter[row, k + 2],
@@ -99,7 +102,7 @@ def spin_kernels(scalar: Any) -> SimpleNamespace:
 
     @wp.func
     def whole(first: int, last: int, world: int, link_inertia: wp.array2d(dtype=inertia10)):
-        """Inertia of all links of a body."""
+        """Return the inertia of all links of a body."""
         total = inertia10()
         for link in range(first, last):
             total += link_inertia[link, world]
@@ -122,7 +125,7 @@ def spin_kernels(scalar: Any) -> SimpleNamespace:
         # Data out
         qd_next: wp.array2d(dtype=scalar),
     ):
-        """qd_next: of these bodies [world, dof], in place of what joint damping alone has made of it."""
+        """Overwrite qd_next of these bodies [world, dof], which joint damping alone has computed."""
         number, world = wp.tid()
         tree = spinning_tree[number]
         first = tree_link_start[tree]
@@ -138,7 +141,7 @@ def spin_kernels(scalar: Any) -> SimpleNamespace:
             qd_next[world, k + axis] = qd[world, k + axis] + moved[axis]
             qd_next[world, k + 3 + axis] = before[axis] + change[axis]
 
-    # A module of its own, for wp.grad (see warp_kernels.solver.pgs).
+    # A separate module, for wp.grad (see warp_kernels.solver.pgs).
     adjoint_module = kernel_module("mujoco_spin_adjoint", scalar)
 
     @wp.kernel(module=adjoint_module, enable_backward=False)
@@ -165,7 +168,9 @@ def spin_kernels(scalar: Any) -> SimpleNamespace:
         damping_weight: wp.array2d(dtype=scalar),
         link_inertia_bar: wp.array2d(dtype=inertia10),
     ):
-        """In place of what the adjoint of joint damping alone has made of qd_solved_bar, qd_bar and damping_weight of these bodies."""
+        """Overwrite qd_solved_bar, qd_bar and damping_weight of these bodies, which the adjoint of joint damping alone
+        has computed.
+        """
         number, world = wp.tid()
         tree = spinning_tree[number]
         first = tree_link_start[tree]

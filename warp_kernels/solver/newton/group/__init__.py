@@ -1,1 +1,1 @@
-"""Newton's method on a lane group of several worlds at a time, in the vector registers of a processor."""
+"""Newton's method on a lane group: one world per SIMD lane of a CPU's vector registers."""

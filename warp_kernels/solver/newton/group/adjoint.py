@@ -1,9 +1,9 @@
-"""The backward pass through the constraints of the worlds of a lane group.
+"""Backward pass through the constraints of the worlds of a lane group.
 
 From the adjoint of v+ it solves one system for each world, with the transposed matrix, for the adjoints of row values,
-and passes these on to those of what rows are made of. What :mod:`warp_kernels.solver.newton.adjoint`,
-:mod:`warp_kernels.solver.newton.regularisation_adjoint`, the pushes of :mod:`warp_kernels.solver.impulse` and the geometric rows
-of :mod:`warp_kernels.constraints.row_adjoint` do for one world.
+and propagates these to the inputs of the rows. :mod:`warp_kernels.solver.newton.adjoint`,
+:mod:`warp_kernels.solver.newton.regularisation_adjoint`, the pushes of :mod:`warp_kernels.solver.impulse` and the
+geometric rows of :mod:`warp_kernels.constraints.row_adjoint` do the same for one world.
 """
 
 import functools
@@ -32,7 +32,9 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamespace:
-    """Warp functions for one precision, friction model or cone of MuJoCo's, and number of worlds in a lane group."""
+    """Return the Warp functions for one precision, friction model or cone of MuJoCo's, and number of worlds in a lane
+    group.
+    """
     vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     s = group_step_functions(scalar, friction, lanes)
     together, linear = s.together, adjoint_system_functions(scalar, lanes, friction in CONES.values())
@@ -44,13 +46,13 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
 
     @wp.func
     def get(i: int, what: int, n: int, shared: Group):
-        """A vector of world n among the fields of constraint i."""
+        """Return a vector of world n among the fields of constraint i."""
         at = (i * FIELDS + what) * lanes + n
         return vec3(shared.fields[at], shared.fields[at + lanes], shared.fields[at + 2 * lanes])
 
     @wp.func
     def keep_further(i: int, group: int, further_impulse_bar: wp.array2d(dtype=vec3), shared: Group):
-        """Keep what reaches the impulses in place i other than by the next velocity."""
+        """Store the adjoint of the impulses in slot i except that from the next velocity."""
         for n in range(lanes):
             world = group * lanes + n
             further = vec3()
@@ -62,7 +64,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
 
     @wp.func
     def keep_own(i: int, n: int, own: mat33, shared: Group):
-        """Keep the adjoint of the inverse masses of the rows in place i of one world."""
+        """Store the adjoint of the effective inverse masses of the rows in slot i of one world."""
         for r in range(3):
             shared.fields[(i * FIELDS + kept.OWN_BAR + r) * lanes + n] = own[r, r]
         shared.fields[(i * FIELDS + kept.OWN_BAR + 3) * lanes + n] = own[0, 1]
@@ -80,7 +82,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
         shared: Group,
         iterate: Iterate,
     ):
-        """What the step leaves of the right-hand side, and its square."""
+        """Compute the residual of the right-hand side after the step, and its square."""
         linear.find_adjoint_residual(
             group, most, nv, has_further, weight, problem.inverse_mass, iterate.step, shared, iterate.residual
         )
@@ -88,7 +90,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
 
     @wp.func
     def is_left(shared: Group):
-        """Stops worlds whose residual is no more than rounding. Returns whether any goes on."""
+        """Stop worlds whose residual is rounding. Return whether any world continues."""
         goes_on = bool(False)
         for n in range(lanes):
             if shared.moves[n] == 1:
@@ -113,9 +115,10 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
         shared: Group,
         iterate: Iterate,
     ):
-        """x, the step, and the adjoints of row values.
+        """Solve for x, stored in step, and the adjoints of row values.
 
-        The factors of the last Newton step serve as for one world. Where they don't, the system is assembled at the solution.
+        The factors of the last Newton step are reused as for one world. Otherwise the system is assembled at the
+        solution.
         """
         reached = int(0)
         if has_further:
@@ -124,7 +127,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
         for n in range(lanes):
             shared.moves[n] = 1
         linear.begin_step(group, nv, shared.moves, iterate.step)
-        # Of no step s is zero but for what reaches impulses otherwise.
+        # Only zero steps without other adjoints of impulses have zero s.
         find_residual(group, reached, nv, has_further, problem, weight, shared, iterate)
         for n in range(lanes):
             world = group * lanes + n
@@ -165,7 +168,9 @@ VARIANTS = {"group_adjoint_kernels": [(model,) for model in FRICTION_MODELS]}
 
 @functools.cache
 def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -> SimpleNamespace:
-    """The adjoint for one precision, friction model and number of worlds in a lane group; none with one lane."""
+    """Return the kernel of the adjoint for one precision, friction model and number of worlds in a lane group; empty
+    with one lane.
+    """
     if lanes == 1:
         return SimpleNamespace()
     t = warp_types(scalar)
@@ -202,7 +207,9 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         rows_bar: Rows,
         regularisation_bar: wp.array2d(dtype=scalar),
     ):
-        """The adjoints of a constraint's law in one world, where it is in place i. Returns that of the inverse masses of its rows."""
+        """Compute the adjoints of a constraint's law in one world, where it is in slot i. Return that of the effective
+        inverse masses of its rows.
+        """
         kind = constraints.kind[c, world]
         item = constraints.item[c, world]
         value_bar = a.get(i, kept.RHS_BAR, n, shared)
@@ -232,7 +239,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         shared: Group,
         coupled_response: wp.array2d(dtype=vec3),
     ):
-        """Write G of one world to where the rows of joints and tendons read it."""
+        """Write G of one world for the rows of joints and tendons."""
         for side in range(2):
             tail = constraints.tail[2 * i + side, world]
             if tail < 0:
@@ -273,10 +280,12 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
         qd_bar: wp.array2d(dtype=scalar),
         adjoint_residual: wp.array(dtype=scalar),
     ):
-        """weight: D^-1 L'^-1 v+_bar, made w. work: the solution, whose values and impulses are read; the rest of its
-        iterate is scratch.
+        """Compute the adjoint of the constraints of a lane group.
 
-        coupled_response: G of the constraints whose rows are not made of velocities, but of joints or tendons; no rows where there are none.
+        weight: D^-1 L'^-1 v+_bar, becomes w.
+        work: the solution, whose values and impulses are read; the rest of its iterate is scratch.
+        coupled_response: G of the constraints of joints or tendons, whose rows are not made from link velocities; no
+            rows without.
         own_mass_bar: adjoints of L and of D.
         """
         group = wp.tid()

@@ -1,9 +1,8 @@
-"""The rows of constraints for the worlds of a lane group, with the velocities that they have without impulses; their
-adjoint.
+"""Rows of constraints for the worlds of a lane group, with their velocities without impulses; their adjoint.
 
-What the first loop of :mod:`warp_kernels.constraints.rows`, and for geometric rows
-:mod:`warp_kernels.constraints.row_adjoint`, do for one world. By MuJoCo's law rows hold a share of the velocity before
-the step, which has an adjoint as well; by the other one they hold all of it.
+The same as the first loop of :mod:`warp_kernels.constraints.rows`, and for geometric rows
+:mod:`warp_kernels.constraints.row_adjoint`, for one world. Under MuJoCo's law rows contain a share of the velocity
+before the step, which has an adjoint as well; under the hard law all of it.
 """
 
 import functools
@@ -27,14 +26,14 @@ from warp_kernels.types import kernel_module, warp_types
 
 @functools.cache
 def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
-    """The functions for one precision and number of lanes."""
+    """Return the functions for one precision and number of lanes."""
     of_worlds, vectors = wp.array2d(dtype=scalar), wp.array2d(dtype=warp_types(scalar).vec3)
     Group, Geometry = group_structs(scalar).Group, side_structs(scalar, lanes).Geometry
     native = Native(scalar, lanes, "newton::geometry")
 
     @native.func_native()
     def begin_rows(group: int, nv: int, qd: of_worlds, qd_solved: of_worlds, shared: Group):
-        """Put v+ and qd of all worlds side by side, with zeros for the adjoint of qd between them: ``velocity``."""
+        """Interleave v+ and qd of all worlds, with zeros for the adjoint of qd between them: ``velocity``."""
 
     @native.func_native()
     def rows_adjoint(
@@ -49,7 +48,7 @@ def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         shared: Group,
         geometry_bar: Geometry,
     ):
-        """From the adjoint of the rows of the constraints in one place to those of what they are made of."""
+        """Propagate the adjoint of the rows in one slot to their inputs."""
 
     @native.func_native()
     def end_rows(group: int, nv: int, shared: Group, qd_bar: of_worlds):
@@ -60,7 +59,7 @@ def group_geometry_functions(scalar: Any, lanes: int) -> SimpleNamespace:
 
 @functools.cache
 def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
-    """The kernel for one precision and number of worlds in a lane group; none with one lane."""
+    """Return the kernel for one precision and number of worlds in a lane group; empty with one lane."""
     if lanes == 1:
         return SimpleNamespace()
     of_worlds, vectors = wp.array2d(dtype=scalar), wp.array2d(dtype=warp_types(scalar).vec3)
@@ -74,7 +73,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
 
     @native.func_native()
     def load_speeds(group: int, nv: int, dt: scalar, qd: of_worlds, qdd: of_worlds, shared: Group):
-        """Put what multiplies the rows side by side: ``velocity``."""
+        """Interleave the velocities that multiply the rows: ``velocity``."""
 
     @native.func_native()
     def make_rows(
@@ -91,7 +90,7 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         rows: Rows,
         bounces: Bounces,
     ):
-        """The rows of the constraints in one place, and the velocities there without impulses."""
+        """Compute the rows of the constraints in one slot, and their velocities without impulses."""
 
     @wp.kernel(module=module, enable_backward=False)
     def group_rows(
@@ -114,7 +113,9 @@ def group_row_kernels(scalar: Any, lanes: int = 1) -> SimpleNamespace:
         rows: Rows,
         bounces: Bounces,
     ):
-        """Rows along both paths. rows: ``rhs`` without biases, which come after, and ``size``. Rows of kernels of their own are left out."""
+        """Compute rows along both paths. rows: ``rhs`` without biases, which come after, and ``size``. Kinds of rows
+        with separate kernels are omitted.
+        """
         group = wp.tid()
         nv = paths.dof_depth.shape[0]
         worlds = wp.min(constraints.count.shape[0] - group * lanes, lanes)

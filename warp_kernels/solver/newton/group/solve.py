@@ -1,4 +1,4 @@
-"""The solver of either law for the worlds of a lane group together: see :mod:`warp_kernels.solver.newton.group.worlds`."""
+"""Solver of either law for all worlds of a lane group together: see :mod:`warp_kernels.solver.newton.group.worlds`."""
 
 import functools
 from types import SimpleNamespace
@@ -19,7 +19,9 @@ VARIANTS = {"newton_group_kernels": [(cone,) for cone in (*FRICTION_MODELS, *CON
 
 @functools.cache
 def newton_group_kernels(scalar: Any, cone: str = "cone", lanes: int = 1) -> SimpleNamespace:
-    """Kernel ``solve`` for one precision, cone of either law and number of worlds in a lane group; none with one lane."""
+    """Return the kernel ``solve`` for one precision, cone of either law and number of worlds in a lane group; empty
+    with one lane.
+    """
     if lanes == 1:
         return SimpleNamespace()
     hard = cone in FRICTION_MODELS
@@ -42,9 +44,11 @@ def newton_group_kernels(scalar: Any, cone: str = "cone", lanes: int = 1) -> Sim
         # Data out
         work: Work,
     ):
-        """work: its system is the last one of each world, where the adjoint ``keeps`` it, see
-        :mod:`warp_kernels.solver.newton.group.structs`; stage: SOLVED, or UNSOLVED for worlds that need more; residual and
-        sweep_count of the former as for one world.
+        """Solve the worlds of each lane group.
+
+        work: its system is the last one of each world, if the adjoint ``keeps`` it, see
+            :mod:`warp_kernels.solver.newton.group.structs`.
+        stage: SOLVED, or UNSOLVED for worlds that need more; residual and sweep_count of the former as for one world.
         """
         work.group = wp.tid()
         work.worlds = wp.min(work.constraints.count.shape[0] - work.group * lanes, lanes)

@@ -1,8 +1,8 @@
-"""What a step of Newton's method on the worlds of a lane group is made of.
+"""Parts of a Newton step on the worlds of a lane group.
 
-Each function does for all worlds of a group what its namesake of :mod:`warp_kernels.solver.newton.residual` or
-:mod:`warp_kernels.solver.newton.descent` does for one. The laws of the constraints, which branch, are looked at world by world, but for
-MuJoCo's (:mod:`warp_kernels.solver.mujoco.group_laws`).
+Each function is its namesake of :mod:`warp_kernels.solver.newton.residual` or :mod:`warp_kernels.solver.newton.descent`
+for all worlds of a group. The constraint laws, which branch, are evaluated world by world, except for MuJoCo's
+(:mod:`warp_kernels.solver.mujoco.group_laws`).
 """
 
 import functools
@@ -30,7 +30,9 @@ from warp_kernels.types import LEAST_INVERSE, warp_types
 
 @functools.cache
 def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamespace:
-    """Warp functions for one precision, friction model or cone of MuJoCo's, and number of worlds in a lane group."""
+    """Return the Warp functions for one precision, friction model or cone of MuJoCo's, and number of worlds in a lane
+    group.
+    """
     vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     f = residual_functions(scalar, friction)
     laws = f.laws
@@ -45,12 +47,12 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def has(i: int, world: int, constraints: Constraints):
-        """Whether there is such a world, with as many constraints."""
+        """Return whether the world exists and has that many constraints."""
         return world < constraints.count.shape[0] and i < constraints.count[world]
 
     @wp.func
     def gather(group: int, most: int, nv: int, paths: Paths, constraints: Constraints, problem: Problem, shared: Group):
-        """Put the rows of all worlds side by side, as their order says."""
+        """Interleave the rows of all worlds in their order."""
         for i in range(most):
             together.gather_rows(i, group, nv, paths, constraints.tail, problem.row, shared)
 
@@ -65,7 +67,9 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def answer_one_by_one(work: Work):
-        """Row values and impulses at z, whose push is taken away from the residual; nothing for worlds that wait."""
+        """Compute row values and impulses at z, and subtract the impulses' momenta from the residual; zero for waiting
+        worlds.
+        """
         for i in range(work.most):
             together.find_values(i, work.group, work.nv, work.iterate.z, work.shared)
             for n in range(lanes):
@@ -84,7 +88,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def find_residuals(work: Work):
-        """Row values, impulses, the residual and its square, at z; the last two are nothing for worlds that wait."""
+        """Compute row values, impulses, the residual and its square at z; the last two are zero for waiting worlds."""
         together.begin_residual(work.group, work.nv, work.iterate.z, work.problem.inverse_mass, work.iterate.residual)
         if wp.static(by_mujoco):
             side.find_answers(work.group, work.most, work.nv, work.iterate.z, work.shared, work.iterate.residual)
@@ -94,7 +98,9 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def find_slopes(i: int, group: int, constraints: Constraints, problem: Problem, iterate: Iterate, shared: Group):
-        """Slopes of the impulses in place i in each world that doesn't wait, and whether any of them answers to its values."""
+        """Compute slopes of the impulses in slot i of each world that doesn't wait, and whether any of them is
+        active.
+        """
         first = 9 * lanes * i
         shared.answers[i] = 0
         for n in range(lanes):
@@ -115,7 +121,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def factorise_slopes(group: int, most: int, nv: int, problem: Problem, shared: Group):
-        """The systems that the slopes make, with their factors."""
+        """Assemble and factor the systems of the slopes."""
         any_coupled = bool(False)
         for n in range(lanes):
             any_coupled = any_coupled or shared.coupled[n] == 1
@@ -139,13 +145,13 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def find_steps(work: Work):
-        """The steps that the systems of all worlds make of their residuals."""
+        """Compute the steps of all worlds from their systems and residuals."""
         factorise_systems(work)
         together.solve_systems(work.group, work.nv, work.iterate.residual, work.shared, work.iterate.step)
 
     @wp.func
     def pushes(n: int, world: int, most: int, constraints: Constraints, iterate: Iterate, shared: Group):
-        """Whether any constraint of a world answers with an impulse."""
+        """Return whether any constraint of a world has an impulse."""
         if wp.static(by_mujoco):
             return side.pushes(most, n, shared)
         else:
@@ -153,7 +159,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def begin_all(work: Work):
-        """Start with the velocity before, or without impulses, whichever is nearer."""
+        """Start with the previous velocity, or without impulses, whichever has the smaller residual."""
         for n in range(lanes):
             work.shared.moves[n] = 1
             work.shared.waits[n] = 0
@@ -168,7 +174,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
                 if not rests or not pushes(n, world, work.most, work.constraints, work.iterate, work.shared):
                     work.shared.moves[n] = 0
                     undecided = True
-        # Once without impulses, then back where that is farther.
+        # Once without impulses, then back if that is worse.
         attempt = int(0)
         while undecided and attempt < 2:
             together.start_at(work.group, work.nv, work.shared.moves, work.iterate.step, work.iterate.z)
@@ -189,7 +195,9 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
         qdd: wp.array2d(dtype=scalar),
         factor_l: wp.array2d(dtype=scalar),
     ):
-        """Bring the worlds of a group together and begin. Returns ``most``, zero where nothing is solved together: see ``stage``."""
+        """Gather the worlds of a group and compute the initial guess. Return ``most``, zero if nothing is solved
+        together: see ``stage``.
+        """
         most = int(0)
         for n in range(work.worlds):
             world = work.group * lanes + n

@@ -1,10 +1,11 @@
-"""Scratch memory of one lane group, which a CPU's thread uses for one after the other, and arguments of native
+"""Scratch memory of one lane group, which a CPU's thread reuses for one after the other, and arguments of native
 functions.
 
-Constraints of the same number need not act on the same degrees of freedom, while what stands side by side has those of
-all. With the feet of a humanoid mixed, a system takes twice as long. So the constraints of each world are ordered by
-what they act on, and set side by side with those that act on the same, or nearly. Their order depends on no other
-world, nor then do sums over them, to which places that are empty add zeros.
+Constraints with the same index in different worlds may act on different degrees of freedom, while a slot shared by all
+lanes has the degrees of freedom of all. With the feet of a humanoid mixed, a system takes twice as long. So the
+constraints of each world are ordered by the degrees of freedom that they act on, and aligned with those of other worlds
+that act on the same, or nearly the same. Their order depends on no other world, nor do sums over them, to which empty
+slots add zeros.
 """
 
 import functools
@@ -21,7 +22,7 @@ from warp_kernels.types import lane_types, warp_types
 
 @functools.cache
 def side_structs(scalar: Any, lanes: int) -> SimpleNamespace:
-    """The structs for one precision and number of lanes."""
+    """Return the structs for one precision and number of lanes."""
     vectors, columns = wp.array2d(dtype=warp_types(scalar).vec3), wp.array2d(dtype=lane_types(scalar, lanes).spatial)
     structs = solver_structs(scalar)
     Contacts, Equalities, References = structs.Contacts, structs.Equalities, structs.References
@@ -29,12 +30,12 @@ def side_structs(scalar: Any, lanes: int) -> SimpleNamespace:
 
     @wp.struct
     class Geometry:
-        """Where constraints act and how joints move, or the adjoints of these.
+        """Contact points, anchors and motions of joints, or their adjoints.
 
         Attributes:
             contacts: of each world.
             equalities: anchors of each world.
-            references: what MuJoCo's law asks for; read by the backward pass only.
+            references: of MuJoCo's law; read by the backward pass only.
             origin: of each tree [num_trees, world], m.
             subspace: motion of each degree of freedom [nv, group].
         """
@@ -47,11 +48,11 @@ def side_structs(scalar: Any, lanes: int) -> SimpleNamespace:
 
     @wp.struct
     class Joints:
-        """Rows that are made of single degrees of freedom.
+        """Inputs of rows on single degrees of freedom.
 
         Attributes:
             cones: limits of spherical joints.
-            coupling_ratio: of joints that move together [1 or world, coupling].
+            coupling_ratio: of coupled joints [1 or world, coupling].
         """
 
         cones: Cones
@@ -60,16 +61,17 @@ def side_structs(scalar: Any, lanes: int) -> SimpleNamespace:
     return SimpleNamespace(Geometry=Geometry, Joints=Joints)
 
 
-# Constraints of a world for which there is room; worlds with more are solved one by one.
+# Capacity for constraints of a world; worlds with more are solved one by one.
 MOST_CONSTRAINTS = 64
-# Room for constraints with which the way back takes the worlds of a group together.
+# Capacity for constraints with which the backward pass takes the worlds of a group together.
 MOST_BACK = 128
-# Degrees of freedom of a world, one for each bit of a number.
+# Degrees of freedom of a world, one for each bit of an integer.
 MOST_DOFS = 64
 
-# Whether a world has its solution, or is left to the solver for one.
+# State of a world: solved, or left to the solver for one.
 SOLVED, UNSOLVED = 0, 1
-# Whether the adjoint reads systems: without U, which it doesn't need where MuJoCo's law takes the worlds of a group together, or with it.
+# Systems that the adjoint reads: without U, which it doesn't need if MuJoCo's law takes the worlds of a group together,
+# or with it.
 KEEPS_HALF, KEEPS_ALL = 1, 2
 # C++ headers of the kernels of rows, of the solver and of its backward pass, see :mod:`warp_kernels.cpu.native`.
 GROUP_ROW_HEADERS = ("newton/order.h", "newton/rows.h")
@@ -81,45 +83,45 @@ MUJOCO_ADJOINT_HEADERS = (*GROUP_ADJOINT_HEADERS, "mujoco/laws.h")
 
 @functools.cache
 def group_structs(scalar: Any) -> SimpleNamespace:
-    """The structs of one precision. L is the number of lanes; each entry has one number for each of them."""
+    """Return the structs for one precision. L is the number of lanes; each entry has one number for each of them."""
     structs = newton_structs(scalar)
 
     @wp.struct
     class Group:
-        """The worlds of a group side by side.
+        """Interleaved data of a lane group.
 
         Attributes:
-            path: degrees of freedom of the path to each one, that one included, as bits [nv].
-            order: number of the constraint that each world has in a place, -1 for none
-                (:mod:`warp_kernels.solver.newton.group.structs`) [place, L]. Below, the constraints of a place are one.
-            dofs: those that a constraint of any of the worlds acts on, ascending [constraint, nv].
-            length: how many these are [constraint].
+            path: degrees of freedom of the path to each one, itself included, as bits [nv].
+            order: index of the constraint that each world has in a slot, -1 for none
+                (:mod:`warp_kernels.solver.newton.group.structs`) [slot, L]. Below, a constraint means a slot.
+            dofs: degrees of freedom that a constraint of any of the worlds acts on, ascending [constraint, nv].
+            length: number of these [constraint].
             rows: a constraint's three rows at each of these, zero for a world whose constraint doesn't act on it
                 [constraint, nv, 3, L].
-            first: place of the first entry of each row of the system [nv].
+            first: index of the first entry of each row of the system [nv].
             lower: of the system, as :class:`System` has it [nv (nv + 1) / 2, L].
             upper: likewise.
-            velocity: qd and qdd, then the unknowns of the system by places, or what sweeps keep of z, or v+, the adjoint of qd and qd
-                [3 nv, L].
+            velocity: qd and qdd, then the unknowns of the system in elimination order, or z in sweeps, or v+, the
+                adjoint of qd and qd [3 nv, L].
             three: row values or impulses of one constraint [3, L].
             slope: derivatives of each constraint's impulses with respect to its values [constraint, 9, L].
-            answers: 1 for the constraints of which any world's impulses change with their values [constraint].
-            scale: momenta at hand, see :func:`look_back` [L].
+            answers: 1 for active constraints: any world's impulses change with their values [constraint].
+            scale: momenta that rounding scales with, see :func:`look_back` [L].
             square: of the residual [L].
             least: smallest pivot, as a share of its diagonal entry [L].
-            at_hand: squares at hand, see :func:`square_at_hand` [L].
-            left: the square of the other start, or before a step of the adjoint [L].
-            left_now: largest velocity that is still missing after it [L].
+            at_hand: magnitude of row values, see :func:`square_at_hand` [L].
+            left: the square of the other initial guess, or before a step of the adjoint [L].
+            left_now: residual as the largest velocity, after it [L].
             coupled: 1 for the worlds whose system isn't symmetric [L].
-            moves: 1 for the worlds that go along their step [L].
-            waits: 1 for the worlds that have their solution, and are left as they are [L].
-            along: what the slope of kinetic energy along a step begins with, and how fast it grows [2, L].
-            lengths: how far along its step each world goes [L].
-            state: where each world is in its iteration [L].
-            number: of sweeps now [L].
-            response: of one constraint on the way back, G at each degree of freedom [nv, 3, L].
-            fields: what sweeps keep of each constraint, see :mod:`warp_kernels.solver.newton.group.sweeps`, or the way back,
-                :mod:`warp_kernels.solver.newton.group.system` [constraint, fields, L].
+            moves: 1 for the worlds that move along their step [L].
+            waits: 1 for the worlds that have converged, and are left unchanged [L].
+            along: initial slope of kinetic energy along a step, and its growth [2, L].
+            lengths: step length of each world [L].
+            state: iteration state of each world [L].
+            number: remaining sweeps [L].
+            response: of one constraint in the backward pass, G at each degree of freedom [nv, 3, L].
+            fields: per-constraint data of sweeps, see :mod:`warp_kernels.solver.newton.group.sweeps`, or of the
+                backward pass, :mod:`warp_kernels.solver.newton.group.system` [constraint, fields, L].
         """
 
         path: wp.array(dtype=wp.uint64)
@@ -152,17 +154,17 @@ def group_structs(scalar: Any) -> SimpleNamespace:
 
     @wp.struct
     class Work:
-        """The worlds of a group, and their arrays.
+        """Worlds of a lane group, and their arrays.
 
         Attributes:
-            group: its number.
-            worlds: how many it has.
-            most: how many places for constraints they have together.
+            group: its index.
+            worlds: number of its worlds.
+            most: number of constraint slots that they share.
             nv: degrees of freedom of a world.
-            tolerance: of the residual, as a share of the momenta at hand.
-            keeps: KEEPS_HALF or KEEPS_ALL where the adjoint reads systems, else zero.
+            tolerance: of the residual, as a share of its scale.
+            keeps: KEEPS_HALF or KEEPS_ALL if the adjoint reads systems, else zero.
             regularisation: the parameter, for laws that have it.
-            residual: the largest velocity that is still missing, by the pivots of the last system [world], m/s or rad/s.
+            residual: as the largest velocity, by the pivots of the last system [world], m/s or rad/s.
             sweep_count: systems solved [world].
             stage: SOLVED or UNSOLVED [world].
         """
@@ -188,21 +190,23 @@ def group_structs(scalar: Any) -> SimpleNamespace:
 
 @functools.cache
 def group_order_functions(scalar: Any, lanes: int) -> SimpleNamespace:
-    """The functions for one precision and number of lanes, which write ``order``."""
+    """Return the functions for one precision and number of lanes, which write ``order``."""
     Group = group_structs(scalar).Group
     native = Native(scalar, lanes, "newton::order")
 
     @native.func_native()
     def take_in_order(group: int, most: int, constraints: Constraints, shared: Group):
-        """Set constraints of the same number side by side."""
+        """Put constraints with the same index into the same slot."""
 
     @native.func_native()
     def align(group: int, constraints: Constraints, shared: Group) -> int:
-        """Set constraints side by side that act on the same. Returns the number of places; zero where there isn't room."""
+        """Put constraints that act on the same degrees of freedom into the same slot. Return the number of slots; zero
+        beyond the capacity.
+        """
 
     @wp.func
     def arrange(group: int, most: int, constraints: Constraints, shared: Group):
-        """The same where there is room, else those of the same number. Returns the number of places."""
+        """Call :func:`align` within the capacity, else :func:`take_in_order`. Return the number of slots."""
         places = int(0)
         if most <= MOST_CONSTRAINTS:
             places = align(group, constraints, shared)

@@ -1,6 +1,7 @@
-"""Sweeps of Gauss-Seidel over the constraints of a lane group's worlds, as :mod:`warp_kernels.solver.newton.gauss_seidel` has them for one.
+"""Gauss-Seidel sweeps over the constraints of a lane group's worlds, like
+:mod:`warp_kernels.solver.newton.gauss_seidel` for one.
 
-Each world has its own number of sweeps; those that have had theirs keep what they have.
+Each world has its own number of sweeps; worlds that have finished theirs keep their values.
 """
 
 import functools
@@ -13,32 +14,32 @@ from warp_kernels.cpu.native import Native
 from warp_kernels.solver.newton.constants import EVERY
 from warp_kernels.solver.newton.group.structs import group_structs
 
-# As in ``sweeps.h``. What the sweeps keep of a constraint, [constraint, FIELDS, L]: swept impulses, values without impulses, R of the first row and of the
-# others, the constraint's own matrix row by row, step lengths, bound, the class, see CLASSES, the direction along which the impulses go
-# on between sweeps, and their change in the last one.
+# As in ``sweeps.h``. Per-constraint data of the sweeps, [constraint, FIELDS, L]: swept impulses, values without
+# impulses, R of the first row and of the others, the constraint's own matrix row by row, step lengths, bound, the
+# class, see CLASSES, the direction along which the impulses move between sweeps, and their change in the last one.
 SWEPT, RHS, SOFTNESS, OWN, LENGTHS, BOUND, CLASS, DIRECTION, CHANGE, FIELDS = 0, 3, 6, 8, 17, 20, 21, 22, 25, 28
-# A world has no constraint of this number, or one that nothing moves; one with friction or that pushes only; one within a bound on
-# both sides; rows without bounds.
+# A world has no constraint with this index, or an immovable one; one with friction or a unilateral one; one with a
+# bound on both sides; rows without bounds.
 NONE, PUSHES, BOUNDED, UNBOUNDED = 0, 1, 2, 3
 
 
 @functools.cache
 def group_sweep_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamespace:
-    """The functions for one precision, friction model and number of lanes."""
+    """Return the functions for one precision, friction model and number of lanes."""
     of_worlds = wp.array2d(dtype=scalar)
     Group = group_structs(scalar).Group
     native = Native(scalar, lanes, "newton::sweeps")
 
     @native.func_native()
     def add_own(constraint: int, group: int, nv: int, inverse_mass: of_worlds, shared: Group):
-        """Add a constraint's own matrix to what is in ``fields``."""
+        """Add a constraint's own matrix to ``fields``."""
 
     @native.func_native()
     def find_motions(group: int, count: int, nv: int, inverse_mass: of_worlds, shared: Group, z: of_worlds):
-        """Set z to the velocities of the swept impulses, in worlds that are to be swept."""
+        """Set z to the velocities of the swept impulses, in worlds to be swept."""
 
     @native.func_native(friction == "cone", EVERY)
     def sweep_constraints(group: int, count: int, nv: int, inverse_mass: of_worlds, shared: Group, z: of_worlds):
-        """Sweep each world as often as its ``number`` says. ``velocity``: scratch."""
+        """Sweep each world ``number`` times. ``velocity``: scratch."""
 
     return SimpleNamespace(add_own=add_own, find_motions=find_motions, sweep_constraints=sweep_constraints)

@@ -1,7 +1,7 @@
-"""What follows friction that is coupled to normal impulses, on the worlds of a lane group: sweeps.
+"""Gauss-Seidel passes for laws whose friction follows the normal impulses, on the worlds of a lane group.
 
-Each function does for all worlds of a group what its namesake of :mod:`warp_kernels.solver.newton.residual` or
-:mod:`warp_kernels.solver.newton.gauss_seidel` does for one.
+Each function is its namesake of :mod:`warp_kernels.solver.newton.residual` or
+:mod:`warp_kernels.solver.newton.gauss_seidel` for all worlds of a group.
 """
 
 import functools
@@ -24,7 +24,7 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamespace:
-    """Warp functions for one precision, friction model and number of worlds in a lane group."""
+    """Return the Warp functions for one precision, friction model and number of worlds in a lane group."""
     vec3, mat33 = warp_types(scalar).vec3, warp_types(scalar).mat33
     f = residual_functions(scalar, friction)
     single = sweep_functions(scalar, friction)
@@ -36,7 +36,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def linear_residuals(work: Work):
-        """The residual, in swept worlds if the impulses were linear from where the values stand. Slips are kept."""
+        """Compute the residual, in swept worlds with impulses linearised at the current values. Slips are kept."""
         together.begin_residual(work.group, work.nv, work.iterate.z, work.problem.inverse_mass, work.iterate.residual)
         for i in range(work.most):
             together.find_values(i, work.group, work.nv, work.iterate.z, work.shared)
@@ -54,7 +54,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def keep_impulses(work: Work):
-        """Set the impulses of swept worlds to those at the end of their step if they were linear."""
+        """Set the impulses of swept worlds to the linearised ones at the end of their step."""
         for i in range(work.most):
             together.find_values(i, work.group, work.nv, work.iterate.step, work.shared)
             for n in range(lanes):
@@ -68,7 +68,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def prepare_sweeps(work: Work):
-        """What all sweeps need of the constraints, and no impulses."""
+        """Initialise what all sweeps need of the constraints, with zero impulses."""
         for i in range(work.most):
             at = i * kept.FIELDS * lanes
             for n in range(kept.FIELDS * lanes):
@@ -108,7 +108,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def sweep_all(work: Work):
-        """Sweep worlds as often as their ``number`` says; set their values to those that the impulses imply."""
+        """Sweep worlds ``number`` times; set their values to those that the impulses imply."""
         sweeps.find_motions(work.group, work.most, work.nv, work.problem.inverse_mass, work.shared, work.iterate.z)
         sweeps.sweep_constraints(work.group, work.most, work.nv, work.problem.inverse_mass, work.shared, work.iterate.z)
         for i in range(work.most):
@@ -132,7 +132,7 @@ def swept_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
 
     @wp.func
     def sweep(work: Work):
-        """Sweep the worlds that ask for it, after the first time from the impulses that there are."""
+        """Sweep the worlds that ask for it, after the first pass from the present impulses."""
         prepared = bool(False)
         for n in range(lanes):
             state = work.shared.state[n]

@@ -1,10 +1,10 @@
-"""Linear algebra for the worlds of a lane group: products with rows, a Newton step's system, and the transposed one
-of the adjoint.
+"""Linear algebra for the worlds of a lane group: products with rows, a Newton step's system, and the transposed one of
+the adjoint.
 
-What :mod:`warp_kernels.solver.newton.system`, :mod:`warp_kernels.constraints.products`,
-:mod:`warp_kernels.solver.newton.adjoint` and :mod:`warp_kernels.solver.newton.regularisation_adjoint` do for one world. All worlds
-of a group have one outline: a constraint's rows are zero where another world's constraint of the same number acts
-alone. Zeros change no sum, so that a world's numbers don't depend on the others of its group.
+The same as :mod:`warp_kernels.solver.newton.system`, :mod:`warp_kernels.constraints.products`,
+:mod:`warp_kernels.solver.newton.adjoint` and :mod:`warp_kernels.solver.newton.regularisation_adjoint` for one world.
+All worlds of a group share one sparsity pattern: a constraint's rows are zero where only another world's constraint in
+the same slot acts. Zeros change no sum, so that a world's results don't depend on the others of its group.
 
 Degree of freedom k has the index nv - 1 - k: leaves come before roots.
 """
@@ -24,7 +24,9 @@ from warp_kernels.types import warp_types
 
 @functools.cache
 def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
-    """The functions for one precision and number of lanes. Of a struct they read and write the arrays that they are about."""
+    """Return the functions for one precision and number of lanes. Each reads and writes only the arrays of a struct
+    that it is about.
+    """
     ints, of_worlds = wp.array(dtype=int), wp.array2d(dtype=scalar)
     vectors = wp.array2d(dtype=warp_types(scalar).vec3)
     Group, System = group_structs(scalar).Group, newton_structs(scalar).System
@@ -34,7 +36,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
     def gather_rows(
         constraint: int, group: int, nv: int, paths: Paths, tail: wp.array2d(dtype=int), row: vectors, shared: Group
     ):
-        """Put the rows of all worlds side by side."""
+        """Interleave the rows of all worlds."""
 
     @native.func_native()
     def find_values(constraint: int, group: int, nv: int, z: of_worlds, shared: Group):
@@ -50,15 +52,15 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
 
     @native.func_native()
     def find_square(group: int, nv: int, inverse_mass: of_worlds, residual: of_worlds, shared: Group):
-        """Compute twice the kinetic energy of the momenta that the residual holds: ``square``."""
+        """Compute twice the kinetic energy of the residual's momenta: ``square``."""
 
     @native.func_native()
     def begin_system(group: int, count: int, nv: int, inverse_mass: of_worlds, shared: Group):
-        """Find where each row of the system begins, and set it to D."""
+        """Find the start of each row of the system, and set the system to D."""
 
     @native.func_native()
     def add_constraint(constraint: int, nv: int, any_coupled: bool, shared: Group):
-        """Subtract ``row' slope row`` from the system; entries above the diagonal only where ``any_coupled``."""
+        """Subtract ``row' slope row`` from the system; entries above the diagonal only if ``any_coupled``."""
 
     @native.func_native()
     def factorise(nv: int, any_coupled: bool, shared: Group):
@@ -78,7 +80,9 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
 
     @native.func_native()
     def find_energies(group: int, nv: int, inverse_mass: of_worlds, z: of_worlds, step: of_worlds, shared: Group):
-        """Compute the slope of kinetic energy along the step at its beginning, and by how much the whole step changes it: ``along``."""
+        """Compute the slope of kinetic energy along the step at its beginning, and its change over the whole step:
+        ``along``.
+        """
 
     @native.func_native()
     def velocities_left(group: int, nv: int, residual: of_worlds, shared: Group):
@@ -86,7 +90,7 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
 
     @native.func_native()
     def keep_system(group: int, nv: int, with_upper: bool, shared: Group, system: System):
-        """Write the factors of worlds that move, L and D and perhaps U, to where the backward pass reads them."""
+        """Write the factors of worlds that move, L and D and perhaps U, for the backward pass."""
 
     @native.func_native()
     def look_back_all(
@@ -102,21 +106,23 @@ def group_functions(scalar: Any, lanes: int) -> SimpleNamespace:
         shared: Group,
         step: of_worlds,
     ):
-        """As :func:`warp_kernels.solver.newton.descent.look_back`."""
+        """Compute :func:`warp_kernels.solver.newton.descent.look_back` for all worlds."""
 
     return SimpleNamespace(**{name: value for name, value in locals().items() if isinstance(value, wp.Function)})
 
 
-# As in ``adjoint_system.h``. Fields of :class:`Group` that the backward pass keeps of a constraint: s, the adjoints of row values, what reaches the impulses other
-# than by the next velocity, and the adjoint of the inverse masses of its rows (xx, yy, zz, xy, xz, yz).
+# As in ``adjoint_system.h``. Fields of :class:`Group` that the backward pass keeps of a constraint: s, the adjoints of
+# row values, the adjoint of the impulses except that from the next velocity, and the adjoint of the effective inverse
+# masses of its rows (xx, yy, zz, xy, xz, yz).
 S, RHS_BAR, FURTHER, OWN_BAR = 0, 3, 6, 9
 
 
 @functools.cache
 def adjoint_system_functions(scalar: Any, lanes: int, symmetric: bool) -> SimpleNamespace:
-    """The functions for one precision, number of lanes and kind of systems. Arguments are as those of :func:`group_functions`.
+    """Return the functions for one precision, number of lanes and kind of systems. Arguments are as those of
+    :func:`group_functions`.
 
-    Of systems that are always ``symmetric`` U is not kept, D^-1 and L tell it.
+    Systems that are always ``symmetric`` don't store U, which follows from D^-1 and L.
     """
     ints, of_worlds = wp.array(dtype=int), wp.array2d(dtype=scalar)
     Group, System = group_structs(scalar).Group, newton_structs(scalar).System
@@ -132,7 +138,7 @@ def adjoint_system_functions(scalar: Any, lanes: int, symmetric: bool) -> Simple
 
     @native.func_native(symmetric)
     def solve_kept(group: int, nv: int, system: System, residual: of_worlds, shared: Group, step: of_worlds):
-        """The same by the factors of the last Newton step."""
+        """Solve the transposed systems with the factors of the last Newton step."""
 
     @native.func_native()
     def find_adjoint_residual(
@@ -146,7 +152,7 @@ def adjoint_system_functions(scalar: Any, lanes: int, symmetric: bool) -> Simple
         shared: Group,
         residual: of_worlds,
     ):
-        """For x, the step: s, the adjoints of the row values, and the residual of the right-hand side."""
+        """Compute, for x in the step: s, the adjoints of the row values, and the residual of the right-hand side."""
 
     @native.func_native()
     def push_weights(
@@ -166,7 +172,7 @@ def adjoint_system_functions(scalar: Any, lanes: int, symmetric: bool) -> Simple
 
     @native.func_native()
     def clear_mass_bars(group: int, own_mass_bar: of_worlds, own_mass_bar_diagonal: of_worlds):
-        """Set what is added to afterwards to zero."""
+        """Set to zero the arrays that contributions are added to."""
 
     @native.func_native()
     def find_own_response(

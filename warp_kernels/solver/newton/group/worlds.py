@@ -1,7 +1,8 @@
-"""Newton's method on the worlds of a lane group, in lock-step: what :mod:`warp_kernels.solver.newton.iteration` makes a step of.
+"""Newton's method on the worlds of a lane group, in lock-step: the operations of
+:mod:`warp_kernels.solver.newton.iteration`.
 
-A world that needs convex rounds, which few do, or more systems than MOST_STEPS is left to the solver for one. Worlds that are done wait
-for the others of their group.
+A world that needs convex rounds, which few do, or more systems than MOST_STEPS is left to the solver for one. Converged
+worlds wait for the others of their group.
 """
 
 import functools
@@ -22,7 +23,9 @@ from warp_kernels.solver.newton.structs import newton_structs
 
 @functools.cache
 def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamespace:
-    """Warp functions for one precision, friction model or cone of MuJoCo's, and number of worlds in a lane group."""
+    """Return the Warp functions for one precision, friction model or cone of MuJoCo's, and number of worlds in a lane
+    group.
+    """
     s = group_step_functions(scalar, friction, lanes)
     coupled, together, laws = s.coupled, s.together, s.side
     swept = swept_step_functions(scalar, friction, lanes) if coupled else SimpleNamespace()
@@ -60,7 +63,7 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
 
     @wp.func(inline=True)
     def find_steps(work: Work, states: int):
-        """Sweep worlds that ask for it, and find the steps of all."""
+        """Sweep worlds that ask for it, and compute the steps of all."""
         shared = work.shared
         any_swept = bool(False)
         for n in range(lanes):
@@ -92,11 +95,11 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
 
     @wp.func(inline=True)
     def move(work: Work, states: int):
-        """Move z by the ``length`` of each world that tries it, and find the residuals with their squares."""
+        """Move z by the ``length`` of each world that tries it, and compute the residuals with their squares."""
         shared = work.shared
         for n in range(lanes):
             state = shared.state[n]
-            # Without a step there may be no numbers.
+            # Without a step it may hold NaN.
             shared.moves[n] = int(state.tries == 1 and state.length != zero)
             shared.lengths[n] = state.length
         together.move_by(work.group, work.nv, work.iterate.step, shared, work.iterate.z)
@@ -110,7 +113,7 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
 
     @wp.func(inline=True)
     def measure(work: Work):
-        """Find the squares at hand where that is done for all worlds at once."""
+        """Compute the magnitude of row values if that is done for all worlds at once."""
         if wp.static(not coupled):
             laws.find_at_hand(work.most, scalar(STIFFEST), sums, work.shared)
 
@@ -137,11 +140,11 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
 
     @wp.func(inline=True)
     def prepare(n: int, work: Work, state: State):
-        """Nothing: worlds that need another problem or convex rounds are left."""
+        """Do nothing: worlds that need another problem or convex rounds are left to the solver for one."""
 
     @wp.func(inline=True)
     def end(work: Work, states: int, solved: int):
-        """Keep what is left of the worlds that this step has ended, and their systems for the adjoint."""
+        """Store the residual of the worlds that this step has ended, and their systems for the adjoint."""
         shared = work.shared
         together.velocities_left(work.group, work.nv, work.iterate.residual, shared)
         for n in range(lanes):
@@ -176,11 +179,12 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
 
     @wp.func(inline=True)
     def solve(work: Work, iterations: int):
-        """Solve worlds from z, whose values, impulses and residuals are there; ``stage``: which of them are solved."""
+        """Solve worlds from z, whose values, impulses and residuals are up to date; ``stage``: the worlds solved."""
         measure(work)
         moving = int(0)
         for n in range(lanes):
-            # No struct is assigned in a branch: the compiler would copy it at its end, and wait for what was just written.
+            # No struct is assigned in a branch: the compiler would copy it at the branch's end, and stall on the
+            # preceding stores.
             first = State()
             first.mode = DONE
             work.shared.state[n] = first
