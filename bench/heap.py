@@ -81,7 +81,7 @@ def measure_heap(seed: int) -> dict[str, float]:
                 states[name] = simulators[name].step(states[name])
                 found[name] += 1e3 * (time.process_time() - start) / STEPS
                 if name in systems:
-                    systems[name].append(int(simulators[name].sweeps[0]))
+                    systems[name].append(int(simulators[name].solver_iterations[0]))
                     residuals.append(float(simulators[name].residual[0]))
         found["mujoco"] += 1e3 * processor_seconds(peer) / STEPS
     for name, counts in systems.items():

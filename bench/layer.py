@@ -75,7 +75,7 @@ def measure(case: str, count: int) -> Iterator[dict[str, Any]]:
             start = time.process_time()
             state = simulator.rollout(state, steps=turn).final_state
             times["ours"].append(1e3 * (time.process_time() - start) / turn)
-            systems.append(int(simulator.sweeps[0]))
+            systems.append(int(simulator.solver_iterations[0]))
             start = time.process_time()
             mujoco.mj_step(peer, data, turn)
             times["mujoco"].append(1e3 * (time.process_time() - start) / turn)

@@ -423,13 +423,19 @@ class Simulator:
 
     @property
     @serialized
-    def sweeps(self) -> np.ndarray:
-        """Return the iterations of the last step [num_worlds].
+    def solver_iterations(self) -> np.ndarray:
+        """Return the iterations of the contact solver in the last step [num_worlds].
 
-        These are sweeps with :class:`sim.PgsContact`, fewer than its option where ``tolerance`` was reached, and linear
-        systems solved with Newton's method.
+        Newton's method counts the linear systems that it solved, :class:`sim.PgsContact` its sweeps. Fewer than the
+        option allows means that the solver converged to ``tolerance`` first.
         """
-        return self.engine.reports.sweeps()
+        return self.engine.reports.solver_iterations()
+
+    @property
+    def sweeps(self) -> np.ndarray:
+        """Return :attr:`solver_iterations`. Deprecated: read that attribute."""
+        warn_deprecated("Simulator.sweeps", "read Simulator.solver_iterations", "0.3")
+        return self.solver_iterations
 
     @property
     @serialized

@@ -225,7 +225,7 @@ def test_every_step_of_fifty_boxes_that_fall_is_solved(device):
     state, systems = simulator.state(c.q, c.qd), []
     for _ in range(240):
         state = simulator.step(state)
-        systems.append(int(simulator.sweeps[0]))
+        systems.append(int(simulator.solver_iterations[0]))
     assert max(systems) < 48
     assert np.mean(systems) < 16
 

@@ -19,14 +19,16 @@ def sweeps_of(c) -> list[int]:
     counts = []
     for tau in c.tau:
         state = simulator.step(state, tau)
-        counts += simulator.sweeps.tolist()
+        counts += simulator.solver_iterations.tolist()
     return counts
 
 
 def test_zero_takes_all_sweeps():
     simulator = sim.Simulator(box(), DT, 2, "cpu", sim.PgsContact(sweeps=7))
     simulator.rollout(simulator.initial_state(), steps=3)
-    assert simulator.sweeps.tolist() == [7, 7]
+    assert simulator.solver_iterations.tolist() == [7, 7]
+    with pytest.warns(DeprecationWarning, match="solver_iterations"):
+        assert simulator.sweeps.tolist() == [7, 7]
 
 
 @pytest.mark.parametrize("warm_start", [False, True])
@@ -38,7 +40,7 @@ def test_each_world_ends_for_itself_as_if_it_had_been_told_so(warm_start):
     simulator = sim.Simulator(model, DT, 6, "cpu", early)
     state = simulator.rollout(simulator.state(q, qd), tau).final_state
     after = simulator.step(state)
-    counts = simulator.sweeps
+    counts = simulator.solver_iterations
     assert counts.max() < 50
     assert len(set(counts.tolist())) > 1
     assert (simulator.residual < 1e-4).all()

@@ -53,12 +53,12 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         impulse_history: wp.array2d(dtype=vec3),
         value_history: wp.array2d(dtype=vec3),
         residual: wp.array(dtype=scalar),
-        sweep_count: wp.array(dtype=int),
+        solver_iterations: wp.array(dtype=int),
     ):
         """Sweep from ``start``, or from zero if that is empty, until a sweep changes no row's velocity by ``tolerance``
         or more.
 
-        sweep_count: number of sweeps. Histories are [sweep max_constraints + constraint, world], or empty without a
+        solver_iterations: number of sweeps. Histories are [sweep max_constraints + constraint, world], or empty without a
         reverse; residual: change of a row's velocity in the last sweep [m/s].
         """
         world = wp.tid()
@@ -111,7 +111,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                 last = sweep
             sweep += 1
         residual[world] = change
-        sweep_count[world] = sweep
+        solver_iterations[world] = sweep
 
     # A separate module: wp.grad of a function whose callees another kernel of the module has already used gives silent
     # zeros (Warp 1.19 marks them for adjoint code only when it meets them first under wp.grad).
@@ -123,7 +123,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         # Model
         max_constraints: int,
         # Data in
-        sweep_count: wp.array(dtype=int),
+        solver_iterations: wp.array(dtype=int),
         couplings: Couplings,
         matrix: wp.array2d(dtype=mat33),
         bound: wp.array2d(dtype=scalar),
@@ -159,7 +159,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
             bound_bar[i, world] = scalar(0.0)
             own_bar[i, world] = mat33()
         largest = scalar(0.0)
-        sweep = sweep_count[world]
+        sweep = solver_iterations[world]
         going = int(1)
         while sweep > 0 and going == 1:
             sweep -= 1
@@ -253,7 +253,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
         max_constraints: int,
         least_inverse_mass: wp.array(dtype=scalar),
         # Data in
-        sweep_count: wp.array(dtype=int),
+        solver_iterations: wp.array(dtype=int),
         couplings: Couplings,
         matrix: wp.array2d(dtype=mat33),
         constraints: Constraints,
@@ -293,7 +293,7 @@ def pgs_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespace:
                         world,
                         max_constraints,
                         first,
-                        sweep_count[world],
+                        solver_iterations[world],
                         start,
                         impulse_history,
                         value_bar_history,

@@ -58,9 +58,9 @@ class Reports:
         """Return the value of :attr:`sim.Simulator.residual`."""
         return np.concatenate([shard.step.largest_residual.numpy() for shard in self.forward])
 
-    def sweeps(self) -> np.ndarray:
-        """Return the value of :attr:`sim.Simulator.sweeps`."""
-        return np.concatenate([shard.step.sweep_count.numpy() for shard in self.forward])
+    def solver_iterations(self) -> np.ndarray:
+        """Return the value of :attr:`sim.Simulator.solver_iterations`."""
+        return np.concatenate([shard.step.solver_iterations.numpy() for shard in self.forward])
 
     def constraint_error(self) -> np.ndarray:
         """Return the value of :attr:`sim.Simulator.constraint_error`."""

@@ -151,7 +151,7 @@ class Workspace(SolverChoice):
             return wp.zeros(self.num_worlds, dtype=dtype, device=self.device)
 
         self.residual, self.largest_residual, self.adjoint_residual = (per_world(self.scalar) for _ in range(3))
-        self.sweep_count, self.total_overflow, self.last_bad_step = (per_world(wp.int32) for _ in range(3))
+        self.solver_iterations, self.total_overflow, self.last_bad_step = (per_world(wp.int32) for _ in range(3))
 
     @property
     def slot_threads(self) -> int | tuple[int, int]:

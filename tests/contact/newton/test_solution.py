@@ -179,7 +179,7 @@ def test_a_tangle_is_solved_in_every_step(dtype, residual):
     state, systems = simulator.state(simulator.model.q0), []
     for _ in range(600):
         state = simulator.step(state)
-        systems.append(int(simulator.sweeps[0]))
+        systems.append(int(simulator.solver_iterations[0]))
         assert simulator.residual[0] < residual
     # Twice what it takes: 20 in the hardest step to hit many at once, and some 3 to 8 on average.
     assert max(systems) < 60

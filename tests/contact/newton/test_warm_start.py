@@ -50,8 +50,8 @@ def test_the_solution_does_not_depend_on_it(settled):
         assert warm.residual[0] < 1e-9
         assert cold.residual[0] < 1e-9
         np.testing.assert_allclose(state.qd.numpy(), other.qd.numpy(), rtol=0, atol=1e-8)
-        systems["warm"] += int(warm.sweeps[0])
-        systems["cold"] += int(cold.sweeps[0])
+        systems["warm"] += int(warm.solver_iterations[0])
+        systems["cold"] += int(cold.solver_iterations[0])
     assert int(warm.engine.shards[0].step.constraint_stage.constraints.count.numpy()[0]) > 64, (
         "fewer are not swept at first"
     )

@@ -91,7 +91,7 @@ def mujoco_group_adjoint_kernels(scalar: Any, cone: str = "elliptic", lanes: int
             if has_further:
                 a.keep_further(i, group, further_impulse_bar, shared)
         a.solve(
-            group, most, nv, has_further, constraints, problem, work.system, work.sweep_count, work.stage, weight, shared,
+            group, most, nv, has_further, constraints, problem, work.system, work.solver_iterations, work.stage, weight, shared,
             iterate,
         )  # fmt: skip
         for n in range(lanes):

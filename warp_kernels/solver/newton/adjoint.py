@@ -235,11 +235,11 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         return left
 
     @wp.func
-    def has_factors(world: int, sweep_count: wp.array(dtype=int), iterate: Iterate):
+    def has_factors(world: int, solver_iterations: wp.array(dtype=int), iterate: Iterate):
         """Return whether the system holds factors from the last Newton step, for each part if the world is divided."""
         if iterate.part.shape[0] > 0 and iterate.part[FACTORED, world] == 0:
             return False
-        return sweep_count[world] > 0
+        return solver_iterations[world] > 0
 
     @wp.kernel(module=module, enable_backward=False)
     def solution_adjoint(
@@ -254,7 +254,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
         problem: Problem,
         softness: wp.array2d(dtype=scalar),
         equalities: Equalities,
-        sweep_count: wp.array(dtype=int),
+        solver_iterations: wp.array(dtype=int),
         # Adjoint in
         weight: wp.array2d(dtype=scalar),
         further_impulse_bar: wp.array2d(dtype=vec3),
@@ -276,7 +276,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
 
         weight: D^-1 L'^-1 v+_bar.
         iterate: the solution, whose values are read; everything else is scratch.
-        sweep_count: systems solved for it; system holds the last one.
+        solver_iterations: systems solved for it; system holds the last one.
         own_bar: adjoint of the effective inverse masses of a constraint's rows.
         further_value_bar: other contributions to the row values (:mod:`warp_kernels.solver.mujoco.noslip_adjoint`); no
             rows without.
@@ -291,7 +291,7 @@ def newton_adjoint_kernels(scalar: Any, friction: str = "cone", smoothed: bool =
             world,
             count,
             nv,
-            not wp.static(smoothed) and has_factors(world, sweep_count, iterate),
+            not wp.static(smoothed) and has_factors(world, solver_iterations, iterate),
             trees,
             paths,
             constraints,

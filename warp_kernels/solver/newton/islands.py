@@ -172,19 +172,19 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
         work: Work,
         islands: Islands,
         residual: wp.array(dtype=scalar),
-        sweep_count: wp.array(dtype=int),
+        solver_iterations: wp.array(dtype=int),
     ):
         """Solve all worlds, island by island.
 
         keeps: 1 if ``system`` is to hold the factors of all islands, for the backward pass.
         residual: as the largest velocity, by the pivots of each island's last system [m/s or rad/s].
-        sweep_count: systems solved, of the island with the most in each round.
+        solver_iterations: systems solved, of the island with the most in each round.
         work: the grips of its problem change during the solve; their values at the end remain.
         """
         world = wp.tid()
         count = work.constraints.count[world]
         residual[world] = zero
-        sweep_count[world] = 0
+        solver_iterations[world] = 0
         if count == 0:
             return
         nv = work.paths.dof_depth.shape[0]
@@ -238,7 +238,7 @@ def newton_island_kernels(scalar: Any, friction: str = "cone") -> SimpleNamespac
                 division.note(world, left, work.iterate, islands)
                 if keeps == 1:
                     keep_factors(work, solved)
-            sweep_count[world] = sweep_count[world] + most
+            solver_iterations[world] = solver_iterations[world] + most
             unsolved = division.join_islands(
                 world,
                 before,

@@ -248,13 +248,13 @@ def solve_kernel(scalar: Any, cone: str, module: wp.Module) -> wp.Kernel:
         # Data out
         work: Work,
         residual: wp.array(dtype=scalar),
-        sweep_count: wp.array(dtype=int),
+        solver_iterations: wp.array(dtype=int),
     ):
         """Solve all worlds.
 
         residual: as the largest velocity, by the pivots of the last system [m/s or rad/s].
         work: the grips of its problem change during the solve; their values at the end remain.
-        sweep_count: systems solved.
+        solver_iterations: systems solved.
         stage: zero for worlds that are solved already (:mod:`warp_kernels.solver.newton.group.solve`); no rows if none
             is.
         """
@@ -263,7 +263,7 @@ def solve_kernel(scalar: Any, cone: str, module: wp.Module) -> wp.Kernel:
             return
         count = work.constraints.count[world]
         residual[world] = zero
-        sweep_count[world] = 0
+        solver_iterations[world] = 0
         if count == 0:
             return
         nv = work.paths.dof_depth.shape[0]
@@ -277,6 +277,6 @@ def solve_kernel(scalar: Any, cone: str, module: wp.Module) -> wp.Kernel:
         work.epsilon = f.share_of(world, work)
         left, solved = f.solve(work, square, iterations)
         residual[world] = left
-        sweep_count[world] = solved
+        solver_iterations[world] = solved
 
     return solve

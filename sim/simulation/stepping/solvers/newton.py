@@ -223,7 +223,7 @@ class Newton(ConstraintSolver):
             system=self.system,
             iterate=self.iterate,
             residual=step.residual,
-            sweep_count=step.sweep_count,
+            solver_iterations=step.solver_iterations,
             stage=self.stage,
         )
 

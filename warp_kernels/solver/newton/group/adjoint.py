@@ -109,7 +109,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
         constraints: Constraints,
         problem: Problem,
         kept_system: System,
-        sweep_count: wp.array(dtype=int),
+        solver_iterations: wp.array(dtype=int),
         stage: wp.array(dtype=int),
         weight: wp.array2d(dtype=scalar),
         shared: Group,
@@ -134,7 +134,7 @@ def adjoint_solve_functions(scalar: Any, friction: str, lanes: int) -> SimpleNam
             shared.left[n] = shared.square[n]
             shared.moves[n] = 0
             if s.has(0, world, constraints):
-                if stage[world] == SOLVED and sweep_count[world] > 0:
+                if stage[world] == SOLVED and solver_iterations[world] > 0:
                     shared.moves[n] = 1
                     any_kept = True
         if any_kept:
@@ -310,7 +310,7 @@ def group_adjoint_kernels(scalar: Any, friction: str = "cone", lanes: int = 1) -
                 if has_further:
                     a.keep_further(i, group, further_impulse_bar, shared)
             a.solve(
-                group, most, nv, has_further, constraints, problem, work.system, work.sweep_count, work.stage, weight,
+                group, most, nv, has_further, constraints, problem, work.system, work.solver_iterations, work.stage, weight,
                 shared, iterate,
             )  # fmt: skip
             for n in range(lanes):

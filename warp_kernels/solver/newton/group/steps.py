@@ -203,7 +203,7 @@ def group_step_functions(scalar: Any, friction: str, lanes: int) -> SimpleNamesp
             world = work.group * lanes + n
             most = wp.max(most, work.constraints.count[world])
             work.residual[world] = zero
-            work.sweep_count[world] = 0
+            work.solver_iterations[world] = 0
         has_any = most > 0
         if most > MOST_CONSTRAINTS:
             most = int(0)

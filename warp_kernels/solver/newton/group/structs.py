@@ -165,7 +165,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
             keeps: KEEPS_HALF or KEEPS_ALL if the adjoint reads systems, else zero.
             regularisation: the parameter, for laws that have it.
             residual: as the largest velocity, by the pivots of the last system [world], m/s or rad/s.
-            sweep_count: systems solved [world].
+            solver_iterations: systems solved [world].
             stage: SOLVED or UNSOLVED [world].
         """
 
@@ -182,7 +182,7 @@ def group_structs(scalar: Any) -> SimpleNamespace:
         system: structs.System
         iterate: structs.Iterate
         residual: wp.array(dtype=scalar)
-        sweep_count: wp.array(dtype=int)
+        solver_iterations: wp.array(dtype=int)
         stage: wp.array(dtype=int)
 
     return SimpleNamespace(Group=Group, Work=Work)

@@ -152,7 +152,7 @@ def group_world_functions(scalar: Any, friction: str, lanes: int) -> SimpleNames
             shared.moves[n] = int(shared.waits[n] == 0 and mode == DONE)
             if shared.moves[n] == 1:
                 work.residual[world_at(n, work)] = shared.left_now[n]
-                work.sweep_count[world_at(n, work)] = solved
+                work.solver_iterations[world_at(n, work)] = solved
         if work.keeps > 0:
             together.keep_system(work.group, work.nv, work.keeps == KEEPS_ALL, shared, work.system)
 
