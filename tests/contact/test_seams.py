@@ -124,3 +124,29 @@ def test_a_step_of_5_mm_stops_a_body(body, speed, dtype):
     state = simulator.state([0, 0, BODIES[body] - 1e-5, 0, 0, 0, 1], [speed, 0, 0, 0, 0, 0])
     x = simulator.rollout(state, steps=round(240 * 0.8 / speed)).q.numpy()[:, 0, 0]
     assert x.max() < 0.3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("spin", [0.0, -0.02, 0.05])
+@pytest.mark.parametrize("floor", ["meshes", "heightfields"])
+def test_a_cylinder_slides_along_a_gap(floor, spin, dtype):
+    """It lies on the edges of two tiles 1 mm apart, which bear both its ends while it turns past their direction."""
+    builder = sim.ModelBuilder()
+    size, gap = 3.0, 1e-3
+    for name, side in (("left", 1.0), ("right", -1.0)):
+        near = 0.5 * side * gap
+        if floor == "meshes":
+            corners, faces = sheet(-1.0, min(near, near + side * size), size, size)
+            builder.add_static_mesh(corners, faces, name=name, surface=sim.Surface(friction=0.0))
+        else:
+            middle = (-1.0 + 0.5 * size, near + 0.5 * side * size, 0.0)
+            heights, surface = np.zeros((4, 4)), sim.Surface(friction=0.0)
+            builder.add_heightfield(heights, spacing=size / 3.0, position=middle, name=name, surface=surface)
+    add_body(builder, "lying cylinder")
+    model = builder.finalize(dtype)
+    simulator = sim.Simulator(model, 1e-3, device="cpu")
+    turn = Rotation.from_euler("z", -0.5 * spin).as_quat()
+    state = simulator.state([0.0, 1e-4, BODIES["lying cylinder"], *turn], [0.5, 0.0, 0.0, 0.0, 0.0, spin])
+    x, _y, z = simulator.rollout(state, steps=1000).q.numpy()[:, 0, :3].T
+    np.testing.assert_allclose(x[-1], 0.5, rtol=1e-3)
+    assert np.ptp(z) < 2e-5

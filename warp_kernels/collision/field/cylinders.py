@@ -125,7 +125,8 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
     ):  # fmt: skip
         """Whether a rim touches a convex edge: the normal lies between those of disc and side, and of the triangles.
 
-        It may miss them by the slack, a sine, where it misses the disc's by no more: a disc that lies nearly flat.
+        It may miss them by the slack, a sine, where it misses the disc's by no more, as a disc does that lies nearly flat, or where
+        the cylinder lies nearly along the edge: then it rests on both rims.
         """
         if wp.dot(normal, surface.up_at(data, field, key)) <= scalar(angle):
             return False
@@ -133,12 +134,12 @@ def field_cylinder_functions(scalar: Any, ground: str) -> SimpleNamespace:
             return False
         axis = contacts.axis_of(body.pose)
         outward = place + distance * normal - contacts.end_of(end, body.pose, body.size)
+        edge = wp.normalize(corners[1] - corners[0])
         limit = scalar(angle)
-        if wp.length(wp.cross(normal, axis)) < slack:
+        if wp.min(wp.length(wp.cross(normal, axis)), wp.length(wp.cross(edge, axis))) < slack:
             limit = slack
         if not faces_rim(body, end, distance, place, normal, limit):
             return False
-        edge = wp.normalize(corners[1] - corners[0])
         across = wp.cross(edge, wp.cross(axis, outward))
         # Along the edge, where it touches, the rim has no normal.
         least = surface.least_sine_squared(distance, -scalar(touching))
