@@ -1,6 +1,7 @@
 """Checks that errors and warnings name what is wrong: file, element, argument, value. Their wording is free."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -21,3 +22,9 @@ def _whole(text: str) -> str:
 def raises_naming(*items: object, error: type[Exception] = sim.ModelError) -> pytest.RaisesExc:
     """Require an error whose message contains all items, see :func:`naming`."""
     return pytest.raises(error, match=naming(*items))
+
+
+def refuses(call: Callable[[], object], *items: object, error: type[Exception] = sim.ModelError) -> None:
+    """Check that a call raises an error whose message contains all items: one line for one of several cases."""
+    with raises_naming(*items, error=error):
+        call()

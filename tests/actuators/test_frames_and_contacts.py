@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import sim
+from tests.errors import raises_naming
 from tests.importers.mjcf_zoo import load_quietly
 from tests.simulation.differences import METHODS, case, check
 
@@ -221,16 +222,16 @@ def test_what_finalize_refuses(given, said):
 def test_what_has_no_place_for_them_says_so(tmp_path):
     model = load_quietly(written(tmp_path))
     simulator = sim.Simulator(model, DT, contact=sim.MujocoContact())
-    with pytest.raises(sim.ModelError, match="parameter 'actuator_force_axis' is not zero for actuator 'stick', which"):
+    with raises_naming("parameter 'actuator_force_axis'", "zero", "actuator 'stick'"):
         simulator.set_parameter("actuator_force_axis", np.ones((model.nu, 3)))
-    with pytest.raises(sim.ModelError, match="'implicitfast' .*actuator 'reach'"):
+    with raises_naming("'implicitfast'", "actuator 'reach'"):
         sim.Simulator(model, DT, integrator="implicitfast", contact=sim.MujocoContact())
     builder = sim.ModelBuilder()
     builder.add_sphere(radius=0.1, mass=1.0, name="ball")
     builder.add_actuator(name="sticky", adhesion="ball")
     simulator = sim.Simulator(builder.finalize("float64"), DT)
     states = [torch.zeros(3, 1, size, dtype=torch.float64) for size in (7, 6)]
-    with pytest.raises(sim.ModelError, match="actuator 'sticky' acts on a frame or on contacts"):
+    with raises_naming("actuator 'sticky'", "frame", "contacts"):
         sim.torch.actuator_forces(simulator, *states, torch.zeros(2, 1, 1, dtype=torch.float64))
 
 

@@ -9,6 +9,7 @@ import sim
 from sim.arrays.device_model import packed_ancestors
 from sim.model.parameters import PARAMETERS
 from tests.dynamics.trees import build, zoo
+from tests.errors import raises_naming, refuses
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +70,15 @@ def test_quaternions_are_normalised_and_inertias_made_symmetric(model, device):
 
 
 def test_errors_name_the_parameter(model, device):
-    with pytest.raises(sim.ModelError, match="weight"):
-        sim.DeviceModel(model, device, requires_grad=["weight"])
-    with pytest.raises(sim.ModelError, match="'mass'.*shape"):
-        sim.DeviceModel(model, device, 2, {"mass": np.ones((3, model.num_links))})
-    with pytest.raises(sim.ModelError, match="'com'.*not finite"):
+    refuses(lambda: sim.DeviceModel(model, device, requires_grad=["weight"]), "weight")
+    refuses(lambda: sim.DeviceModel(model, device, 2, {"mass": np.ones((3, model.num_links))}), "'mass'", "shape")
+    with raises_naming("'com'", "not finite"):
         sim.DeviceModel(model, device, parameters={"com": np.full((model.num_links, 3), np.nan)})
     placement = model.parameters["joint_placement"].copy()
     placement[1, 3:] = 0.0
-    with pytest.raises(sim.ModelError, match="'joint_placement'.*zero quaternion.*\\(0, 1\\)"):
+    with raises_naming("'joint_placement'", "zero quaternion", "(0, 1)"):
         sim.DeviceModel(model, device, parameters={"joint_placement": placement})
-    with pytest.raises(sim.ModelError, match="'mass'.*requires_grad"):
-        sim.DeviceModel(model, device).gradient("mass")
+    refuses(lambda: sim.DeviceModel(model, device).gradient("mass"), "'mass'", "requires_grad")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +114,7 @@ def test_singular_mass_matrices_are_refused(device):
         lambda: robot.mass_matrix_inverse(x),
     ]
     for call in calls:
-        with pytest.raises(sim.ModelError, match="joint 'hinge' has a direction without inertia"):
+        with raises_naming("joint 'hinge'", "inertia"):
             call()
     assert sim.mass_matrix(model, q).numpy() == 0.0
     assert robot.inverse_dynamics(x, x, x).isfinite().all()

@@ -10,6 +10,7 @@ import torch
 import sim
 import sim.envs
 from sim.envs import Task, TaskState, VectorEnv
+from tests.errors import refuses
 
 PUSHED = torch.full((2, 1), 0.3)
 
@@ -138,9 +139,7 @@ def test_other_states_are_refused_and_change_nothing(changed, message):
 
 def test_what_is_no_state_is_refused():
     env = sliding()
-    with pytest.raises(sim.ModelError, match="set_state: state is a NoneType"):
-        env.set_state(None)
+    refuses(lambda: env.set_state(None), "set_state", "state", "NoneType")
     state = env.get_state()
     del state["ended"]
-    with pytest.raises(sim.ModelError, match="set_state: the state lacks 'ended'"):
-        env.set_state(state)
+    refuses(lambda: env.set_state(state), "set_state", "state", "'ended'")

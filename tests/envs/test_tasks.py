@@ -12,6 +12,7 @@ import sim
 import sim.envs
 import sim.torch
 from sim.envs.tasks import panda_reach
+from tests.errors import raises_naming
 
 ROBOTS = ("Ant", "Hopper", "HalfCheetah", "Humanoid")
 
@@ -143,7 +144,7 @@ def test_the_ant_of_the_paper():
 
 def test_without_gymnasium_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(sim.ModelError, match=r"ant.xml is a file of gymnasium.*pip install 'backswing\[rl\]'"):
+    with raises_naming("ant.xml", "gymnasium", "pip install 'backswing[rl]'"):
         sim.envs.make("Ant")
 
 

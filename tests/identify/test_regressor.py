@@ -15,6 +15,7 @@ from sim.identify import (
 )
 from tests.dynamics.states import random_state, relative_error
 from tests.dynamics.trees import build, zoo
+from tests.errors import raises_naming, refuses
 from warp_kernels import types as codes
 
 JOINT_COLUMNS = ("friction_loss", "damping", "armature")
@@ -156,31 +157,20 @@ def test_base_parameters_in_single_precision(file):
 def test_errors():
     robot = sim.torch.Robot("scenes/robots/arm.urdf", dtype=torch.float64)
     zeros = np.zeros(robot.nv)
-    with pytest.raises(sim.ModelError, match=r"joint_columns: unknown 'mass'; there are damping"):
+    with raises_naming("joint_columns", "unknown", "'mass'", "damping"):
         torque_regressor(robot, zeros, zeros, zeros, joint_columns=["mass"])
-    with pytest.raises(sim.ModelError, match="not a str"):
-        torque_regressor("arm.urdf", zeros, zeros, zeros)
-    with pytest.raises(sim.ModelError, match="has 2 rows and 3 columns; it needs more samples"):
-        base_parameters(np.ones((2, 3)), "abc")
-    with pytest.raises(sim.ModelError, match="3 columns, but there are 2 names"):
-        base_parameters(np.ones((4, 3)), "ab")
-    with pytest.raises(sim.ModelError, match=r"the regressor has shape \(4, 3\); expected finite numbers"):
-        base_parameters(np.full((4, 3), np.nan), "abc")
-    with pytest.raises(sim.ModelError, match="no parameter has an effect"):
-        base_parameters(np.zeros((4, 3)), "abc")
-    with pytest.raises(sim.ModelError, match="regressor: 'matrix' is not an array of numbers"):
-        base_parameters("matrix", "abc")
-    with pytest.raises(sim.ModelError, match="tolerance is 2.0; it must lie between 0 and 1"):
-        base_parameters(np.ones((4, 3)), "abc", tolerance=2.0)
-    with pytest.raises(sim.ModelError, match="qd: 'fast' is not an array of numbers"):
-        torque_regressor(robot, zeros, "fast", zeros)
-    with pytest.raises(sim.ModelError, match="samples -1, seed 0: expected whole numbers, at least 1 and at least 0"):
-        robot_base_parameters(robot, samples=-1)
-    with pytest.raises(sim.ModelError, match="samples 200, seed -1: expected"):
-        robot_base_parameters(robot, seed=-1)
+    refuses(lambda: torque_regressor("arm.urdf", zeros, zeros, zeros), "str")
+    refuses(lambda: base_parameters(np.ones((2, 3)), "abc"), "2 rows", "3 columns", "samples")
+    refuses(lambda: base_parameters(np.ones((4, 3)), "ab"), "3 columns", "2 names")
+    refuses(lambda: base_parameters(np.full((4, 3), np.nan), "abc"), "regressor", "shape", "(4, 3)", "finite")
+    refuses(lambda: base_parameters(np.zeros((4, 3)), "abc"), "parameter", "effect")
+    refuses(lambda: base_parameters("matrix", "abc"), "regressor", "'matrix'")
+    refuses(lambda: base_parameters(np.ones((4, 3)), "abc", tolerance=2.0), "tolerance", "2.0", 0, 1)
+    refuses(lambda: torque_regressor(robot, zeros, "fast", zeros), "qd", "'fast'")
+    refuses(lambda: robot_base_parameters(robot, samples=-1), "samples -1", "seed 0")
+    refuses(lambda: robot_base_parameters(robot, seed=-1), "samples 200", "seed -1")
     robot.mass = robot.mass.repeat(2, 1)
-    with pytest.raises(sim.ModelError, match="parameter 'mass' has shape .* a vector of parameters needs one value"):
-        linear_parameters(robot)
+    refuses(lambda: linear_parameters(robot), "parameter 'mass'", "shape", "vector")
 
 
 def test_a_robot_without_a_joint_that_moves():
@@ -188,10 +178,8 @@ def test_a_robot_without_a_joint_that_moves():
     builder.add_link("base", mass=1.0, inertia=(1.0, 1.0, 1.0))
     builder.add_joint("bolts", "fixed", child="base")
     model = builder.finalize("float64", collapse_fixed=False)
-    with pytest.raises(sim.ModelError, match="no joint of the robot moves, so there are no joint forces"):
-        robot_base_parameters(model)
-    with pytest.raises(sim.ModelError, match="no joint of the robot moves, so nothing can excite it"):
-        excite(model)
+    refuses(lambda: robot_base_parameters(model), "no joint", "joint forces")
+    refuses(lambda: excite(model), "no joint", "excite")
 
 
 def test_defaults_of_torch_change_nothing():

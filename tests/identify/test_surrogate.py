@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-import sim
 from sim.identify.surrogate import sample_surrogate
+from tests.errors import raises_naming
 
 PROBABILITIES = (0.025, 0.5, 0.975)
 
@@ -102,5 +102,5 @@ def test_counts_motions_and_passes_over_what_is_not_finite():
     again = sample_surrogate(residuals, peak, variance, peak, motions=10, rounds=3, bar=False)
     np.testing.assert_array_equal(again.mean, found.mean)
     assert found.mean == pytest.approx(np.zeros((2, 1)), abs=0.3)
-    with pytest.raises(sim.ModelError, match="finite at 2 points only, and 1 unknowns need 3"):
+    with raises_naming("finite", "2 points", "1 unknowns", 3):
         sample_surrogate(residuals, peak, variance, peak, motions=1, rounds=3, bar=False)

@@ -8,6 +8,7 @@ from scipy.spatial.transform import Rotation
 
 import sim
 from sim.model.specs import WORLD
+from tests.errors import raises_naming, refuses
 from tests.model.trees import UNIT, chain
 
 
@@ -37,7 +38,7 @@ class TestLinks:
     def test_triangle_inequality_in_oblique_axes(self):
         axes = Rotation.from_rotvec((0.3, 0.7, -0.2)).as_matrix()
         sim.ModelBuilder().add_link("a", mass=1.0, inertia=axes @ np.diag((1.0, 1.0, 2.0)) @ axes.T)
-        with pytest.raises(sim.ModelError, match="link 'a': principal moments"):
+        with raises_naming("link 'a'", "principal moments"):
             sim.ModelBuilder().add_link("a", mass=1.0, inertia=axes @ np.diag((1.0, 1.0, 2.1)) @ axes.T)
 
     def test_unphysical_inertia_on_request(self):
@@ -47,26 +48,21 @@ class TestLinks:
         assert_allclose(builder.finalize().parameters["inertia"][0], np.diag((1.0, 1.0, 2.1)))
         builder.add_link("b", mass=1.0, inertia=(1.0, 1.0, -0.1), allow_unphysical=True)
         builder.add_joint("k", "free", child="b")
-        with pytest.raises(sim.ModelError, match="link 'b': with what is welded to it, its principal moments"):
+        with raises_naming("link 'b'", "principal moments"):
             builder.finalize()
 
     def test_names(self):
         builder = chain("free")
         builder.add_frame("tip", "l0")
-        with pytest.raises(sim.ModelError, match="link 'l0': a link of this name exists"):
-            builder.add_link("l0")
-        with pytest.raises(sim.ModelError, match="a link needs a name"):
-            builder.add_link("")
-        with pytest.raises(sim.ModelError, match="a link has the name 3; names are text, such as '3'"):
-            builder.add_link(3)
-        with pytest.raises(sim.ModelError, match="link 'world': this name is reserved for the world"):
-            builder.add_link("world")
-        with pytest.raises(sim.ModelError, match="link 'tip': a frame of this name exists"):
-            builder.add_link("tip")
+        refuses(lambda: builder.add_link("l0"), "link 'l0'", "link", "name", "exists")
+        refuses(lambda: builder.add_link(""), "link", "name")
+        refuses(lambda: builder.add_link(3), "link", "name 3", "'3'")
+        refuses(lambda: builder.add_link("world"), "link 'world'", "name", "reserved", "world")
+        refuses(lambda: builder.add_link("tip"), "link 'tip'", "frame", "name")
 
     def test_moving_link_without_mass(self):
         builder = chain("revolute", "revolute", mass=0.0)
-        with pytest.raises(sim.ModelError, match="link 'l0' moves and has no mass, nor has anything it carries"):
+        with raises_naming("link 'l0'", "mass"):
             builder.finalize()
 
     def test_mass_further_out_is_enough(self):
@@ -87,7 +83,7 @@ class TestLinks:
     def test_link_without_joint(self):
         builder = chain("free")
         builder.add_link("loose", mass=1.0)
-        with pytest.raises(sim.ModelError, match="link 'loose' has no joint; connect it with add_joint"):
+        with raises_naming("link 'loose'", "joint", "add_joint"):
             builder.finalize()
 
 
@@ -133,18 +129,16 @@ class TestJoints:
         assert_allclose(model.parameters["joint_placement"][0, 3:], turn / size, rtol=1e-15)
 
     def test_duplicate_name(self):
-        with pytest.raises(sim.ModelError, match="joint 'j0': a joint of this name exists"):
+        with raises_naming("joint 'j0'", "joint", "name", "exists"):
             chain("free").add_joint("j0", "fixed", child="l0")
 
     def test_unknown_ends(self):
         builder = chain("free")
         builder.add_joint("k", "fixed", parent="l0", child="gone")
-        with pytest.raises(sim.ModelError, match="joint 'k': unknown child link 'gone'"):
-            builder.finalize()
+        refuses(lambda: builder.finalize(), "joint 'k'", "child", "link 'gone'")
         builder = chain("free")
         builder.add_joint("k", "fixed", parent="gone", child="l0")
-        with pytest.raises(sim.ModelError, match="joint 'k': unknown parent link 'gone'"):
-            builder.finalize()
+        refuses(lambda: builder.finalize(), "joint 'k'", "parent", "link 'gone'")
 
     def test_two_parents(self):
         builder = chain("free", "revolute")
@@ -161,7 +155,7 @@ class TestJoints:
         for number in range(length):
             builder.add_link(f"c{number}", mass=1.0)
             builder.add_joint(f"k{number}", "revolute", parent=f"c{(number + 1) % length}", child=f"c{number}")
-        with pytest.raises(sim.ModelError, match=r"links 'c0'.* form a cycle that never reaches the world"):
+        with raises_naming("links 'c0'", "cycle"):
             builder.finalize()
 
     @pytest.mark.parametrize("q0", [0.5, [0.5], np.float32(0.5)])
@@ -186,15 +180,13 @@ class TestFrames:
         for name in ("tip", "l0"):
             with pytest.raises(sim.ModelError, match=f"frame '{name}': a frame or link of this name exists"):
                 builder.add_frame(name, "l0")
-        with pytest.raises(sim.ModelError, match="a frame needs a name"):
-            builder.add_frame("", "l0")
-        with pytest.raises(sim.ModelError, match="a frame has the name 3; names are text"):
-            builder.add_frame(3, "l0")
+        refuses(lambda: builder.add_frame("", "l0"), "frame", "name")
+        refuses(lambda: builder.add_frame(3, "l0"), "frame", "name 3")
 
     def test_unknown_link(self):
         builder = chain("free")
         builder.add_frame("tip", "gone")
-        with pytest.raises(sim.ModelError, match="frame 'tip': unknown link 'gone'"):
+        with raises_naming("frame 'tip'", "unknown", "link 'gone'"):
             builder.finalize()
 
     def test_on_a_welded_link_and_on_the_world(self):
@@ -211,7 +203,7 @@ class TestFrames:
 
 
 def test_gravity():
-    with pytest.raises(sim.ModelError, match="gravity: .* is not finite"):
+    with raises_naming("gravity", "finite"):
         sim.ModelBuilder(gravity=(0.0, 0.0, np.nan))
 
 
@@ -347,5 +339,5 @@ def test_gravity_set_later():
     builder.gravity = (0.0, 0.0, -1.62)
     assert_allclose(builder.finalize().parameters["gravity"], (0.0, 0.0, -1.62))
     builder.gravity = -1.62
-    with pytest.raises(sim.ModelError, match=r"gravity: shape \(\), expected \(3,\)"):
+    with raises_naming("gravity", "shape", "(3,)"):
         builder.finalize()

@@ -7,9 +7,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-import sim
 from sim.arrays.device_model import packed_ancestors
 from sim.model.topology import ExcludedPairs
+from tests.errors import raises_naming
 from tests.model.trees import random_tree
 
 
@@ -53,7 +53,7 @@ def test_as_by_definition(seed):
 def test_unknown_link_of_a_group():
     builder = random_tree(np.random.default_rng(0), 3, ["revolute"])
     builder.exclude_group(["l0", "gone"])
-    with pytest.raises(sim.ModelError, match="exclude_collision: unknown link 'gone'"):
+    with raises_naming("exclude_collision", "unknown", "link 'gone'"):
         builder.finalize()
 
 

@@ -12,6 +12,7 @@ import sim
 import sim.optimise as so
 from scenes import throw
 from sim.simulation.engine.rollout import run_steps
+from tests.errors import raises_naming, refuses
 from tests.optimise.problems import sliders, swing
 
 
@@ -113,14 +114,13 @@ def test_searches_join_one_that_is_caught():
         again = so.gradient(problem, joining=4, resume=states[stop], **options)
         np.testing.assert_array_equal(again.unknowns, found.unknowns)
         assert again.history == found.history
-    with pytest.raises(sim.ModelError, match="joining is -1; it must be a whole number"):
-        so.gradient(problem, joining=-1)
+    refuses(lambda: so.gradient(problem, joining=-1), "joining", -1)
     for starts in (0, None):
         with pytest.raises(sim.ModelError, match=f"starts is {starts}; it must be a whole number"):
             so.gradient(problem, starts=starts, joining=2)
-    with pytest.raises(sim.ModelError, match="gradient: resume is of another problem, with derivatives of shape"):
+    with raises_naming("gradient", "resume", "shape"):
         so.gradient(so.Problem(sliders(), 3, [so.Effort(0.1)]), resume=states[0])
-    with pytest.raises(sim.ModelError, match="resume lacks 'trust'"):
+    with raises_naming("resume", "'trust'"):
         so.gradient(problem, resume={name: each for name, each in states[0].items() if name != "trust"})
 
 
@@ -304,7 +304,7 @@ def test_cmaes_finds_its_way_from_a_guess_without_a_finite_cost(seed):
 
 def test_derivatives_that_are_not_numbers_are_no_divergence():
     problem = so.Problem(sliders(), 3, [so.Effort(0.1), without_slope])
-    with pytest.raises(sim.ModelError, match="cost .without_slope. is finite for the first guess, but its derivative"):
+    with raises_naming("without_slope", "derivative"):
         so.gradient(problem, iterations=2)
 
 

@@ -8,6 +8,7 @@ import torch
 import sim
 import sim.torch
 from tests.contact.mujoco.test_tendons import CONTROL, start, written
+from tests.errors import refuses
 from tests.importers.mjcf_zoo import load_quietly
 from tests.simulation.differences import METHODS
 from tests.torch.test_sensors import DT, driven, rolled
@@ -162,12 +163,10 @@ def test_actuators_on_tendons_are_those_of_mujoco(pulled, tmp_path):
 def test_what_is_refused(pulled):
     _, model = pulled
     simulator = sim.Simulator(model, DT, 1, "cpu", sim.MujocoContact(), integrator="rk4")
-    with pytest.raises(sim.ModelError, match="integrator='rk4'"):
-        sim.torch.JointForces(simulator)
+    refuses(lambda: sim.torch.JointForces(simulator), "integrator='rk4'")
     simulator = sim.Simulator(driven(), DT, 1, "cpu")
     states = torch.zeros(3, 1, 4)
-    with pytest.raises(sim.ModelError, match="one more than inputs"):
-        sim.torch.JointForces(simulator)(states, states, control=torch.zeros(1, 1, 4))
+    refuses(lambda: sim.torch.JointForces(simulator)(states, states, control=torch.zeros(1, 1, 4)), "inputs")
 
 
 def test_defaults_of_torch_change_nothing(pulled):

@@ -6,6 +6,7 @@ import torch
 
 import sim
 from sim.torch.runtime.engine import CAPTURED_AT_CALL
+from tests.errors import raises_naming, refuses
 from tests.torch.robots import ALL, CALLS, state, zoo_robot
 
 every_method = pytest.mark.parametrize("name", CALLS)
@@ -207,11 +208,9 @@ def test_parameters_changed_in_place_into_others(learnt):
         good = robot.forward_dynamics(*inputs).detach()
     kept = robot.com.data
     robot.com.data = kept[:-1]
-    with pytest.raises(sim.ModelError, match="parameter 'com' has shape"):
-        robot.forward_dynamics(*inputs)
+    refuses(lambda: robot.forward_dynamics(*inputs), "parameter 'com'", "shape")
     robot.com.data = kept.float()
-    with pytest.raises(sim.ModelError, match=r"parameter 'com' is torch\.float32"):
-        robot.forward_dynamics(*inputs)
+    refuses(lambda: robot.forward_dynamics(*inputs), "parameter 'com'", "torch.float32")
     robot.com.data = kept.clone()
     assert torch.equal(robot.forward_dynamics(*inputs).detach(), good)
     robot.com.data = 2.0 * kept
@@ -255,7 +254,7 @@ def test_calls_of_one_robot_leave_nothing_in_another(device):
 def test_a_model_without_links_is_refused():
     builder = sim.ModelBuilder()
     builder.add_ground()
-    with pytest.raises(sim.ModelError, match="the model has no link"):
+    with raises_naming("the model has no link"):
         sim.torch.Robot(builder.finalize())
 
 
@@ -329,5 +328,5 @@ def test_a_constant_is_one_number(dt, message):
 def test_a_constant_can_not_be_batched_by_vmap():
     robot = zoo_robot("cpu")
     q, qd, _, _ = state(robot, (2,))
-    with pytest.raises(sim.ModelError, match="dt is batched by torch.func.vmap; it must be one number for all"):
+    with raises_naming("dt", "torch.func.vmap"):
         torch.func.vmap(lambda dt: robot.integrate(q, qd, dt))(torch.tensor([0.1, 0.2]))

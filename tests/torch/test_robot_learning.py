@@ -9,6 +9,7 @@ import torch
 
 import sim
 from sim.torch import PhysicalInertia, Positive, PositiveDefinite, Rotation, Unconstrained
+from tests.errors import raises_naming, refuses
 from tests.torch.robots import state, zoo_robot
 from tests.torch.test_robot_traps import ROBOT
 from warp_kernels.types import FIXED
@@ -76,7 +77,7 @@ def test_any_module_gives_the_value(device):
     torch.testing.assert_close(robot.value("mass")[2], net()[0])
     robot.inverse_dynamics(q, qd, qdd).sum().backward()
     assert net.linear.weight.grad.abs().max() > 0.0
-    with pytest.raises(sim.ModelError, match=r"the module for mass of 'link3' gives \(2,\); expected \(\)"):
+    with raises_naming("mass of 'link3'", "(2,)", "()"):
         robot.learn_quantity("link3", "mass", Net(2))
 
 
@@ -297,18 +298,15 @@ def test_what_a_file_can_not_hold_is_refused(change, message, robot, tmp_path):
 def test_what_a_floating_base_lacks_in_a_file_is_refused(robot, tmp_path):
     free = sim.torch.Robot(tmp_path / "robot.urdf", floating_base=True, dtype=torch.float64)
     free.friction_loss[:6] = 0.5
-    with pytest.raises(sim.ModelError, match=r"friction_loss of joint .* has changed, .* no place for \[0.5, 0.5"):
+    with raises_naming("friction_loss of joint", "changed", "[0.5, 0.5"):
         free.save_urdf(tmp_path / "out.urdf")
 
 
 def test_merged_links_and_models_are_refused(robot, tmp_path):
     merged = sim.torch.Robot(tmp_path / "robot.urdf", collapse_fixed=True)
-    with pytest.raises(sim.ModelError, match="collapse_fixed=False"):
-        merged.save_urdf(tmp_path / "out.urdf")
-    with pytest.raises(sim.ModelError, match="made from a model"):
-        sim.torch.Robot(robot.model).save_urdf(tmp_path / "out.urdf")
-    with pytest.raises(sim.ModelError, match="'tool' was merged into another link"):
-        merged.learn_quantity("tool", "mass")
+    refuses(lambda: merged.save_urdf(tmp_path / "out.urdf"), "collapse_fixed=False")
+    refuses(lambda: sim.torch.Robot(robot.model).save_urdf(tmp_path / "out.urdf"), "model")
+    refuses(lambda: merged.learn_quantity("tool", "mass"), "'tool'", "link")
 
 
 @pytest.mark.parametrize(
@@ -390,21 +388,17 @@ def test_new_values_of_what_is_learnt(robot):
     learnt.set_values({"centre_of_mass": robot.com})
     assert torch.equal(learnt.com, robot.com)
     assert not list(learnt.parameters())
-    with pytest.raises(sim.ModelError, match=r"parameter 'mass' has shape \(1,\); a new value needs"):
-        learnt.set_values({"mass": torch.ones(1)})
+    refuses(lambda: learnt.set_values({"mass": torch.ones(1)}), "parameter 'mass'", "shape", "(1,)")
     learnt.mass = learnt.mass.repeat(2, 1)
-    with pytest.raises(sim.ModelError, match=r"put one in its place, such as robot.mass = robot.mass\[0\]"):
-        learnt.set_values({"mass": mass})
+    refuses(lambda: learnt.set_values({"mass": mass}), "robot.mass = robot.mass[0]")
 
 
 def test_one_quantity_is_learnt_once(robot):
     robot.learn_quantity("turn", "inertial", PhysicalInertia())
-    with pytest.raises(sim.ModelError, match="mass of 'turn': its inertial is learnt already"):
-        robot.learn_quantity("turn", "mass")
+    refuses(lambda: robot.learn_quantity("turn", "mass"), "mass", "'turn'", "inertial")
     robot.learn_quantity("turn", "rotation", Rotation())
     robot.learn_quantity("turn", "translation")
-    with pytest.raises(sim.ModelError, match="mass of 'slide' is not learnt"):
-        robot.learnable("slide", "mass")
+    refuses(lambda: robot.learnable("slide", "mass"), "mass", "'slide'")
 
 
 @pytest.mark.parametrize("quantity", ["mass", "inertial", "translation", "damping"])

@@ -10,6 +10,7 @@ import torch
 import warp as wp
 
 import sim
+from tests.errors import raises_naming, refuses
 from tests.torch.files import write
 
 STEPS = 25
@@ -206,7 +207,7 @@ def test_some_sensors_in_an_order(robot):
     every, some = sim.torch.Sensors(simulator), sim.torch.Sensors(simulator, ["gyro_25", "angle"])
     state = simulator.initial_state()
     q, qd = sim.torch.rollout(simulator, wp.to_torch(state.q), wp.to_torch(state.qd), steps=2)
-    with pytest.raises(sim.ModelError, match="need the inputs of the rollout, control"):
+    with raises_naming("inputs", "control"):
         every(q, qd)
     control = torch.zeros(2, 1, 4, dtype=torch.float64)
     whole, part = every(q, qd, control), some(q, qd)
@@ -226,14 +227,11 @@ def test_what_is_refused():
     ):
         with pytest.raises(sim.ModelError, match=message):
             builder.add_sensor(*arguments)
-    with pytest.raises(sim.ModelError, match="measures in no other frame"):
-        builder.add_sensor("s", "gyro", "ball", reference="ball")
+    refuses(lambda: builder.add_sensor("s", "gyro", "ball", reference="ball"), "frame")
     builder.add_sensor("s", "gyro", "ball")
-    with pytest.raises(sim.ModelError, match="sensor 's'"):
-        builder.add_sensor("s", "gyro", "ball")
+    refuses(lambda: builder.add_sensor("s", "gyro", "ball"), "sensor 's'")
     simulator = sim.Simulator(builder.finalize(), dt=0.01, num_worlds=1, device="cpu")
-    with pytest.raises(sim.ModelError, match="no sensor 'other'; the model has s"):
-        sim.torch.Sensors(simulator, ["other"])
+    refuses(lambda: sim.torch.Sensors(simulator, ["other"]), "sensor 'other'", "s")
 
 
 def test_sensors_without_a_counterpart_are_named(tmp_path):
