@@ -1,1 +1,1 @@
-"""The command line: one file per command, each with ``add_arguments`` and ``run``."""
+"""The command line, with one file per command; each has ``add_arguments`` and ``run``."""

@@ -1,6 +1,6 @@
 """Check that a file can be read and simulated: exit status 1 if it can't, or with --strict for any warning.
 
-Parts that overlap at the start are warnings too, which takes the kernels of a simulation.
+Geometries that overlap at the start are warnings too; this check compiles simulation kernels.
 """
 
 import argparse
@@ -20,16 +20,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--untrusted",
         action="store_true",
-        help="read the file in a process of its own, so that one that crashes, hangs or takes all memory is an error",
+        help="read the file in a separate process, so that a file that crashes, hangs or uses too much memory is "
+        "only an error",
     )
-    parser.add_argument("--strict", action="store_true", help="exit status 1 for warnings too")
+    parser.add_argument("--strict", action="store_true", help="also exit with status 1 for warnings")
 
 
 def run(given: argparse.Namespace) -> int:
     """Run the command."""
     read = read_untrusted_file if given.untrusted else read_file
     model, notes = read(given, "float32")
-    candidate_pairs(model)  # raises for shapes that may touch and can't
+    candidate_pairs(model)  # raises for pairs of shapes without contact generation
     notes += remarks(model)
     if model.nv and not model.massless_links:
         notes += overlaps(model)
@@ -41,19 +42,19 @@ def run(given: argparse.Namespace) -> int:
 
 
 def overlaps(model: Model) -> list[str]:
-    """Say which colliding geometries overlap at the start, in a model that moves and can be simulated."""
+    """Return descriptions of colliding geometries that overlap at the start, in a model that can be simulated."""
     simulator = Simulator(model, DEFAULT_STEP, device="cpu")
     return overlap_notes(simulator, simulator.state(model.q0))
 
 
 def remarks(model: Model) -> list[str]:
-    """Properties of a valid model that are probably not intended."""
+    """Return properties of a valid model that are probably mistakes."""
     notes = []
     if model.massless_links:
         names = ", ".join(f"'{name}'" for name in model.massless_links)
-        notes.append(f"links {names} move and have no mass: they can't be simulated; give them a mass")
+        notes.append(f"links {names} move but have no mass, so they can't be simulated; give them a mass")
     position = np.append(model.q0, 0.0)[model.dof_q]
-    slack = 1e-6 * (1.0 + np.abs(position))  # USD files keep coordinates and limits in single precision
+    slack = 1e-6 * (1.0 + np.abs(position))  # USD files store coordinates and limits in single precision.
     outside = (model.dof_q >= 0) & (
         (position < model.parameters["lower_limit"] - slack) | (position > model.parameters["upper_limit"] + slack)
     )
@@ -61,6 +62,6 @@ def remarks(model: Model) -> list[str]:
         name = model.joint_names[model.dof_link[dof]]
         limits = [float(model.parameters[f"{side}_limit"][dof]) for side in ("lower", "upper")]
         notes.append(
-            f"joint '{name}' starts at {position[dof]:.4g}, outside of its limits {limits[0]:.4g} to {limits[1]:.4g}"
+            f"joint '{name}' starts at {position[dof]:.4g}, outside its limits {limits[0]:.4g} to {limits[1]:.4g}"
         )
     return notes

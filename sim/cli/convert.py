@@ -1,8 +1,8 @@
-"""Write the model of a file, at its initial coordinates, as a URDF, MJCF or USD file.
+"""Write a file's model, at its initial coordinates, as a URDF, MJCF or USD file.
 
-Meshes of URDF and MJCF files are written into a folder beside them. What the format of OUT can't represent is reported
-on standard error; if that would change the motion nothing is written, unless --lossy is given. docs/exporting.md has
-the lists.
+Meshes of URDF and MJCF files are written into a folder next to OUT. Features that the format of OUT can't represent are
+reported on standard error. If dropping them would change the motion, nothing is written unless --lossy is given.
+docs/exporting.md lists these features.
 """
 
 import argparse
@@ -26,12 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "out",
         type=Path,
         metavar="OUT",
-        help="file to write or overwrite: .urdf, MJCF (.xml), .usda, .usdc, .usd",
+        help="file to write, replaced if it exists: .urdf, .xml (MJCF), .usda, .usdc or .usd",
     )
     parser.add_argument(
         "--lossy",
         action="store_true",
-        help="only warn of what OUT can't represent, even if it changes the motion",
+        help="write OUT even if dropped features change the motion; only warn",
     )
 
 
@@ -39,8 +39,8 @@ def run(given: argparse.Namespace) -> int:
     """Run the command."""
     suffix = check_output(given.out, SUFFIXES)
     if given.out.exists() and given.file.exists() and given.out.samefile(given.file):
-        raise UsageError(f"{given.out} is the file that is read; give OUT another name")
-    # A URDF keeps links behind fixed joints; MuJoCo merges those of a URDF too.
+        raise UsageError(f"OUT is the input file {given.out}; choose another name")
+    # A URDF file keeps links behind fixed joints; MuJoCo merges those of a URDF file too.
     model, notes = read_file(given, "float64", collapse_fixed=suffix != ".urdf")
     say(notes)
     with warnings.catch_warnings(record=True) as caught:
@@ -53,7 +53,7 @@ def run(given: argparse.Namespace) -> int:
 
 def _write(out: Path, suffix: str, model: Model, lossy: bool) -> None:
     if suffix in USD:
-        from sim.usd import write_usd  # here, since USD's libraries take long to load
+        from sim.usd import write_usd  # imported here, since USD's libraries take long to load
 
         write_usd(out, model, forward_kinematics(DeviceModel(model, "cpu"), model.q0[None]).numpy(), fps=24.0)
         return

@@ -1,4 +1,4 @@
-"""Shared by the commands: reading a file, with a floating base on its feet, and output paths."""
+"""Input and output shared by the commands: reading a file, placing a floating base on the ground, output paths."""
 
 import argparse
 import sys
@@ -21,43 +21,56 @@ from sim.model.poses import compose
 
 
 class UsageError(Exception):
-    """Arguments that don't fit together; the message says which ones and what to do."""
+    """Error for arguments that don't fit together; the message says which ones and what to do."""
 
 
 def add_file(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
-    """Add the arguments that say which file to read, and how."""
+    """Add the arguments that select the file and its reader's options."""
     number = "?" if optional else None
-    parser.add_argument("file", type=Path, nargs=number, metavar="FILE", help="a .urdf, MJCF (.xml), .sdf or USD file")
     parser.add_argument(
-        "--floating-base", action="store_true", help="of a URDF: leave its base free instead of fixing it to the world"
+        "file",
+        type=Path,
+        nargs=number,
+        metavar="FILE",
+        help="file to read: .urdf, .xml (MJCF), .sdf, .world, .usd, .usda, .usdc or .usdz",
+    )
+    parser.add_argument(
+        "--floating-base",
+        action="store_true",
+        help="URDF only: let the base move freely instead of fixing it to the world",
     )
     parser.add_argument(
         "--base-height", type=float, metavar="Z",
-        help="of a floating base: height of its origin [m]; default: with --ground its lowest collider stands on it",
+        help="height of a floating base's origin [m] (default with --ground: the robot stands on the ground)",
     )  # fmt: skip
     parser.add_argument(
         "--package-dir", type=Path, action="append", metavar="DIR",
-        help="of a URDF or SDF: search this folder for package:// and model:// first; may be repeated",
+        help="URDF and SDF only: folder to search first for package:// and model:// paths; may be repeated",
     )  # fmt: skip
     parser.add_argument(
-        "--ground", type=float, nargs="?", const=0.0, metavar="HEIGHT", help="add a ground, at z = 0 or this height [m]"
+        "--ground",
+        type=float,
+        nargs="?",
+        const=0.0,
+        metavar="HEIGHT",
+        help="add a ground plane, at z = 0 or at this height [m]",
     )
 
 
 def read_file(
     given: argparse.Namespace, dtype: str, *, pictures: bool = True, collapse_fixed: bool = True
 ) -> tuple[Model, list[str]]:
-    """The model of the file, and what its reader warned about.
+    """Read the model of the file; return it with the warnings of its reader.
 
     Args:
         given: arguments of :func:`add_file`.
         dtype: "float32" or "float64".
-        pictures: read geometry that is only drawn.
+        pictures: read visual geometry.
         collapse_fixed: see :meth:`sim.ModelBuilder.finalize`.
 
     Raises:
         ModelError: see :func:`sim.load`.
-        UsageError: for an option that files of this kind don't have.
+        UsageError: for an option that doesn't apply to files of this kind.
     """
     builder, notes = read_builder(given, pictures=pictures)
     with named_file(given.file):
@@ -65,7 +78,7 @@ def read_file(
 
 
 def read_untrusted_file(given: argparse.Namespace, dtype: str) -> tuple[Model, list[str]]:
-    """:func:`read_file` in a process of its own, see :mod:`sim.importers.untrusted`."""
+    """Read the file as :func:`read_file` does, in a separate process, see :mod:`sim.importers.untrusted`."""
     if given.ground is not None:
         raise UsageError("--ground can't be combined with --untrusted")
     with warnings.catch_warnings(record=True) as caught:
@@ -75,27 +88,31 @@ def read_untrusted_file(given: argparse.Namespace, dtype: str) -> tuple[Model, l
 
 
 def reader_options(given: argparse.Namespace) -> dict[str, Any]:
-    """The options of the file's reader. Raises UsageError for those that files of its kind don't have."""
+    """Return the options of the file's reader. Raise UsageError for options that don't apply to it."""
     options: dict[str, Any] = {}
     if given.floating_base:
         if not is_urdf(given.file):
-            raise UsageError(f"--floating-base is for URDF files; {given.file} already says what is free")
+            raise UsageError(
+                f"--floating-base applies to URDF files only; {given.file} says itself which bodies are free; remove it"
+            )
         options["floating_base"] = True
     if given.base_height is not None:
         if not given.floating_base:
-            raise UsageError("--base-height is for a base that is free; add --floating-base")
+            raise UsageError("--base-height requires a floating base; add --floating-base")
         if not np.isfinite(given.base_height):
             raise UsageError(f"--base-height {given.base_height} must be finite")
         options["position"] = (0.0, 0.0, given.base_height)
     if given.package_dir:
         if not _is_read_as(given.file, "urdf", "sdf"):
-            raise UsageError(f"--package-dir is for URDF and SDF files; {given.file} names its meshes by path")
+            raise UsageError(
+                f"--package-dir applies to URDF and SDF files only; {given.file} names its meshes by path; remove it"
+            )
         options["package_dirs"] = given.package_dir
     return options
 
 
 def read_builder(given: argparse.Namespace, *, pictures: bool = True) -> tuple[ModelBuilder, list[str]]:
-    """A builder with what the file holds, and what its reader warned about; arguments and errors as for read_file."""
+    """Return a builder of the file and its reader's warnings; arguments and errors as for read_file."""
     options = reader_options(given) | ({} if pictures else {"visual": False})
     if given.floating_base and given.ground is not None and given.base_height is None:
         options["position"] = (0.0, 0.0, _standing_height(given, options))
@@ -110,16 +127,16 @@ def read_builder(given: argparse.Namespace, *, pictures: bool = True) -> tuple[M
 def _standing_height(given: argparse.Namespace, options: dict[str, Any]) -> float:
     """Return the height of the base's origin at which the robot's lowest collider stands on the ground [m].
 
-    Without colliders that of the ground.
+    Without colliders, return the height of the ground.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # said when the file is read for good
+        warnings.simplefilter("ignore")  # issued again by the final read
         lowest = lowest_point(read_into_builder(given.file, **{**options, "visual": False}).finalize("float64"))
     return float(given.ground) - (lowest or 0.0)
 
 
 def is_urdf(file: Path) -> bool:
-    """Whether a file is read as URDF."""
+    """Return whether a file is read as URDF."""
     return _is_read_as(file, "urdf")
 
 
@@ -128,34 +145,34 @@ def _is_read_as(file: Path, *formats: str) -> bool:
 
 
 def notes_of(caught: Iterable[warnings.WarningMessage], file: Path) -> list[str]:
-    """The texts of warnings about a file, without its name."""
+    """Return the texts of warnings about a file, without the file's name."""
     return [str(warning.message).removeprefix(f"{file}: ") for warning in caught]
 
 
 def say(notes: Iterable[str]) -> None:
-    """Print warnings on standard error, apart from results."""
+    """Print warnings on standard error, so that standard output has results only."""
     for note in notes:
         print(f"warning: {note}", file=sys.stderr)
 
 
 def check_output(path: Path, suffixes: Sequence[str]) -> str:
-    """The suffix of an output file, in lower case.
+    """Return the suffix of an output file, in lower case.
 
     Raises:
-        UsageError: for another suffix, or a missing folder.
+        UsageError: for an unsupported suffix, or a missing folder.
     """
     suffix = path.suffix.lower()
     if suffix not in suffixes:
-        raise UsageError(f"{path}: can't write files of type '{suffix}'; choose {', '.join(suffixes)}")
+        raise UsageError(f"{path}: can't write files of type '{suffix}'; choose one of {', '.join(suffixes)}")
     if not path.parent.is_dir():
-        raise UsageError(f"{path}: there is no folder {path.parent}")
+        raise UsageError(f"{path}: the folder {path.parent} doesn't exist; create it")
     return suffix
 
 
 def lowest_point(model: Model) -> float | None:
-    """Return the height of the lowest point of all moving geometries that collide, in the initial coordinates [m].
+    """Return the height of the lowest point of all moving colliding geometries at the initial coordinates [m].
 
-    None where there are none.
+    Return None without such geometries.
     """
     feet = [geometry for geometry in model.geometries if geometry.collides and not model.is_static(geometry)]
     if not feet:
@@ -165,7 +182,7 @@ def lowest_point(model: Model) -> float | None:
 
 
 def _lowest(geometry: Geometry, pose: np.ndarray) -> float:
-    """Return the height of the lowest point of a shape at a pose [m], by its support function."""
+    """Return the height of the lowest point of a shape at a pose [m], from its support function."""
     x, y, z, w = pose[3:]
     up = np.array([2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)])
     support = GEOMETRY_TYPES[geometry.type].reach

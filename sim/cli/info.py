@@ -34,19 +34,19 @@ def run(given: argparse.Namespace) -> int:
 
 
 def base_of(builder: WorldBuilder, model: Model) -> str:
-    """How the base of a robot is joined to the world; a hint where a fixed one looks as if it should move."""
+    """Return how the base of a robot is joined to the world, with a hint if a fixed one should probably be free."""
     base = next(joint for joint in builder.joints.values() if joint.parent == WORLD)
     if base.type == codes.FREE:
         return f"base '{base.child}' moves freely"
     fixed, free = f"base '{base.child}' is fixed to the world", "give --floating-base (in Python floating_base=True)"
     if model.num_trees == 1:
-        return f"{fixed}; to leave it free, {free}"
-    result = f"which leaves {model.num_trees} separate trees" if model.num_trees else "so nothing moves"
+        return f"{fixed}; for a floating base, {free}"
+    result = f"which splits it into {model.num_trees} separate trees" if model.num_trees else "so nothing moves"
     return f"{fixed}, {result}; for a robot that walks, drives or flies, {free}"
 
 
 def report(model: Model, title: str, base: str = "") -> str:
-    """The whole text; ``base`` is a line on the base of a robot."""
+    """Return the complete report; ``base`` is a line on the robot's base."""
     mass = model.parameters["mass"]
     lines = [
         f"{title}: {counted(model.num_links, 'link')} in {counted(model.num_trees, 'tree')}, nq {model.nq}, "

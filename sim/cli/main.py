@@ -13,13 +13,13 @@ from sim.version import __version__
 
 PROBLEM, USAGE, STOPPED = 1, 2, 130
 COMMANDS = {
-    "info": "links, joints, masses, geometry and warnings of a file",
-    "check": "check whether a file can be simulated, and what is wrong with it",
-    "convert": "write a file's model as a URDF, MJCF or USD file",
-    "render": "draw a file as a picture or an animation: a USD file's own motion, others simulated",
-    "view": "show a file's model and its motion in the browser",
-    "simulate": "roll out a file's model and write the states",
-    "warmup": "compile kernels ahead of time, so that the first run needn't wait for them",
+    "info": "print links, joints, masses, geometry and warnings of a file",
+    "check": "check that a file can be read and simulated; report problems",
+    "convert": "convert a file to URDF, MJCF or USD",
+    "render": "draw a picture or an animation of a file",
+    "view": "show a file and its motion in the browser",
+    "simulate": "simulate a file and write the states",
+    "warmup": "compile kernels ahead of time, so that the first run starts faster",
 }
 EXAMPLES = """examples:
   backswing info robot.urdf
@@ -32,9 +32,9 @@ EXAMPLES = """examples:
   backswing view robot.urdf --ground
   backswing warmup robot.urdf --gradients
 
-Files are .urdf, MJCF (.xml, with the extra [mjcf]), SDF (.sdf, .world) and USD (.usd, .usda, .usdc, .usdz).
-Every command has a --help of its own.
-Exit status: 0 if all is well, 1 if a file has a problem, 2 for wrong arguments.
+Supported files: URDF (.urdf), MJCF (.xml, extra [mjcf]), SDF (.sdf, .world), USD (.usd, .usda, .usdc, .usdz).
+'backswing COMMAND --help' explains a command.
+Exit status: 0 for success, 1 for a problem with a file, 2 for wrong arguments.
 """
 
 
@@ -42,23 +42,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        arguments: the command line; None for the process's own.
+        arguments: the command line. Default: that of the process.
 
     Returns:
-        the exit status: 0, 1 for a problem with a file or the system, 2 for wrong arguments, 130 for Ctrl-C.
+        The exit status: 0, 1 for a problem with a file or the system, 2 for wrong arguments, 130 for Ctrl-C.
     """
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
-    except KeyboardInterrupt:  # also while libraries are loaded, which takes a second
+    except KeyboardInterrupt:  # also while libraries are imported, which takes a second
         print("stopped", file=sys.stderr)
         return STOPPED
 
 
 def _run(words: list[str]) -> int:
-    """Run the command of these words; see :func:`main`."""
+    """Run the command of these arguments; see :func:`main`."""
     parser = argparse.ArgumentParser(
         prog="backswing",
-        description="Look at, check, convert, draw and simulate robots and scenes.",
+        description="Inspect, check, convert, draw and simulate robots and scenes.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -66,21 +66,21 @@ def _run(words: list[str]) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, line in COMMANDS.items():
         sub = commands.add_parser(name, help=line)
-        if name in words[:1]:  # load only the command that is run
+        if name in words[:1]:  # import only the command that is run
             command = importlib.import_module(f"sim.cli.{name}")
             sub.description = command.__doc__
             command.add_arguments(sub)
             sub.set_defaults(run=command.run, parser=sub)
     try:
         given = parser.parse_args(words)
-    except SystemExit as end:  # argparse has printed an error or its help
+    except SystemExit as end:  # argparse has printed an error or the help
         return int(end.code or 0)
-    wp.config.log_level = wp.LOG_WARNING  # keeps Warp's messages about its modules out of the results
+    wp.config.log_level = wp.LOG_WARNING  # keep Warp's messages about its modules out of the results
     try:
         return int(given.run(given))
     except UsageError as error:
         print(f"{given.parser.format_usage()}{given.parser.prog}: error: {error}", file=sys.stderr)
         return USAGE
-    except (ModelError, OSError, MemoryError) as error:  # the last two of the system, such as a full disk
+    except (ModelError, OSError, MemoryError) as error:  # the last two are system errors, such as a full disk
         print(f"error: {str(error) or 'out of memory'}", file=sys.stderr)
         return PROBLEM

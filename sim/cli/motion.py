@@ -1,4 +1,4 @@
-"""Simulating a file's model, for the commands that need its motion."""
+"""Simulation of a file's model, for the commands that need its motion."""
 
 import argparse
 import sys
@@ -22,28 +22,35 @@ from sim.simulation.state import State
 DEFAULT_STEP = 1.0 / 240.0
 LAWS = {None: ModelContact, "hard": HardContact, "mujoco": MujocoContact}
 STEPS_AT_ONCE = 120
-MOST_OVERLAPS = 10  # that are named one by one
+MOST_OVERLAPS = 10  # maximum number named individually
 
 
 def add_motion(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say how long to simulate, and from where."""
-    parser.add_argument("--steps", type=int, help="number of steps")
-    parser.add_argument("--seconds", type=float, help="or duration [s]")
-    parser.add_argument("--dt", type=float, help="time step [s]; default: that of the file, or 1/240")
+    """Add the arguments for the length of the simulation and its initial state."""
+    parser.add_argument("--steps", type=int, help="number of simulation steps")
+    parser.add_argument("--seconds", type=float, help="simulated time [s], instead of --steps")
+    parser.add_argument("--dt", type=float, help="time step [s] (default: that of the file, or 1/240)")
     parser.add_argument(
         "--law", choices=("hard", "mujoco"),
-        help="law of contact; mujoco, the default of MJCF files: the file moves as in MuJoCo, by its integrator, cone "
-        "and impratio",
+        help="contact law (default: mujoco for MJCF files, otherwise hard); mujoco moves a file as MuJoCo does, "
+        "with the file's "
+        "integrator, friction cone and impratio",
     )  # fmt: skip
-    parser.add_argument("--keyframe", metavar="NAME", help="start at a keyframe of the file; its controls are held")
-    parser.add_argument("--worlds", type=int, default=1, help="number of worlds, which differ by --noise (default 1)")
-    parser.add_argument("--noise", type=float, default=0.0, help="standard deviation of start velocities [m/s, rad/s]")
+    parser.add_argument(
+        "--keyframe", metavar="NAME", help="initial state: a keyframe of the file, whose controls stay constant"
+    )
+    parser.add_argument(
+        "--worlds", type=int, default=1, help="number of worlds, whose initial velocities differ by --noise (default 1)"
+    )
+    parser.add_argument(
+        "--noise", type=float, default=0.0, help="standard deviation of initial velocities [m/s, rad/s]"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the noise")
-    parser.add_argument("--device", default="cpu", help='"cpu" (default) or such as "cuda:0"')
+    parser.add_argument("--device", default="cpu", help="Warp device: cpu (default), or a GPU such as cuda:0")
 
 
 def time_step(model: Model, given: argparse.Namespace) -> float:
-    """The time step given, or that of the file [s]."""
+    """Return the given time step, or that of the file [s]."""
     if given.dt is not None:
         if not (np.isfinite(given.dt) and given.dt > 0.0):
             raise UsageError(f"--dt {given.dt} must be positive")
@@ -52,19 +59,19 @@ def time_step(model: Model, given: argparse.Namespace) -> float:
 
 
 def number_of_steps(given: argparse.Namespace, dt: float) -> int:
-    """The number of steps, from --steps or --seconds."""
+    """Return the number of steps, from --steps or --seconds."""
     if (given.steps is None) == (given.seconds is None):
-        raise UsageError("give either --steps or --seconds")
+        raise UsageError("give exactly one of --steps and --seconds")
     if given.seconds is not None and not np.isfinite(given.seconds):
         raise UsageError(f"--seconds {given.seconds} must be finite")
     steps = given.steps if given.steps is not None else round(given.seconds / dt)
     if steps < 1:
-        raise UsageError(f"that is {steps} steps; at least one is needed")
+        raise UsageError(f"the simulation has {steps} steps; it needs at least one")
     return int(steps)
 
 
 def begin(model: Model, given: argparse.Namespace, dt: float) -> tuple[Simulator, State, np.ndarray | None]:
-    """The simulator, its initial state, and the constant inputs of the actuators [nu] (None: all zero)."""
+    """Return the simulator, its initial state, and the constant inputs of the actuators [nu] (None: all zero)."""
     check_worlds(given)
     q, qd, control = start(model, given.keyframe)
     act = start_act(model, given.keyframe)
@@ -77,15 +84,15 @@ def begin(model: Model, given: argparse.Namespace, dt: float) -> tuple[Simulator
 
 
 def overlap_notes(simulator: Simulator, state: State) -> list[str]:
-    """Say which geometries overlap in the first world, and by how much, the deepest first."""
+    """Return descriptions of penetrations in the first world, the deepest first."""
     if not simulator.engine.shards[0].step.max_contacts:
         return []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a step that is left aside
+        warnings.simplefilter("ignore")  # of a step whose result is discarded
         found = overlaps_of(simulator.contacts(state).of_world(0))
     notes = [
-        f"{overlap.text(simulator.model)} at the start: they stick where no joint can part them; move one, or let them "
-        "not collide"
+        f"{overlap.text(simulator.model)} at the start and may stay stuck; move one of them, or exclude the pair from "
+        "collision"
         for overlap in found[:MOST_OVERLAPS]
     ]
     more = len(found) - MOST_OVERLAPS
@@ -93,7 +100,7 @@ def overlap_notes(simulator: Simulator, state: State) -> list[str]:
 
 
 def check_worlds(given: argparse.Namespace) -> None:
-    """Refuse numbers of which no worlds can be made."""
+    """Raise UsageError for invalid numbers of worlds, noise or seed."""
     if given.worlds < 1:
         raise UsageError(f"--worlds {given.worlds} must be at least 1")
     if not (np.isfinite(given.noise) and given.noise >= 0.0):
@@ -103,14 +110,14 @@ def check_worlds(given: argparse.Namespace) -> None:
 
 
 def _check_memory(model: Model, worlds: int, steps: int) -> None:
-    """Refuse motions whose states, which are all kept, don't fit into the memory of this machine."""
+    """Raise UsageError for motions whose states don't fit into memory."""
     wanted = 2 * (steps + 1) * worlds * (model.nq + model.nv) * np.dtype(model.dtype).itemsize
     what = f"{counted(steps, 'step')} of {counted(worlds, 'world')}"
     require_memory(what, wanted, "this machine", host_memory(), "take fewer")
 
 
 def simulator_of(model: Model, given: argparse.Namespace, dt: float) -> Simulator:
-    """By the law that was chosen, or that of the model."""
+    """Create the simulator with the chosen contact law, or that of the model."""
     settings: dict[str, Any] = {"contact": LAWS[given.law]()}
     if given.law == "mujoco" and any(part.mujoco is not None for part in model.parts):
         settings = mujoco_settings(model)
@@ -118,7 +125,7 @@ def simulator_of(model: Model, given: argparse.Namespace, dt: float) -> Simulato
 
 
 def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """q [steps + 1, worlds, nq] and qd [steps + 1, worlds, nv]."""
+    """Return q [steps + 1, worlds, nq] and qd [steps + 1, worlds, nv]."""
     _check_memory(model, given.worlds, steps)
     simulator, state, control = begin(model, given, dt)
     found: tuple[list[np.ndarray], list[np.ndarray]] = ([state.q.numpy()[None]], [state.qd.numpy()[None]])
@@ -129,7 +136,7 @@ def simulate(model: Model, given: argparse.Namespace, dt: float, steps: int) -> 
             count = min(STEPS_AT_ONCE, steps - first)
             inputs = None if control is None else np.tile(control, (count, given.worlds, 1))
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NotFiniteWarning)  # an error at the end
+                warnings.simplefilter("ignore", NotFiniteWarning)  # reported as an error at the end
                 trajectory = simulator.rollout(state, steps=count, control=inputs)
             state = trajectory.final_state
             for parts, array in zip(found, (trajectory.q, trajectory.qd), strict=True):
@@ -145,11 +152,11 @@ def check_finite(q: np.ndarray, qd: np.ndarray) -> None:
     bad = ~(np.isfinite(q).all(axis=2) & np.isfinite(qd).all(axis=2))
     if bad.any():
         step, world = np.argwhere(bad)[0]
-        raise ModelError(f"the motion isn't finite from step {step} on, in world {world}; take a smaller --dt")
+        raise ModelError(f"the motion isn't finite from step {step} on, in world {world}; use a smaller --dt")
 
 
 def start(model: Model, name: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """q, qd and the actuators' inputs (None: all zero) at the start.
+    """Return initial q, qd and inputs of the actuators (None: all zero).
 
     Raises:
         UsageError: for an unknown keyframe.
@@ -164,7 +171,7 @@ def start(model: Model, name: str | None) -> tuple[np.ndarray, np.ndarray, np.nd
 
 
 def start_act(model: Model, name: str | None) -> np.ndarray | None:
-    """States of actuators at the start [na]; None where no actuator has one. Raises as :func:`start`."""
+    """Return initial activations of actuators [na], None if no actuator has one. Raise as :func:`start`."""
     if not model.na:
         return None
     given = {} if name is None else _keyframe(model, name)[1].act
@@ -178,4 +185,4 @@ def _keyframe(model: Model, name: str) -> tuple[Part, Keyframe]:
         if name in part.keyframes:
             return part, part.keyframes[name]
         known += part.keyframes
-    raise UsageError(f"no keyframe '{name}'; {'there are: ' + ', '.join(known) if known else 'the file has none'}")
+    raise UsageError(f"no keyframe '{name}'; {'choose from: ' + ', '.join(known) if known else 'the file has none'}")

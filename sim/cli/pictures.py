@@ -17,7 +17,7 @@ from sim.render import Outermost, Renderer, fit_camera
 
 
 def frames_per_second(given: float | None, usual: float, dt: float) -> float:
-    """The rate of --fps, or the usual one, but at most one frame for each step; prints it if it isn't the given one.
+    """Return the frame rate: --fps or its default, at most one frame per step; print it if it is reduced.
 
     Raises:
         UsageError: for a number that is not positive.
@@ -28,18 +28,18 @@ def frames_per_second(given: float | None, usual: float, dt: float) -> float:
     if fps * dt <= 1.0 + 1e-9:
         return fps
     if given is not None:
-        say([f"--fps {given:g} is more than the {1.0 / dt:g} steps per second; one frame per step is written"])
+        say([f"--fps {given:g} exceeds the {1.0 / dt:g} steps per second; writing one frame per step"])
     return 1.0 / dt
 
 
 def every(states: int, dt: float, fps: float) -> np.ndarray:
-    """Indices of the states nearest to the times of the frames."""
+    """Return indices of the states nearest to the times of the frames."""
     frames = int((states - 1) * dt * fps + 1e-9) + 1
     return np.minimum(np.round(np.arange(frames) / (fps * dt)).astype(int), states - 1)
 
 
 def world_poses(model: Model, q: np.ndarray) -> np.ndarray:
-    """Link poses [frames, worlds, num_links, 7] of coordinates [frames, worlds, nq]."""
+    """Return link poses [frames, worlds, num_links, 7] of coordinates [frames, worlds, nq]."""
     frames, worlds = q.shape[:2]
     poses = forward_kinematics(DeviceModel(model, "cpu"), q.reshape(frames * worlds, model.nq)).numpy()
     return poses.reshape(frames, worlds, model.num_links, 7)
@@ -52,15 +52,15 @@ READABLE_USD = (*USD, ".usdz")
 
 
 def open_motion(given: argparse.Namespace) -> "tuple[StoredMotion, list[str]]":
-    """The stored motion of the file, and the warnings of its reader.
+    """Read the stored motion of the file; return it with the warnings of its reader.
 
     Raises:
         ModelError: see :func:`sim.importers.usd.motion.read_motion`.
-        UsageError: for an option that USD files don't have.
+        UsageError: for an option that doesn't apply to USD files.
     """
-    from sim.importers.usd.motion import read_motion  # here, since USD's libraries take long to load
+    from sim.importers.usd.motion import read_motion  # imported here, since USD's libraries take long to load
 
-    reader_options(given)  # of which USD files have none
+    reader_options(given)  # USD files have none of these options
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         motion = read_motion(given.file, ground=given.ground)
@@ -68,7 +68,7 @@ def open_motion(given: argparse.Namespace) -> "tuple[StoredMotion, list[str]]":
 
 
 def frame_rate(motion: "StoredMotion", fps: float | None, most: float) -> float:
-    """Frames per second: as given, or one for every time code, or fewer if that is more than ``most``.
+    """Return frames per second: as given, or one per time code, or fewer if that exceeds ``most``.
 
     Raises:
         UsageError: for a number that is not positive.
@@ -81,23 +81,23 @@ def frame_rate(motion: "StoredMotion", fps: float | None, most: float) -> float:
 
 
 def frame_times(motion: "StoredMotion", fps: float, start: float | None = None, end: float | None = None) -> np.ndarray:
-    """Times of the frames, in seconds after the beginning of the stored motion; by default all of it.
+    """Return times of the frames, in seconds after the start of the stored motion; by default all of it.
 
     Raises:
-        UsageError: for a time that isn't in the motion.
+        UsageError: for a time outside the motion.
     """
     start = 0.0 if start is None else start
     end = motion.seconds if end is None else end
     if not 0.0 <= start <= end <= motion.seconds + 1e-9:
         raise UsageError(
-            f"--start {start:g} and --end {end:g} must be in this order and within the motion of the file, which lasts "
+            f"--start {start:g} and --end {end:g} must be in this order and within the file's motion, which lasts "
             f"{motion.seconds:g} s"
         )
     return start + np.arange(int((end - start) * fps + 1e-6) + 1) / fps
 
 
 def draw_motion(given: argparse.Namespace, motion: "StoredMotion", times: np.ndarray) -> Iterator[np.ndarray]:
-    """The pictures of a stored motion, seen by the camera of the file unless the arguments place one."""
+    """Draw pictures of a stored motion, seen by the file's camera unless the arguments place one."""
     aspect = given.width / given.height
     angles = {key: getattr(given, key) for key in ("azimuth", "elevation") if getattr(given, key) is not None}
     camera = None if angles else motion.camera(times[0], aspect)

@@ -1,10 +1,11 @@
-"""Draw a file without a GPU or display: a .gif or .mp4 shows how it moves, a .png where it starts.
+"""Draw a file without a GPU or display: .gif and .mp4 show its motion, .png one state.
 
-The stored motion of a USD file is played: its bodies, prims and point instancers move as its time samples say, at its
-time codes per second, seen through its camera if it has one. --start, --end and --fps select from that; for a .png,
---start selects the time. Nothing is simulated then, and the file needs no physics. Files of other formats are
-simulated, and so is a USD file if --steps or --seconds is given: from the initial state of the file, or from
---keyframe. Then a .png shows where it ends.
+A USD file plays its stored motion, without simulation: bodies, prims and point instancers follow their time samples,
+seen through the file's camera if it has one. The file needs no physics. --start, --end and --fps select from this
+motion; for a .png, --start selects the time.
+
+Files of other formats are simulated from their initial state or --keyframe, and so is a USD file if --steps or
+--seconds is given. A .png then shows the final state; without --steps and --seconds, the initial state.
 """
 
 import argparse
@@ -34,7 +35,7 @@ from sim.render import AmbientOcclusion, fit_camera, iterate_frames, write_gif, 
 from sim.simulation.engine.memory import host_memory, require_memory
 
 FPS = 25.0
-MOST_FRAMES = {".gif": 50.0, ".mp4": 60.0}  # per second; few players show more
+MOST_FRAMES = {".gif": 50.0, ".mp4": 60.0}  # frames per second; few players show more
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,18 +45,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="file to write: .png, .gif, or .mp4 (extra [video])")
     parser.add_argument(
         "--fps", type=float,
-        help="frames per second, at most 50 for a .gif and one per simulated step (default 25; for a stored motion one "
-        "per time code)",
+        help="frames per second, at most 50 for a .gif and at most one per simulated step (default: 25; for a stored "
+        "motion one per time code)",
     )  # fmt: skip
-    parser.add_argument("--start", type=float, help="where to begin in a stored motion, after its first time code [s]")
-    parser.add_argument("--end", type=float, help="where to end in a stored motion, after its first time code [s]")
+    parser.add_argument(
+        "--start", type=float, help="start of the part of a stored motion to draw [s after its first time code]"
+    )
+    parser.add_argument(
+        "--end", type=float, help="end of the part of a stored motion to draw [s after its first time code]"
+    )
     parser.add_argument("--width", type=int, default=640, help="width of the picture [pixels]")
     parser.add_argument("--height", type=int, default=480, help="height of the picture [pixels]")
-    parser.add_argument("--azimuth", type=float, help="direction of the camera about z, for a single world [degrees]")
-    parser.add_argument("--elevation", type=float, help="elevation of the camera, for a single world [degrees]")
+    parser.add_argument("--azimuth", type=float, help="azimuth of the camera about z, for a single world [degrees]")
+    parser.add_argument(
+        "--elevation", type=float, help="elevation of the camera above the horizon, for a single world [degrees]"
+    )
     parser.add_argument(
         "--occlusion", action="store_const", const=AmbientOcclusion(),
-        help="darken corners and gaps, which see less of the sky; takes several times as long",
+        help="ambient occlusion: darken corners and gaps; takes several times as long",
     )  # fmt: skip
 
 
@@ -63,13 +70,13 @@ def run(given: argparse.Namespace) -> int:
     """Run the command."""
     suffix = check_output(given.out, (".png", ".gif", ".mp4"))
     if min(given.width, given.height) < 1:
-        raise UsageError(f"a picture of {given.width} x {given.height} pixels; both must be positive")
+        raise UsageError(f"--width {given.width}, --height {given.height}: both must be positive")
     check_worlds(given)
     if given.worlds != 1 and (given.azimuth, given.elevation) != (None, None):
-        raise UsageError("--azimuth and --elevation are for one world; leave out --worlds")
+        raise UsageError("--azimuth and --elevation require a single world; remove --worlds")
     simulated = (given.steps, given.seconds, given.keyframe) != (None, None, None) or given.worlds != 1
     if suffix == ".gif" and given.fps is not None and given.fps > MOST_FRAMES[suffix]:
-        raise UsageError(f"--fps {given.fps:g} is too much for a .gif, which shows at most {MOST_FRAMES[suffix]:g}")
+        raise UsageError(f"--fps {given.fps:g} exceeds the maximum of {MOST_FRAMES[suffix]:g} for a .gif")
     if given.file.suffix.lower() in READABLE_USD and not simulated:
         _play(given, suffix)
     else:
@@ -82,7 +89,8 @@ def _play(given: argparse.Namespace, suffix: str) -> None:
     """Draw the motion that the file stores."""
     if (given.dt, given.noise) != (None, 0.0):
         raise UsageError(
-            f"--dt and --noise are for simulation, but the motion of {given.file} is played; add --seconds to simulate"
+            f"--dt and --noise apply to a simulation, but {given.file} plays its stored motion; add --seconds to "
+            f"simulate"
         )
     motion, notes = open_motion(given)
     say(notes)
@@ -98,9 +106,11 @@ def _play(given: argparse.Namespace, suffix: str) -> None:
 
 
 def _simulate(given: argparse.Namespace, suffix: str) -> None:
-    """Draw the initial state of the file's model, or its simulated motion, of which a .png shows the end."""
+    """Draw the initial state of the file's model, or its simulated motion; a .png shows the end."""
     if (given.start, given.end) != (None, None):
-        raise UsageError("--start and --end select from the stored motion of a USD file; here the motion is simulated")
+        raise UsageError(
+            "--start and --end select from the stored motion of a USD file, but this motion is simulated; remove them"
+        )
     model, notes = read_file(given, "float32")
     say(notes)
     if suffix == ".png" and (given.steps, given.seconds) == (None, None):
@@ -118,7 +128,7 @@ def _simulate(given: argparse.Namespace, suffix: str) -> None:
 
 
 def _frames(given: argparse.Namespace, model: Model, q: np.ndarray) -> Iterator[np.ndarray]:
-    """The pictures of coordinates [frames, worlds, nq]."""
+    """Draw pictures of coordinates [frames, worlds, nq]."""
     poses, camera = world_poses(model, q), None
     if given.worlds == 1:
         angles = {key: getattr(given, key) for key in ("azimuth", "elevation") if getattr(given, key) is not None}
@@ -137,7 +147,9 @@ def _write(given: argparse.Namespace, suffix: str, frames: Iterator[np.ndarray],
         return
     shape = (count, given.height, given.width, 3)
     what = f"a .gif of {counted(count, 'frame')}"
-    require_memory(what, 2 * math.prod(shape), "this machine", host_memory(), "write an .mp4, or fewer or smaller ones")
+    require_memory(
+        what, 2 * math.prod(shape), "this machine", host_memory(), "write an .mp4, or use fewer or smaller frames"
+    )
     pictures = np.empty(shape, dtype=np.uint8)
     for number, picture in enumerate(shown):
         pictures[number] = picture

@@ -1,4 +1,4 @@
-"""Simulate the model of a file from its initial state or a keyframe; write the states as .npz or the motion as USD."""
+"""Simulate a file's model from its initial state or a keyframe. Write states (.npz) or motion (USD)."""
 
 import argparse
 from pathlib import Path
@@ -19,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_file(parser)
     add_motion(parser)
-    parser.add_argument("--fps", type=float, help="frames per second of a USD file, at most one per step (default 30)")
+    parser.add_argument(
+        "--fps", type=float, help="frames per second of a USD file, at most one per simulated step (default 30)"
+    )
     parser.add_argument(
         "--out", type=Path, required=True,
         help="file to write: .npz with q [steps + 1, worlds, nq], qd, dt, control [nu] and joint_names; or "
@@ -41,7 +43,7 @@ def run(given: argparse.Namespace) -> int:
         arrays: dict[str, Any] = dict(q=q, qd=qd, dt=dt, control=held, joint_names=np.array(model.joint_names))
         write_file(given.out, (".npz",), lambda name: np.savez_compressed(name, **arrays))
     else:
-        from sim.usd import write_usd  # here, since USD's libraries take long to load
+        from sim.usd import write_usd  # imported here, since USD's libraries take long to load
 
         poses = world_poses(model, q[every(len(q), dt, fps)])
         write_usd(given.out, model, poses[:, 0] if given.worlds == 1 else poses, fps=fps)

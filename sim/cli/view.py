@@ -1,9 +1,10 @@
-"""Show the model of a file in the browser (extra [view]): sliders for its joints, simulation from any pose.
+"""Show the model of a file in the browser (extra [view]), with sliders for its joints and simulation from any pose.
 
-With --steps or --seconds it is simulated first; with --trajectory the states of a file are shown, with --stored the
-stored motion of a USD file: play, pause, step, scrub, and see contacts. With --target, arrows at all links show how
-much closer to a point a force on them for one step would bring a link at the end: the negative derivative of its
-distance, from the backward pass.
+Play, pause, step and scrub a motion: one simulated first (--steps or --seconds), states of a file (--trajectory) or the
+stored motion of a USD file (--stored). Contacts are drawn too.
+
+With --target, arrows show how a force on each link during one step would bring a chosen link closer to a point at the
+end of the motion: the negative gradient of the final distance, from the backward pass.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from sim.render import Marker
 from sim.simulation.trajectory import Trajectory
 from sim.viewer import Viewer, force_gradients
 
-MOST_STATES = 120.0  # per second of a stored motion
+MOST_STATES = 120.0  # frames per second of a stored motion
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,15 +34,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_motion(parser)
     parser.add_argument(
-        "--trajectory", type=Path, metavar="NPZ", help="states to show: written by simulate, or q [states, nq] and dt"
+        "--trajectory",
+        type=Path,
+        metavar="NPZ",
+        help="states to show: an .npz file written by 'backswing simulate', or with q [states, nq] and dt",
     )
-    parser.add_argument("--stored", action="store_true", help="show the motion that the USD file stores")
+    parser.add_argument("--stored", action="store_true", help="show the motion stored in a USD file")
     parser.add_argument(
         "--target", nargs=4, metavar=("LINK", "X", "Y", "Z"),
-        help="where a link should be at the end [m]: shows the forces that bring it closer",
+        help="target point of a link at the end of the motion [m]; arrows show the forces that bring it closer",
     )  # fmt: skip
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: only this machine)")
-    parser.add_argument("--port", type=int, default=8080, help="port to listen at (default 8080; 0: any)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: only this machine can connect)"
+    )
+    parser.add_argument("--port", type=int, default=8080, help="port to listen on (default 8080; 0: any free port)")
 
 
 def run(given: argparse.Namespace) -> int:
@@ -49,10 +55,10 @@ def run(given: argparse.Namespace) -> int:
     simulated = (given.steps, given.seconds) != (None, None)
     if given.trajectory is not None and (simulated or given.worlds != 1 or given.keyframe is not None):
         raise UsageError(
-            "--trajectory has its own worlds and states; leave out --steps, --seconds, --worlds, --keyframe"
+            "--trajectory contains its worlds and states; remove --steps, --seconds, --worlds and --keyframe"
         )
     if given.target is not None and not simulated:
-        raise UsageError("--target is for a simulated motion; add --seconds")
+        raise UsageError("--target requires a simulated motion; add --seconds")
     if given.stored:
         return _show_stored(given, simulated)
     model, notes = read_file(given, "float32")
@@ -77,15 +83,15 @@ def _show_stored(given: argparse.Namespace, simulated: bool) -> int:
     others = (given.trajectory, given.keyframe, given.dt)
     if simulated or given.worlds != 1 or given.noise or any(value is not None for value in others):
         raise UsageError(
-            "--stored shows the file's own motion; leave out --steps, --seconds, --dt, --worlds, --noise, --keyframe, "
+            "--stored shows the file's motion; remove --steps, --seconds, --dt, --worlds, --noise, --keyframe and "
             "--trajectory"
         )
     if given.file.suffix.lower() not in READABLE_USD:
-        raise UsageError(f"--stored is for USD files, which can store a motion; {given.file} is not one")
+        raise UsageError(f"--stored requires a USD file, but {given.file} isn't one; remove --stored")
     motion, notes = open_motion(given)
     say(notes)
     if not motion.moves:
-        raise UsageError(f"{given.file} stores no motion; leave out --stored")
+        raise UsageError(f"{given.file} stores no motion; remove --stored")
     fps = frame_rate(motion, None, MOST_STATES)
     q = np.array([motion.poses(time).reshape(motion.num_worlds, -1) for time in frame_times(motion, fps)])
     with Viewer(motion.model, motion.num_worlds, host=given.host, port=given.port, spacing=0.0) as viewer:
@@ -129,7 +135,7 @@ def _show_simulated(viewer: Viewer, given: argparse.Namespace) -> None:
 
 def _show_states(viewer: Viewer, given: argparse.Namespace, states: dict[str, np.ndarray]) -> None:
     dt = float(states.get("dt", time_step(viewer.model, given)))
-    if not {"qd", "control"} <= states.keys():  # without inputs the contacts and their forces are unknown
+    if not {"qd", "control"} <= states.keys():  # without inputs, contacts and their forces are unknown
         viewer.play(states["q"], dt)
         return
     try:
@@ -149,7 +155,7 @@ def _show_states(viewer: Viewer, given: argparse.Namespace, states: dict[str, np
 
 
 def read_states(path: Path, model: Model) -> dict[str, np.ndarray]:
-    """The contents of a file of states, with q [states, worlds, nq].
+    """Read a file of states, with q [states, worlds, nq].
 
     Raises:
         ModelError: for a file that can't be read, and for states of another model.
@@ -158,16 +164,16 @@ def read_states(path: Path, model: Model) -> dict[str, np.ndarray]:
         with np.load(path) as file:
             found = {name: file[name] for name in ("q", "qd", "dt", "control", "joint_names") if name in file}
     except (OSError, ValueError, TypeError, zipfile.BadZipFile) as error:
-        raise ModelError(f"{path}: can't be read as a file of states (.npz): {error}") from None
+        raise ModelError(f"{path}: not a readable file of states (.npz): {error}") from None
     if "q" not in found:
-        raise ModelError(f"{path}: has no q; write states as backswing simulate does")
+        raise ModelError(f"{path}: has no array 'q'; write states with 'backswing simulate'")
     for name, size, what in (("q", model.nq, "coordinates"), ("qd", model.nv, "velocities")):
         if name in found and found[name].ndim == 2:
             found[name] = found[name][:, None]
         if name in found and (found[name].ndim != 3 or 0 in found[name].shape or found[name].shape[2] != size):
             raise ModelError(
-                f"{path}: {name} has shape {found[name].shape}, but the model has {size} {what}; was it simulated with "
-                "another file, or with other options such as --floating-base?"
+                f"{path}: {name} has shape {found[name].shape}, but the model has {size} {what}; use the file and "
+                "options (such as --floating-base) that it was simulated with"
             )
     names = found.pop("joint_names", np.array(model.joint_names)).tolist()
     if names != list(model.joint_names):
@@ -178,7 +184,7 @@ def read_states(path: Path, model: Model) -> dict[str, np.ndarray]:
 
 
 def distance_gradient(trajectory: Trajectory, link: str, target: Sequence[float]) -> tuple[np.ndarray, wp.array]:
-    """Distance of a link's origin from a point at the end [num_worlds], and its derivative by the last q."""
+    """Compute the final distance of a link's origin from a point [num_worlds], and its gradient in the last q."""
     q = wp.clone(trajectory.final_state.q, requires_grad=True)
     with wp.Tape() as tape:
         pose = forward_kinematics(trajectory.simulator.model, q, [link])
@@ -197,5 +203,5 @@ def _target(model: Model, given: argparse.Namespace) -> tuple[str, tuple[float, 
     except ValueError:
         place = (np.nan,)
     if not np.isfinite(place).all():
-        raise UsageError(f"--target {' '.join(given.target)}: give the name of a link and three numbers")
+        raise UsageError(f"--target {' '.join(given.target)}: it must be a link name and three numbers")
     return link, place

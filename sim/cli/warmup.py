@@ -1,4 +1,4 @@
-"""Compile and cache kernels ahead of time: those that a file needs, or without a file all of one precision."""
+"""Compile and cache kernels ahead of time: those that a file needs, or all of one precision."""
 
 import argparse
 import time
@@ -17,9 +17,11 @@ from warp_kernels.types import DTYPES, LANES
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_file(parser, optional=True)
-    parser.add_argument("--dtype", choices=sorted(DTYPES), default="float32", help="precision (default float32)")
-    parser.add_argument("--gradients", action="store_true", help="with a file: also those of the backward pass")
-    parser.add_argument("--device", default="cpu", help='"cpu" (default) or such as "cuda:0"')
+    parser.add_argument("--dtype", choices=sorted(DTYPES), default="float32", help="precision (default: float32)")
+    parser.add_argument(
+        "--gradients", action="store_true", help="with FILE: also compile the kernels of the backward pass"
+    )
+    parser.add_argument("--device", default="cpu", help="Warp device: cpu (default), or a GPU such as cuda:0")
 
 
 def run(given: argparse.Namespace) -> int:
@@ -28,17 +30,17 @@ def run(given: argparse.Namespace) -> int:
     if given.file is not None:
         _run_once(given)
     elif given.gradients:
-        raise UsageError("--gradients is for a file; without one all kernels are compiled")
+        raise UsageError("--gradients requires FILE; without a file all kernels are compiled")
     else:
         device = find_device(given.device)
         modules = all_modules(DTYPES[given.dtype], (1, LANES) if device.is_cpu else (1,))
         load_modules(modules, device)
-    print(f"ready after {time.perf_counter() - began:.1f} s; kernels are cached in {wp.config.kernel_cache_dir}")
+    print(f"ready after {time.perf_counter() - began:.1f} s; the kernel cache is {wp.config.kernel_cache_dir}")
     return 0
 
 
 def _run_once(given: argparse.Namespace) -> None:
-    """Load all kernels that the model needs by a step and, for gradients, its backward pass."""
+    """Load all kernels that the model needs, by one step and, for gradients, its backward pass."""
     model, notes = read_file(given, given.dtype, pictures=False)
     say(notes)
     simulator = Simulator(model, 1e-3, device=given.device)

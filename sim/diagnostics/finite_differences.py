@@ -1,4 +1,4 @@
-"""Finite differences of a rollout. All perturbed rollouts run together, each in a world of one simulator."""
+"""Finite differences of a rollout. All perturbed rollouts run in parallel, each in a world of one simulator."""
 
 import math
 import warnings
@@ -14,27 +14,27 @@ from sim.simulation.options import ContactMethod
 from sim.simulation.simulator import Simulator
 from sim.simulation.state import Impulses, State
 
-# Arguments of a rollout that are not parameters.
+# Arguments of a rollout other than parameters.
 INPUTS = ("q", "qd", "act", "tau", "control")
 # Widths relative to the scale of an entry. No single width suits all entries: a distance changes velocities by its
 # value divided by the time step, a force by its value times the time step, and a kink may be near. The finer widths are
-# used if these do not agree.
+# used if these disagree.
 WIDTHS = (1e-3, 2e-5, 3e-7)
 FINER_WIDTHS = (1e-8, 5e-10)
-# Second-order one-sided and fourth-order central differences use the values at these multiples of the width.
+# One-sided second-order and central fourth-order differences use the values at these multiples of the width.
 OFFSETS = (-2.0, -1.0, 1.0, 2.0)
 CENTRAL = np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
 LEFT = np.array([0.5, -2.0, 0.0, 0.0])
 RIGHT = np.array([0.0, 0.0, 2.0, -0.5])
-# Rounding is measured: at this width one-sided second differences contain nothing else, even at a kink.
+# Rounding error is measured: at this width one-sided second differences contain nothing else, even at a kink.
 NOISE_WIDTH = FINER_WIDTHS[-1]
 NOISE_SAMPLES = 16
 NOISE_MARGIN = 5.0  # allowance for rounding, in standard deviations
-# A loss for which that is a larger share of what all widths change is erratic, as after a chaotic motion: no width is
-# small enough for differences to be derivatives. What changes less than DISCERNIBLE of the loss may be rounding.
+# A loss is erratic, as after a chaotic motion, if this exceeds a larger share of its changes over all widths: then no
+# width is small enough for differences to be derivatives. Changes below DISCERNIBLE of the loss may be rounding errors.
 ERRATIC, DISCERNIBLE = 1e-3, 1e-8
-GROSS = 0.1  # a change of a difference from one width to the next, relative to it, that is no error of its order
-# On a CPU more make more shards, each of which takes longer to build than its rollouts.
+GROSS = 0.1  # relative change of a difference from one width to the next that exceeds its order of convergence
+# Batch size. On a CPU larger batches need more shards, each of which takes longer to build than its rollouts to run.
 WORLDS_AT_ONCE = 128
 
 
@@ -68,12 +68,12 @@ class Problem:
 
 
 class Rollouts:
-    """Rollouts of a problem with perturbed inputs, each in a world of one simulator.
+    """Rollouts of a problem with perturbed inputs, each in one world of a simulator.
 
     Args:
         problem: the problem.
-        names: inputs that will be perturbed.
-        most: how many rollouts will be asked for at a time, at most.
+        names: inputs to perturb.
+        most: maximum number of rollouts requested at a time.
     """
 
     def __init__(self, problem: Problem, names: Iterable[str], most: int):
@@ -84,11 +84,11 @@ class Rollouts:
         self._simulator = Simulator(
             problem.model, problem.dt, self._worlds, problem.device, problem.contact, parameters,
             integrator=problem.integrator,
-            state_limit=(math.inf, math.inf),  # differences tell by themselves where a motion explodes
+            state_limit=(math.inf, math.inf),  # the differences show where a motion diverges
         )  # fmt: skip
 
     def losses(self, values: dict[str, np.ndarray]) -> np.ndarray:
-        """Losses [count] of rollouts with these values [count, ...] of all perturbed inputs."""
+        """Return losses [count] of rollouts with these values [count, ...] of all perturbed inputs."""
         count = len(next(iter(values.values())))
         found = []
         for first in range(0, count, self._worlds):
@@ -108,7 +108,7 @@ class Rollouts:
         if problem.impulses is not None:
             impulses = [np.repeat(array[None], self._worlds, axis=0) for array in problem.impulses]
         with warnings.catch_warnings():
-            # The unperturbed world has already issued this warning.
+            # The unperturbed world has issued this warning already.
             warnings.simplefilter("ignore", ContactOverflowWarning)
             state = start_state(simulator, given["q"], given["qd"], impulses, given.get("act"))
             trajectory = simulator.rollout(state, tau, len(problem.q_weight) - 1, control=control)
@@ -126,7 +126,7 @@ def start_state(
     impulses: Sequence[np.ndarray] | None,
     act: np.ndarray | None = None,
 ) -> State:
-    """State of a float64 simulator; impulses are values [num_worlds, max_constraints, 3] and keys [..., 2], or None."""
+    """Return a float64 state; impulses: values [num_worlds, max_constraints, 3] and keys [..., 2], or None."""
     state = simulator.state(q, qd, act)
     if impulses is None:
         return state
@@ -150,20 +150,20 @@ class Direction:
     scale: float
 
     def along(self, gradient: np.ndarray) -> float:
-        """Derivative along the direction, from a gradient shaped like the input."""
+        """Return the derivative along the direction, from a gradient shaped like the input."""
         return float(np.dot(gradient.reshape(-1)[list(self.places)], self.coefficients))
 
 
 @dataclass(frozen=True)
 class Differences:
-    """Differences along the directions of one input [directions].
+    """Finite differences along the directions of one input [directions].
 
     Attributes:
         left: one-sided differences from below, second order.
         right: one-sided differences from above, second order.
         central: central differences, fourth order, at the width at which the two sides agree best.
-        left_doubt: uncertainty of ``left``: how much it changes to the next width, and at finer ones, plus rounding, at
-            the width at which that is least; infinite where the loss is erratic, so that differences say nothing.
+        left_doubt: uncertainty of ``left``: its change to the next width and at finer ones, plus rounding, at the width
+            that minimises this sum; infinite where the loss is erratic and differences are meaningless.
         right_doubt: the same for ``right``.
         width: width of the central differences.
         rounding: rounding error of the central differences.
@@ -179,7 +179,7 @@ class Differences:
 
 
 def finite_differences(problem: Problem, directions: dict[str, Sequence[Direction]]) -> dict[str, Differences]:
-    """Differences of the loss along directions of some inputs, by name.
+    """Compute differences of the loss along directions of some inputs, by name.
 
     The choice of width depends on the differences only, not on the gradient that is checked.
     """
@@ -210,7 +210,7 @@ def finite_differences(problem: Problem, directions: dict[str, Sequence[Directio
 
 
 def _sample(rollouts: Rollouts, wanted: Sequence[tuple[str, Direction]], widths: Sequence[float]) -> np.ndarray:
-    """Losses [directions, widths, offsets + 1], the unperturbed one last."""
+    """Return losses [directions, widths, offsets + 1], the unperturbed one last."""
     count = len(wanted) * len(widths) * len(OFFSETS)
     inputs = {name: np.repeat(rollouts.problem.values[name][None], count + 1, axis=0) for name in rollouts.names}
     flat = {name: value.reshape(count + 1, -1) for name, value in inputs.items()}
@@ -227,9 +227,9 @@ def _sample(rollouts: Rollouts, wanted: Sequence[tuple[str, Direction]], widths:
 
 
 def _noise(rollouts: Rollouts, wanted: Sequence[tuple[str, Direction]]) -> float:
-    """Rounding error of a loss, which a long or stiff motion amplifies; the same in all directions.
+    """Estimate the rounding error of a loss, which a long or stiff motion amplifies; the same in all directions.
 
-    From second differences as in Moré and Wild, *Estimating Computational Noise* (2011), separately on both sides.
+    It uses second differences as in Moré and Wild, *Estimating Computational Noise* (2011), separately on both sides.
     """
     some = [wanted[i] for i in np.unique(np.linspace(0, len(wanted) - 1, NOISE_SAMPLES).astype(int))]
     values = _sample(rollouts, some, [NOISE_WIDTH])[:, 0]
@@ -237,14 +237,14 @@ def _noise(rollouts: Rollouts, wanted: Sequence[tuple[str, Direction]]) -> float
     second = np.abs(
         np.concatenate([values[:, 0] - 2.0 * values[:, 1] + base, values[:, 3] - 2.0 * values[:, 2] + base])
     )
-    # Directions that have no effect have no rounding either.
+    # Directions without effect have no rounding error either.
     second = second[np.isfinite(second) & (second > 0.0)]
     deviation = np.median(second) / np.sqrt(6.0) if len(second) else 0.0
     return float(max(NOISE_MARGIN * deviation, np.finfo(np.float64).eps * np.abs(base[0])))
 
 
 def _best(values: np.ndarray, widths: np.ndarray, noise: float) -> Differences:
-    """The differences of each direction at its best width.
+    """Return the differences of each direction at its best width.
 
     ``values`` are losses from :func:`_sample`, NaN if missing; ``widths`` [directions, widths] are descending.
     """
@@ -266,16 +266,17 @@ def _best(values: np.ndarray, widths: np.ndarray, noise: float) -> Differences:
 
 
 def _later(side: np.ndarray, rounding: np.ndarray) -> np.ndarray:
-    """The largest gross change of differences [directions, widths] beyond rounding, at finer widths than each."""
+    """Return the largest gross change of differences [directions, widths] beyond rounding at finer widths."""
     change = np.nan_to_num(np.abs(np.diff(side, axis=1)) - rounding[:, 1:])
     change[change < GROSS * np.nan_to_num(np.abs(side[:, 1:]))] = 0.0
     return np.maximum.accumulate(np.pad(change, ((0, 0), (0, 1)))[:, ::-1], axis=1)[:, ::-1]
 
 
 def _least(doubt: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """The width of least doubt in what was found [directions, widths], or a finer one where only such leave a digit.
+    """Return the index of the width with the least doubt, from doubts [directions, widths].
 
-    Wide differences of a bounded loss that changes fast are small, and in little doubt for their size alone.
+    A finer width is returned if only finer ones have a significant digit. Wide differences of a bounded, fast-changing
+    loss are small, and their doubt is small for that reason alone.
     """
     doubt = np.where(np.isfinite(doubt), doubt, np.inf)
     first = doubt.argmin(axis=1)

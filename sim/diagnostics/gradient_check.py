@@ -1,4 +1,4 @@
-"""Checks the gradients of a rollout against finite differences, on a user's own scene."""
+"""Comparison of a rollout's gradients with finite differences, on a user's own scene."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -42,12 +42,13 @@ def check_gradients(
 ) -> GradientReport:
     """Compare the gradients of a rollout with its finite differences.
 
+    The report names wrong entries, kinks (two one-sided derivatives, see docs/contact/kinks.md) and jumps, where the
+    loss changes by more than the integral of its derivatives (:attr:`GradientReport.jumps`). A mismatch does not raise;
+    see :meth:`GradientReport.raise_if_wrong`.
+
     Both are computed in float64, whatever the simulator's dtype, by a separate simulator with the same model, options
     and parameters, but without ``gradient_smoothing``: the exact gradient is checked. All perturbed rollouts are worlds
-    of one simulator and run together. One-sided differences with several widths distinguish an error from a kink, where
-    the motion has two derivatives (see docs/contact/kinks.md). A mismatch does not raise; see
-    :meth:`GradientReport.raise_if_wrong`. Where the loss changes by something else than the integral of its
-    derivatives, the report says that the motion jumps (:attr:`GradientReport.jumps`).
+    of one simulator and run in parallel. One-sided differences with several widths distinguish an error from a kink.
 
     A change of a quaternion is a rotation about an axis [rad], and a change of an inertia keeps it symmetric.
     Parameters are changed separately in each world, even if all worlds share them. Entries without a derivative on both
@@ -57,19 +58,19 @@ def check_gradients(
         simulator: the simulator.
         state: the state before the first step. A warm start uses its impulses, or zeros if it has none.
         tau: joint forces, as for :meth:`sim.Simulator.rollout`.
-        wrt: arguments to differentiate in: "q", "qd", "tau", "control" and names of parameters
+        wrt: arguments to differentiate with respect to: "q", "qd", "tau", "control" and names of parameters
             (:data:`sim.model.parameters.PARAMETERS`). Default: the state, and tau and control if given.
         control: inputs of the actuators, as for :meth:`sim.Simulator.rollout`.
         steps: number of steps; required if neither tau nor control is given.
         q_grad: derivative of the loss in the final q [num_worlds, nq], or in every q [steps + 1, num_worlds, nq].
         qd_grad: the same for qd. Without both, the loss is a random projection of the final state.
-        worlds: the worlds to check, one after the other.
-        most: number of entries per argument and world to compare, chosen at random.
-        bound: largest error of a right gradient, relative to the largest derivative of the same argument.
+        worlds: indices of the worlds to check, one after the other.
+        most: maximum number of entries per argument and world to compare, chosen at random.
+        bound: largest error of a correct gradient, relative to the largest derivative of the same argument.
         seed: seed of the random projection and of the choice of entries.
 
     Raises:
-        ModelError: for wrong shapes, names or worlds, and where nothing is left to check.
+        ModelError: for wrong shapes, names or worlds, and if there is nothing to check.
         FloatingPointError: if the rollout itself is not finite.
 
     Example:
@@ -82,7 +83,7 @@ def check_gradients(
         0
     """
     if not is_whole(most, 1):
-        raise ModelError(f"most is {most!r}; it must be a whole number from 1 on")
+        raise ModelError(f"most is {most!r}; it must be a positive integer")
     require_type("check_gradients: simulator", simulator, Simulator, "a sim.Simulator")
     require_type("check_gradients: state", state, State, "a sim.State: make one with simulator.state(q, qd)")
     names = _names(simulator, wrt, {"tau": tau, "control": control})
@@ -123,7 +124,7 @@ def _doubled(
     steps: int | None,
     worlds: list[int],
 ) -> Trajectory:
-    """The rollout of some worlds in float64, with all parameters per world."""
+    """Roll out some worlds in float64, with all parameters per world."""
     m = simulator.model
     q, qd = (
         simulator.engine.batches.of_worlds(value, size, name).numpy()[worlds]
@@ -150,7 +151,8 @@ def _doubled(
     trajectory = double.rollout(start_state(double, q, qd, impulses, act), tau, steps, control=control)
     if not (np.isfinite(trajectory.q.numpy()).all() and np.isfinite(trajectory.qd.numpy()).all()):
         raise FloatingPointError(
-            "check_gradients: the rollout itself is not finite; the simulator's check_finite=True shows where it starts"
+            "check_gradients: the rollout itself is not finite; set check_finite=True in the simulator to find "
+            "the first bad step"
         )
     return trajectory
 
@@ -161,25 +163,25 @@ def _names(simulator: Simulator, wrt: Iterable[str] | None, inputs: dict[str, An
         return [*states, *(name for name, given in inputs.items() if given is not None)]
     names = [wrt] if isinstance(wrt, str) else list(dict.fromkeys(wrt))
     if not names:
-        raise ModelError("wrt is empty; name at least one argument, or leave it out for the state")
+        raise ModelError("wrt is empty; name at least one argument, or omit wrt to check the state")
     for name in names:
         known = [*INPUTS, *simulator.parameter_values()]
         if name not in known:
             raise ModelError(f"wrt: there is no '{name}'; choose from {', '.join(known)}")
         if name == "act" and not simulator.model.na:
-            raise ModelError("wrt names 'act', but no actuator of the model has a state; leave it out")
+            raise ModelError("wrt names 'act', but no actuator of the model has a state; remove it")
         if name in inputs and inputs[name] is None:
-            raise ModelError(f"wrt names '{name}', but no {name} was given; pass zeros if necessary")
+            raise ModelError(f"wrt names '{name}', but no {name} was given; pass it, as zeros if necessary")
     return names
 
 
 def _worlds(simulator: Simulator, worlds: Iterable[int]) -> list[int]:
     if not isinstance(worlds, Iterable):
-        raise ModelError(f"worlds is {worlds!r}; give the numbers of the worlds as a list, such as [0]")
+        raise ModelError(f"worlds is {worlds!r}; give a list of world indices, such as [0]")
     chosen = list(worlds)
     for world in chosen:
         if not (is_whole(world, 0) and world < simulator.num_worlds):
-            raise ModelError(f"worlds: there is no world {world!r}; they go from 0 to {simulator.num_worlds - 1}")
+            raise ModelError(f"worlds: there is no world {world!r}; indices go from 0 to {simulator.num_worlds - 1}")
     if not chosen:
         raise ModelError("worlds is empty; give at least one")
     return [int(world) for world in chosen]
@@ -188,7 +190,10 @@ def _worlds(simulator: Simulator, worlds: Iterable[int]) -> list[int]:
 def _weights(
     simulator: Simulator, shape: tuple[int, int], q_grad: ArrayLike | None, qd_grad: ArrayLike | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Derivatives of the loss in every state, [steps + 1, num_worlds, nq] and [..., nv]; ``shape`` is [:2] of both."""
+    """Return derivatives of the loss with respect to all states; ``shape`` is (steps + 1, num_worlds).
+
+    Shapes [steps + 1, num_worlds, nq] and [steps + 1, num_worlds, nv].
+    """
     shapes = (*shape, simulator.model.nq), (*shape, simulator.model.nv)
     if q_grad is None and qd_grad is None:
         rng = np.random.default_rng(seed)
@@ -206,7 +211,7 @@ def _weights(
 
 
 def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], world: int) -> Problem:
-    """The problem of one world of a trajectory."""
+    """Return the problem of one world of a trajectory."""
     simulator = trajectory.simulator
     values = {name: value[world] for name, value in simulator.parameter_values().items()}
     values |= {"q": trajectory.q.numpy()[0, world], "qd": trajectory.qd.numpy()[0, world]}
@@ -225,7 +230,7 @@ def _problem(trajectory: Trajectory, weights: tuple[np.ndarray, np.ndarray], wor
 
 
 def _of_world(gradients: Gradients, name: str, world: int) -> np.ndarray:
-    """The gradient in one input of one world, shaped like the input."""
+    """Return the gradient in one input of one world, shaped like the input."""
     if name in gradients.parameters:
         return gradients.parameters[name][world]
     if name in ("tau", "control"):
@@ -242,7 +247,7 @@ def _draw(some: Sequence[Entry], most: int, rng: np.random.Generator) -> list[En
 def judge(
     some: Sequence[Entry], world: int, analytic: np.ndarray, found: Differences, bound: float
 ) -> list[CheckedEntry]:
-    """Entries of one argument with their verdicts, from their derivatives [entries] and the differences."""
+    """Classify the entries of one argument, from their derivatives [entries] and the differences."""
     largest = np.nanmax(np.abs(found.central), initial=0.0)
     tolerance = bound * largest + found.rounding
     low, high = np.minimum(found.left, found.right), np.maximum(found.left, found.right)
@@ -252,8 +257,8 @@ def judge(
     wrong = ~np.isfinite(analytic) | (beyond > doubt + tolerance)
     verdicts = np.where(wrong, "wrong", np.where(high - low > doubt, "kink", "unclear"))
     verdicts[np.isfinite(doubt) & (miss <= tolerance)] = "right"
-    # Scaled such that entries with an error within the bound are right.
-    outside = np.nan_to_num(np.maximum(beyond, 0.0))  # NaN where a side has no difference
+    # Scaled so that entries with an error within the bound are right.
+    outside = np.nan_to_num(np.maximum(beyond, 0.0))  # NaN where one side has no difference
     error = np.where(np.isin(verdicts, ("kink", "unclear")), outside, miss) / (tolerance / bound)
     return [
         CheckedEntry(
@@ -278,5 +283,5 @@ def _about(simulator: Simulator, steps: int, residual: float, projected: bool, s
             'If that is large, compare with adjoint="unrolled".'
         )
     if simulator.contact.gradient_smoothing > 0.0:
-        lines.append("The gradient is the exact one: gradient_smoothing is left out.")
+        lines.append("gradient_smoothing is ignored: the exact gradient is checked.")
     return tuple(lines)

@@ -1,4 +1,4 @@
-"""The entries of a rollout's arguments, each with a name and a direction in which to change it."""
+"""Entries of a rollout's arguments, each with a name and a direction in which to perturb it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,32 +14,32 @@ from sim.model.tendons import owners_of
 from warp_kernels.types import EXACT_FILTER, FILTER
 
 AXES = ("x", "y", "z")
-# At zero these have no derivative on both sides: the shape does not use the size, the joint has no row of dry friction,
+# At zero these have no two-sided derivative: the shape does not use the size, the joint has no dry friction constraint,
 # the actuator's force is no longer that of the end of the step.
 ONLY_POSITIVE = (
     "geometry_size", "friction_loss", "contact_damping", "torsional_friction", "rolling_friction", "actuator_kp",
     "actuator_kd", "tendon_friction_loss", "tendon_armature",
 )  # fmt: skip
-# What the numbers of solref and solimp mean, by how many they are.
+# Meaning of the numbers of solref and solimp, by their count.
 SOFTNESS = {
     (2,): ("time constant or stiffness", "damping ratio or damping"),
     (5,): ("impedance at the surface", "impedance past the width", "width", "midpoint", "power"),
 }
-# Parameters of revolute and prismatic joints only.
+# Parameters of revolute and prismatic joints only
 SCALAR_JOINTS = ("stiffness", "rest_position", "lower_limit", "upper_limit")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One number that a rollout depends on.
+    """One scalar that a rollout depends on.
 
     Attributes:
         argument: "q", "qd", "act", "tau", "control", or the name of a parameter.
         index: index in the argument of one world: (dof,) for q and qd, (state,) for act, (step, dof) for tau, (step,
-            actuator) for control. The rotation of a pose has indices from 3 on.
+            actuator) for control. A pose has its rotation at index 3 and above.
         owner: the joint, link, geometry or actuator, such as "joint 'hip'".
-        component: component of its value, such as "rotation about x"; empty for a single number.
-        direction: how to change it.
+        component: component of the value, such as "rotation about x"; empty for a scalar.
+        direction: direction in which to change it.
     """
 
     argument: str
@@ -55,7 +55,7 @@ class Entry:
 
 
 def entries(model: Model, value: np.ndarray, argument: str) -> list[Entry]:
-    """All entries of an argument that have a derivative on both sides, for its ``value`` in one world."""
+    """Return all entries of an argument that have a two-sided derivative, for its ``value`` in one world."""
     if argument == "q":
         return list(_coordinates(model, value))
     if argument in ("qd", "tau"):
@@ -69,7 +69,7 @@ def entries(model: Model, value: np.ndarray, argument: str) -> list[Entry]:
 
 
 def rotation(quaternion: np.ndarray, axis: int, local: bool) -> np.ndarray:
-    """Derivative [4] of a quaternion xyzw of any length for a rotation about a world axis, or a body axis if local."""
+    """Return the derivative [4] of a quaternion xyzw for a rotation about a world axis, or a body axis if local."""
     e = np.eye(3)[axis]
     v, w = quaternion[:3], quaternion[3]
     turned = w * e + (np.cross(v, e) if local else np.cross(e, v))
@@ -77,7 +77,7 @@ def rotation(quaternion: np.ndarray, axis: int, local: bool) -> np.ndarray:
 
 
 def _joint(model: Model, dof: int) -> tuple[str, str]:
-    """Owner and component of a degree of freedom."""
+    """Return owner and component of a degree of freedom."""
     link = int(model.dof_link[dof])
     number = dof - int(model.joint_qd_start[link])
     component = ""
@@ -113,7 +113,7 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
     size = int(np.prod(spec.shape, dtype=int))
     largest = float(np.abs(value[np.isfinite(value)]).max(initial=0.0)) or 1.0
     if name in NOT_NEGATIVE:
-        largest = min(largest, 1.0)  # the scale for zeros, whose perturbations below zero must be small
+        largest = min(largest, 1.0)  # scale for zeros, whose perturbations below zero must be small
     for item, numbers in enumerate(items):
         owner, own = _owner(model, spec.per, item)
         if name in SCALAR_JOINTS and model.dof_q[item] < 0:
@@ -126,14 +126,14 @@ def _parameter(model: Model, value: np.ndarray, name: str) -> Iterator[Entry]:
             at = numbers[index] if spec.shape != (7,) else 1.0
             if not np.isfinite(at) or (name in ONLY_POSITIVE and at <= 0.0):
                 continue
-            own_scale = abs(float(at)) if spec.shape in SOFTNESS else scale  # each has a unit of its own
+            own_scale = abs(float(at)) if spec.shape in SOFTNESS else scale  # each has a different unit
             direction = Direction(tuple(item * size + place for place in places), coefficients, own_scale)
             place_of_item = () if spec.per == "world" else (item,)
             yield Entry(name, (*place_of_item, *index), owner, component or own, direction)
 
 
 def _has_gain(model: Model, name: str, actuator: int) -> bool:
-    """Whether this actuator's kind has a parameter of actuators."""
+    """Return whether this actuator's kind has a parameter of actuators."""
     if name == "actuator_time_constant":
         return int(model.actuator_dynamics[actuator]) in (FILTER, EXACT_FILTER)
     if name in ("actuator_force_axis", "actuator_torque_axis"):
@@ -146,7 +146,7 @@ def _has_gain(model: Model, name: str, actuator: int) -> bool:
 def _components(
     numbers: np.ndarray, shape: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], str, tuple[int, ...], tuple[float, ...]]]:
-    """Index, name, places and coefficients of each number of a parameter's value."""
+    """Return name, flat indices and coefficients of each component of a parameter's value, with its index."""
     if shape == ():
         yield (), "", (0,), (1.0,)
     elif shape == (3,):
@@ -169,7 +169,7 @@ def _components(
 
 
 def _height(model: Model, item: int) -> tuple[str, str]:
-    """The heightfield of a height, and its position in it."""
+    """Return the heightfield of a height, and its row and column in it."""
     for geometry in model.geometries:
         if geometry.heights is not None:
             if item < geometry.heights.size:
@@ -180,7 +180,7 @@ def _height(model: Model, item: int) -> tuple[str, str]:
 
 
 def _owner(model: Model, per: str, item: int) -> tuple[str, str]:
-    """Owner of a parameter's value, and the component if it has several."""
+    """Return the owner of a parameter's value, and the component if it has several."""
     if per == "height":
         return _height(model, item)
     if per == "dof":

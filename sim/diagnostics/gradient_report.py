@@ -1,4 +1,4 @@
-"""The result of a gradient check, entry by entry, and its printed report."""
+"""Result of a gradient check, entry by entry, and its printed report."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from sim.simulation.gradients import GradientNorms
 
 VERDICTS = ("right", "kink", "unclear", "wrong")
 LISTED = 20
-ABOUT = {"unclear": ("Differences of several widths disagree, so that they can't tell whether these are right:",)}
+ABOUT = {"unclear": ("Finite differences of several widths disagree, so these entries can't be checked:",)}
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class CheckedEntry:
         right: one-sided difference from above.
         central: central difference.
         width: width of the central difference.
-        error: difference between the analytic derivative and the central difference, at a kink or where it is unclear
-            what is beyond both one-sided differences; relative to the largest derivative of the same argument and
-            world, with an allowance for rounding.
-        verdict: "right": it agrees with the central difference. "kink": the one-sided differences differ, and it equals
-            one of them or lies between. "unclear": the differences depend on their width by more than what parts it
-            from them, as after a chaotic motion. "wrong": none of these.
+        error: difference between the analytic derivative and the central difference; for the verdicts "kink" and
+            "unclear", distance from the interval between the one-sided differences. It is relative to the largest
+            derivative of the same argument and world, with an allowance for rounding.
+        verdict: "right": the derivative agrees with the central difference. "kink": the one-sided differences differ,
+            and the derivative equals one of them or lies between. "unclear": the differences vary with their width by
+            more than the derivative's distance from them, as after a chaotic motion. "wrong": none of these.
     """
 
     entry: Entry
@@ -53,15 +53,15 @@ class CheckedEntry:
 
 @dataclass(frozen=True)
 class GradientReport:
-    """The result of :func:`check_gradients`. Print it.
+    """Result of :func:`check_gradients`, to be printed.
 
     Attributes:
         entries: all entries that were compared.
         totals: number of entries of each argument, of which at most ``most`` were compared.
-        norms: norms of the derivatives in each state of the worlds that were checked.
+        norms: norms of the derivatives with respect to each state of the checked worlds.
         about: lines that describe what was compared.
-        jumps: where the loss changes by something else than the integral of its derivatives, over 5 cm, 0.05 rad or 5 %
-            of a parameter.
+        jumps: arguments along which the change of the loss over 5 cm, 0.05 rad or 5 % of a parameter differs from the
+            integral of its derivatives.
 
     Example:
         >>> import sim
@@ -85,11 +85,11 @@ class GradientReport:
 
     @property
     def kinks(self) -> tuple[CheckedEntry, ...]:
-        """Entries at which the motion has a kink, so that there are two derivatives."""
+        """Entries at which the motion has a kink and thus two one-sided derivatives."""
         return self.of("kink")
 
     def of(self, verdict: str) -> tuple[CheckedEntry, ...]:
-        """Entries with a verdict, the largest error first."""
+        """Return the entries with a verdict, the largest error first."""
         found = [entry for entry in self.entries if entry.verdict == verdict]
         return tuple(sorted(found, key=lambda entry: -np.nan_to_num(entry.error, nan=np.inf)))
 
@@ -108,7 +108,7 @@ class GradientReport:
         for name, total in self.totals.items():
             of_it = [entry for entry in self.entries if entry.entry.argument == name]
             counts = "".join(f"{sum(entry.verdict == verdict for entry in of_it):>9}" for verdict in VERDICTS)
-            # A gradient that is NaN is as wrong as can be.
+            # A NaN gradient counts as the worst error.
             error = max((float(np.nan_to_num(entry.error, nan=np.inf)) for entry in of_it), default=None)
             text = "-" if error is None else f"{error:.1e}"
             lines.append(f"{name:<20}{f'{len(of_it)} of {total}':>12}{counts}{text:>15}")

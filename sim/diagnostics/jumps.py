@@ -1,4 +1,4 @@
-"""Does the loss of a rollout jump near the motion that is checked? Between jumps every gradient is right."""
+"""Search for jumps of a rollout's loss near the checked motion. Between jumps every gradient can be right."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,17 @@ from sim.diagnostics.finite_differences import Problem, Rollouts
 from sim.diagnostics.gradient_entries import Entry
 from sim.model.parameters import NOT_NEGATIVE, PARAMETERS, POSITIVE
 
-# How far to look, relative to the scale of an entry: 5 cm, 0.05 rad, 5 % of a mass.
+# Range of the search, relative to the scale of an entry: 5 cm, 0.05 rad, 5 % of a mass.
 REACH = 0.05
-# What changes by a share of itself, so that no mass becomes negative and an inertia stays positive definite.
+# Parameters perturbed by a share of their value, so that no mass becomes negative and an inertia stays positive
+# definite.
 BY_SHARES = (*NOT_NEGATIVE, *POSITIVE, "inertia")
-# Intervals of the midpoint rule that integrates the derivative. Few come first; if they do not add up, many resolve the
-# steep parts, such as a landing, which is as wide as the speed times h.
+# Numbers of intervals of the midpoint rule that integrates the derivative. Few are tried first; if they do not add up,
+# many resolve the steep parts, such as a landing, which is as wide as the speed times h.
 INTERVALS = (16, 512)
 STEP = 1e-6
-# What the derivatives may leave unexplained, as a share of their integral or of the change, whichever is larger.
+# Tolerance for the change that the derivatives leave unexplained, relative to their integral or the change, whichever
+# is larger.
 UNEXPLAINED = 0.1
 
 
@@ -28,9 +30,9 @@ class Jump:
     Attributes:
         argument: "q", "qd", "tau", "control" or the name of a parameter.
         world: the world.
-        change: change of the loss along a random direction in the argument, from -REACH to REACH; of what cannot be
-            negative, and of inertias, that share of the value.
-        integral: integral of its derivative over the same way.
+        change: change of the loss along a random direction in the argument, from -REACH to REACH; for non-negative
+            values and inertias, relative to the value.
+        integral: integral of its derivative over the same range.
     """
 
     argument: str
@@ -65,7 +67,7 @@ def find_jumps(
 
 
 def _sample(problem: Problem, directions: Mapping[str, np.ndarray], intervals: int) -> np.ndarray:
-    """Losses [directions, 2 + 2 intervals]: at both ends, then just before and after the middle of each interval."""
+    """Return losses [directions, 2 + 2 intervals]: at both ends, then on both sides of each interval's middle."""
     if not directions:
         return np.zeros((0, 2 + 2 * intervals))
     middles = REACH * ((2.0 * np.arange(intervals) + 1.0) / intervals - 1.0)
@@ -80,7 +82,7 @@ def _sample(problem: Problem, directions: Mapping[str, np.ndarray], intervals: i
 
 
 def _direction(name: str, value: np.ndarray, some: Sequence[Entry], rng: np.random.Generator) -> np.ndarray:
-    """All entries at once, each up or down by its scale, or by itself; an inertia as a whole."""
+    """Return a direction that changes all entries by plus or minus their scale or value; an inertia as a whole."""
     if name in BY_SHARES:
         items = value.reshape(-1, int(np.prod(PARAMETERS[name].shape, dtype=int)))
         signs = rng.choice((-1.0, 1.0), size=(len(items), 1))

@@ -1,4 +1,4 @@
-"""How many sweeps a scene needs: rollouts with few sweeps compared with one with many."""
+"""Study of the number of sweeps that a scene needs: rollouts with few sweeps compared with a reference with many."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -15,13 +15,13 @@ from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import Trajectory
 
-# Number of evenly spaced states that are checked for overlap, besides the final one.
+# Number of evenly spaced states checked for penetration, in addition to the final one.
 LOOKS = 50
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """Errors of a rollout with a number of sweeps.
+    """Errors of a rollout for one number of sweeps.
 
     Attributes:
         sweeps: number of sweeps per step.
@@ -29,9 +29,9 @@ class SweepResult:
         residual: largest change of a row's velocity in the last sweep of a step [m/s].
         position: largest difference of the final q from the reference [m or rad].
         drift: largest change of a coordinate in the second half of the rollout [m or rad]; in a scene at rest, creep.
-        penetration: deepest overlap in a contact [m].
+        penetration: largest penetration depth of a contact [m].
         gradient: relative error (Euclidean norm) of the gradient of a random projection of the final state in the
-            initial q and qd, compared with the reference.
+            initial q and qd, relative to the reference.
 
     Example:
         >>> import sim
@@ -56,7 +56,7 @@ class SweepResult:
 
 @dataclass(frozen=True)
 class SweepStudy:
-    """The result of :func:`study_sweeps`. Print it.
+    """Result of :func:`study_sweeps`, to be printed.
 
     Attributes:
         results: results for each number of sweeps, from zero impulses and with a warm start.
@@ -100,7 +100,7 @@ def study_sweeps(
     world: int = 0,
     seed: int = 0,
 ) -> SweepStudy:
-    """Roll out a scene with several numbers of sweeps, each from zero impulses and with a warm start.
+    """Compare rollouts for several numbers of sweeps, each with a cold start (zero impulses) and a warm start.
 
     All rollouts are in float64, whatever the simulator's dtype, and without early termination. The backward pass of the
     reference stores three vectors per constraint and sweep.
@@ -118,7 +118,7 @@ def study_sweeps(
 
     Raises:
         ModelError: for wrong shapes, a world that does not exist, numbers of sweeps that are not whole numbers, and a
-            simulator whose solver makes none.
+            simulator whose solver has no sweeps.
 
     Example:
         >>> import sim
@@ -135,11 +135,11 @@ def study_sweeps(
     contact = simulator.contact
     if not isinstance(contact, PgsContact):
         raise ModelError(
-            f"study_sweeps: the contact is a sim.{type(contact).__name__}, which has no number of sweeps to "
-            "choose; simulator.residual says how far it is from its solution"
+            f"study_sweeps: the contact is a sim.{type(contact).__name__}, whose solver has no sweeps; use "
+            "sim.PgsContact, or read simulator.residual for the distance from the solution"
         )
     if not is_whole(world, 0) or world >= simulator.num_worlds:
-        raise ModelError(f"study_sweeps: there is no world {world!r}; there are {simulator.num_worlds}")
+        raise ModelError(f"study_sweeps: there is no world {world!r}; indices go from 0 to {simulator.num_worlds - 1}")
     inputs = [
         None if given is None else given.numpy()[:, [world]].astype(np.float64)
         for given in (
@@ -162,7 +162,7 @@ def study_sweeps(
     def result(trajectory: Trajectory) -> SweepResult:
         options = trajectory.simulator.contact
         assert isinstance(options, PgsContact)
-        residual = float(trajectory.simulator.residual[0])  # read before the contacts below take further steps
+        residual = float(trajectory.simulator.residual[0])  # read before the calls of contacts below take further steps
         q = trajectory.q.numpy()
         position = float(np.abs(q[-1] - best.q.numpy()[-1]).max())
         drift = float(np.abs(q[trajectory.steps // 2 :] - q[-1]).max())
@@ -175,7 +175,7 @@ def study_sweeps(
 
 
 def _alone(simulator: Simulator, world: int, contact: PgsContact) -> Simulator:
-    """Return one world of a simulator in float64, with another number of sweeps."""
+    """Return a float64 copy of one world of a simulator, with another number of sweeps."""
     m = simulator.model
     parameters = {
         name: value[world] if value.ndim > number_of_dims(name) else value
@@ -191,7 +191,7 @@ def _gradient(trajectory: Trajectory, weights: list[np.ndarray]) -> np.ndarray:
 
 
 def _penetration(trajectory: Trajectory) -> float:
-    """The deepest overlap [m]; zero if there is none."""
+    """Return the largest penetration depth [m]; zero without penetration."""
     simulator = trajectory.simulator
     looks = np.unique(np.linspace(0, trajectory.steps, LOOKS + 1).astype(int))
     distances = [simulator.contacts(trajectory.state(int(step))).distance for step in looks]

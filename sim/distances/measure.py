@@ -1,4 +1,4 @@
-"""Batched distances between geometries, differentiable in the poses of links and in the shapes."""
+"""Batched distances between geometries, differentiable with respect to link poses and shapes."""
 
 import math
 from collections.abc import Sequence
@@ -29,15 +29,15 @@ Numbers = TypeVar("Numbers")
 
 
 class GeometryDistances(NamedTuple, Generic[Numbers]):
-    """How far pairs of geometries are from each other; Warp arrays, or tensors from a robot.
+    """Signed distances and witness points of pairs of geometries; Warp arrays, or tensors from a robot.
 
     Attributes:
-        distance: between the surfaces [num_worlds, pairs], m; below zero, where they overlap, the least way that
-            parts them.
-        point_a: the place on the first geometry's surface that is nearest to the second, in the world
-            [num_worlds, pairs, 3], m; of two that overlap the deepest one.
-        point_b: the same on the second.
-        normal: unit vector from the first to the second, in the world [num_worlds, pairs, 3]. ``point_b`` is
+        distance: signed distance between the surfaces [num_worlds, pairs], m. Where they overlap it is negative: the
+            penetration depth, which is the shortest translation that separates them.
+        point_a: witness point on the first geometry's surface, in the world frame [num_worlds, pairs, 3], m: the
+            nearest to the second, or the deepest of two that overlap.
+        point_b: the same on the second geometry.
+        normal: unit vector from the first to the second, in the world frame [num_worlds, pairs, 3]. ``point_b`` is
             ``point_a + distance * normal``.
 
     Example:
@@ -64,27 +64,26 @@ def geometry_distances(
     *,
     max_distance: float = math.inf,
 ) -> GeometryDistances[wp.array]:
-    """Distances between pairs of geometries, in every world.
+    """Compute signed distances and witness points between pairs of geometries, in every world.
 
-    Any two geometries may be asked for, whether or not they collide: those of one link, those of the world, and pairs
-    that are excluded from contact too. There are distances between spheres, capsules, cylinders, ellipsoids, boxes and
-    convex meshes, and from each of these to a plane, whose side below is solid. A mesh that is only drawn counts as its
-    convex hull.
+    Any two geometries can be measured, whether or not they collide: of one link, of the world, and pairs that are
+    excluded from contact. Supported are distances between spheres, capsules, cylinders, ellipsoids, boxes and convex
+    meshes, and from each of these to a plane, which is solid below. A visual mesh is replaced by its convex hull.
 
-    All results are differentiable in q and in the parameters ``geometry_placement`` and ``geometry_size``, by the
-    formula of the features (corners, edges, faces, round surfaces) that are nearest. Where other features become the
-    nearest, points and normal jump or bend; the distance bends where its normal jumps.
+    All results are differentiable with respect to q and the parameters ``geometry_placement`` and ``geometry_size``.
+    The gradient is that of the nearest features (vertices, edges, faces, round surfaces). Where the nearest features
+    change, points and normal have a jump or a kink; the distance has a kink where the normal jumps.
 
     Args:
         model: the model.
         q: joint coordinates [num_worlds, nq].
-        pairs: of geometries, by name or index in ``model.geometries``.
-        max_distance: pairs as far apart as this or farther have this distance, without gradient, and zeros for points
-            and normal [m].
+        pairs: pairs of geometries, by name or index in ``model.geometries``.
+        max_distance: maximum distance [m]. Pairs at least this far apart return it as their distance, with zero
+            gradient and zeros for points and normal.
 
     Raises:
-        ModelError: for a wrong shape, dtype or device, an unknown geometry, two shapes that have no distance, and a
-            ``max_distance`` below zero.
+        ModelError: for a wrong shape, dtype or device, an unknown geometry, two shapes without a distance, and a
+            negative ``max_distance``.
 
     Example:
         >>> import sim
@@ -104,12 +103,12 @@ def geometry_distances(
 
 
 def distance_operation(model: Model, pairs: tuple[tuple[int, int], ...], max_distance: float) -> DifferentiableOp:
-    """Distances, of poses of links [num_worlds, num_links, 7].
+    """Compute distances from link poses [num_worlds, num_links, 7].
 
-    The result [num_worlds, pairs, DISTANCE_NUMBERS] has distance, both points and normal first.
+    The result [num_worlds, pairs, DISTANCE_NUMBERS] begins with distance, both points and normal.
     """
     if not number("geometry_distances", "max_distance", max_distance) >= 0.0:
-        raise ModelError(f"geometry_distances: max_distance is {max_distance}; it must be zero or more")
+        raise ModelError(f"geometry_distances: max_distance is {max_distance}; it must not be negative")
 
     def found_arrays(m: DeviceModel, worlds: int) -> dict[str, wp.array]:
         dim = (worlds, len(pairs))
@@ -156,5 +155,5 @@ def distance_operation(model: Model, pairs: tuple[tuple[int, int], ...], max_dis
 
 
 def _arrays(m: DeviceModel, pairs: tuple[tuple[int, int], ...]) -> DistanceArrays:
-    """The pairs on a device, kept for calls that come again."""
+    """Return the pairs on a device, cached for repeated calls."""
     return _kept.get(m, pairs, lambda: DistanceArrays(m, pairs))

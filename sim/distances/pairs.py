@@ -1,4 +1,4 @@
-"""The pairs of geometries whose distance is asked for, and their arrays on a device."""
+"""Pairs of geometries to measure, and their arrays on a device."""
 
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
@@ -18,32 +18,33 @@ from warp_kernels.collision.pairs import DISTANCE_FAMILIES, distance_family
 from warp_kernels.distances import DistancePairs
 
 GeometryPair = tuple[str | int, str | int]
-# Squared sine between the axes of capsules below which they count as parallel, as crossing lines lose digits.
-# The distance is then too large by 1e-5 of the length at most, by 1e-3 in single precision.
+# Squared sine of the angle between the axes of capsules below which they count as parallel, since crossing lines lose
+# digits there. The distance is then too large by at most 1e-5 of the length, or 1e-3 in single precision.
 PARALLEL = {"float64": 1e-10, "float32": 1e-6}
 
 
 def numbered_pairs(model: Model, pairs: Sequence[GeometryPair]) -> tuple[tuple[int, int], ...]:
-    """The pairs as indices in ``model.geometries``.
+    """Return the pairs as indices in ``model.geometries``.
 
     Raises:
-        ModelError: for none at all, an unknown geometry, one beside itself, and two shapes that have no distance.
+        ModelError: for an empty list, an unknown geometry, a geometry paired with itself, and two shapes without a
+            distance.
     """
     require_type("geometry_distances: pairs", pairs, Iterable, "a list of pairs of geometries")
     if not pairs:
-        raise ModelError("geometry_distances: there are no pairs; give one or more")
+        raise ModelError("geometry_distances: pairs is empty; give at least one")
     numbered = []
     for pair in pairs:
         if isinstance(pair, str) or not isinstance(pair, Sized) or len(pair) != 2:
-            raise ModelError(f"geometry_distances: {pair!r} is no pair of geometries, such as ('hand', 'cup')")
+            raise ModelError(f"geometry_distances: {pair!r} is not a pair of geometries, such as ('hand', 'cup')")
         a, b = (_number(model, each) for each in pair)
         if a == b:
             raise ModelError(f"geometry_distances: {_describe(model, a)} is paired with itself; give two geometries")
         if _family_of(model, a, b) is None:
             raise ModelError(
-                f"geometry_distances: {_describe(model, a)} and {_describe(model, b)} have no distance: there is one "
-                "between spheres, capsules, cylinders, ellipsoids, boxes and convex meshes, and from each of these to "
-                "a plane; use other shapes, or cast_rays"
+                f"geometry_distances: {_describe(model, a)} and {_describe(model, b)} have no distance. "
+                "Supported are spheres, capsules, cylinders, ellipsoids, boxes and convex meshes, and each of these "
+                "with a plane; use other shapes or cast_rays"
             )
         numbered.append((a, b))
     return tuple(numbered)
@@ -57,7 +58,7 @@ class DistanceArrays:
     """Pairs of geometries as arrays on a device.
 
     Attributes:
-        families: of each family that has pairs their number, and the arguments that its kernels share.
+        families: for each family with pairs, their number and the arguments that its kernels share.
     """
 
     def __init__(self, m: DeviceModel, pairs: Sequence[tuple[int, int]]):
@@ -91,7 +92,7 @@ class DistanceArrays:
 
 
 def _as_hull(geometry: Geometry, hulls: dict[int, Mesh]) -> Geometry:
-    """A convex mesh; of a mesh that is only drawn, its convex hull."""
+    """Return a convex mesh; a visual mesh is replaced by its convex hull."""
     mesh = geometry.mesh
     if geometry.collides or mesh is None:
         return geometry

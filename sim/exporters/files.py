@@ -1,4 +1,4 @@
-"""A robot file and the mesh files beside it, and numbers as text."""
+"""A robot file with its mesh files, and numbers as text."""
 
 import os
 import re
@@ -14,22 +14,22 @@ from sim.output import WritingFolder, check_target, system_errors
 
 
 def number(value: float) -> str:
-    """One number."""
+    """Format one number."""
     return repr(float(value) + 0.0)
 
 
 def numbers(values: Iterable[float]) -> str:
-    """Several numbers, separated by spaces."""
+    """Format several numbers, separated by spaces."""
     return " ".join(number(value) for value in values)
 
 
 def wxyz(quaternion: np.ndarray) -> str:
-    """A quaternion xyzw in MuJoCo's order, wxyz."""
+    """Format a quaternion xyzw in MuJoCo's order, wxyz."""
     return numbers(quaternion[[3, 0, 1, 2]])
 
 
 class MeshFiles:
-    """The meshes of a robot file, each as an .obj in a folder beside it, such as ``ant_xml_meshes`` for ant.xml.
+    """The meshes of a robot file, each as an .obj in a folder next to it, such as ``ant_xml_meshes`` for ant.xml.
 
     Args:
         path: the robot file.
@@ -42,12 +42,12 @@ class MeshFiles:
         self._files: dict[str, str] = {}
 
     def add(self, geometry: Geometry, mesh: Mesh) -> str:
-        """Add the mesh of a geometry; returns its path relative to the robot file.
+        """Add the mesh of a geometry; return its path relative to the robot file.
 
-        Meshes that are only drawn are often large and written in single precision.
+        Visual meshes are often large, so they are written in single precision.
         """
         if geometry.name not in self._files:
-            # Some file systems don't distinguish capitals from small letters.
+            # Some file systems are case-insensitive.
             base = re.sub(r"[^a-z0-9_.-]", "_", geometry.name.lower())
             name, number = base, 1
             while name in self._texts:
@@ -58,9 +58,9 @@ class MeshFiles:
         return self._files[geometry.name]
 
     def write(self, root: ET.Element, path: str | os.PathLike[str], suffix: str) -> Path:
-        """Write the robot file with its meshes, over those of the same names.
+        """Write the robot file and its meshes, overwriting files of the same names.
 
-        All are first written to a temporary folder beside the target, then moved, the robot file last.
+        All are written to a temporary folder next to the target first, then moved, the robot file last.
 
         Raises:
             ModelError: see :func:`sim.output.check_target`; for a name that XML can't hold.
@@ -68,13 +68,15 @@ class MeshFiles:
         target = check_target(path, (suffix,))
         folder = target.parent / self._folder
         if self._texts and folder.exists() and not folder.is_dir():
-            raise ModelError(f"{target}: its meshes go into {folder}, which is not a folder; rename or remove it")
+            raise ModelError(
+                f"{target}: the meshes need the folder {folder}, but a file has that name; rename or remove it"
+            )
         ET.indent(root)
         text = ET.tostring(root, encoding="utf-8", xml_declaration=True)
         try:
             ET.fromstring(text)
         except ET.ParseError as error:
-            raise ModelError(f"{target}: a name has characters that XML can't hold ({error}); rename it") from None
+            raise ModelError(f"{target}: a name has characters that are invalid in XML ({error}); rename it") from None
         with system_errors(target), WritingFolder(target.parent) as new:
             (new / "robot").write_bytes(text)
             for key, mesh in self._texts.items():
@@ -88,7 +90,7 @@ class MeshFiles:
 
 
 def scaled(mesh: Mesh, size: np.ndarray) -> Mesh:
-    """A mesh with the scale of its geometry applied to its vertices."""
+    """Return a mesh with the scale of its geometry applied to its vertices."""
     return mesh if (size == 1.0).all() else Mesh(mesh.vertices * size, mesh.faces)
 
 

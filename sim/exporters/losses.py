@@ -1,4 +1,4 @@
-"""Features of a model that a file format lacks: one error for those that change the motion, warnings for the rest."""
+"""Features that a file format lacks: one error for those that change the motion, warnings for the rest."""
 
 import os
 import warnings
@@ -10,13 +10,13 @@ from sim.model.checks import require_flags, some
 
 
 class Losses:
-    """Collects, while a file is assembled, what it can't represent; :meth:`report` reports all of it at once.
+    """Collection of what a file can't represent; :meth:`report` reports all of it at once.
 
     Args:
         path: the file to write.
         format: name of the format in messages.
         category: class of the warnings.
-        lossy: warn of what would change the motion too, instead of refusing to write.
+        lossy: only warn of what would change the motion, instead of raising an error.
     """
 
     def __init__(self, path: str | os.PathLike[str], format: str, category: type[Warning], lossy: bool):
@@ -34,7 +34,7 @@ class Losses:
     def leaves_out(self, what: str, names: Sequence[str], advice: str = "") -> None:
         """Note a feature of the named elements whose loss doesn't change the motion by itself."""
         if names:
-            self._notes.append(f"left out: {what} ({some(names)})" + (f"; {advice}" if advice else ""))
+            self._notes.append(f"not written: {what} ({some(names)})" + (f"; {advice}" if advice else ""))
 
     def remarks(self, note: str) -> None:
         """Note something that whoever reads the file must know."""
@@ -44,12 +44,12 @@ class Losses:
         """Raise ModelError if something would change the motion, unless ``lossy``."""
         if self._grave and not self._lossy:
             raise ModelError(
-                f"{self.path}: {self._format} has no place for {'; '.join(self._grave)}. The file would move "
-                "differently from the model: write USD, change the model, or leave it out with lossy=True (--lossy)"
+                f"{self.path}: {self._format} can't represent {'; '.join(self._grave)}, which changes the "
+                "motion; write USD, change the model, or drop it with lossy=True (--lossy)"
             )
 
     def report(self) -> None:
         """Raise as :meth:`refuse`, or warn."""
         self.refuse()
-        for note in [*(f"left out: {what}, which changes the motion" for what in self._grave), *self._notes]:
+        for note in [*(f"not written: {what}, which changes the motion" for what in self._grave), *self._notes]:
             warnings.warn(f"{self.path}: {note}", self._category, stacklevel=3)

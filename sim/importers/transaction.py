@@ -70,7 +70,7 @@ def located(at: Callable[[str], ImportFileError], subject: str | None = None) ->
 
     Args:
         at: makes it from a message, with the file and the element.
-        subject: what the builder's messages begin with, which is left out: the element says it.
+        subject: what the builder's messages begin with, which is ignored: the element says it.
     """
     try:
         yield

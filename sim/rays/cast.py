@@ -1,4 +1,4 @@
-"""Batched ray casts, differentiable in the poses of links, in the rays and in the shapes."""
+"""Batched ray casting, differentiable with respect to link poses, rays and shapes."""
 
 from typing import NamedTuple
 
@@ -31,12 +31,13 @@ _kept: KeptArrays[TargetArrays] = KeptArrays(CACHED_TARGETS)
 
 
 class RayHits(NamedTuple):
-    """What rays meet first.
+    """First hits of rays.
 
     Attributes:
-        distance: from a ray's origin [num_worlds, rays], m; infinite where it meets nothing.
-        geometry: index in ``model.geometries`` [num_worlds, rays], int32; -1 for nothing.
-        normal: outward unit normal of the surface there, in the world [num_worlds, rays, 3]; zero for nothing.
+        distance: distance from a ray's origin [num_worlds, rays], m; infinite without a hit.
+        geometry: index in ``model.geometries`` [num_worlds, rays], int32; -1 without a hit.
+        normal: outward unit normal of the surface at the hit, in the world frame [num_worlds, rays, 3]; zero without a
+            hit.
 
     Example:
         >>> import sim
@@ -59,28 +60,30 @@ def cast_rays(
     q: Array,
     origin: Array,
     direction: Array,
-    targets: RayTargets = RayTargets(),  # noqa: B008  (it can't change)
+    targets: RayTargets = RayTargets(),  # noqa: B008  (immutable)
     *,
     max_distance: float = np.inf,
 ) -> RayHits:
-    """What rays meet first, in every world.
+    """Cast rays in every world and return the first hit of each.
 
-    Shapes are met exactly as they are: a sphere is no mesh. Convex meshes are met as their hulls, visual meshes as
-    their triangles, from both sides; a plane from above only. A ray that starts inside of a solid meets its surface
-    from within. Distance and normal are differentiable in q, origin and direction and in the parameters
-    ``geometry_placement``, ``geometry_size`` and ``height``, by the formula of the piece of surface that is met; from
-    one piece to the next, and along an outline, they jump.
+    Primitive shapes are exact, not tessellated. Rays hit the hulls of convex meshes, the triangles of visual meshes
+    from both sides, and planes from above only. A ray that starts inside a solid hits its surface from within.
+
+    Distance and normal are differentiable with respect to q, origin and direction and the parameters
+    ``geometry_placement``, ``geometry_size`` and ``height``. The gradient is that of the piece of surface that is hit;
+    it jumps between pieces, and distance and normal jump along an outline.
 
     Args:
         model: the model.
         q: joint coordinates [num_worlds, nq].
-        origin: where rays start, in the world [num_worlds, rays, 3], m.
-        direction: of the rays, in the world [num_worlds, rays, 3], of any length; a ray without one meets nothing.
-        targets: which geometries they meet.
-        max_distance: what is farther away isn't met [m].
+        origin: start points of the rays, in the world frame [num_worlds, rays, 3], m.
+        direction: directions of the rays, in the world frame [num_worlds, rays, 3], of any length; a ray with a zero
+            direction has no hit.
+        targets: geometries that rays can hit.
+        max_distance: maximum distance of a hit [m].
 
     Raises:
-        ModelError: for a wrong shape, dtype or device, an unknown frame, and a distance that isn't positive.
+        ModelError: for a wrong shape, dtype or device, an unknown frame, and a ``max_distance`` that isn't positive.
 
     Example:
         >>> import sim
@@ -106,9 +109,9 @@ def cast_rays(
 
 
 def ray_operation(model: Model, rays: int, targets: RayTargets, max_distance: float = np.inf) -> DifferentiableOp:
-    """What rays meet, of poses of links [num_worlds, num_links, 7], origins and directions [num_worlds, rays, 3].
+    """Cast rays, from link poses [num_worlds, num_links, 7], origins and directions [num_worlds, rays, 3].
 
-    The result [num_worlds, rays, RAY_NUMBERS] has distance, normal and geometry first.
+    The result [num_worlds, rays, RAY_NUMBERS] begins with distance, normal and geometry.
     """
     require_type("cast_rays: targets", targets, RayTargets, "a sim.RayTargets")
     if not number("cast_rays", "max_distance", max_distance) > 0.0:
@@ -149,5 +152,5 @@ def ray_operation(model: Model, rays: int, targets: RayTargets, max_distance: fl
 
 
 def _arrays(m: DeviceModel, targets: RayTargets, selected: list[int]) -> TargetArrays:
-    """The geometries on a device, kept for calls that come again."""
+    """Return the geometries on a device, cached for repeated calls."""
     return _kept.get(m, targets, lambda: TargetArrays(m, selected))

@@ -6,17 +6,17 @@ from sim.errors import ModelError
 
 
 def grid_pattern(size: tuple[float, float], spacing: float) -> np.ndarray:
-    """Points of a grid about the origin, for height scans.
+    """Return points of a grid about the origin, for height scans.
 
     Args:
         size: lengths along x and y [m].
-        spacing: distance of neighbouring points [m].
+        spacing: distance between neighbouring points [m].
 
     Returns:
         x and y [points, 2], row by row along x.
 
     Raises:
-        ModelError: for lengths below zero and a spacing that isn't positive.
+        ModelError: for negative lengths and a spacing that isn't positive.
 
     Example:
         >>> import sim
@@ -24,7 +24,7 @@ def grid_pattern(size: tuple[float, float], spacing: float) -> np.ndarray:
         [[-0.5, -0.25], [0.0, -0.25], [0.5, -0.25], [-0.5, 0.25], [0.0, 0.25], [0.5, 0.25]]
     """
     if not (spacing > 0.0 and min(size) >= 0.0):
-        raise ModelError(f"grid_pattern: size {size} and spacing {spacing} must be positive")
+        raise ModelError(f"grid_pattern: size {size} and spacing {spacing} must be positive numbers")
     x, y = (spacing * (np.arange(count) - 0.5 * (count - 1)) for count in (int(s / spacing + 1e-9) + 1 for s in size))
     return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
 
@@ -36,12 +36,13 @@ def fan_pattern(
     azimuths: tuple[float, float] = (-np.pi, np.pi),
     elevations: tuple[float, float] = (0.0, 0.0),
 ) -> np.ndarray:
-    """Unit directions of a lidar: x ahead, z up.
+    """Return unit directions of a lidar: x ahead, z up.
 
     Args:
         columns: number of azimuths.
         rows: number of elevations.
-        azimuths: first and last angle about z, from x [rad]; the last of a full turn is the first, and left out.
+        azimuths: first and last angle about z, from x [rad]. For a full turn the last angle equals the first and is
+            omitted.
         elevations: first and last angle above the xy plane [rad].
 
     Returns:
@@ -65,9 +66,9 @@ def fan_pattern(
 
 
 def pixel_pattern(width: int, height: int, fov: float) -> np.ndarray:
-    """Directions through the middles of a camera's pixels, of length 1 along its axis.
+    """Return directions through the pixel centres of a camera, with a component of 1 along its viewing axis.
 
-    The camera looks along the negative z axis of its frame, y up in the picture, as cameras of MJCF and USD do.
+    The camera looks along the negative z axis of its frame, y up in the image, as cameras of MJCF and USD do.
 
     Args:
         width: number of columns.
@@ -75,7 +76,7 @@ def pixel_pattern(width: int, height: int, fov: float) -> np.ndarray:
         fov: vertical field of view [degrees].
 
     Returns:
-        [height * width, 3], the upper row first.
+        [height * width, 3], top row first.
 
     Raises:
         ModelError: for numbers that aren't positive, and a field of view of 180 degrees or more.
@@ -87,7 +88,8 @@ def pixel_pattern(width: int, height: int, fov: float) -> np.ndarray:
     """
     if width < 1 or height < 1 or not 0.0 < fov < 180.0:
         raise ModelError(
-            f"pixel_pattern: {width} x {height} pixels, field of view {fov}; it must be positive, below 180"
+            f"pixel_pattern: {width} x {height} pixels, field of view {fov}; sizes must be positive, the field of "
+            f"view between 0 and 180 degrees"
         )
     size = 2.0 * np.tan(np.radians(fov) / 2.0) / height
     x = size * (np.arange(width) + 0.5 - 0.5 * width)

@@ -1,4 +1,4 @@
-"""Which geometries rays meet, and their arrays on a device."""
+"""Geometries that rays can hit, and their arrays on a device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,22 +18,22 @@ from warp_kernels.collision.field.grid import KINDS
 from warp_kernels.rays.pieces import ray_structs
 
 SHAPES = ("collision", "visual", "all")
-# Features are kept as numbers of the model's precision: float32 counts up to here.
+# Feature counts are stored in the model's precision: float32 counts exactly up to this number.
 MOST_FEATURES = 2**24
 
 
 @dataclass(frozen=True)
 class RayTargets:
-    """Which geometries rays meet.
+    """Choice of the geometries that rays can hit.
 
     Attributes:
         shapes: "collision" for those that take part in contact, "visual" for those that are drawn, or "all".
-        exclude: name or names of links or other frames; what is fixed to their links is left out.
-        static: whether what can't move is met, such as the ground.
-        groups: bits of collision groups; a geometry is met if one of its groups is among them.
+        exclude: name or names of links or other frames; geometries fixed to their links are excluded.
+        static: whether rays hit geometries that can't move, such as the ground.
+        groups: bit mask of collision groups; rays hit a geometry that is in one of them.
 
     Raises:
-        ModelError: for other shapes.
+        ModelError: for another value of shapes.
 
     Example:
         >>> import sim
@@ -52,7 +52,7 @@ class RayTargets:
         object.__setattr__(self, "exclude", names_in("RayTargets: exclude", self.exclude))
 
     def geometries(self, model: Model) -> list[int]:
-        """Indices in ``model.geometries``. Raises ModelError for an unknown frame."""
+        """Return indices in ``model.geometries``. Raise ModelError for an unknown frame."""
         excluded = {model.frame(name).link for name in self.exclude}
 
         def met(geometry: Geometry) -> bool:
@@ -66,10 +66,10 @@ class RayTargets:
 
 
 class TargetArrays:
-    """The geometries that rays meet, as arrays on a device.
+    """Geometries that rays can hit, as arrays on a device.
 
     Attributes:
-        count: how many there are.
+        count: number of geometries.
         targets: see :func:`warp_kernels.rays.pieces.ray_structs`.
     """
 
@@ -83,7 +83,10 @@ class TargetArrays:
             features = 0 if mesh is None else len(mesh.faces)
             features = max(features, 0 if geometry.heights is None else KINDS * geometry.heights.size)
             if features > MOST_FEATURES:
-                raise ModelError(f"geometry '{geometry.name}' is too fine for rays: {features} numbers of triangles")
+                raise ModelError(
+                    f"geometry '{geometry.name}' has too many triangles for rays ({features} "
+                    f"entries); simplify the mesh"
+                )
         self._meshes: dict[int, wp.Mesh] = {}
         handles, first_face, faces, vertices = [], [], [np.zeros(0, dtype=np.int32)], [np.zeros((0, 3))]
         starts: dict[int, int] = {}
@@ -123,7 +126,7 @@ class TargetArrays:
 
 
 def _met_as(geometry: Geometry) -> int:
-    """The type that rays take a geometry for: to them all meshes are triangles."""
+    """Return the type as which rays treat a geometry: all meshes are triangles."""
     return codes.CONVEX if geometry.type == codes.MESH else geometry.type
 
 
@@ -133,7 +136,7 @@ def _warp_mesh(mesh: Mesh, device: wp.Device) -> wp.Mesh:
 
 
 def _ball(mesh: Mesh | None) -> tuple[np.ndarray, float]:
-    """Centre and radius of a ball around a mesh."""
+    """Return centre and radius of a ball around a mesh."""
     if mesh is None or not len(mesh.vertices):
         return np.zeros(3), 0.0
     centre = 0.5 * (mesh.vertices.min(axis=0) + mesh.vertices.max(axis=0))

@@ -1,4 +1,4 @@
-"""Pictures and animations of a motion: a ray tracer that needs no GPU and no display."""
+"""Pictures and animations of a motion, from a ray tracer that needs neither GPU nor display."""
 
 from sim.render.files import write_gif, write_mp4, write_png
 from sim.render.frames import grid_offsets, iterate_frames, render_frames

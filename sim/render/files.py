@@ -1,4 +1,4 @@
-"""Writes pictures as PNG and GIF, and videos with ffmpeg from the package imageio-ffmpeg."""
+"""Output of pictures as PNG and GIF, and of videos with ffmpeg from the package imageio-ffmpeg."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -17,32 +17,32 @@ from sim.output import write_file
 # A fixed 4x4 threshold pattern. Unlike error diffusion, its noise does not change from frame to frame.
 BAYER = (np.array([[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]]) + 0.5) / 16.0 - 0.5
 KEPT = 255  # palette index of unchanged pixels
-DITHER = 6.0  # peak to peak, in steps of 1/255: about the distance of neighbouring palette colours in a smooth sky
+DITHER = 6.0  # peak to peak, in steps of 1/255: about the distance between neighbouring palette colours in a smooth sky
 
 
 def _pillow() -> ModuleType:
-    """Pillow's module of pictures; only writing files needs the package."""
+    """Return Pillow's module Image; only writing files needs the package."""
     try:
         from PIL import Image
     except ImportError:
-        raise ModelError("writing pictures needs the package Pillow: pip install 'backswing[plot]'") from None
+        raise ModelError("writing pictures requires the package Pillow: pip install 'backswing[plot]'") from None
     return Image
 
 
 def write_gif(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: float) -> Path:
-    """Write an endless animation.
+    """Write an animation that loops endlessly.
 
-    All frames share one palette, so that nothing flickers, and store only the pixels that change.
+    All frames share one palette, which prevents flicker, and store only the pixels that change.
 
     Args:
         path: the file, ending in .gif.
         frames: uint8 [frames, height, width, 3], or any iterable over pictures, such as
             :func:`sim.render.iterate_frames`.
-        fps: frames per second, at most 50 (GIF delays are in hundredths of a second, and viewers do not support less
+        fps: frames per second, at most 50 (GIF delays are in hundredths of a second, and viewers don't support fewer
             than two).
 
     Returns:
-        the path.
+        The path.
 
     Raises:
         ModelError: for a wrong suffix, a missing folder, frames of a wrong shape or type, an fps out of range, or
@@ -59,7 +59,7 @@ def write_gif(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
     """
     if not (is_positive(fps) and 0.1 <= fps <= 50.0):
         raise ModelError(
-            f"fps is {fps!r}; a GIF supports 0.1 to 50 frames per second, so draw every second frame of a faster motion"
+            f"fps is {fps!r}; a GIF supports 0.1 to 50 frames per second, for a faster motion write every second frame"
         )
     pictures = check_pictures(list(frames) if isinstance(frames, Iterator) else frames, 4)
     images = _pillow()
@@ -76,7 +76,7 @@ def write_gif(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
 
     changed = [k == 0 or not np.array_equal(pictures[k], pictures[k - 1]) for k in range(len(pictures))]
     indexed, before = [], np.full((height, width), KEPT)
-    with ThreadPoolExecutor(len(usable_cores())) as pool:  # most of this is done without Python's lock
+    with ThreadPoolExecutor(len(usable_cores())) as pool:  # most of this releases Python's lock
         found = pool.map(nearest_colors, pictures[changed])
         for is_new in changed:
             colors = next(found) if is_new else before
@@ -84,7 +84,7 @@ def write_gif(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
             changes.putpalette(palette)
             indexed.append(changes)
             before = colors
-    # Round the times, not the delays, so that the whole animation keeps its length.
+    # Round the times, not the delays, which preserves the duration of the animation.
     ticks = np.round(np.arange(len(indexed) + 1) * 100.0 / fps)
     durations = [int(d) * 10 for d in np.diff(ticks)]
     return write_file(
@@ -122,10 +122,10 @@ def check_pictures(frames: Iterable[np.ndarray], dimensions: int) -> np.ndarray:
     """Check that pictures are uint8 [frames, height, width, 3], or one [height, width, 3]. Raises ModelError."""
     try:
         array = np.asarray(frames)
-    except ValueError:  # a list of arrays of several shapes
-        raise ModelError("pictures differ in size; give all of them the same") from None
+    except ValueError:  # a list of arrays of different shapes
+        raise ModelError("pictures differ in size; all must have the same size") from None
     if dimensions == 4 and array.shape[:1] == (0,):
-        raise ModelError("there are no frames to write")
+        raise ModelError("there are no frames to write; give at least one")
     if array.ndim != dimensions or array.shape[-1] != 3 or array.dtype != np.uint8 or 0 in array.shape:
         form = "[frames, height, width, 3]" if dimensions == 4 else "[height, width, 3]"
         raise ModelError(f"pictures are {array.dtype} of shape {array.shape}; expected uint8 {form}")
@@ -133,7 +133,7 @@ def check_pictures(frames: Iterable[np.ndarray], dimensions: int) -> np.ndarray:
 
 
 def _shared_palette(pictures: np.ndarray) -> list[int]:
-    """Red, green and blue [768] of 255 colours from up to twelve frames spread over the animation.
+    """Return red, green and blue [768] of 255 colours from up to twelve frames spread over the animation.
 
     A colour is weighted by the square root of its number of pixels, so that small objects keep their colours next to a
     large sky.
@@ -148,28 +148,29 @@ def _shared_palette(pictures: np.ndarray) -> list[int]:
     pixels = np.repeat(colors, np.ceil(np.sqrt(counts)).astype(int), axis=0)
     palette = images.fromarray(pixels[None]).quantize(colors=KEPT, method=images.Quantize.MEDIANCUT).getpalette()
     assert palette is not None, "quantized pictures have a palette"
-    # The remaining entries, including KEPT, repeat the first colour, so that the search for the nearest never returns
-    # them.
+    # The remaining entries, including KEPT, repeat the first colour, so that the search for the nearest colour never
+    # returns them.
     palette = palette[: 3 * KEPT]
     return palette + palette[:3] * (256 - len(palette) // 3)
 
 
 def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: float, *, quality: int = 8) -> Path:
-    """Write a video, H.264 in an .mp4 file, which browsers play.
+    """Write an H.264 video as an .mp4 file, which browsers can play.
 
     Args:
         path: the file, ending in .mp4.
         frames: pictures uint8 [height, width, 3], as an array or an iterator such as
-            :func:`sim.render.iterate_frames`. H.264 has even sizes: the last row or column of an odd one is repeated.
+            :func:`sim.render.iterate_frames`. H.264 requires even sizes: an odd size is extended by repeating the last
+            row or column.
         fps: frames per second.
         quality: 0 (worst) to 10 (best).
 
     Returns:
-        the path.
+        The path.
 
     Raises:
         ModelError: without the package, for a wrong suffix, a missing folder, no frames, frames of a wrong shape or
-            type, an fps that is not positive, a quality out of range, or if the file cannot be written.
+            type, an fps that is not positive, a quality out of range, or if the file can't be written.
 
     Example:
         >>> import tempfile
@@ -183,7 +184,7 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
     try:
         import imageio_ffmpeg
     except ImportError:
-        raise ModelError("write_mp4 needs the package imageio-ffmpeg: pip install 'backswing[video]'") from None
+        raise ModelError("write_mp4 requires the package imageio-ffmpeg: pip install 'backswing[video]'") from None
     if not is_positive(fps):
         raise ModelError(f"fps is {fps!r}; it must be positive")
     if not 0 <= number("write_mp4", "quality", quality) <= 10:
@@ -191,7 +192,7 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
     pictures = iter(frames)
     first = next(pictures, None)
     if first is None:
-        raise ModelError("there are no frames to write")
+        raise ModelError("there are no frames to write; give at least one")
     height, width = check_pictures(first, 3).shape[:2]
     border = (0, height % 2), (0, width % 2), (0, 0)
 
@@ -210,7 +211,10 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
             for picture in chain([first], pictures):
                 checked = check_pictures(picture, 3)
                 if checked.shape != first.shape:
-                    raise ModelError(f"a picture has {checked.shape[:2]} pixels, but the first has {first.shape[:2]}")
+                    raise ModelError(
+                        f"a picture has {checked.shape[:2]} pixels, but the first has "
+                        f"{first.shape[:2]}; all must have the same size"
+                    )
                 video.send(np.ascontiguousarray(np.pad(checked, border, mode="edge")))
                 count += 1
         finally:
@@ -221,7 +225,7 @@ def write_mp4(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: f
 
 
 def _check_complete(name: str, count: int) -> None:
-    """Raise OSError for a video with fewer pictures than it was given: ffmpeg's own errors get lost on the way."""
+    """Raise OSError if a video has fewer pictures than it was given, since ffmpeg's own errors get lost."""
     import imageio_ffmpeg
 
     try:

@@ -1,4 +1,4 @@
-"""Pictures of a whole motion, and where its worlds stand."""
+"""Pictures of a whole motion, and the arrangement of its worlds."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,8 +13,8 @@ from sim.model.model import Model
 from sim.render.renderer import AmbientOcclusion, Renderer, draw_together
 from sim.render.view import Camera, Marker, Trail, check_size, check_world_poses, fit_worlds_camera, listed, outlines
 
-AT_A_TIME = 4  # most frames that a CPU draws at a time
-TOGETHER = 12  # frames that are drawn before the first of them is handed out
+AT_A_TIME = 4  # maximum number of frames that a CPU draws at a time
+TOGETHER = 12  # number of frames drawn before the first of them is returned
 
 
 def render_frames(
@@ -32,26 +32,26 @@ def render_frames(
     spacing: float | None = None,
     occlusion: AmbientOcclusion | None = None,
 ) -> np.ndarray:
-    """Pictures of a motion, uint8 [frames, height, width, 3].
+    """Draw pictures of a motion, uint8 [frames, height, width, 3].
 
     Args:
         model: the model.
         poses: link poses (position, quaternion xyzw) in the frame of their world, [frames, num_links, 7] for one world,
-            [frames, num_worlds, num_links, 7] for several, which are drawn side by side.
+            [frames, num_worlds, num_links, 7] for several, which are drawn next to each other.
         camera: the camera; default: :func:`fit_camera` shows the whole motion.
         width: width of a picture [pixels].
         height: height of a picture [pixels].
         markers: fixed balls, such as a target.
         trails: paths of points, one point per frame of ``poses``.
         device: Warp device; default: Warp's default device.
-        supersamples: number of rays through a pixel on an edge; a square number.
-        frames: numbers of the frames to draw, negative ones from the end; default: all.
-        spacing: distance between neighbouring worlds [m]; None for room for the whole motion of one, with its shapes.
+        supersamples: number of rays per pixel on an edge; a square number.
+        frames: indices of the frames to draw, negative ones from the end; default: all.
+        spacing: distance between neighbouring worlds [m]. Default: enough for the whole motion of each world.
         occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
 
     Raises:
-        ModelError: for poses with a wrong shape or non-finite values, a trail with a wrong length, frames that there
-            aren't, or a size that is not whole and positive.
+        ModelError: for poses with a wrong shape or non-finite values, a trail with a wrong length, indices of frames
+            out of range, or a size that isn't a positive integer.
 
     Example:
         >>> import sim
@@ -96,9 +96,9 @@ def iterate_frames(
     spacing: float | None = None,
     occlusion: AmbientOcclusion | None = None,
 ) -> Iterator[np.ndarray]:
-    """Like :func:`render_frames`, but picture by picture, for a progress bar or a long motion.
+    """Draw pictures as :func:`render_frames` does, one by one, for a progress bar or a long motion.
 
-    A CPU draws a dozen frames, several at a time, before it hands out the first of them.
+    A CPU draws a dozen frames, several at a time, before it yields the first of them.
 
     Example:
         >>> import sim
@@ -141,27 +141,27 @@ def iterate_frames(
 
 
 def _chosen(frames: Sequence[int] | None, count: int) -> Sequence[int]:
-    """The frames to draw, numbered from 0."""
+    """Return the indices of the frames to draw, counted from 0."""
     if frames is None:
         return range(count)
     require_type("frames", frames, (Sequence, np.ndarray), "a list of numbers")
     if len(frames) == 0:
-        raise ModelError("frames is empty; name at least one, or leave it out to draw all")
+        raise ModelError("frames is empty; name at least one, or omit it to draw all")
     for frame in frames:
         if not (is_whole(frame, -count) and frame < count):
-            raise ModelError(f"frames: there is no frame {frame!r}; they go from 0 to {count - 1}")
+            raise ModelError(f"frames: there is no frame {frame!r}; indices go from 0 to {count - 1}")
     return [int(frame) % count for frame in frames]
 
 
 def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
-    """Positions of worlds on a square grid about the origin [num_worlds, 3].
+    """Return positions of worlds on a square grid about the origin [num_worlds, 3].
 
     Args:
         num_worlds: number of worlds.
         spacing: distance between neighbours [m]; 0 for worlds whose poses are already apart.
 
     Raises:
-        ModelError: for a number that is not positive, or a spacing that is negative or not finite.
+        ModelError: for a number of worlds that is not positive, or a spacing that is negative or not finite.
 
     Example:
         >>> from sim.render import grid_offsets
@@ -181,7 +181,7 @@ def grid_offsets(num_worlds: int, spacing: float) -> np.ndarray:
 
 
 def fitting_spacing(model: Model, poses: np.ndarray) -> float:
-    """Spacing that fits the whole motion of each world, poses [frames, num_worlds, num_links, 7], with some margin."""
+    """Return a spacing with a margin for the motion of each world, poses [frames, num_worlds, num_links, 7]."""
     fixed, reach = outlines(model)
     extents = [np.ptp(points[..., :2], axis=(0, 2)).max() for points in (poses, fixed[:, None, None]) if points.size]
     return (1.3 * float(max(extents, default=0.0)) + 2.0 * reach) or 0.5

@@ -1,4 +1,4 @@
-"""A ray tracer over the triangles of a model, on the CPU or a GPU."""
+"""Ray tracer over the triangles of a model, on the CPU or a GPU."""
 
 import threading
 from collections.abc import Sequence
@@ -41,16 +41,16 @@ from warp_kernels.render.trace import render_kernels
 
 SUN = np.array([-0.45, -0.55, 1.0])
 TRAIL_BEADS = 96
-FEW = 3  # shapes; round ones are finer where there are no more, since they may fill the picture
-FINE, COARSE = 64, 32  # sides of their circles
-LEAF = 8  # triangles per leaf of the bounding volume hierarchy; fewer were slower on a CPU
+FEW = 3  # maximum number of shapes with fine tessellation; fewer round shapes may fill the picture
+FINE, COARSE = 64, 32  # numbers of sides of their circles
+LEAF = 8  # triangles per leaf of the bounding volume hierarchy; fewer are slower on a CPU
 
 
 @dataclass(frozen=True)
 class AmbientOcclusion:
-    """Options of ambient occlusion, the share of the sky's light that a surface sees (Zhukov, Iones and Kronin 1998).
+    """Options of ambient occlusion, the share of the sky's light at a surface (Zhukov, Iones and Kronin 1998).
 
-    The rays are the same at every pixel and in every frame, so that nothing flickers.
+    The ray directions are the same at every pixel and in every frame, which prevents flicker.
 
     Attributes:
         rays: number of rays from the surface at every pixel; too few show banding.
@@ -83,9 +83,9 @@ class Survey:
     """Depth and segmentation at the centre of every pixel of a picture.
 
     Attributes:
-        depth: distance along the axis of the camera [height, width], infinite for the sky [m].
+        depth: distance along the viewing axis of the camera [height, width], infinite for the sky [m].
         geometry: index in ``model.geometries`` [height, width]; -1 for the sky, -2 for markers, trails and tendons.
-        world: number of the world [height, width]; -1 for sky, planes, markers, trails and tendons.
+        world: index of the world [height, width]; -1 for sky, planes, markers, trails and tendons.
 
     Example:
         >>> import numpy as np
@@ -105,7 +105,7 @@ class Survey:
 
 
 class Renderer:
-    """Draws frames of one model. Create it once, then call :meth:`draw` for every frame.
+    """Renderer of one model. Create it once, then call :meth:`draw` for every frame.
 
     Args:
         model: the model; its visible geometries are drawn, planes as a checkered ground, and spatial
@@ -116,15 +116,15 @@ class Renderer:
         markers: fixed balls.
         trails: paths of points, drawn up to the frame shown.
         device: Warp device, such as "cpu" or "cuda:0".
-        supersamples: number of rays through a pixel on an edge, on a grid; a square number.
-        tile: side of the squares of the ground [m]; None for 0.5 m, times a power of ten where the camera is nearer
+        supersamples: number of rays per pixel on an edge, on a grid; a square number.
+        tile: side length of the squares of the ground [m]. Default: 0.5 m, times a power of ten if the camera is nearer
             than 0.2 m or farther than 200 m.
         offsets: displayed position of the origin of each world [num_worlds, 3], see :func:`grid_offsets`. Default: one
             world at the origin. Planes are drawn once.
         occlusion: darken corners and gaps, where less of the sky is visible; None disables this.
 
     Raises:
-        ModelError: for a size that is not whole and positive, supersamples that are not a square number, or a tile that
+        ModelError: for a size that isn't a positive integer, supersamples that are not a square number, or a tile that
             is not positive.
 
     Example:
@@ -187,7 +187,7 @@ class Renderer:
 
     @property
     def camera(self) -> Camera:
-        """The camera; it may be changed from picture to picture."""
+        """The camera, which may change from picture to picture."""
         return self._camera
 
     @camera.setter
@@ -203,21 +203,21 @@ class Renderer:
 
         Args:
             poses: link poses in the frame of their world, [num_worlds, num_links, 7], or [num_links, 7] for one world.
-            frame: number of the frame up to which trails are drawn.
+            frame: index of the frame up to which trails are drawn.
         """
         self._stage(poses, frame)
         return self._finish()
 
     @serialized
     def survey(self, poses: np.ndarray, frame: int = 0) -> Survey:
-        """Depth and segmentation instead of a picture. Arguments as for :meth:`draw`."""
+        """Compute depth and segmentation instead of a picture. Arguments as for :meth:`draw`."""
         self._stage(poses, frame)
         depth = wp.empty(self.size, dtype=float, device=self.device)
         run_rows(self._rows(self.kernels.survey_pixels, depth=depth))
         shown = self.shown.numpy()
         seen = len(self.drawn) * len(self.offsets)
-        # Instances, then markers, trails and tendons. Planes and sky are numbered from the end: the sky last, planes
-        # in reverse.
+        # Instances first, then markers, trails and tendons. Planes and sky are numbered from the end: the sky last,
+        # planes in reverse.
         others = len(self.scene.instance_colors) - seen
         geometry = np.array([*(self.drawn * len(self.offsets)), *[-2] * others, *self.plane_numbers[::-1], -1])
         world = np.array([*np.repeat(np.arange(len(self.offsets)), len(self.drawn)), *[-1] * (len(geometry) - seen)])
@@ -225,16 +225,18 @@ class Renderer:
 
     @serialized
     def openness(self, poses: np.ndarray, frame: int = 0) -> np.ndarray:
-        """Share of a uniform sky's light that reaches the surface at every pixel, float32 [height, width].
+        """Compute the share of a uniform sky's light that reaches the surface at every pixel, float32 [height, width].
 
-        This is the share of directions, weighted by the cosine of their angle to the normal, that are free within the
-        reach of ``occlusion``. It is 1 where nothing blocks the sky. Arguments as for :meth:`draw`.
+        This is the cosine-weighted share of directions that are unblocked within the reach of ``occlusion``. It is 1
+        where nothing blocks the sky. Arguments as for :meth:`draw`.
 
         Raises:
             ModelError: for a renderer without ``occlusion``.
         """
         if self.occlusion is None:
-            raise ModelError("openness: create the renderer with an occlusion")
+            raise ModelError(
+                "openness: the renderer has no ambient occlusion; create it with occlusion=AmbientOcclusion()"
+            )
         self._stage(poses, frame)
         part = wp.empty(self.size, dtype=float, device=self.device)
         kernel = occlusion_kernels().measure_openness
@@ -242,7 +244,7 @@ class Renderer:
         return np.asarray(part.numpy())
 
     def _finish(self) -> np.ndarray:
-        """Draw what was staged."""
+        """Draw the staged frame."""
         for launches in self.passes:
             run_rows(launches)
         return self.pixels.numpy().copy()
@@ -255,7 +257,7 @@ class Renderer:
             raise ModelError(f"poses have shape {array.shape}, but there are {len(self.offsets)} worlds")
         link_poses = check_poses(self.model, worlds)
         if not self.meshes or self._rebuilds():
-            self._place(link_poses, frame if self._rebuilds() else -1)  # with trails at full length where it is kept
+            self._place(link_poses, frame if self._rebuilds() else -1)  # a hierarchy that is kept gets full trails
             self.meshes = {
                 name: wp.Mesh(self.points, indices, bvh_leaf_size=LEAF) for name, indices in self.indices.items()
             }
@@ -266,15 +268,15 @@ class Renderer:
                 mesh.refit()
 
     def _rebuilds(self) -> bool:
-        """Whether the hierarchy of bounding volumes is built for every frame, and not once and refitted.
+        """Return whether the hierarchy of bounding volumes is rebuilt for every frame instead of refitted.
 
-        Rays take up to four times as long through one that was built for other poses. Building takes as long for a
-        triangle as a ray for a pixel.
+        Rays are up to four times slower through one that was built for other poses. Building costs as much per triangle
+        as a ray per pixel.
         """
         return self.device.is_cpu and len(self.scene.triangle_instance) < self.width * self.height
 
     def _passes(self) -> list[list[wp.Launch]]:
-        """What draws a frame, recorded once: the launches of each pass depend on all of the pass before."""
+        """Return the recorded launches that draw a frame; each pass depends on the complete previous pass."""
         passes = [
             self._rows(self.kernels.shade_pixels),
             self._rows(self.kernels.refine_edges),
@@ -307,13 +309,13 @@ class Renderer:
         first_tube = sum(len(s.vertices) for s in shapes)
         shapes += [self.tubes.shape] * self.tubes.count
         colors += [(*TENDON_COLOR, 1.0)] * self.tubes.count
-        shapes.append(_speck())  # so that a world without triangles also has a mesh
+        shapes.append(_speck())  # so that a world without triangles has a mesh, too
         colors.append((0.0, 0.0, 0.0, 1.0))
         starts = np.cumsum([0, *(len(s.vertices) for s in shapes)])
         faces = np.concatenate([s.faces + start for s, start in zip(shapes, starts[:-1], strict=True)])
         rgba = np.array(colors)
         instance = np.repeat(np.arange(len(shapes)), [len(s.faces) for s in shapes])
-        order = np.argsort(rgba[instance, 3] < 1.0, kind="stable")  # what is seen through comes last
+        order = np.argsort(rgba[instance, 3] < 1.0, kind="stable")  # transparent shapes come last
         solid = int((rgba[instance, 3] >= 1.0).sum())
         normals = np.concatenate([s.normals for s in shapes])[order]
         with wp.ScopedDevice(self.device):
@@ -346,17 +348,17 @@ class Renderer:
         self.scene.plane_colors = wp.array(colors.astype(np.float32), dtype=wp.vec3, device=self.device)
 
     def _place_planes(self) -> None:
-        """Move the planes for the camera, each along itself by whole squares to where the camera looks."""
+        """Move the planes for the camera, each within itself by whole squares to the point that the camera looks at."""
         poses = self.plane_poses.copy()
         if not len(poses):
-            return  # older versions of SciPy refuse an empty array of rotations
+            return  # older versions of SciPy reject an empty array of rotations
         turn = Rotation.from_quat(poses[:, 3:])
         squares = turn.inv().apply(np.asarray(self.camera.target) - poses[:, :3]) // (2.0 * self.tile)
         poses[:, :3] += turn.apply(squares * (2.0 * self.tile, 2.0 * self.tile, 0.0))
         self.scene.planes.assign(self._seen(poses))
 
     def _seen(self, poses: np.ndarray) -> np.ndarray:
-        """Poses [n, 7] as kernels take them: from the camera's target, for single precision, in the unit of length."""
+        """Return poses [n, 7] relative to the camera's target, for single precision, in the unit of length."""
         poses = poses.copy()
         poses[:, :3] = (poses[:, :3] - np.asarray(self.camera.target)) / self.unit
         return poses.astype(np.float32)
@@ -408,8 +410,8 @@ class Renderer:
 def draw_together(renderers: Sequence[Renderer], poses: np.ndarray, frames: Sequence[int]) -> list[np.ndarray]:
     """Draw frames of a motion, as many at a time as there are renderers.
 
-    A core that has nothing to do in one picture works on another. Where there is a renderer for each core, each draws
-    in one thread: for every band it would have to wait for Python's lock, which other threads may hold.
+    A core that is idle in one picture works on another. With one renderer per core, each draws in one thread: otherwise
+    it would wait for Python's lock at every band.
 
     Args:
         renderers: equal renderers.
@@ -417,7 +419,7 @@ def draw_together(renderers: Sequence[Renderer], poses: np.ndarray, frames: Sequ
         frames: the frames to draw.
 
     Returns:
-        their pictures, each as of :meth:`Renderer.draw`.
+        Their pictures, each as of :meth:`Renderer.draw`.
     """
     free, staging = list(renderers), threading.Lock()
     for renderer in renderers:
@@ -439,7 +441,7 @@ def draw_together(renderers: Sequence[Renderer], poses: np.ndarray, frames: Sequ
 
 
 def _beads(trail: Trail, frame: int) -> tuple[np.ndarray, np.ndarray]:
-    """Equidistant points along the whole path [TRAIL_BEADS, 3], and which of them are shown in a frame (-1: all).
+    """Return equidistant points along the whole path [TRAIL_BEADS, 3], and the number shown in a frame (-1: all).
 
     Points ahead of the frame are placed at its position, so that they do not shade the ground further on.
     """
@@ -452,24 +454,24 @@ def _beads(trail: Trail, frame: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _at(positions: npt.ArrayLike) -> np.ndarray:
-    """Poses [n, 7] without rotation at positions [n, 3]."""
+    """Return poses [n, 7] without rotation at positions [n, 3]."""
     places = np.asarray(positions, dtype=np.float64).reshape(-1, 3)
     return np.concatenate([places, np.tile(IDENTITY[3:], (len(places), 1))], axis=1)
 
 
 def _speck() -> Triangles:
-    """A triangle without area, far from what is seen, for it would darken the ground beside it."""
+    """Return a triangle without area, far from the visible scene, where it doesn't darken the ground."""
     corners = np.tile([0.0, 0.0, -1e5], (3, 1))
     return Triangles(corners, np.array([[0, 1, 2]]), np.ones((1, 3, 3)))
 
 
 def _numbers(counts: list[int]) -> wp.array:
-    """0 repeated counts[0] times, 1 repeated counts[1] times and so on."""
+    """Return 0 repeated counts[0] times, 1 repeated counts[1] times and so on."""
     return wp.array(np.repeat(np.arange(len(counts)), counts).astype(np.int32), dtype=int)
 
 
 def _sample_pattern(side: int) -> np.ndarray:
-    """Positions of side^2 rays on a grid in a pixel, corners first, without the centre, whose colour is known."""
+    """Return positions of side^2 rays on a grid in a pixel, corners first, without the centre."""
     grid = (np.arange(side) + 0.5) / side
     places = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     distance = np.linalg.norm(places - 0.5, axis=1)
@@ -477,7 +479,7 @@ def _sample_pattern(side: int) -> np.ndarray:
 
 
 def _directions(count: int) -> np.ndarray:
-    """Unit vectors about z with cosine-weighted density [count, 3], from a spiral on the unit disk."""
+    """Return unit vectors about z with cosine-weighted density [count, 3], from a spiral on the unit disk."""
     number = np.arange(count)
     radius = np.sqrt((number + 0.5) / max(count, 1))
     angle = number * np.pi * (3.0 - np.sqrt(5.0))

@@ -1,4 +1,4 @@
-"""Runs kernels over the rows of a picture: all at once on a GPU, in bands on every core of a CPU."""
+"""Launches over the rows of a picture: all rows at once on a GPU, in bands on every core of a CPU."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,15 +17,15 @@ ROWS_OF_BAND = 16
 def record_rows(
     kernel: wp.Kernel, size: tuple[int, int], *sources: object, device: wp.Device, in_bands: bool = True, **named: Any
 ) -> list[wp.Launch]:
-    """Launches that together cover a picture, for :func:`run_rows`. They keep the addresses of all arrays.
+    """Record launches that together cover a picture, for :func:`run_rows`. They keep the addresses of all arrays.
 
     Args:
-        kernel: a kernel over (row, column) that counts rows from its argument ``first_row``.
+        kernel: a kernel over (row, column), with rows counted from its argument ``first_row``.
         size: rows and columns of the picture.
-        sources: where its other arguments are looked up, see :func:`sim.arrays.launch.bind`.
+        sources: objects that its other arguments are looked up in, see :func:`sim.arrays.launch.bind`.
         device: Warp device.
-        in_bands: whether a CPU gets bands, and not the whole picture at once.
-        named: arguments given one by one.
+        in_bands: whether a CPU draws in bands instead of the whole picture at once.
+        named: arguments given by name.
     """
     height, width = size
     rows = ROWS_OF_BAND if device.is_cpu and in_bands else height
@@ -36,12 +36,12 @@ def record_rows(
 
 
 def run_rows(launches: Sequence[wp.Launch]) -> None:
-    """Run launches that don't depend on each other. On a CPU each runs in one thread, without Python's lock."""
+    """Run independent launches. On a CPU each runs in one thread, without Python's lock."""
     if len(launches) == 1:
         launches[0].launch()
         return
     with ThreadPoolExecutor(len(usable_cores())) as pool:
         bands = pool.map(wp.Launch.launch, launches)
-        with interruptible():  # the pool waits for the bands that are being drawn, whatever ends this
+        with interruptible():  # the pool waits for the bands being drawn, also after an error
             for _ in bands:
                 pass

@@ -1,4 +1,4 @@
-"""Where tendons are drawn: straight pieces along their paths, round what they lie around."""
+"""Geometry of tendons to draw: straight pieces along their paths, and arcs around wraps."""
 
 from dataclasses import dataclass
 
@@ -10,19 +10,19 @@ from sim.model.poses import compose
 from sim.model.tendons import tendon_places
 from sim.render.tessellation import Triangles, tube
 
-ARC_PIECES = 12  # straight pieces along each wrap
-RADIUS = 0.004  # of a tendon [m]
+ARC_PIECES = 12  # straight pieces per wrap
+RADIUS = 0.004  # radius of a tendon [m]
 COLOR = (0.72, 0.16, 0.14)
 TINY = 1e-9
 
 
 def tendon_pieces(model: Model, poses: np.ndarray) -> np.ndarray:
-    """Ends of the straight pieces along all spatial tendons [num_pieces, 2, 3], in the frame of the world [m].
+    """Return the ends of the straight pieces along all spatial tendons [num_pieces, 2, 3], in the world frame [m].
 
-    Their number is that of the model: a tendon that doesn't touch what it may lie around has pieces of no length there.
+    Their number depends on the model only: a tendon that doesn't touch a wrap has pieces of zero length there.
 
     Args:
-        model: the model; points and wraps are its own parameters.
+        model: the model, whose parameters give points and wraps.
         poses: link poses of one world [num_links, 7].
     """
     tendons = model.tendons
@@ -42,12 +42,12 @@ def tendon_pieces(model: Model, poses: np.ndarray) -> np.ndarray:
 
 
 def num_tendon_pieces(model: Model) -> int:
-    """How many pieces :func:`tendon_pieces` gives."""
+    """Return the number of pieces that :func:`tendon_pieces` returns."""
     return int(np.where(model.tendons.segment_wrap >= 0, ARC_PIECES, 1).sum())
 
 
 def tendon_points(model: Model, poses: np.ndarray) -> np.ndarray:
-    """Points that spatial tendons run through, for a camera that sees them [frames, num_points, 3].
+    """Return points along spatial tendons, for a camera that sees them [frames, num_points, 3].
 
     Args:
         model: the model.
@@ -65,16 +65,16 @@ def tendon_points(model: Model, poses: np.ndarray) -> np.ndarray:
 def _arc(
     model: Model, poses: np.ndarray, wrap: int, before: np.ndarray, first: np.ndarray, last: np.ndarray, length: float
 ) -> np.ndarray:
-    """Places along a wrap from where a tendon touches it to where it leaves [ARC_PIECES + 1, 3].
+    """Return points along a wrap from the first to the last tangent point of a tendon [ARC_PIECES + 1, 3].
 
     Args:
         model: the model.
-        poses: of its links.
-        wrap: number of the wrap.
-        before: the point that the tendon comes from; it meets the surface without a bend.
-        first: where it touches.
-        last: where it leaves.
-        length: of the way between [m].
+        poses: link poses [num_links, 7].
+        wrap: index of the wrap.
+        before: previous point of the tendon; the tendon touches the surface tangentially.
+        first: first tangent point.
+        last: last tangent point.
+        length: length of the arc between them [m].
     """
     shares = np.linspace(0.0, 1.0, ARC_PIECES + 1)[:, None]
     straight = first + shares * (last - first)
@@ -82,11 +82,11 @@ def _arc(
         return straight
     centre, axis = _centre_and_axis(model, poses, wrap)
     along = np.zeros(3) if axis is None else axis
-    # In the plane across the axis: from the centre, and the way it goes.
+    # In the plane across the axis: direction from the centre, and tangent
     out, came = (vector - (vector @ along) * along for vector in (first - centre, first - before))
     radius = float(np.linalg.norm(out))
     ahead = came - (came @ out) / radius**2 * out
-    if np.linalg.norm(ahead) < TINY:  # it begins on the surface
+    if np.linalg.norm(ahead) < TINY:  # the tendon begins on the surface
         across = last - first - ((last - first) @ along) * along
         ahead = across - (across @ out) / radius**2 * out
     if np.linalg.norm(ahead) < TINY:
@@ -98,7 +98,7 @@ def _arc(
 
 
 def _centre_and_axis(model: Model, poses: np.ndarray, wrap: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Of a wrap in the world; a sphere has no axis."""
+    """Return centre and axis of a wrap in the world frame; a sphere has no axis."""
     tendons, parameters = model.tendons, model.parameters
     link = int(tendons.wrap_link[wrap])
     pose = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]) if link < 0 else poses[link].astype(np.float64)
@@ -112,12 +112,12 @@ def _centre_and_axis(model: Model, poses: np.ndarray, wrap: int) -> tuple[np.nda
 
 @dataclass
 class Tubes:
-    """Capsules along tendons, as rigid meshes whose length changes.
+    """Capsules along tendons, as rigid meshes of variable length.
 
     Attributes:
-        count: how many capsules.
-        shape: one of no length along z.
-        upper: which of its vertices move with its upper end.
+        count: number of capsules.
+        shape: a capsule of zero length along z.
+        upper: mask of the vertices that move with the upper end.
     """
 
     count: int
@@ -125,7 +125,7 @@ class Tubes:
     upper: np.ndarray
 
     def place(self, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Poses [count, 7] and local vertices [count * num_vertices, 3] for ends of pieces [count, 2, 3]."""
+        """Return poses [count, 7] and local vertices [count * num_vertices, 3] for ends of pieces [count, 2, 3]."""
         apart = pieces[:, 1] - pieces[:, 0]
         lengths = np.linalg.norm(apart, axis=1)
         along = np.where(lengths[:, None] > TINY, apart / np.maximum(lengths, TINY)[:, None], [0.0, 0.0, 1.0])
@@ -135,13 +135,13 @@ class Tubes:
 
 
 def tubes(count: int, radius: float = RADIUS) -> Tubes:
-    """Capsules for a number of pieces."""
+    """Create capsules for a number of pieces."""
     shape, upper = tube(radius)
     return Tubes(count, shape, upper)
 
 
 def turns_from_z(directions: np.ndarray) -> np.ndarray:
-    """Shortest rotations that bring z to unit vectors: quaternions xyzw [n, 4] of directions [n, 3]."""
+    """Return the shortest rotations from z to unit vectors: quaternions xyzw [n, 4] of directions [n, 3]."""
     x, y, z = directions.T
     quaternion = np.stack([-y, x, np.zeros_like(x), 1.0 + z], axis=1)
     quaternion[z < -1.0 + 1e-12] = [1.0, 0.0, 0.0, 0.0]

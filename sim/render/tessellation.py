@@ -1,4 +1,4 @@
-"""Triangle meshes of all geometry types, with smooth normals where the surface is smooth."""
+"""Triangle meshes of all geometry types, with smooth normals on smooth surfaces."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from sim.errors import ModelError
 from sim.model.model import GEOMETRY_TYPE_NAMES, Geometry
 from warp_kernels import types as codes
 
-CREASE = np.cos(np.radians(35.0))  # faces at a larger angle to each other show an edge
+CREASE = np.cos(np.radians(35.0))  # faces at a larger angle to each other have a visible edge
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Triangles:
 
 
 def tessellate(geometry: Geometry, segments: int = 32) -> Triangles:
-    """Triangles of a geometry other than a plane.
+    """Return the triangles of a geometry other than a plane.
 
     Args:
-        geometry: the geometry; its placement is left to the caller.
+        geometry: the geometry; its placement isn't applied.
         segments: number of sides of a full circle.
 
     Raises:
@@ -61,12 +61,12 @@ def tessellate(geometry: Geometry, segments: int = 32) -> Triangles:
 
 
 def sphere(radius: float, segments: int = 32) -> Triangles:
-    """A ball with the given radius [m] about the origin."""
+    """Return a ball with the given radius [m] about the origin."""
     return _round(radius, 0.0, segments)
 
 
 def tube(radius: float, segments: int = 12) -> tuple[Triangles, np.ndarray]:
-    """A capsule of no length along z that can be drawn out, and which vertices [nv] are those of its upper end."""
+    """Return a capsule of zero length along z, to be extended, and a mask [nv] of its upper end's vertices."""
     capsule = _round(radius, radius, segments)
     upper = capsule.vertices[:, 2] > 0.0
     shift = np.where(upper, -radius, radius)[:, None] * [0.0, 0.0, 1.0]
@@ -74,7 +74,7 @@ def tube(radius: float, segments: int = 12) -> tuple[Triangles, np.ndarray]:
 
 
 def box(half_extents: np.ndarray) -> Triangles:
-    """A box with half_extents [3] in metres about the origin."""
+    """Return a box with half_extents [3] in metres about the origin."""
     signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
     quads = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]])
     faces = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
@@ -82,7 +82,7 @@ def box(half_extents: np.ndarray) -> Triangles:
 
 
 def surface(heights: np.ndarray, size: np.ndarray) -> Triangles:
-    """The triangles of a heightfield: heights [rows, columns], size as in :class:`sim.model.model.Geometry`."""
+    """Return the triangles of a heightfield: heights [rows, columns], size as in :class:`sim.model.model.Geometry`."""
     rows, columns = heights.shape
     x, y = np.meshgrid(np.linspace(-size[0], size[0], columns), np.linspace(-size[1], size[1], rows))
     vertices = np.stack([x, y, size[2] * heights], axis=-1).reshape(-1, 3)
@@ -103,7 +103,7 @@ def with_normals(vertices: np.ndarray, faces: np.ndarray) -> Triangles:
     faces, corners, flat = faces[solid], corners[solid], areas[solid] / sizes[solid, None]
     ahead, behind = (np.roll(corners, shift, axis=1) - corners for shift in (-1, 1))
     angles = np.arctan2(sizes[solid, None], np.einsum("fci,fci->fc", ahead, behind)).ravel()
-    # Files often repeat a vertex for every face, so corners are matched by position.
+    # Files often repeat vertices for every face, so corners are matched by position.
     _, place = np.unique(np.round(vertices, 9), axis=0, return_inverse=True)
     owner = np.arange(faces.size) // 3
     incidence = sparse.csr_matrix((np.ones(faces.size), (np.arange(faces.size), place.reshape(-1)[faces.ravel()])))

@@ -20,8 +20,8 @@ from warp_kernels import types as codes
 
 Color = tuple[float, float, float]
 MOST_PIXELS = 2**27
-NEAR, FAR = 0.2, 200.0  # distances of a camera between which the unit of length is a metre
-AZIMUTH, ELEVATION, FOV = -60.0, 15.0, 35.0  # of a camera that is fitted [degrees]
+NEAR, FAR = 0.2, 200.0  # range of camera distances for which the unit of length is a metre
+AZIMUTH, ELEVATION, FOV = -60.0, 15.0, 35.0  # field of view of a fitted camera [degrees]
 VERTICAL = 1e-6  # cosine of the elevation below which a camera counts as looking straight up or down
 
 
@@ -33,7 +33,7 @@ class Camera:
         position: position of the eye, world frame [m].
         target: point at the centre of the picture [m].
         fov: vertical field of view, between 0 and 180 [degrees].
-        up: direction that points up in the picture.
+        up: world direction that points up in the picture.
 
     Raises:
         ModelError: for another field of view.
@@ -65,7 +65,7 @@ class Camera:
         return float(np.linalg.norm(np.subtract(self.position, self.target)))
 
     def axes(self) -> np.ndarray:
-        """Rows: right, up and backward (towards the viewer), unit vectors in the world frame [3, 3].
+        """Return the rows right, up and backward (towards the viewer), unit vectors in the world frame [3, 3].
 
         Raises:
             ModelError: if position and target coincide, or the camera looks along ``up``.
@@ -74,13 +74,16 @@ class Camera:
         right = np.cross(np.asarray(self.up, dtype=np.float64), backward)
         if not (np.isfinite(right).all() and np.linalg.norm(right) > 1e-9):
             position, target, up = (np.asarray(each).tolist() for each in (self.position, self.target, self.up))
-            raise ModelError(f"camera: position {position}, target {target} and up {up} do not fix its orientation")
+            raise ModelError(
+                f"camera: position {position}, target {target} and up {up} don't define its "
+                f"orientation; move the target or change up"
+            )
         backward /= np.linalg.norm(backward)
         right /= np.linalg.norm(right)
         return np.stack([right, np.cross(backward, right), backward])
 
     def project(self, points: npt.ArrayLike, width: int, height: int) -> np.ndarray:
-        """Pixel coordinates (column, row) [..., 2] of world points [..., 3]; (0, 0) is the top left corner."""
+        """Return pixel coordinates (column, row) [..., 2] of world points [..., 3]; (0, 0) is the top left corner."""
         seen = (np.asarray(points, dtype=np.float64) - np.asarray(self.position)) @ self.axes().T
         scale = 0.5 * height / np.tan(np.radians(self.fov) / 2.0)
         x, y = seen[..., 0] / -seen[..., 2], seen[..., 1] / -seen[..., 2]
@@ -114,7 +117,7 @@ class Marker:
 
 @dataclass(frozen=True)
 class Trail:
-    """The path of a point, which grows with the motion.
+    """The path of a point, which grows during the motion.
 
     Attributes:
         name: unique name.
@@ -144,16 +147,18 @@ class Trail:
 
 
 def _check_look(where: str, radius: float, color: Color) -> None:
-    """Refuse a radius that isn't positive and a colour that isn't three numbers from 0 to 1."""
+    """Raise ModelError for a radius that isn't positive or a colour that isn't three numbers from 0 to 1."""
     if not is_positive(radius):
         raise ModelError(f"{where}: radius is {radius!r}; it must be positive")
     shown = finite(f"{where}: color", color, (3,))
     if shown.min() < 0.0 or shown.max() > 1.0:
-        raise ModelError(f"{where}: color is {color!r}; numbers must lie between 0 and 1 (of 0 to 255 divide by 255)")
+        raise ModelError(
+            f"{where}: color is {color!r}; numbers must lie between 0 and 1 (divide a range of 0 to 255 by 255)"
+        )
 
 
 def listed(name: str, given: Sequence[Any], kind: type) -> tuple[Any, ...]:
-    """What is drawn beside the model, as a tuple. Raises ModelError for what isn't a list of such things."""
+    """Return a list of markers or trails as a tuple. Raise ModelError for other objects."""
     require_type(name, given, Iterable, f"a list of sim.render.{kind.__name__}")
     given = tuple(given)
     for each in given:
@@ -162,14 +167,14 @@ def listed(name: str, given: Sequence[Any], kind: type) -> tuple[Any, ...]:
 
 
 def length_unit(distance: float) -> float:
-    """Unit of length of a picture [m]: 1, or a power of ten, of which a nearer or farther camera is 2 to 20 away."""
+    """Return the unit of length of a picture [m]: 1, or a power of ten that puts the camera 2 to 20 units away."""
     if NEAR <= distance <= FAR or distance == 0.0:
         return 1.0
     return float(10.0 ** np.floor(np.log10(distance / 2.0)))
 
 
 def clipping_range(camera: Camera) -> tuple[float, float]:
-    """Distances between which a program that needs bounds should draw [m]: 1 cm to 1 km, and more for other scales."""
+    """Return near and far clipping distances [m]: 1 cm to 1 km, or wider for other scales."""
     return min(0.01, 0.003 * camera.distance), max(1000.0, 300.0 * camera.distance)
 
 
@@ -180,14 +185,14 @@ def linear_light(srgb: np.ndarray) -> np.ndarray:
 
 
 def transform_points(pose: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Transform points [n, 3] by poses [..., 7] (position, quaternion xyzw). Returns [..., n, 3]."""
+    """Transform points [n, 3] by poses [..., 7] (position, quaternion xyzw). Return [..., n, 3]."""
     flat = np.asarray(pose, dtype=np.float64).reshape(-1, 7)
     turned = np.einsum("fij,nj->fni", Rotation.from_quat(flat[:, 3:]).as_matrix(), points) + flat[:, None, :3]
     return turned.reshape(*np.shape(pose)[:-1], len(points), 3)
 
 
 def check_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
-    """Link poses as float64 [frames, num_links, 7] with unit quaternions.
+    """Return link poses as float64 [frames, num_links, 7] with unit quaternions.
 
     Raises:
         ModelError: for a wrong shape, no frames, non-finite values, or a zero quaternion.
@@ -210,7 +215,7 @@ def check_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
 
 
 def check_world_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
-    """Check poses [frames, num_worlds, num_links, 7], or [frames, num_links, 7] for one world. Returns four dimensions.
+    """Check poses [frames, num_worlds, num_links, 7], or [frames, num_links, 7] for one world. Return four dimensions.
 
     Raises:
         ModelError: as :func:`check_poses` does.
@@ -226,20 +231,20 @@ def check_world_poses(model: Model, poses: npt.ArrayLike) -> np.ndarray:
 
 
 def check_size(width: int, height: int) -> None:
-    """Refuse a size of a picture that isn't whole and positive."""
+    """Raise ModelError for a picture size that isn't a positive integer or is too large."""
     if not (is_whole(width, 1) and is_whole(height, 1)):
-        raise ModelError(f"picture of {width} x {height} pixels: both must be whole numbers from 1 on")
+        raise ModelError(f"picture of {width} x {height} pixels: both must be positive integers")
     if int(width) * int(height) > MOST_PIXELS:
         raise ModelError(f"picture of {width} x {height} pixels: at most {MOST_PIXELS} pixels are supported")
 
 
 def visible_solids(model: Model) -> list[int]:
-    """Indices of the geometries to draw, except planes."""
+    """Return indices of the geometries to draw, except planes."""
     return [k for k, g in enumerate(model.geometries) if _is_seen(g) and g.type != codes.PLANE]
 
 
 def visible_planes(model: Model) -> list[int]:
-    """Indices of the visible planes.
+    """Return indices of the visible planes.
 
     Raises:
         ModelError: for a plane that is not fixed to the world.
@@ -247,17 +252,19 @@ def visible_planes(model: Model) -> list[int]:
     numbers = [k for k, g in enumerate(model.geometries) if _is_seen(g) and g.type == codes.PLANE]
     for k in numbers:
         if model.geometries[k].link >= 0:
-            raise ModelError(f"geometry '{model.geometries[k].name}': only planes fixed to the world can be drawn")
+            raise ModelError(
+                f"geometry '{model.geometries[k].name}': only planes fixed to the world can be drawn; use a box"
+            )
     return numbers
 
 
 def _is_seen(geometry: Geometry) -> bool:
-    """Whether a geometry is drawn: it may be hidden, or have no opacity at all, as helpers in MJCF files do."""
+    """Return whether a geometry is drawn: it may be hidden or fully transparent, as helpers in MJCF files are."""
     return geometry.visible and geometry.rgba[3] > 0.0
 
 
 def instance_poses(geometries: Sequence[Geometry], link_poses: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Displayed poses of geometries.
+    """Return displayed poses of geometries.
 
     Args:
         geometries: geometries of one model.
@@ -265,7 +272,7 @@ def instance_poses(geometries: Sequence[Geometry], link_poses: np.ndarray, offse
         offsets: displayed position of the origin of each world [num_worlds, 3].
 
     Returns:
-        poses [num_worlds, len(geometries), 7].
+        Poses [num_worlds, len(geometries), 7].
     """
     worlds = len(offsets)
     placements = np.array([g.placement for g in geometries]).reshape(-1, 7)
@@ -277,7 +284,7 @@ def instance_poses(geometries: Sequence[Geometry], link_poses: np.ndarray, offse
 
 
 class Outermost:
-    """Collects the poses in which a link is furthest out in one of 26 directions, over many frames and worlds.
+    """Poses in which a link is furthest out in one of 26 directions, collected over many frames and worlds.
 
     A camera that sees these poses sees the whole motion, except for parts of a link that rotates near the edge.
 
@@ -299,7 +306,7 @@ class Outermost:
     def __init__(self, num_links: int):
         self._num_links = num_links
         self._reach = np.full((num_links, len(self.DIRECTIONS)), -np.inf)
-        # Each pose of the whole world is kept once, for all links and directions that it is the outermost of.
+        # Each pose of the whole world is kept once, for all links and directions in which it is the outermost.
         self._number = np.full(self._reach.shape, -1)
         self._kept: dict[int, np.ndarray] = {}
         self._added = 0
@@ -336,19 +343,19 @@ def fit_camera(
     margin: float = 1.1,
     static: bool = True,
 ) -> Camera:
-    """The closest camera with a given direction that sees the whole motion.
+    """Return the closest camera with a given direction that sees the whole motion.
 
     Args:
         model: the model.
         poses: link poses [frames, num_links, 7], world frame.
-        markers: markers that must be visible too.
+        markers: markers that must be visible, too.
         azimuth: azimuth of the camera, about z from the x axis [degrees].
-        elevation: elevation of the camera above the horizon [degrees]. At 90 and -90 it looks straight down and up,
-            and the picture is turned as it is just before that.
+        elevation: elevation of the camera above the horizon [degrees]. At 90 and -90 the camera looks straight down and
+            up, with the orientation of the picture just before that.
         fov: vertical field of view [degrees].
         aspect: width / height of the picture.
         margin: factor of the margin around the motion; 1 is none.
-        static: whether what can't move must be visible too; False for a robot on wide terrain.
+        static: whether static geometry must be visible, too; False for a robot on wide terrain.
 
     Raises:
         ModelError: for angles that aren't finite, a field of view that is not between 0 and 180 degrees, and poses as
@@ -371,7 +378,7 @@ def fit_camera(
 
 
 def _seeing(points: np.ndarray, azimuth: float, elevation: float, fov: float, aspect: float, margin: float) -> Camera:
-    """The closest camera that sees points [n, 3]; the other arguments are those of :func:`fit_camera`."""
+    """Return the closest camera that sees points [n, 3]; the other arguments are those of :func:`fit_camera`."""
     if not len(points):  # an empty scene
         points = np.zeros((1, 3))
     a, e = np.radians(azimuth), np.radians(elevation)
@@ -401,13 +408,13 @@ def fit_worlds_camera(
     aspect: float = 4.0 / 3.0,
     margin: float = 1.1,
 ) -> Camera:
-    """Like :func:`fit_camera`, for the motion of several worlds.
+    """Return a camera as :func:`fit_camera` does, for the motion of several worlds.
 
     Args:
         model: the model.
         poses: link poses in the frame of their world [frames, num_worlds, num_links, 7].
         offsets: displayed position of the origin of each world [num_worlds, 3].
-        markers: markers that must be visible too.
+        markers: markers that must be visible, too.
         aspect: width / height of the picture.
         margin: factor of the margin around the motion; 1 is none.
     """
@@ -424,7 +431,7 @@ def fit_worlds_camera(
 
 
 def _middle(across: np.ndarray, depth: np.ndarray) -> float:
-    """Lateral position from which points appear equally far to both sides, by bisection."""
+    """Return the lateral position from which points appear equally far to both sides, by bisection."""
     low, high = float(across.min()), float(across.max())
     for _ in range(24):
         middle = 0.5 * (low + high)
@@ -440,10 +447,10 @@ def visible_points(
     offsets: np.ndarray | None = None,
     static: bool = True,
 ) -> np.ndarray:
-    """Corners of the bounding boxes of everything visible, and points of tendons, in every frame [n, 3].
+    """Return corners of the bounding boxes of everything visible, and points of tendons, in every frame [n, 3].
 
-    Poses [frames, num_links, 7] are those where links are displayed; what is fixed to the world stands at each
-    offset [n, 3], or once, and is left out unless ``static``.
+    Poses [frames, num_links, 7] are displayed poses of links. Geometry fixed to the world appears at each offset [n,
+    3], or once, and is omitted unless ``static``.
     """
     offsets = np.zeros((1, 3)) if offsets is None else offsets
     points = [poses[..., :3].reshape(-1, 3), tendon_points(model, poses).reshape(-1, 3)]
@@ -460,7 +467,7 @@ def visible_points(
 
 
 def outlines(model: Model) -> tuple[np.ndarray, float]:
-    """Corners of what is drawn fixed to the world [n, 3], and how far what is drawn of a link is from its origin."""
+    """Return corners of visible geometry fixed to the world [n, 3], and the radius of each link's visible geometry."""
     fixed, reach = [np.zeros((0, 3))], 0.0
     for geometry in (model.geometries[k] for k in visible_solids(model)):
         corners = transform_points(geometry.placement, _corners(geometry))
@@ -482,7 +489,10 @@ def _corners(geometry: Geometry) -> np.ndarray:
     else:
         known = GEOMETRY_TYPES.get(geometry.type)
         if known is None or known.reach is None:
-            raise ModelError(f"geometry '{geometry.name}': a shape of type {geometry.type} cannot be drawn")
+            raise ModelError(
+                f"geometry '{geometry.name}': a shape of type {geometry.type} can't be drawn; hide "
+                f"it or use another shape"
+            )
         high = known.extents(size)
         low = -high
     return np.array([[x, y, z] for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])])

@@ -1,4 +1,4 @@
-"""Kinds of tiles: stairs, slopes, rough ground, stones."""
+"""Kinds of terrain tiles: stairs, slopes, rough ground, stones."""
 
 from dataclasses import dataclass
 
@@ -7,22 +7,22 @@ import numpy as np
 from sim.errors import ModelError
 from sim.terrain.tile import Range, Tile, between, frame, from_centre, grid_points, slab
 
-LEAST = 1e-3  # least width of a stone that is cut [m]
+LEAST = 1e-3  # minimum width of a stone that is cut at the border [m]
 
 
 @dataclass(frozen=True)
 class Stairs:
-    """Stairs on four sides that lead to a platform in the middle. They are boxes: treads are level, edges sharp.
+    """Stairs on four sides, leading to a platform in the middle. They are boxes, so treads are level and edges sharp.
 
     With d the larger of abs(x) and abs(y), the tread's depth t, the platform's width p, and
     n = floor((size - p) / (2 t)) steps of height h, the ground lies at h clip(floor((p / 2 + n t - d) / t), 0, n), or
-    at that value below zero for stairs that lead down.
+    at the negative of that height for stairs that lead down.
 
     Attributes:
         rise: height of a step [m], or (easy, hard).
-        tread: depth of a step [m], or (easy, hard).
+        tread: depth of a tread [m], or (easy, hard).
         platform: width of the platform [m].
-        down: whether they lead down from the border, into a pit.
+        down: whether the stairs lead down from the border, into a pit.
 
     Example:
         >>> import sim
@@ -44,7 +44,10 @@ class Stairs:
         half = 0.5 * between("platform of Stairs", self.platform, 0.0, 1e-3)
         count = int((0.5 * size - half) / tread + 1e-9)
         if count < 1:
-            raise ModelError(f"Stairs: no step of {tread} m fits between a platform of {2 * half} m and {size} m")
+            raise ModelError(
+                f"Stairs: no step of {tread} m fits between a platform of {2 * half} m and the "
+                f"border of a {size} m tile"
+            )
         away = from_centre(size, spacing)
         if not self.down:
             boxes = [slab(half + (count - k) * tread, 0.0, k * rise) for k in range(1, count + 1)]
@@ -58,16 +61,16 @@ class Stairs:
 
 @dataclass(frozen=True)
 class Slope:
-    """Four slopes that lead to a platform in the middle: a pyramid without its top.
+    """Four slopes that lead to a platform in the middle: a truncated pyramid.
 
-    With d the larger of abs(x) and abs(y) and the platform's width p the ground lies at
-    grade (size / 2 - max(d, p / 2)), or below zero by that. That holds at the points of the grid; between them the
+    With d the larger of abs(x) and abs(y) and the platform's width p, the ground lies at
+    grade (size / 2 - max(d, p / 2)), or at the negative of that height. This holds at the grid points; between them the
     ground is made of triangles.
 
     Attributes:
         grade: rise per distance, the tangent of the angle, or (easy, hard).
         platform: width of the platform [m].
-        down: whether they lead down from the border, into a hollow.
+        down: whether the slopes lead down from the border, into a hollow.
 
     Example:
         >>> import sim
@@ -86,7 +89,7 @@ class Slope:
         grade = between("grade of Slope", self.grade, difficulty)
         platform = between("platform of Slope", self.platform, 0.0)
         if platform >= size:
-            raise ModelError(f"Slope: a platform of {platform} m leaves no room for slopes in {size} m")
+            raise ModelError(f"Slope: a platform of {platform} m leaves no space for slopes in a tile of {size} m")
         if self.down:
             grade = -grade
         heights = grade * (0.5 * size - np.maximum(from_centre(size, spacing), 0.5 * platform))
@@ -95,14 +98,14 @@ class Slope:
 
 @dataclass(frozen=True)
 class Rough:
-    """Random heights, evenly distributed about zero, with bilinear interpolation between them.
+    """Random heights, uniformly distributed about zero, with bilinear interpolation between them.
 
     Attributes:
-        amplitude: largest height and depth [m], or (easy, hard).
-        scale: distance of neighbouring random heights [m], rounded so that it divides the tile.
-        step: heights are multiples of this [m]; zero for any height.
-        platform: width of the part in the middle above whose highest point a robot starts [m]. It is as rough as the
-            rest.
+        amplitude: maximum height and depth [m], or (easy, hard).
+        scale: distance between neighbouring random heights [m], rounded so that it divides the tile.
+        step: heights are rounded to multiples of this [m]; zero turns rounding off.
+        platform: width of the area in the middle in which a robot starts, at the height of its highest point [m]. The
+            area is as rough as the rest.
 
     Example:
         >>> import sim
@@ -136,15 +139,15 @@ class Rough:
 
 @dataclass(frozen=True)
 class Stones:
-    """Square stones in a pit around a platform at z = 0, in rows along x that are shifted at random.
+    """Square stones in a pit around a platform at z = 0, in rows along x with random offsets.
 
-    Stones that the border cuts, and those that meet the platform, are level with it. So no gap is wider than ``gap``.
+    Stones that the border cuts, and those that touch the platform, are level with it, so no gap is wider than ``gap``.
 
     Attributes:
-        width: of a stone [m], or (easy, hard).
-        gap: between stones of a row, and between rows [m], or (easy, hard).
-        unevenness: largest height of stones above and below zero [m], or (easy, hard).
-        depth: of the pit [m].
+        width: width of a stone [m], or (easy, hard).
+        gap: gap between stones of a row, and between rows [m], or (easy, hard).
+        unevenness: maximum height of stones above and below zero [m], or (easy, hard).
+        depth: depth of the pit [m].
         platform: width of the platform [m].
 
     Example:
@@ -168,7 +171,7 @@ class Stones:
         unevenness = between("unevenness of Stones", self.unevenness, difficulty)
         depth = between("depth of Stones", self.depth, 0.0, 1e-3)
         half = 0.5 * between("platform of Stones", self.platform, 0.0, 1e-3)
-        inner = 0.5 * size - spacing  # half width of the pit
+        inner = 0.5 * size - spacing  # half the width of the pit
         if unevenness >= depth or half + gap + width > inner:
             raise ModelError(
                 f"Stones: stones of {width} m, {gap} m apart, need a platform below {2 * (inner - gap - width):.3g} m "
@@ -181,7 +184,7 @@ class Stones:
                 low, high = np.clip([(x, y), (x + width, y + width)], -inner, inner)
                 top = rng.uniform(-unevenness, unevenness)
                 if (high - low < width - LEAST).any() or (np.maximum(low, -high) < half).all():
-                    top = 0.0  # cut, or it meets the platform
+                    top = 0.0  # cut by the border, or touching it
                 if (high - low > LEAST).all() and np.maximum(-low, high).max() > half:
                     centre, extents = 0.5 * (low + high), 0.5 * (high - low)
                     boxes.append([*centre, 0.5 * (top - depth), *extents, 0.5 * (top + depth)])

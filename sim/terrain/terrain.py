@@ -1,4 +1,4 @@
-"""Terrain: tiles side by side, harder from row to row."""
+"""Terrain assembled from tiles, with difficulty that increases from row to row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,14 +21,14 @@ STONE = (0.56, 0.57, 0.6, 1.0)
 
 @dataclass(frozen=True)
 class Terrain:
-    """Ground made of tiles, in a frame at the middle of all of them: the world's, z up.
+    """Ground assembled from tiles, in a frame at the centre of the whole terrain, aligned with the world, z up.
 
     Attributes:
-        heights: of the ground at the points of a grid [rows, columns], m; rows along y, columns along x.
-        spacing: distance of neighbouring points [m].
-        boxes: centre and half extents of boxes along the axes, which stand on that ground [boxes, 6], m.
-        origins: where robots start, on the ground in the middle of each tile [levels, kinds, 3], m. Levels follow each
-            other along x, kinds along y.
+        heights: heights of the ground at the points of a grid [rows, columns], m; rows along y, columns along x.
+        spacing: distance between neighbouring points [m].
+        boxes: centre and half extents of axis-aligned boxes that stand on that ground [boxes, 6], m.
+        origins: start positions of robots, on the ground in the middle of each tile [levels, kinds, 3], m. Levels run
+            along x, kinds along y.
 
     Example:
         >>> import sim
@@ -48,21 +48,21 @@ class Terrain:
     def add_to(
         self, builder: WorldBuilder, *, surface: Surface = DEFAULT_SURFACE, name: str = "terrain", **look: Any
     ) -> list[str]:
-        """Add it to a model's world: a heightfield, and boxes that don't move.
+        """Add the terrain to a model's world: a heightfield, and boxes that don't move.
 
         Args:
             builder: the :class:`sim.ModelBuilder` of the model.
             surface: friction, restitution, compliance and collision groups. Default: friction and restitution 1, which
-                leave those of a pair to the other body.
-            name: of the heightfield; boxes are "<name>/box_0" and so on.
+                let the other body decide.
+            name: name of the heightfield; boxes are "<name>/box_0" and so on.
             **look: other arguments that both :meth:`sim.ModelBuilder.add_heightfield` and
                 :meth:`sim.ModelBuilder.add_geometry` take, such as ``rgba``.
 
         Returns:
-            names of the geometries.
+            Names of the geometries.
 
         Raises:
-            ModelError: for a name that is taken, and what these two refuse.
+            ModelError: for a name that is taken, and for arguments that these two methods reject.
 
         Example:
             >>> import sim
@@ -81,7 +81,7 @@ class Terrain:
         return names
 
     def height(self, points: npt.ArrayLike) -> np.ndarray:
-        """Height of the ground, boxes included.
+        """Return the height of the ground, boxes included.
 
         Args:
             points: x and y [..., 2], m.
@@ -106,7 +106,7 @@ class Terrain:
         return top.reshape(place.shape[:-1])
 
     def _field(self, points: np.ndarray) -> np.ndarray:
-        """Height of the heightfield at points [n, 2], on the triangles that contact sees."""
+        """Return the height of the heightfield at points [n, 2], on the triangles that contact uses."""
         rows, columns = self.heights.shape
         across = points / self.spacing + 0.5 * np.array([columns - 1, rows - 1])
         outside = np.any((across < 0.0) | (across > (columns - 1, rows - 1)), axis=1)
@@ -123,20 +123,21 @@ def generate(
     kinds: Sequence[Kind], *, levels: int = 1, size: float = 8.0, spacing: float = 0.1, border: float = 1.0,
     seed: int = 0,
 ) -> Terrain:  # fmt: skip
-    """Make terrain of tiles: one column along y for each kind, one row along x for each level of difficulty.
+    """Generate terrain from tiles: one column along y for each kind, one row along x for each level of difficulty.
 
     Args:
-        kinds: what each column is made of.
-        levels: number of levels. Difficulty goes from 0 in the row of smallest x to 1 in that of largest; a single
-            level has the difficulty 1.
+        kinds: kind of the tiles of each column.
+        levels: number of levels. Difficulty rises from 0 in the row of smallest x to 1 in the row of largest x; a
+            single level has difficulty 1.
         size: length of a tile's sides [m].
-        spacing: distance of neighbouring points of the heightfield [m]; the size must be a multiple of it.
+        spacing: distance between neighbouring points of the heightfield [m]; the size must be a multiple of it.
         border: width of the flat ground around all tiles [m], rounded up to the spacing.
-        seed: of what is random. The same seed gives the same terrain, and a tile keeps its random numbers when levels
-            or kinds are added after it.
+        seed: seed of the random numbers. The same seed gives the same terrain, and a tile keeps its random numbers when
+            levels or kinds are added after it.
 
     Raises:
-        ModelError: for no kinds, what is none, numbers out of their range, and what a kind refuses.
+        ModelError: for an empty list of kinds, an object that isn't a kind, numbers out of range, and arguments that a
+            kind rejects.
 
     Example:
         >>> import sim
@@ -163,35 +164,37 @@ def generate(
 
 
 def _check(kinds: Sequence[Kind], levels: int, size: float, spacing: float, border: float, seed: int) -> None:
-    """Refuse numbers of which no terrain can be made."""
+    """Raise ModelError for numbers that no terrain can be made of."""
     if hasattr(kinds, "tile"):
         raise ModelError("generate: kinds must be a list; put brackets around the single kind")
     if len(kinds) == 0:
         raise ModelError("generate: kinds is empty; give at least one, such as sim.terrain.Stairs()")
     for kind in kinds:
         if isinstance(kind, type):
-            raise ModelError(f"generate: kinds names the class {kind.__name__}; make a kind of it: {kind.__name__}()")
+            raise ModelError(
+                f"generate: kinds contains the class {kind.__name__}; create an instance: {kind.__name__}()"
+            )
         if not hasattr(kind, "tile"):
-            raise ModelError(f"generate: kinds holds {kind!r}, which has no method tile, see sim.terrain.Kind")
+            raise ModelError(f"generate: kinds contains {kind!r}, which has no method 'tile'; see sim.terrain.Kind")
     if not is_whole(levels, 1):
-        raise ModelError(f"generate: levels is {levels!r}; it must be a whole number from 1 on")
+        raise ModelError(f"generate: levels is {levels!r}; it must be a positive integer")
     if not is_whole(seed, 0):
-        raise ModelError(f"generate: seed is {seed!r}; it must be a whole number from 0 on")
+        raise ModelError(f"generate: seed is {seed!r}; it must be a non-negative integer")
     if not (is_positive(size) and is_positive(spacing)) or abs(size / spacing - round(size / spacing)) > 1e-6:
         raise ModelError(f"generate: size {size!r} must be a positive multiple of the spacing {spacing!r}")
     if round(size / spacing) < 4:
-        raise ModelError(f"generate: a tile of {size!r} m has fewer than 4 cells of {spacing!r} m along its sides")
+        raise ModelError(f"generate: a tile of {size!r} m has fewer than 4 cells of {spacing!r} m per side")
     if not (border == 0.0 or is_positive(border)):
         raise ModelError(f"generate: border is {border!r}; it must be zero or positive, and finite")
     heights = ((len(kinds) * size + 2.0 * border) / spacing) * ((levels * size + 2.0 * border) / spacing)
     if heights > MOST_HEIGHTS:
         raise ModelError(
-            f"generate: {heights:.0f} heights, of {MOST_HEIGHTS} at most; take a larger spacing or less ground"
+            f"generate: {heights:.0f} heights exceed the maximum of {MOST_HEIGHTS}; use a larger spacing or less ground"
         )
 
 
 def _check_tile(kind: str, tile: Tile, points: int) -> None:
-    """Refuse a tile that doesn't fit beside others."""
+    """Raise ModelError for a tile that doesn't fit its neighbours."""
     if tile.heights.shape != (points, points) or tile.boxes.ndim != 2 or tile.boxes.shape[1] != 6:
         raise ModelError(
             f"{kind}: its tile has heights {tile.heights.shape} and boxes {tile.boxes.shape}; they must be "

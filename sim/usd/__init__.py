@@ -1,4 +1,4 @@
-"""Motions as USD files that other tools open without surprises."""
+"""Motions as USD files that other tools can open."""
 
 from sim.usd.write import UsdRecorder, write_usd
 

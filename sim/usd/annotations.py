@@ -1,7 +1,7 @@
-"""Values that UsdPhysics has no place for, or keeps in single precision: attributes ``backswing:...`` of a prim.
+"""Annotations: attributes ``backswing:...`` of a prim for values that UsdPhysics lacks or keeps in single precision.
 
-An annotation that belongs to a standard attribute counts only as long as the two agree (:func:`agreed`), so that a
-value which another program has edited takes precedence.
+An annotation of a standard attribute is ignored unless the two agree (:func:`agreed`), so that a value that another
+program has edited takes precedence.
 """
 
 from collections.abc import Sequence
@@ -15,33 +15,33 @@ from sim.model.parameters import PARAMETERS
 from sim.model.softness import DEFAULT_SOFTNESS, Softness
 
 NAMESPACE = "backswing:"
-# How an infinite limit is kept, since what is kept is finite.
+# Stored value of an infinite limit, since stored values must be finite.
 UNLIMITED = -1.0
 
 
 def keep(prim: Usd.Prim, name: str, values: npt.ArrayLike) -> None:
-    """Keep numbers of any shape, flat, in double precision."""
+    """Store numbers of any shape, flattened, in double precision."""
     flat = np.array(values, dtype=np.float64).reshape(-1)
     attribute = prim.CreateAttribute(NAMESPACE + name, Sdf.ValueTypeNames.DoubleArray, True)
     attribute.Set(Vt.DoubleArray.FromNumpy(flat))
 
 
 def keep_text(prim: Usd.Prim, name: str, text: str) -> None:
-    """Keep a text, such as a name that is not valid for a prim."""
+    """Store a text, such as a name that is not valid for a prim."""
     prim.CreateAttribute(NAMESPACE + name, Sdf.ValueTypeNames.String, True).Set(text)
 
 
 def keep_texts(prim: Usd.Prim, name: str, texts: Sequence[str]) -> None:
-    """Keep texts, such as the names of what an array of numbers is about; nothing where there are none."""
+    """Store texts, such as the labels of an array's entries; store nothing if there are none."""
     if texts:
         attribute = prim.CreateAttribute(NAMESPACE + name, Sdf.ValueTypeNames.StringArray, True)
         attribute.Set(Vt.StringArray(list(texts)))
 
 
 def keep_parameters(prim: Usd.Prim, model: Model, per: str, row: int) -> None:
-    """Keep all parameters of one link, degree of freedom, geometry, anchor or actuator.
+    """Store all parameters of one link, degree of freedom, geometry, anchor or actuator.
 
-    Zeros and infinities are left out: readers assume them where nothing is kept.
+    Zeros and infinities are omitted: readers assume them where nothing is stored.
     """
     for name, spec in PARAMETERS.items():
         if spec.per == per and name in model.parameters:
@@ -51,16 +51,16 @@ def keep_parameters(prim: Usd.Prim, model: Model, per: str, row: int) -> None:
 
 
 def keep_softness(prim: Usd.Prim, name: str, softness: Softness) -> None:
-    """Keep the softness of a constraint under MuJoCo's law, unless it is the default."""
+    """Store the softness (solref, solimp) of a constraint under MuJoCo's law, unless it is the default."""
     if softness != DEFAULT_SOFTNESS:
         keep(prim, name, [*softness.solref, *softness.solimp])
 
 
 def kept_softness(prim: Usd.Prim, name: str) -> Softness:
-    """The softness kept under a name; the default where there is none.
+    """Return the softness (solref, solimp) stored under a name; default: MuJoCo's.
 
     Raises:
-        ModelError: for numbers that have no meaning.
+        ModelError: for invalid numbers.
     """
     values = kept(prim, name, 7)
     if values is None:
@@ -70,19 +70,19 @@ def kept_softness(prim: Usd.Prim, name: str) -> Softness:
 
 
 def kept(prim: Usd.Prim, name: str, count: int) -> np.ndarray | None:
-    """The numbers kept under a name [count]; None if there are none, or not that many, or not all finite."""
+    """Return the numbers stored under a name [count], or None if missing, of another count, or not all finite."""
     array = _kept_numbers(prim, name)
     return array if array is not None and len(array) == count else None
 
 
 def kept_rows(prim: Usd.Prim, name: str, size: int) -> np.ndarray:
-    """The rows kept under a name [n, size]; none if numbers are missing or not finite."""
+    """Return the rows stored under a name [n, size]; empty if numbers are missing or not finite."""
     array = _kept_numbers(prim, name)
     return np.zeros((0, size)) if array is None or len(array) % size else array.reshape(-1, size)
 
 
 def _kept_numbers(prim: Usd.Prim, name: str) -> np.ndarray | None:
-    """The numbers kept under a name; None if there are none, or not all finite."""
+    """Return the numbers stored under a name, or None if missing or not all finite."""
     attribute = prim.GetAttribute(NAMESPACE + name)
     value = attribute.Get() if attribute else None
     if value is None or isinstance(value, str):
@@ -92,26 +92,26 @@ def _kept_numbers(prim: Usd.Prim, name: str) -> np.ndarray | None:
 
 
 def kept_text(prim: Usd.Prim, name: str) -> str | None:
-    """The text kept under a name."""
+    """Return the text stored under a name."""
     attribute = prim.GetAttribute(NAMESPACE + name)
     value = attribute.Get() if attribute else None
     return value if isinstance(value, str) and value else None
 
 
 def kept_texts(prim: Usd.Prim, name: str) -> tuple[str, ...]:
-    """The texts kept under a name; none where there are none."""
+    """Return the texts stored under a name; empty if missing."""
     attribute = prim.GetAttribute(NAMESPACE + name)
     value = attribute.Get() if attribute else None
     return tuple(value) if isinstance(value, Vt.StringArray) else ()
 
 
 def agreed(prim: Usd.Prim, name: str, stated: npt.ArrayLike) -> np.ndarray:
-    """The value kept under a name if it agrees with the one that standard attributes state, otherwise the latter."""
+    """Return the value stored under a name if it agrees with that of the standard attributes, otherwise the latter."""
     standard = np.array(stated, dtype=np.float64)
     exact = kept(prim, name, standard.size)
     if exact is None:
         return standard
-    # The accuracy of positions, axes and moments after a rotation in single precision.
+    # Accuracy of positions, axes and moments after a rotation in single precision
     scale = max(float(np.abs(standard).max()), float(np.abs(exact).max()), 1e-12)
     close = np.abs(exact.reshape(standard.shape) - standard).max() <= 2e-6 * scale
     return exact.reshape(standard.shape) if close else standard

@@ -1,4 +1,4 @@
-"""A joint's spring, damper and actuators as the single drive that UsdPhysics has."""
+"""The single drive that UsdPhysics has for a joint, for its spring, damper and actuators."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +18,9 @@ AFFINE = ("gain", "offset", "kp_per_input", "kd_per_input")
 
 @dataclass(frozen=True)
 class Actuator:
-    """An actuator of a joint; kind is a code of :mod:`warp_kernels.types`, the rest as for the builder.
+    """An actuator of a joint. ``kind`` is a code of :mod:`warp_kernels.types`, other fields are as in the builder.
 
-    ``number`` is its index in the control of the model; actuators of drives come after those.
+    ``number`` is its index in the control vector of the model; actuators made from drives come last.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Actuator:
 
     @property
     def force_range(self) -> tuple[float, float]:
-        """Least and greatest force."""
+        """Return minimum and maximum force."""
         return self.force_centre - self.force_limit, self.force_centre + self.force_limit
 
 
 @dataclass(frozen=True)
 class Drive:
-    """Force stiffness (target - q) + damping (velocity - qd), at most max_force; in SI units and rad."""
+    """A drive with force stiffness (target - q) + damping (velocity - qd), at most max_force; in SI units and rad."""
 
     stiffness: float
     damping: float
@@ -58,7 +58,7 @@ class Drive:
     velocity: float = 0.0
 
     def agrees(self, other: "Drive") -> bool:
-        """Whether both are the same to single precision."""
+        """Return whether two drives are the same to single precision."""
         mine, theirs = (np.array([d.stiffness, d.damping, d.target, d.max_force, d.velocity]) for d in (self, other))
         finite = np.isfinite(mine)
         same = np.isclose(mine[finite], theirs[finite], rtol=1e-5, atol=1e-9).all()
@@ -66,9 +66,10 @@ class Drive:
 
 
 def stated_drive(damping: float, stiffness: float, rest_position: float, actuators: list[Actuator]) -> Drive | None:
-    """The drive equivalent to a spring, a damper and servos, whose inputs are zero; None if there are none.
+    """Return the drive equivalent to a spring, a damper and servos with zero inputs; None if there are none.
 
-    Its force is limited only if all of it is a single servo's. Motors, which only transmit a force, aren't part of it.
+    Its force is limited only if it consists of a single servo. Motors aren't part of it, since they only transmit a
+    force.
     """
     servos = [actuator for actuator in actuators if actuator.kind != codes.TORQUE]
     total_stiffness = stiffness + sum(servo.kp * servo.gear**2 for servo in servos)
@@ -84,7 +85,7 @@ def stated_drive(damping: float, stiffness: float, rest_position: float, actuato
 
 @dataclass(frozen=True)
 class Driven:
-    """What an actuator acts on that isn't a joint: ``kind`` "tendon", "frame" or "adhesion", and names."""
+    """Target of an actuator that isn't a joint: ``kind`` "tendon", "frame" or "adhesion", and names."""
 
     kind: str
     target: str
@@ -94,7 +95,7 @@ class Driven:
 
 
 def actuators_of(model: Model, dof: int) -> list[Actuator]:
-    """The actuators of a degree of freedom."""
+    """Return the actuators of a degree of freedom."""
     return _actuators(model, np.flatnonzero(model.actuator_dof == dof))
 
 
@@ -113,7 +114,7 @@ def _actuators(model: Model, which: np.ndarray) -> list[Actuator]:
 
 
 def keep_further_actuators(prim: Usd.Prim, model: Model) -> None:
-    """Annotate a prim with the actuators that act on no joint."""
+    """Annotate a prim with the actuators that don't act on joints."""
     which = np.flatnonzero(model.actuator_dof < 0)
     for number, (index, actuator) in enumerate(zip(which.tolist(), _actuators(model, which), strict=True)):
         keep_actuator(prim, number, actuator)
@@ -123,12 +124,12 @@ def keep_further_actuators(prim: Usd.Prim, model: Model) -> None:
 
 
 def kept_further_actuators(prim: Usd.Prim) -> list[tuple[Actuator, Driven]]:
-    """The actuators of :func:`keep_further_actuators`."""
+    """Return the actuators stored by :func:`keep_further_actuators`."""
     found = []
     for number, actuator in enumerate(kept_actuators(prim)):
         texts, axes = kept_texts(prim, f"actuator_{number}:driven"), kept(prim, f"actuator_{number}:axes", 6)
         if len(texts) != 3 or axes is None:
-            break  # not written by us
+            break  # not written by Backswing
         found.append((actuator, Driven(*texts, tuple(axes[:3].tolist()), tuple(axes[3:].tolist()))))
     return found
 
@@ -145,7 +146,7 @@ def _driven(model: Model, index: int) -> Driven:
 
 
 def _state(model: Model, k: int) -> dict[str, Any]:
-    """How the state of an actuator follows its input, if it has one."""
+    """Return the activation dynamics of an actuator, if it has a state."""
     if model.actuator_dynamics[k] == codes.STATELESS:
         return {}
     lower, upper, time = (
@@ -179,13 +180,13 @@ def keep_actuator(joint: Usd.Prim, number: int, actuator: Actuator) -> None:
 
 
 def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
-    """The actuators that a joint is annotated with."""
+    """Return the actuators that a joint is annotated with."""
     found: list[Actuator] = []
     while (values := kept(joint, f"actuator_{len(found)}", 6)) is not None:
         kind, gear, kp, kd, limit, number = values.tolist()
         affine = kept(joint, f"actuator_{len(found)}:affine", len(AFFINE))
         if kind not in ACTUATOR_KIND_NAMES or (kind == codes.AFFINE and affine is None):
-            break  # not written by us
+            break  # not written by Backswing
         name = kept_text(joint, f"actuator_{len(found)}:name") or f"{joint.GetName()}_{len(found)}"
         limit = limit if limit >= 0.0 else np.inf
         centre = kept(joint, f"actuator_{len(found)}:force_centre", 1)
@@ -198,13 +199,13 @@ def kept_actuators(joint: Usd.Prim) -> list[Actuator]:
 
 
 def _bounds(joint: Usd.Prim, name: str) -> tuple[float, float]:
-    """A range whose infinite bounds aren't kept."""
+    """Return a range; infinite bounds aren't stored."""
     lower, upper = (kept(joint, f"{name}_{side}", 1) for side in SIDES)
     return (-np.inf if lower is None else float(lower[0])), (np.inf if upper is None else float(upper[0]))
 
 
 def _kept_state(joint: Usd.Prim, name: str) -> dict[str, Any]:
-    """What an actuator with a state is annotated with; nothing without."""
+    """Return the annotated activation dynamics of an actuator; empty without a state."""
     values = kept(joint, f"{name}:dynamics", 3)
     if values is None or values[0] not in DYNAMICS_CODES.values():
         return {}

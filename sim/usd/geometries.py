@@ -1,4 +1,4 @@
-"""Geometries as prims: meshes to draw, implicit shapes to collide."""
+"""Geometries as prims: visual meshes and implicit collision shapes."""
 
 import numpy as np
 from pxr import Gf, Sdf, Tf, Usd, UsdGeom, UsdPhysics, Vt
@@ -9,13 +9,13 @@ from sim.render.tessellation import Triangles, tessellate
 from sim.usd.materials import Materials, linear_color
 from warp_kernels import types as codes
 
-GROUND_TILES = 40  # along each side of the drawn part of a plane
+GROUND_TILES = 40  # length of each side of the drawn part of a plane
 TILE = 0.5  # side of a tile [m]
-DARK = 0.84  # brightness of the darker tiles over that of the plane's own colour
+DARK = 0.84  # brightness of the darker tiles relative to the plane's own colour
 
 
 def child_name(wanted: str, taken: set[str]) -> str:
-    """A valid prim name like the one wanted, different from all siblings; it is added to ``taken``."""
+    """Return a valid prim name close to ``wanted`` and unique among the siblings; add it to ``taken``."""
     base = Tf.MakeValidIdentifier(wanted)
     name, number = base, 1
     while name in taken:
@@ -26,17 +26,18 @@ def child_name(wanted: str, taken: set[str]) -> str:
 
 
 def identity_pose(position: object) -> np.ndarray:
-    """A position as a pose [7]."""
+    """Return a position as a pose [7]."""
     return np.concatenate([np.asarray(position, dtype=np.float64), [0.0, 0.0, 0.0, 1.0]])
 
 
 def set_pose(
     xform: UsdGeom.Xformable, pose: np.ndarray, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
 ) -> tuple[UsdGeom.XformOp, UsdGeom.XformOp]:
-    """Add the ops translate, orient and scale with their default values to a prim; returns the first two."""
+    """Add the ops translate, orient and scale with their default values to a prim; return the first two."""
     translate = xform.AddTranslateOp()
     translate.Set(Gf.Vec3d(*map(float, pose[:3])))
-    # USD takes the arc cosine of a quaternion's real part: in single precision small angles lose half their digits.
+    # USD takes the arc cosine of a quaternion's real part, which loses half the digits of small angles in single
+    # precision.
     orient = xform.AddOrientOp(UsdGeom.XformOp.PrecisionDouble)
     orient.Set(Gf.Quatd(float(pose[6]), *map(float, pose[3:6])))
     if scale == (1.0, 1.0, 1.0):
@@ -59,7 +60,7 @@ def add_visual(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials: 
 def author_mesh(
     stage: Usd.Stage, path: Sdf.Path, triangles: Triangles, color: tuple[float, float, float]
 ) -> UsdGeom.Mesh:
-    """A triangle mesh with a normal at every corner of every face."""
+    """Add a triangle mesh with a normal at every corner of every face."""
     mesh = UsdGeom.Mesh.Define(stage, path)
     points = triangles.vertices.astype(np.float32)
     mesh.CreatePointsAttr(Vt.Vec3fArray.FromNumpy(points))
@@ -94,7 +95,7 @@ def add_collider(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry) -> Usd.Pr
         shape.CreateSizeAttr(2.0)
         scale = (size[0], size[1], size[2])
     elif geometry.type in (codes.CONVEX, codes.ELLIPSOID):
-        # UsdPhysics has no ellipsoid, and its validation refuses a sphere with unequal scales.
+        # UsdPhysics has no ellipsoid, and its validation rejects a sphere with unequal scales.
         shape = author_mesh(stage, path, tessellate(geometry), geometry.rgba[:3])
         UsdPhysics.MeshCollisionAPI.Apply(shape.GetPrim()).CreateApproximationAttr(UsdPhysics.Tokens.convexHull)
     elif geometry.type in (codes.HEIGHTFIELD, codes.MESH):
@@ -102,7 +103,7 @@ def add_collider(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry) -> Usd.Pr
         UsdPhysics.MeshCollisionAPI.Apply(shape.GetPrim()).CreateApproximationAttr(UsdPhysics.Tokens.none)
     else:
         kind_name = GEOMETRY_TYPE_NAMES.get(geometry.type, str(geometry.type))
-        raise ModelError(f"geometry '{geometry.name}': USD has no collider for a {kind_name}")
+        raise ModelError(f"geometry '{geometry.name}': USD has no collider of type {kind_name}; use another shape")
     if not shape.GetPrim().IsA(UsdGeom.Mesh):
         shape.CreateExtentAttr(UsdGeom.Boundable.ComputeExtentFromPlugins(shape, Usd.TimeCode.Default()))
     shape.CreatePurposeAttr(UsdGeom.Tokens.guide)
@@ -130,7 +131,7 @@ def _add_ground(stage: Usd.Stage, path: Sdf.Path, geometry: Geometry, materials:
     set_pose(mesh, geometry.placement)
     materials.bind(mesh.GetPrim(), geometry.rgba)
     red, green, blue, alpha = geometry.rgba
-    # Both shades are subsets: Blender ignores the material of the whole mesh if there is a subset.
+    # Both shades are subsets: Blender ignores the material of the whole mesh if it has a subset.
     for name, odd, shade in (("light_tiles", 0, 1.0), ("dark_tiles", 1, DARK)):
         tiles = Vt.IntArray.FromNumpy(np.flatnonzero((i + j) % 2 == odd).astype(np.int32))
         subset = UsdGeom.Subset.CreateGeomSubset(

@@ -1,4 +1,4 @@
-"""Layers of a stage: contact points and forces in one of their own, and errors while layers are written."""
+"""Layers of a stage: contact points and forces, and conversion of errors while layers are written."""
 
 import contextlib
 import re
@@ -15,15 +15,15 @@ from sim.usd.materials import linear_color
 
 @contextlib.contextmanager
 def layer_errors() -> Iterator[None]:
-    """Context that turns errors of USD into OSErrors.
+    """Convert errors of USD to OSErrors, as a context manager.
 
     Raises:
-        OSError: if a file cannot be written, for example because the disk is full.
+        OSError: if a file can't be written, for example because the disk is full.
     """
     try:
         yield
     except Tf.ErrorException as error:
-        # The quoted text of the first message, such as 'Error occurred writing file: No space left on device'.
+        # The quoted text of the first message, such as 'Error occurred writing file: No space left on device'
         quoted = re.search(r": '([^'\n]*)'\s*$", str(error), re.MULTILINE)
         raise OSError(quoted[1] if quoted else str(error)) from None
 
@@ -35,13 +35,13 @@ WEIGHT_LENGTH = 0.5  # length of a force equal to the weight of the model [m]
 
 
 class ContactWriter:
-    """Draws contacts into a layer under the stage's own: a ball at each point and a line along the force on body b.
+    """Writer of contacts into a sublayer of the stage: a ball at each point and a line along the force on body b.
 
     Args:
         stage: the stage, with a file.
         name: name of the layer's file, in the folder of the stage.
         model: the model.
-        force_scale: length of a force [m/N]; None for half a metre for the weight of the model.
+        force_scale: length of a force [m/N]. Default: the weight of the model is half a metre long.
         frame: the first frame with contacts.
     """
 
@@ -74,7 +74,7 @@ class ContactWriter:
             self.append(before, None)
 
     def append(self, frame: int, contacts: Contacts | None) -> None:
-        """Draw the contacts of a frame that carry force; None: nothing."""
+        """Draw the contacts of a frame that carry force; draw nothing for None."""
         loaded = np.zeros(0, dtype=bool) if contacts is None else np.linalg.norm(contacts.force, axis=1) > 0.0
         points = np.zeros((0, 3)) if contacts is None else contacts.point[loaded]
         ends = points if contacts is None else points + self._scale * contacts.force[loaded]

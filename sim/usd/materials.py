@@ -1,4 +1,4 @@
-"""Materials of a stage: one for each colour, and one for each pair of friction and restitution."""
+"""Materials of a stage: one per colour, and one per pair of friction and restitution."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ Color = tuple[float, float, float, float]
 
 
 def linear_color(color: Sequence[float]) -> Gf.Vec3f:
-    """An sRGB colour, alpha ignored, as the linear light that USD uses."""
+    """Convert an sRGB colour to the linear light that USD uses, ignoring alpha."""
     return Gf.Vec3f(*map(float, linear_light(np.asarray(color[:3]))))
 
 
 class Materials:
-    """Creates materials under /World/Materials when they are first used."""
+    """Materials under /World/Materials, created when they are first used."""
 
     def __init__(self, stage: Usd.Stage):
         self.stage = stage
@@ -25,14 +25,14 @@ class Materials:
         UsdGeom.Scope.Define(stage, "/World/Materials")
 
     def bind(self, prim: Usd.Prim, rgba: Color) -> None:
-        """Colour a prim; rgba is sRGB, alpha is opacity."""
+        """Set the colour of a prim; rgba is sRGB, alpha is opacity."""
         key = tuple(round(float(value), 6) for value in rgba)
         if key not in self.colors:
             self.colors[key] = self._color(f"/World/Materials/color_{len(self.colors)}", key)  # type: ignore[arg-type,index]
         UsdShade.MaterialBindingAPI.Apply(prim).Bind(self.colors[key])  # type: ignore[index]
 
     def bind_physics(self, prim: Usd.Prim, friction: float, restitution: float) -> None:
-        """Give a collider its friction and restitution."""
+        """Set friction and restitution of a collider."""
         key = (friction, restitution)
         if key not in self.physics:
             material = UsdShade.Material.Define(self.stage, f"/World/Materials/contact_{len(self.physics)}")

@@ -1,4 +1,4 @@
-"""Links on the stage: their paths, motion frame by frame, and an instance of each for each world."""
+"""Motion of links on the stage: their paths, time samples, and one instance per world."""
 
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, Vt
@@ -14,7 +14,7 @@ IDENTITY_POSE = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 
 class XformMotion:
-    """The motion of a link in one world. A link that doesn't move has only a default value."""
+    """Motion of a link in one world. A link that doesn't move has only a default value."""
 
     def __init__(self, xform: UsdGeom.Xformable):
         self._translate, self._orient = set_pose(xform, IDENTITY_POSE)
@@ -28,7 +28,8 @@ class XformMotion:
             self._set(pose, Usd.TimeCode.Default())
         elif self._moves or (pose != self._last).any():
             if not self._moves:
-                # Its first motion: hold the pose until the frame before, or USD would interpolate from the start.
+                # First motion of this link: hold the pose until the frame before, since USD would interpolate from the
+                # start.
                 self._set(self._last, Usd.TimeCode(0))
                 self._set(self._last, Usd.TimeCode(frame - 1))
                 self._moves = True
@@ -41,14 +42,14 @@ class XformMotion:
 
 
 class InstanceMotion:
-    """The motion of a link in many worlds: a PointInstancer with an instance for each world.
+    """Motion of a link in many worlds: a PointInstancer with one instance per world.
 
     Args:
         stage: the stage.
-        path: of the instancer.
-        prototype: path of the prim that is drawn for each world.
+        path: path of the instancer.
+        prototype: path of the prim drawn in each world.
         num_worlds: number of instances.
-        reach: largest distance of the prototype's points from its origin [m].
+        reach: maximum distance of the prototype's points from its origin [m].
     """
 
     def __init__(self, stage: Usd.Stage, path: Sdf.Path, prototype: Sdf.Path, num_worlds: int, reach: float):
@@ -57,7 +58,7 @@ class InstanceMotion:
         instancer.CreateProtoIndicesAttr(Vt.IntArray(num_worlds, 0))
         self._positions = instancer.CreatePositionsAttr()
         self._orientations = instancer.CreateOrientationsfAttr()
-        # In half precision, for readers that know no other, such as Blender; others use the attribute above.
+        # In half precision, for readers that support no other, such as Blender; others use the attribute above.
         self._rough_orientations = instancer.CreateOrientationsAttr()
         self._extent = instancer.CreateExtentAttr()
         self._reach = reach
@@ -70,7 +71,7 @@ class InstanceMotion:
         box = np.stack([points.min(axis=0) - self._reach, points.max(axis=0) + self._reach])
         for time in (Usd.TimeCode.Default(), Usd.TimeCode(0)) if frame == 0 else (Usd.TimeCode(frame),):
             self._positions.Set(Vt.Vec3fArray.FromNumpy(points), time)
-            # Quaternions of USD are stored as x, y, z, w.
+            # USD stores quaternions as x, y, z, w.
             turns = np.ascontiguousarray(poses[:, 3:], dtype=np.float32)
             self._orientations.Set(Vt.QuatfArray.FromNumpy(turns), time)
             self._rough_orientations.Set(Vt.QuathArray.FromNumpy(turns.astype(np.float16)), time)
@@ -79,7 +80,7 @@ class InstanceMotion:
 
 
 def nearest_sign(before: np.ndarray, poses: np.ndarray) -> np.ndarray:
-    """Poses [..., 7] with the sign of each quaternion that is closer to the one before; the first ones unchanged."""
+    """Return poses [..., 7] with each quaternion's sign chosen close to the previous one; the first are unchanged."""
     if not len(before):
         return poses
     signs = np.where(np.einsum("...i,...i->...", before[..., 3:], poses[..., 3:]) < 0.0, -1.0, 1.0)
@@ -89,10 +90,10 @@ def nearest_sign(before: np.ndarray, poses: np.ndarray) -> np.ndarray:
 def add_instancers(
     stage: Usd.Stage, model: Model, num_worlds: int, materials: Materials
 ) -> list[tuple[int, InstanceMotion]]:
-    """Draw every link in every world. Links without visible geometry are left out.
+    """Draw every link in every world. Links without visible geometry are omitted.
 
     Returns:
-        the links drawn, and how to move them.
+        The links drawn, and their motions.
     """
     paths = link_paths(model)
     for parent in sorted({path.GetParentPath() for path in paths}):
@@ -118,9 +119,9 @@ RESERVED = ("PhysicsScene", "Static", "Marks", "Materials", "Camera", "Lights", 
 
 
 def link_paths(model: Model) -> list[Sdf.Path]:
-    """A path for each link: /World/part/link for robots, /World/link for loose bodies.
+    """Return a path for each link: /World/part/link for robots, /World/link for loose bodies.
 
-    No link is put under another one: a rigid body below a rigid body would move twice.
+    Links are never nested: a rigid body below a rigid body would move twice.
     """
     part_of = {link: part.name for part in model.parts if len(part.links) > 1 for link in part.links}
     world = Sdf.Path("/World")
@@ -142,7 +143,7 @@ def link_paths(model: Model) -> list[Sdf.Path]:
 def add_frames(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
     """Add named frames fixed to links, including links that were merged into others, as empty Xforms.
 
-    Those of the world are annotations of the default prim.
+    Frames of the world are annotations of the default prim.
     """
     still = [frame for frame in model.frames if frame.link < 0]
     keep_texts(stage.GetDefaultPrim(), "world_frames", [frame.name for frame in still])

@@ -14,13 +14,13 @@ from sim.usd.annotations import keep, keep_text, keep_texts, kept, kept_text, ke
 
 
 def keep_parts(stage: Usd.Stage, model: Model, paths: Sequence[Sdf.Path], joints: Sequence[Sdf.Path]) -> None:
-    """Keep the parts at the roots of their trees, and their keyframes at the joints.
+    """Store the parts at the roots of their trees, and their keyframes at the joints.
 
     Args:
         stage: the stage.
         model: the model.
-        paths: prims of the links.
-        joints: prims of the joints that carry them; of free ones that of the link.
+        paths: prim paths of the links.
+        joints: prim paths of their joints; for free joints that of the link.
     """
     roots = [int(start) for start, end in pairwise(model.tree_link_start) if end > start]
     for number, root in enumerate(roots):
@@ -38,7 +38,7 @@ def keep_parts(stage: Usd.Stage, model: Model, paths: Sequence[Sdf.Path], joints
 
 
 def _keep_states(stage: Usd.Stage, model: Model, part: Part, root: Usd.Prim, joints: Sequence[Sdf.Path]) -> None:
-    """Keep time step and keyframes of a part, warning of those that don't fit the model's joints."""
+    """Store time step and keyframes of a part; warn of keyframes that don't fit the model's joints."""
     if part.timestep is not None:
         keep(root, "timestep", part.timestep)
     if part.mujoco is not None:
@@ -50,7 +50,7 @@ def _keep_states(stage: Usd.Stage, model: Model, part: Part, root: Usd.Prim, joi
         try:
             q, qd = model.q_slice(part), model.qd_slice(part)
         except ModelError as error:
-            warnings.warn(f"keyframe '{name}' is left out: {error}", USDWarning, stacklevel=2)
+            warnings.warn(f"keyframe '{name}' is ignored: {error}", USDWarning, stacklevel=2)
             continue
         number = len(names)
         for link in (model.joint(joint) for joint in part.joints if joint in model.joint_names):
@@ -74,13 +74,13 @@ def _keep_states(stage: Usd.Stage, model: Model, part: Part, root: Usd.Prim, joi
 
 
 def is_by_mujoco(stage: Usd.Stage) -> bool:
-    """Whether the law of the model that a stage was written with was MuJoCo's."""
+    """Return whether the stage was written from a model with MuJoCo's law."""
     prim = stage.GetDefaultPrim()
     return bool(prim) and kept_text(prim, "law") == "mujoco"
 
 
 def kept_mujoco_options(root: Usd.Prim) -> MujocoOptions | None:
-    """How MuJoCo steps a part, of the prim of its root link; None where that isn't kept, or isn't known."""
+    """Return the MuJoCo options of a part, read from the prim of its root link; None if missing or unknown."""
     texts, impratio = kept_texts(root, "mujoco"), kept(root, "impratio", 1)
     if len(texts) != 2 or impratio is None or texts[0] not in MUJOCO_INTEGRATORS:
         return None
@@ -93,7 +93,7 @@ def kept_mujoco_options(root: Usd.Prim) -> MujocoOptions | None:
 
 
 def kept_keyframes(root: Usd.Prim, joints: Sequence[Usd.Prim], sizes: Sequence[tuple[int, int]]) -> dict[str, Keyframe]:
-    """The keyframes that a part was written with.
+    """Return the stored keyframes of a part.
 
     Args:
         root: prim of its root link.
@@ -101,7 +101,7 @@ def kept_keyframes(root: Usd.Prim, joints: Sequence[Usd.Prim], sizes: Sequence[t
         sizes: number of coordinates and velocities of each.
 
     Returns:
-        those of which all joints still have their coordinates, by name.
+        Keyframes by name, of which all joints still have their coordinates.
     """
     found = {}
     for number, name in enumerate(kept_texts(root, "keyframes")):
@@ -122,11 +122,11 @@ def kept_keyframes(root: Usd.Prim, joints: Sequence[Usd.Prim], sizes: Sequence[t
 
 
 def part_label(root: Usd.Prim) -> str | None:
-    """The name of the part that a tree was written in."""
+    """Return the name of the part that a tree was written in."""
     return kept_text(root, "part")
 
 
 def tree_number(root: Usd.Prim) -> float:
-    """The place of a tree among those that were written; infinite for others."""
+    """Return the index of a tree among the written ones; infinite for others."""
     number = kept(root, "tree", 1)
     return np.inf if number is None else float(number[0])

@@ -1,4 +1,4 @@
-"""Mass properties and joints as UsdPhysics."""
+"""Mass properties and joints as UsdPhysics prims."""
 
 from collections import Counter
 from itertools import pairwise
@@ -16,7 +16,7 @@ from sim.usd.drives import actuators_of, keep_actuator, stated_drive
 from sim.usd.geometries import child_name
 from warp_kernels import types as codes
 
-# Mass of a link without one [kg]: 0 means "compute it from the colliders", by default with 1000 kg/m^3.
+# Mass of a massless link [kg]: 0 would mean "compute it from the colliders", by default with 1000 kg/m^3.
 NO_MASS = 1e-12
 X_AXIS = np.array([1.0, 0.0, 0.0])
 
@@ -41,16 +41,16 @@ def add_mass(prim: Usd.Prim, model: Model, link: int) -> None:
 
 
 def articulation_roots(model: Model) -> list[int]:
-    """The root links of the trees with more than one link."""
+    """Return the root links of trees with more than one link."""
     starts = model.tree_link_start
     return [int(start) for start, end in pairwise(starts) if end - start > 1]
 
 
 def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> list[Sdf.Path]:
-    """Add every joint but the free ones: a body without a joint is free.
+    """Add every joint except free ones: a body without a joint is free.
 
     Returns:
-        for each link the prim that has what is kept of its joint: the joint, or the body that is free.
+        For each link the prim with the annotations of its joint: the joint, or the free body.
     """
     UsdGeom.Scope.Define(stage, "/World/Joints")
     taken: set[str] = set()
@@ -66,12 +66,12 @@ def add_joints(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> list[Sd
 
 
 def is_kinematic(model: Model, link: int) -> bool:
-    """Return whether the joint that carries a link is kinematic."""
+    """Return whether the joint of a link is kinematic."""
     return model.link_names[link] in model.kinematic_links or bool(model.prescribed[model.dofs_of(link)].any())
 
 
 def add_couplings(stage: Usd.Stage, model: Model) -> None:
-    """Add coupled joints, which UsdPhysics lacks, as annotations of the joints that follow another."""
+    """Add coupled joints, which UsdPhysics lacks, as annotations of the dependent joints."""
     joint_of = {kept_text(prim, "joint_name"): prim for prim in stage.GetPrimAtPath("/World/Joints").GetChildren()}
     equalities = model.equalities
     for row, name in enumerate(equalities.coupling_names):
@@ -84,7 +84,7 @@ def add_couplings(stage: Usd.Stage, model: Model) -> None:
 
 
 def exclude_collisions(stage: Usd.Stage, model: Model, paths: list[Sdf.Path]) -> None:
-    """Add links and single colliders that are excluded from colliding as filtered pairs.
+    """Exclude links and colliders from collision as filtered pairs.
 
     Links joined by a joint never collide anyway.
     """
@@ -149,7 +149,7 @@ def _add_joint(stage: Usd.Stage, path: Sdf.Path, model: Model, link: int, paths:
     placement = model.parameters["joint_placement"][link]
     scalar = JOINT_TYPES[kind].scalar
     swing = float(model.parameters["swing_limit"][link])
-    # USD only has the axes X, Y and Z: the joint frame is rotated so that X is the axis.
+    # USD only has the axes X, Y and Z, so the joint frame is rotated to make X the joint axis.
     has_axis = scalar or kind == codes.SPHERICAL
     turn = Rotation.align_vectors(model.joint_axis[link], X_AXIS)[0] if has_axis else Rotation.identity()
     joint.CreateLocalPos0Attr(_vector(placement[:3]))
@@ -186,7 +186,7 @@ def _add_limits(joint: Usd.SchemaBase, model: Model, link: int, kind: int) -> No
 
 
 def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
-    """Keep the properties of a joint that UsdPhysics can't express, or only in single precision."""
+    """Store the properties of a joint that UsdPhysics can't express, or only in single precision."""
     keep_text(prim, "joint_name", model.joint_names[link])
     if model.joint_type[link] != codes.FREE:
         keep(prim, "joint_placement", model.parameters["joint_placement"][link])
@@ -196,21 +196,21 @@ def _keep_joint(prim: Usd.Prim, model: Model, link: int) -> None:
             keep(prim, name, model.parameters[name][link])
     dof = int(model.joint_qd_start[link])
     if is_kinematic(model, link):
-        if model.is_movable(link):  # otherwise its body says so
+        if model.is_movable(link):  # otherwise its body has the annotation
             keep(prim, "kinematic", 1)
     elif dof < model.nv and model.dof_link[dof] == link:
         keep_parameters(prim, model, "dof", dof)
         keep_softness(prim, "limit_softness", model.limit_softness[dof])
         keep_softness(prim, "friction_softness", model.friction_softness[dof])
         for name, limits in (("effort", model.effort_limit), ("velocity", model.velocity_limit)):
-            # An unlimited one is kept too: readers take the largest force of a drive for the effort otherwise.
+            # An infinite limit is stored too: otherwise readers take the drive's maximum force for the effort limit.
             keep(prim, name, limits[dof] if np.isfinite(limits[dof]) else UNLIMITED)
         if model.joint_type[link] != codes.FREE:
             _state_for_newton(prim, model, link, dof)
 
 
 def _state_for_newton(prim: Usd.Prim, model: Model, link: int, dof: int) -> None:
-    """State armature and dry friction, and damping where no drive states it, in Newton's schema for joints."""
+    """Write armature and dry friction, and damping if no drive has it, in Newton's schema for joints."""
     stated = {"armature": model.parameters["armature"][dof], "friction": model.parameters["friction_loss"][dof]}
     if model.joint_type[link] == codes.SPHERICAL:
         stated["damping"] = np.radians(model.parameters["damping"][dof])
@@ -222,9 +222,9 @@ def _state_for_newton(prim: Usd.Prim, model: Model, link: int, dof: int) -> None
 
 
 def state_coordinates(stage: Usd.Stage, model: Model, joints: list[Sdf.Path], poses: np.ndarray) -> None:
-    """State the coordinates of hinges and slides at the poses of the links [num_links, 7], as PhysX' joint states.
+    """Write the coordinates of hinges and slides at link poses [num_links, 7], as PhysX joint states.
 
-    Readers such as Newton begin there, and not where the bodies are.
+    Readers such as Newton start from these coordinates, not from the poses of the bodies.
     """
     for link, path in enumerate(joints):
         kind = JOINT_TYPES[int(model.joint_type[link])]
@@ -243,7 +243,7 @@ def state_coordinates(stage: Usd.Stage, model: Model, joints: list[Sdf.Path], po
 
 
 def _within(model: Model, link: int, angle: float) -> float:
-    """Return the angle within the limits of a hinge, of those that differ by a full turn."""
+    """Return the angle within the limits of a hinge, among those that differ by a full turn."""
     lower, upper = (model.parameters[f"{side}_limit"][model.joint_qd_start[link]] for side in ("lower", "upper"))
     turns = [angle + 2.0 * np.pi * k for k in (0, 1, -1)]
     return next((turn for turn in turns if lower <= turn <= upper), angle)

@@ -1,4 +1,4 @@
-"""Sensors of a model, as annotations of a stage."""
+"""Sensors of a model as annotations of a stage."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from sim.usd.annotations import keep, keep_text, keep_texts, kept, kept_text, ke
 
 
 def keep_sensors(prim: Usd.Prim, model: Model) -> None:
-    """Keep the sensors of a model at a prim."""
+    """Store the sensors of a model at a prim."""
     for number, sensor in enumerate(model.sensors):
         keep_texts(prim, f"sensor_{number}", [sensor.name, sensor.kind, sensor.target, sensor.reference])
         for side in ("lower", "upper"):
@@ -41,7 +41,7 @@ def keep_sensors(prim: Usd.Prim, model: Model) -> None:
 
 
 def kept_sensors(prim: Usd.Prim) -> Iterator[Sensor]:
-    """The sensors that a prim was written with."""
+    """Return the sensors stored at a prim."""
     number = 0
     while len(texts := kept_texts(prim, f"sensor_{number}")) == 4:
         label = f"sensor_{number}:"
@@ -76,6 +76,6 @@ def _counts(prim: Usd.Prim, name: str) -> tuple[int, int] | None:
 
 
 def _names(prim: Usd.Prim, name: str) -> tuple[str, ...] | None:
-    """None where they weren't written, which differs from a list of none."""
+    """Return names, or None if they weren't written, which differs from an empty list."""
     names = kept_texts(prim, name)
     return names if names or kept(prim, f"{name}:count", 1) is not None else None

@@ -1,4 +1,4 @@
-"""The stage of a moving model: visuals, physics and time samples in one file."""
+"""Stage of a moving model: visuals, physics and time samples in one file."""
 
 from collections.abc import Sequence
 
@@ -36,13 +36,13 @@ class StageWriter:
     """A stage that is written frame by frame.
 
     Args:
-        name: the file, which doesn't exist yet.
+        name: path of the file, which must not exist yet.
         model: the model.
         fps: frames per second; frame k is at time code k.
-        num_worlds: number of worlds: with one everything is written, with several only visuals.
+        num_worlds: number of worlds: one writes visuals and physics, several only visuals.
         markers: balls to draw.
         trails: paths to draw.
-        camera: the camera; None for one that sees the whole motion.
+        camera: the camera. Default: one that sees the whole motion.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class StageWriter:
         _add_lights(self.stage)
 
     def append(self, poses: np.ndarray) -> None:
-        """Add a frame: poses [num_worlds, num_links, 7], checked."""
+        """Add a frame with checked poses [num_worlds, num_links, 7]."""
         if self.frames == 0 and self._joints:
             state_coordinates(self.stage, self._model, self._joints, poses[0])
         with Sdf.ChangeBlock():
@@ -80,12 +80,12 @@ class StageWriter:
         self.frames += 1
 
     def flush(self) -> None:
-        """Write new frames to the file, so that they need not stay in memory."""
+        """Write new frames to the file to free their memory."""
         with layer_errors():
             self.stage.GetRootLayer().Save()
 
     def finish(self) -> None:
-        """Complete the stage, which has at least one frame, and write it."""
+        """Complete the stage, which must have at least one frame, and write it."""
         self.stage.SetEndTimeCode(float(self.frames - 1))
         poses = self._outermost.poses
         _add_camera(self.stage, self._camera or fit_camera(self._model, poses, markers=self._markers))
@@ -108,7 +108,7 @@ def _new_stage(name: str, fps: float) -> Usd.Stage:
 
 
 def _add_static(stage: Usd.Stage, model: Model, materials: Materials) -> None:
-    """Add gravity, and the geometry that is fixed to the world."""
+    """Add gravity and the geometry fixed to the world."""
     gravity = model.parameters["gravity"]
     strength = float(np.linalg.norm(gravity))
     scene = UsdPhysics.Scene.Define(stage, "/World/PhysicsScene")
@@ -128,7 +128,7 @@ def _add_static(stage: Usd.Stage, model: Model, materials: Materials) -> None:
 def _add_links(
     stage: Usd.Stage, model: Model, materials: Materials
 ) -> tuple[list[tuple[int, XformMotion]], list[Sdf.Path]]:
-    """Add all links of a single world; returns the motions of the links, and the prims of their joints."""
+    """Add all links of a single world; return the motions of the links and the prims of their joints."""
     paths = link_paths(model)
     motions = []
     for parent in sorted({path.GetParentPath() for path in paths}):
@@ -165,7 +165,7 @@ def _add_geometries(
         name = child_name(geometry.name.rsplit("/", 1)[-1], taken)
         if geometry.visible:
             add_visual(stage, parent.AppendChild(name), geometry, materials)
-            # For readers: this prim shows a collider, or is a geometry of its own.
+            # For readers: this prim draws a collider, or is a separate geometry.
             visual = stage.GetPrimAtPath(parent.AppendChild(name))
             keep_text(visual, "shows" if geometry.collides else "name", geometry.name)
             if not geometry.collides:
@@ -179,14 +179,14 @@ def _add_geometries(
 
 
 def _keep_shape(visual: Usd.Prim, model: Model, index: int) -> None:
-    """Keep which shape the triangles stand for that are drawn for a geometry without a collider."""
+    """Store the original shape of triangles drawn for a geometry without a collider."""
     keep_text(visual, "type", GEOMETRY_TYPE_NAMES[model.geometries[index].type])
     for name in ("geometry_size", "geometry_placement"):
         keep(visual, name, model.parameters[name][index])
 
 
 def _keep_geometry(collider: Usd.Prim, model: Model, index: int) -> None:
-    """Keep the properties of a geometry that UsdPhysics can't express, or only in single precision."""
+    """Store the properties of a geometry that UsdPhysics can't express, or only in single precision."""
     geometry = model.geometries[index]
     keep_text(collider, "name", geometry.name)
     keep_parameters(collider, model, "geometry", index)
@@ -238,7 +238,7 @@ def _add_extras(stage: Usd.Stage, markers: Sequence[Marker], trails: Sequence[Tr
         path = Sdf.Path("/World/Marks").AppendChild(child_name(trail.name, taken))
         points = np.asarray(trail.points, dtype=np.float32).reshape(-1, 3)
         if len(points) < 2 or not np.isfinite(points).all():
-            raise ModelError(f"trail '{trail.name}': a curve needs at least two points, all of them finite")
+            raise ModelError(f"trail '{trail.name}': a curve needs at least two points, all finite")
         curve = UsdGeom.BasisCurves.Define(stage, path)
         curve.CreateTypeAttr(UsdGeom.Tokens.linear)
         curve.CreateCurveVertexCountsAttr([len(points)])

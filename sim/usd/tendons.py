@@ -1,4 +1,4 @@
-"""Tendons of a model, and constraints that tie their lengths, as annotations of a stage; UsdPhysics has none."""
+"""Tendons of a model and their length couplings as annotations of a stage, since UsdPhysics has none."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from sim.model.specs import WORLD
 from sim.model.tendons import ANY_SIDE, TendonCouplingSpec, TendonSpec, TendonWrap
 from sim.usd.annotations import keep, keep_softness, keep_texts, kept, kept_rows, kept_softness, kept_texts
 
-# Numbers of one step of a path: what it is, a place, an axis, a radius or divisor, and the point on a side.
+# Numbers of one waypoint of a path: kind, position, axis, radius or divisor, and side point.
 POINT, PULLEY, SPHERE, CYLINDER = range(4)
 STEP = 11
 PROPERTIES = ("stiffness", "damping", "rest_lower", "rest_upper", "friction_loss", "limit_margin")
@@ -21,7 +21,7 @@ SOFTNESSES = ("limit", "friction")
 
 
 def keep_tendons(prim: Usd.Prim, model: Model) -> None:
-    """Keep the tendons of a model, and what ties them, at a prim."""
+    """Store the tendons of a model and their length couplings at a prim."""
     tendons, parameters = model.tendons, model.parameters
     for number, name in enumerate(tendons.names):
         label, terms = f"tendon_{number}", tendons.terms(number)
@@ -54,10 +54,10 @@ def keep_tendons(prim: Usd.Prim, model: Model) -> None:
 
 
 def kept_tendons(prim: Usd.Prim) -> Iterator[TendonSpec]:
-    """The tendons that a prim was written with.
+    """Return the tendons stored at a prim.
 
     Raises:
-        ModelError: for a softness that has no meaning.
+        ModelError: for invalid solref or solimp numbers.
     """
     number = 0
     while len(texts := kept_texts(prim, f"tendon_{number}")) >= 2:
@@ -68,7 +68,7 @@ def kept_tendons(prim: Usd.Prim) -> Iterator[TendonSpec]:
             kept_rows(prim, f"{label}:path", STEP),
         )
         if properties is None or (coefficients is None and len(texts) != 1 + 2 * len(steps)):
-            return  # not written by us
+            return  # not written by Backswing
         stiffness, damping, *rest, friction_loss, margin = properties.tolist()
         lower, upper = (kept(prim, f"{label}:{key}", 1) for key in LIMITS)
         armature = kept(prim, f"{label}:armature", 1)
@@ -87,13 +87,13 @@ def kept_tendons(prim: Usd.Prim) -> Iterator[TendonSpec]:
 
 
 def kept_ties(prim: Usd.Prim) -> Iterator[TendonCouplingSpec]:
-    """The constraints between tendons that a prim was written with; raises as :func:`kept_tendons`."""
+    """Return the couplings of tendon lengths stored at a prim. Raise as :func:`kept_tendons`."""
     number = 0
     while len(texts := kept_texts(prim, f"tied_tendon_{number}")) == 3:
         label = f"tied_tendon_{number}"
         polynomial, reference = kept(prim, f"{label}:polynomial", 5), kept(prim, f"{label}:reference", 2)
         if polynomial is None or reference is None:
-            return  # not written by us
+            return  # not written by Backswing
         name, tendon, other = texts
         softness: Softness = kept_softness(prim, f"{label}:softness")
         first, second = reference.tolist()
@@ -105,13 +105,13 @@ def kept_ties(prim: Usd.Prim) -> Iterator[TendonCouplingSpec]:
 
 
 def _pair(kept_numbers: np.ndarray | None) -> tuple[float, float]:
-    """Two numbers that may have been kept, zeros otherwise."""
+    """Return two stored numbers, or zeros if missing."""
     first, second = (0.0, 0.0) if kept_numbers is None else kept_numbers.tolist()
     return first, second
 
 
 def _step(model: Model, kind: str, value: int | float) -> tuple[list[str], np.ndarray]:
-    """Names of the link and of that of a side, empty for none, and the numbers of a step."""
+    """Return the names of the link and of the side's link (empty for none) and the numbers of a waypoint."""
     tendons, parameters = model.tendons, model.parameters
     numbers = np.zeros(STEP)
 
@@ -135,7 +135,7 @@ def _step(model: Model, kind: str, value: int | float) -> tuple[list[str], np.nd
 def _branches(
     texts: tuple[str, ...], steps: np.ndarray
 ) -> list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]]:
-    """As :attr:`sim.model.tendons.TendonSpec.branches`."""
+    """Return the branches as in :attr:`sim.model.tendons.TendonSpec.branches`."""
     branches: list[tuple[float, list[tuple[str, np.ndarray] | TendonWrap]]] = [(1.0, [])]
     for link, beside, (kind, *numbers) in zip(texts[::2], texts[1::2], steps.tolist(), strict=True):
         place, axis, size, side = numbers[:3], numbers[3:6], numbers[6], numbers[7:]

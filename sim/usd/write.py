@@ -1,4 +1,4 @@
-"""Motions as USD files: a whole motion at once, or frame by frame while it is simulated."""
+"""Motions as USD files, written at once or frame by frame during a simulation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sim.usd.layers import ContactWriter
 from sim.usd.stage import StageWriter
 
 SUFFIXES = (".usda", ".usdc", ".usd")
-# Frames are flushed to the file whenever this many numbers have accumulated.
+# Number of values after which frames are flushed to the file
 FLUSH_AFTER = 5_000_000
 
 
@@ -37,8 +37,8 @@ def write_usd(
     """Write a motion as a USD stage.
 
     One world: every link is an Xform with its visuals as meshes, its colliders as implicit shapes of purpose guide,
-    mass properties and joints, so that the file is also a UsdPhysics description of the model. Many worlds: visuals
-    only, one PointInstancer for each link.
+    mass properties and joints, so that the file is also a UsdPhysics description of the model. Several worlds: visuals
+    only, with one PointInstancer per link.
 
     Args:
         path: the file, ending in .usda (text), .usdc or .usd (binary).
@@ -47,15 +47,15 @@ def write_usd(
             [frames, num_worlds, num_links, 7] for several.
         fps: frames per second; frame k is at time code k.
         markers: balls to draw, such as a target.
-        trails: paths of points to draw as curves [m]; drawn whole in every frame.
-        camera: the camera; None for one that sees the whole motion.
+        trails: paths of points to draw as curves [m], complete in every frame.
+        camera: the camera. Default: one that sees the whole motion.
 
     Returns:
-        the path.
+        The path.
 
     Raises:
-        ModelError: for another suffix, a missing folder, poses of another shape or not finite, an fps that is
-            not positive, or if the file cannot be written.
+        ModelError: for another suffix, a missing folder, poses with a wrong shape or non-finite values, an fps that is
+            not positive, or if the file can't be written.
 
     Example:
         >>> import tempfile
@@ -79,7 +79,7 @@ def write_usd(
 
 
 class UsdRecorder:
-    """Writes a motion as a USD stage while it is simulated, keeping only a few frames in memory.
+    """Recorder that writes a motion as a USD stage while it is simulated, keeping only a few frames in memory.
 
     ::
 
@@ -88,9 +88,9 @@ class UsdRecorder:
                 state = simulator.step(state)
                 recorder.append(sim.forward_kinematics(model, state.q))
 
-    The stage is that of :func:`write_usd`. A binary file (.usdc, .usd) is written as it grows; a text file, .usda, is
-    kept in memory until the end. The file appears when the recorder is closed, even after an error, with the frames
-    that came before.
+    The stage is that of :func:`write_usd`. A binary file (.usdc, .usd) is written incrementally; a text file (.usda)
+    stays in memory until the end. The file appears when the recorder is closed, even after an error, with the frames
+    recorded so far.
 
     Args:
         path: the file, ending in .usda, .usdc or .usd.
@@ -98,12 +98,12 @@ class UsdRecorder:
         fps: frames per second; frame k is at time code k.
         num_worlds: number of worlds.
         markers: balls to draw.
-        camera: the camera; None for one that sees the whole motion.
-        force_scale: length of a contact's force [m/N]; None for half a metre for the weight of the model.
+        camera: the camera. Default: one that sees the whole motion.
+        force_scale: length of a contact force [m/N]. Default: the weight of the model is half a metre long.
 
     Raises:
-        ModelError: as :func:`write_usd`; :meth:`append` for poses of another shape or not finite, and after
-            :meth:`close`.
+        ModelError: as :func:`write_usd`; :meth:`append` for poses with a wrong shape or non-finite values, and
+            after :meth:`close`.
 
     Example:
         >>> import tempfile
@@ -126,7 +126,7 @@ class UsdRecorder:
     ):  # fmt: skip
         _check_fps(fps)
         if not is_whole(num_worlds, 1):
-            raise ModelError(f"num_worlds is {num_worlds!r}; it must be a whole number of at least one")
+            raise ModelError(f"num_worlds is {num_worlds!r}; it must be a positive integer")
         if force_scale is not None:
             number("UsdRecorder", "force_scale", force_scale)
         self._target = check_target(path, SUFFIXES)
@@ -148,11 +148,11 @@ class UsdRecorder:
 
         Args:
             poses: link poses in the world frame, [num_worlds, num_links, 7], or [num_links, 7] of a single world.
-            contacts: contacts of :meth:`sim.Simulator.contacts`: points and forces are drawn in a layer of their
-                own, ``<name>_contacts``, which a viewer can mute.
+            contacts: contacts of :meth:`sim.Simulator.contacts`. Points and forces are drawn in a separate layer,
+                ``<name>_contacts``, which a viewer can mute.
         """
         if self._closed:
-            raise ModelError(f"{self._target}: the recorder is closed; record further frames with another one")
+            raise ModelError(f"{self._target}: the recorder is closed; create another recorder for further frames")
         array = np.asarray(poses)
         worlds = array[None] if array.ndim == 2 and self._num_worlds == 1 else array
         if worlds.shape != (self._num_worlds, self._model.num_links, 7):
@@ -160,7 +160,7 @@ class UsdRecorder:
                 f"poses have shape {array.shape}; expected [{self._num_worlds}, {self._model.num_links}, 7]"
             )
         if contacts is not None:
-            require_type("contacts", contacts, Contacts, "those of sim.Simulator.contacts, or None")
+            require_type("contacts", contacts, Contacts, "a result of sim.Simulator.contacts, or None")
         frame = self._writer.frames
         self._writer.append(check_poses(self._model, worlds))
         if contacts is not None and self._contacts is None:
@@ -176,7 +176,7 @@ class UsdRecorder:
             self._unwritten = 0
 
     def close(self) -> None:
-        """Complete the stage and move the file into place; without a frame none is written.
+        """Complete the stage and move the file into place. Without frames no file is written.
 
         A second call does nothing.
         """

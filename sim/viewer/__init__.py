@@ -1,4 +1,4 @@
-"""A viewer in the browser, on viser (the extra ``view``)."""
+"""Viewer in the browser, based on viser (the extra ``view``)."""
 
 from sim.viewer.arrows import force_gradients
 from sim.viewer.viewer import Viewer

@@ -1,4 +1,4 @@
-"""Checks of the arguments of a viewer."""
+"""Checks of a viewer's arguments."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ def pose(model: Model, num_worlds: int, value: Any) -> np.ndarray:
     q = as_numbers("show: q", value)
     shapes = ((model.nq,), (num_worlds, model.nq))
     if q.shape not in shapes:
-        raise ModelError(f"show: q has shape {q.shape}; the model has {model.nq} coordinates: give {shapes[0]} or "
+        raise ModelError(f"show: q has shape {q.shape}; the model has {model.nq} coordinates: expected {shapes[0]} or "
                          f"{shapes[1]}")  # fmt: skip
     q = np.array(np.broadcast_to(q, shapes[1]))
     require_coordinates(model, "show", q[None])
@@ -28,7 +28,7 @@ def pose(model: Model, num_worlds: int, value: Any) -> np.ndarray:
 
 
 def motion(model: Model, num_worlds: int, value: Any) -> np.ndarray:
-    """Coordinates [states, num_worlds, nq], or [states, nq] for one world, as [states, num_worlds, nq].
+    """Return coordinates [states, num_worlds, nq], or [states, nq] for one world, as [states, num_worlds, nq].
 
     Raises:
         ModelError: for a wrong shape, non-finite values, or a zero quaternion.
@@ -38,14 +38,14 @@ def motion(model: Model, num_worlds: int, value: Any) -> np.ndarray:
     if full.ndim != 3 or not len(full) or full.shape[1:] != (num_worlds, model.nq):
         raise ModelError(
             f"play: q has shape {q.shape}; the model has {model.nq} coordinates and the viewer {num_worlds} "
-            f"world{'' if num_worlds == 1 else 's'}: give [states, {num_worlds}, {model.nq}]"
+            f"world{'' if num_worlds == 1 else 's'}; expected [states, {num_worlds}, {model.nq}]"
         )
     require_coordinates(model, "play", full)
     return full
 
 
 def starts(model: Model, num_worlds: int, value: Any) -> np.ndarray:
-    """The first motions of a search, [states, num_worlds, nq] of [states, starts, nq]; one that diverges stands still.
+    """Return the first motions of a search, from [states, starts, nq]; a diverging motion keeps its last finite pose.
 
     Raises:
         ModelError: for a wrong shape, or fewer starts than worlds.
@@ -53,8 +53,8 @@ def starts(model: Model, num_worlds: int, value: Any) -> np.ndarray:
     q = as_numbers("watch: q", value)
     if q.ndim != 3 or not len(q) or q.shape[1] < num_worlds or q.shape[2] != model.nq:
         raise ModelError(
-            f"watch: q has shape {q.shape}; the viewer shows {num_worlds} worlds of {model.nq} coordinates: give as "
-            "many starts, [states, starts, nq]"
+            f"watch: q has shape {q.shape}; the viewer shows {num_worlds} worlds of {model.nq} coordinates; expected "
+            "[states, starts, nq] with at least as many starts as worlds"
         )
     q = np.array(q[:, :num_worlds])
     for world in range(num_worlds):
@@ -67,7 +67,7 @@ def starts(model: Model, num_worlds: int, value: Any) -> np.ndarray:
 
 
 def readings(num_worlds: int, states: int, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Check curves [states or steps, num_worlds] or [..., k], by name, and give them k.
+    """Check curves [states or steps, num_worlds] or [..., k] by name; return them with a trailing k.
 
     Raises:
         ModelError: naming the curves, for a wrong shape or non-finite values.
@@ -78,8 +78,9 @@ def readings(num_worlds: int, states: int, values: Mapping[str, Any]) -> dict[st
         full = array[..., None] if array.ndim == 2 else array
         if full.ndim != 3 or len(full) not in (states, states - 1) or not len(full) or full.shape[1] != num_worlds:
             raise ModelError(
-                f"play: readings '{name}' have shape {array.shape}; give [{states}, {num_worlds}], or a third number "
-                "for several curves"
+                f"play: readings '{name}' have shape {array.shape}; expected [{states}, {num_worlds}], or a third "
+                f"dimension for "
+                "several curves"
             )
         if not np.isfinite(full).all():
             raise ModelError(f"play: readings '{name}' aren't finite")
@@ -113,21 +114,21 @@ def vectors(points: Any, directions: Any, worlds: Any, num_worlds: int) -> tuple
     places, arrows = as_numbers("show_gradients: points", points), as_numbers("show_gradients: vectors", directions)
     if places.ndim != 2 or places.shape[1] != 3 or arrows.shape != places.shape:
         raise ModelError(
-            f"show_gradients: points have shape {places.shape} and vectors {arrows.shape}; both must be [n, 3]"
+            f"show_gradients: points have shape {places.shape} and vectors {arrows.shape}; expected [n, 3] for both"
         )
     if not (np.isfinite(places).all() and np.isfinite(arrows).all()):
         raise ModelError("show_gradients: points or vectors aren't finite")
     try:
         owners = np.broadcast_to(np.asarray(worlds, dtype=int), len(places))
     except ValueError:
-        raise ModelError(f"show_gradients: worlds is {worlds!r}; give one number, or one per point") from None
+        raise ModelError(f"show_gradients: worlds is {worlds!r}; give one index, or one per point") from None
     if len(owners) and not 0 <= owners.min() <= owners.max() < num_worlds:
-        raise ModelError(f"show_gradients: worlds go from 0 to {num_worlds - 1}")
+        raise ModelError(f"show_gradients: indices in worlds must lie between 0 and {num_worlds - 1}")
     return places, arrows, owners
 
 
 def inputs(model: Model, num_worlds: int, value: Any) -> np.ndarray | None:
-    """Check inputs of the actuators [nu] or [num_worlds, nu]; None stays None.
+    """Check inputs of the actuators [nu] or [num_worlds, nu]; return None for None.
 
     Raises:
         ModelError: for a wrong shape.
@@ -137,5 +138,5 @@ def inputs(model: Model, num_worlds: int, value: Any) -> np.ndarray | None:
     control = as_numbers("offer_simulation: control", value)
     shapes = ((model.nu,), (num_worlds, model.nu))
     if control.shape not in shapes:
-        raise ModelError(f"offer_simulation: control has shape {control.shape}; give {shapes[0]} or {shapes[1]}")
+        raise ModelError(f"offer_simulation: control has shape {control.shape}; expected {shapes[0]} or {shapes[1]}")
     return control

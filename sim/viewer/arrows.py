@@ -1,4 +1,4 @@
-"""Arrows for vectors at points: contact forces, and gradients of a loss in forces on links."""
+"""Arrows for vectors at points: contact forces, and gradients of a loss with respect to forces on links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from warp_kernels import types as codes
 if TYPE_CHECKING:
     from viser import SceneApi
 
-LONGEST = 4.0  # arrows are clipped to this length, relative to the arrow of the reference
+LONGEST = 4.0  # maximum length of an arrow, relative to that of the reference; longer ones are clipped
 
 
 class Arrows:
@@ -73,7 +73,7 @@ class Arrows:
         self._folder.visible = visible
 
     def legend(self, what: str, unit: str) -> str:
-        """The scale of the arrows as a line of Markdown; empty if none is drawn."""
+        """Return the scale of the arrows as a line of Markdown; empty without arrows."""
         if not len(self._points):
             return ""
         red, green, blue = self._color
@@ -82,7 +82,7 @@ class Arrows:
 
 
 def typical_force(model: Model) -> float:
-    """Weight of the heaviest freely moving tree, or of all links if there is none [N]; 1 without weight."""
+    """Return the weight of the heaviest free tree, or of all links without free trees [N]; 1 without weight."""
     mass, roots = model.parameters["mass"], model.tree_link_start[:-1]
     trees = [tree.sum() for tree in np.split(mass, roots[1:])]
     free = [tree for tree, root in zip(trees, roots, strict=False) if model.joint_type[root] == codes.FREE]
@@ -91,7 +91,7 @@ def typical_force(model: Model) -> float:
 
 
 def force_gradients(trajectory: Trajectory, q_grad: Any = None, qd_grad: Any = None) -> np.ndarray:
-    """Gradient of a loss in forces at the origins of the links, each held for one step.
+    """Compute the gradient of a loss with respect to forces at the link origins, each applied for one step.
 
     Such a force f is equivalent to the joint force J^T f, where J is the Jacobian of the link's origin before the step.
     The gradient in f is therefore J times the gradient in tau. It is computed as the velocity of the origin for a joint

@@ -1,4 +1,4 @@
-"""Curves over time of one world of a motion, readings of sensors included."""
+"""Curves of one world of a motion over time, sensor readings included."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from warp_kernels import types as codes
 
 
 class Readings:
-    """The sensors of a simulator's model.
+    """Readings of the sensors of a simulator's model.
 
     Args:
-        simulator: that made the motion, with one sensor or more.
+        simulator: the simulator of the motion, with at least one sensor.
 
     Attributes:
-        names: of the sensors.
-        problem: why they can't be read; empty if they can.
+        names: names of the sensors.
+        problem: reason why they can't be read; empty if they can.
     """
 
     def __init__(self, simulator: SimulatorLike):
-        from sim.torch import Sensors  # takes seconds: only those with sensors wait for it
+        from sim.torch import Sensors  # takes seconds, so only models with sensors import it
 
         self.names: tuple[str, ...] = ()
         self.problem = ""
@@ -48,12 +48,12 @@ class Readings:
         self.names = self._sensors.names
 
     def numbers(self, name: str) -> int:
-        """How many numbers a sensor reads."""
+        """Return how many numbers a sensor reads."""
         of_sensor = self._sensors.slices[name]
         return of_sensor.stop - of_sensor.start
 
     def values(self, motion: Motion, name: str, numbers: np.ndarray, world: int) -> np.ndarray:
-        """Readings [n, k] at states [n] of a world; at the last state, those of the step that leads to it."""
+        """Return readings [n, k] at states [n] of a world; the last state has those of the step that leads to it."""
         if len(motion) < 2:
             return np.zeros((len(numbers), self.numbers(name)))
         if self._values is None or self._states != len(motion):
@@ -76,19 +76,19 @@ class Readings:
             return np.asarray(self._sensors(q, qd, control).double().cpu().numpy())
 
 
-MOST_POINTS = 300  # of a curve: more than a plot has pixels takes time and shows nothing
-MOST_CONTACTS = 60  # states whose contacts are computed for a curve, each by a step
+MOST_POINTS = 300  # maximum number of points of a curve: more than the plot's pixels take time without effect
+MOST_CONTACTS = 60  # maximum number of states whose contacts are computed for a curve, by one step each
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves that are drawn together.
+    """Curves drawn in one chart.
 
     Attributes:
-        name: as it is chosen.
-        labels: of the curves [k].
-        values: for states [n] of a world, the curves [n, k].
-        most: how many states they are computed for.
+        name: name in the list.
+        labels: labels of the curves [k].
+        values: function that returns the curves [n, k] for states [n] of a world.
+        most: maximum number of states that they are computed for.
     """
 
     name: str
@@ -97,17 +97,17 @@ class Curves:
     most: int = MOST_POINTS
 
     def numbers(self, states: int) -> np.ndarray:
-        """The numbers of the states that are drawn, at most ``most`` of all ``states``."""
+        """Return the indices of the drawn states, at most ``most`` of all ``states``."""
         return np.unique(np.linspace(0, states - 1, min(states, self.most)).round().astype(int))
 
 
 def curves_of(model: Model, motion: Motion, readings: Mapping[str, np.ndarray]) -> Iterator[Curves]:
-    """All that can be plotted of a motion.
+    """Yield everything that can be plotted of a motion.
 
     Args:
         model: the model.
         motion: the motion.
-        readings: what else is known of its states, by name [states, num_worlds, k].
+        readings: further curves by name [states, num_worlds, k].
     """
     scalar = [link for link, kind in enumerate(model.joint_type) if JOINT_TYPES[int(kind)].scalar]
     free = [link for link, kind in enumerate(model.joint_type) if kind == codes.FREE]
@@ -170,7 +170,7 @@ def _forces(motion: Motion) -> Callable[[np.ndarray, int], np.ndarray]:
         known = np.array(sorted(set(numbers.tolist()) & found.keys()), dtype=int)
         if not len(known):
             return np.zeros((len(numbers), 1))
-        # No step starts at the last state: it has the force of the one before.
+        # No step starts at the last state, so it gets the force of the step before.
         nearest = known[np.clip(np.searchsorted(known, numbers, side="right") - 1, 0, None)]
         return np.array([[found[int(number)][world]] for number in nearest])
 

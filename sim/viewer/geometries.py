@@ -1,4 +1,4 @@
-"""The geometries and tendons of all worlds in the browser: one node per geometry, with an instance per world."""
+"""Geometries and tendons of all worlds in the browser, with one node per geometry and one instance per world."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sim.render.view import instance_poses
 if TYPE_CHECKING:
     from viser import SceneApi
 
-TILE = 0.5  # side of a square of the ground [m]
-GROUND = 100.0  # how far from the camera a plane is drawn, in units of length
+TILE = 0.5  # side length of a square of the ground [m]
+GROUND = 100.0  # distance from the camera up to which a plane is drawn, in units of length
 
 
 class Shapes:
@@ -53,7 +53,7 @@ class Shapes:
                     batched_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (len(offsets), 1)),
                     batched_colors=byte_color(color),
                     opacity=see_through(color[3]),
-                    side="double",  # meshes from files are not always closed
+                    side="double",  # meshes from files aren't always closed
                     lod="off",
                 )
             )
@@ -76,7 +76,7 @@ class Shapes:
 
 
 def add_plane(scene: SceneApi, name: str, plane: Geometry, unit: float, size: float) -> None:
-    """Draw a plane that is fixed to the world, with grid lines, in a scene with a unit of length [m] and a size [m]."""
+    """Draw a plane fixed to the world, with grid lines, in a scene with a unit of length [m] and a size [m]."""
     color = np.array(byte_color(plane.rgba))
     scene.add_grid(
         name,
@@ -95,9 +95,9 @@ def add_plane(scene: SceneApi, name: str, plane: Geometry, unit: float, size: fl
 
 
 def split_creases(triangles: Triangles) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices [n, 3] and faces [m, 3] in which corners share a vertex only if they share a normal.
+    """Return vertices [n, 3] and faces [m, 3] in which corners share a vertex only if they share a normal.
 
-    The browser smooths across all faces at a vertex.
+    The browser smooths the shading across all faces at a vertex.
     """
     corners = np.column_stack([triangles.faces.ravel(), np.round(triangles.normals.reshape(-1, 3), 3)])
     _, first, number = np.unique(corners, axis=0, return_index=True, return_inverse=True)
@@ -105,13 +105,13 @@ def split_creases(triangles: Triangles) -> tuple[np.ndarray, np.ndarray]:
 
 
 def byte_color(rgba: Sequence[float]) -> tuple[int, int, int]:
-    """Red, green and blue from 0 to 255."""
+    """Return red, green and blue from 0 to 255."""
     red, green, blue = (round(255 * min(max(float(c), 0.0), 1.0)) for c in rgba[:3])
     return red, green, blue
 
 
 def see_through(alpha: float) -> float | None:
-    """Opacity in viser's convention: None if opaque."""
+    """Return the opacity in viser's convention: None if opaque."""
     return float(alpha) if alpha < 1.0 else None
 
 
@@ -121,7 +121,7 @@ def to_wxyz(xyzw: np.ndarray) -> np.ndarray:
 
 
 class TendonLines:
-    """Lines along the spatial tendons of a model; nothing where it has none.
+    """Lines along the spatial tendons of a model; nothing without tendons.
 
     Args:
         scene: scene of the viser server.
@@ -139,11 +139,11 @@ class TendonLines:
 
     @property
     def any(self) -> bool:
-        """Whether there are tendons to draw."""
+        """True if there are tendons to draw."""
         return self._node is not None
 
     def place(self, poses: np.ndarray) -> None:
-        """Move them to link poses [num_worlds, num_links, 7], each in the frame of its world."""
+        """Move the lines to link poses [num_worlds, num_links, 7], each in the frame of its world."""
         if self._node is not None:
             pieces = [
                 tendon_pieces(self._model, of_world) + offset
@@ -152,6 +152,6 @@ class TendonLines:
             self._node.points = np.concatenate(pieces).astype(np.float32)
 
     def show(self, visible: bool) -> None:
-        """Show or hide them."""
+        """Show or hide the lines."""
         if self._node is not None:
             self._node.visible = visible

@@ -1,4 +1,4 @@
-"""Names of links and joints, and the axes of links."""
+"""Labels with names of links and joints, and the axes of links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Labels:
-    """Names at the origins of links, created when first shown.
+    """Labels with names at the origins of links, created when first shown.
 
     Args:
         scene: scene of the viser server.
@@ -50,7 +50,7 @@ class Labels:
 
 
 class Axes:
-    """The axes of all links of all worlds: x red, y green, z blue.
+    """Axes of all links of all worlds: x red, y green, z blue.
 
     Args:
         scene: scene of the viser server.

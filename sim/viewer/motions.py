@@ -1,4 +1,4 @@
-"""Motions that the viewer plays: sequences of states, with the contacts in each."""
+"""Motions for the viewer: sequences of states with the contacts in each."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from sim.simulation.simulator import Simulator
 from sim.simulation.state import State
 from sim.simulation.trajectory import SimulatorLike, Trajectory
 
-MEMORY = 2**28  # memory of the states at which a live simulation ends [bytes]
+MEMORY = 2**28  # memory limit of the states of a live simulation, at which it ends [bytes]
 
 
 class Motion(Protocol):
-    """States of all worlds at a constant time step."""
+    """A sequence of states of all worlds with a constant time step."""
 
     dt: float
 
     @property
     def simulator(self) -> SimulatorLike | None:
-        """What made it; without a simulator only coordinates are known."""
+        """Simulator of the motion; without one only coordinates are known."""
 
     def __len__(self) -> int:
-        """Number of states so far."""
+        """Return the number of states so far."""
 
     def q(self, number: int) -> np.ndarray:
-        """Coordinates of a state [num_worlds, nq]."""
+        """Return coordinates of a state [num_worlds, nq]."""
 
     def q_of(self, numbers: np.ndarray) -> np.ndarray:
-        """Coordinates of states [n, num_worlds, nq]."""
+        """Return coordinates of states [n, num_worlds, nq]."""
 
     def qd_of(self, numbers: np.ndarray) -> np.ndarray:
-        """Velocities of states [n, num_worlds, nv]; of a simulated motion."""
+        """Return velocities of states [n, num_worlds, nv]; simulated motions only."""
 
     def controls(self, steps: int) -> np.ndarray | None:
-        """Inputs of the actuators in the first steps [steps, num_worlds, nu]; None without actuators."""
+        """Return inputs of the actuators in the first steps [steps, num_worlds, nu]; None without actuators."""
 
     def contacts(self, number: int) -> Contacts | None:
-        """The contacts of the step that starts at a state; None if unknown."""
+        """Return the contacts of the step that starts at a state; None if unknown."""
 
     def grow(self, steps: int) -> None:
         """Add up to ``steps`` states, if the motion can continue."""
@@ -61,47 +61,47 @@ class Coordinates:
         return self._made_by
 
     def q(self, number: int) -> np.ndarray:
-        """See :class:`Motion`."""
+        """Return coordinates of a state, see :class:`Motion`."""
         return self._q[number]
 
     def q_of(self, numbers: np.ndarray) -> np.ndarray:
-        """See :class:`Motion`."""
+        """Return coordinates of states, see :class:`Motion`."""
         return self._q[numbers]
 
     def qd_of(self, numbers: np.ndarray) -> np.ndarray:
-        """Unknown."""
+        """Raise ModelError: velocities are unknown."""
         raise ModelError("the velocities of this motion are unknown")
 
     def controls(self, steps: int) -> np.ndarray | None:
-        """Unknown."""
+        """Return None: inputs are unknown."""
         return None
 
     def contacts(self, number: int) -> Contacts | None:
-        """Unknown."""
+        """Return None: contacts are unknown."""
         return None
 
     def grow(self, steps: int) -> None:
-        """The motion cannot continue."""
+        """Do nothing: the motion cannot continue."""
 
 
 class Rollout(Coordinates):
-    """A trajectory with its checked coordinates q. The contacts of a step are computed by taking it again."""
+    """A trajectory with its checked coordinates q. The contacts of a step are recomputed by repeating it."""
 
     def __init__(self, trajectory: Trajectory, q: np.ndarray):
         super().__init__(q, trajectory.simulator.dt, trajectory.simulator)
         self._trajectory, self._qd = trajectory, trajectory.qd.numpy()
 
     def qd_of(self, numbers: np.ndarray) -> np.ndarray:
-        """See :class:`Motion`."""
+        """Return velocities of states, see :class:`Motion`."""
         return self._qd[numbers]
 
     def controls(self, steps: int) -> np.ndarray | None:
-        """See :class:`Motion`."""
+        """Return inputs of the actuators, see :class:`Motion`."""
         control = self._trajectory.control
         return None if control is None else control.numpy()[:steps]
 
     def contacts(self, number: int) -> Contacts | None:
-        """See :class:`Motion`. No step starts at the last state."""
+        """Return contacts, see :class:`Motion`. No step starts at the last state."""
         if number >= self._trajectory.steps:
             return None
         tau, control = (None if a is None else a[number] for a in (self._trajectory.tau, self._trajectory.control))
@@ -114,7 +114,7 @@ class Live:
     Args:
         simulator: simulator of all worlds.
         state: initial state.
-        control: constant inputs of the actuators [nu] or [num_worlds, nu]; None for zeros.
+        control: constant inputs of the actuators [nu] or [num_worlds, nu]. Default: zeros.
     """
 
     def __init__(self, simulator: Simulator, state: State, control: np.ndarray | None):
@@ -135,19 +135,19 @@ class Live:
         return self._simulator
 
     def q(self, number: int) -> np.ndarray:
-        """See :class:`Motion`."""
+        """Return coordinates of a state, see :class:`Motion`."""
         return self._states[number].q.numpy().astype(np.float64)
 
     def q_of(self, numbers: np.ndarray) -> np.ndarray:
-        """See :class:`Motion`."""
+        """Return coordinates of states, see :class:`Motion`."""
         return np.stack([self.q(int(number)) for number in numbers])
 
     def qd_of(self, numbers: np.ndarray) -> np.ndarray:
-        """See :class:`Motion`."""
+        """Return velocities of states, see :class:`Motion`."""
         return np.stack([self._states[int(number)].qd.numpy() for number in numbers]).astype(np.float64)
 
     def controls(self, steps: int) -> np.ndarray | None:
-        """See :class:`Motion`."""
+        """Return inputs of the actuators, see :class:`Motion`."""
         nu = self._simulator.model.nu
         if not nu:
             return None
@@ -155,7 +155,7 @@ class Live:
         return np.tile(held, (steps, 1, 1))
 
     def contacts(self, number: int) -> Contacts | None:
-        """See :class:`Motion`."""
+        """Return contacts, see :class:`Motion`."""
         return self._simulator.contacts(self._states[number], control=self._control)
 
     def grow(self, steps: int) -> None:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 FORCE, GRADIENT = (214, 0, 147), (0, 150, 70)
 COLLIDER = (1.0, 0.55, 0.15, 0.4)
-ARROW_LENGTH = 0.2  # length of the reference arrow, relative to the height of a picture of one world
+ARROW_LENGTH = 0.2  # length of the reference arrow, relative to the height of one world's picture
 
 
 class Picture:
-    """Everything that is drawn of all worlds.
+    """Everything drawn of all worlds.
 
     Args:
         scene: scene of the viser server.
@@ -82,16 +82,16 @@ class Picture:
             labels.place(origins[world, :, :3])
 
     def camera_at(self, world: int) -> Camera:
-        """A camera that sees one world, where it is displayed, and no more."""
+        """Return a camera that sees exactly one world, at its displayed position."""
         one = slice(world, world + 1)
         return fit_worlds_camera(self._model, self._poses[None, one], self._offsets[one], aspect=1.0, margin=1.3)
 
     def draw_contacts(self, contacts: Contacts) -> None:
-        """Draw points and forces of the contacts that carry load."""
+        """Draw points and forces of the contacts with non-zero force."""
         self._forces.draw(contacts.point + self._offsets[contacts.world], contacts.force, self._typical_force)
 
     def draw_gradients(self, points: np.ndarray, vectors: np.ndarray, worlds: np.ndarray) -> None:
-        """Draw vectors [n, 3] at points [n, 3] of worlds [n]. The longest gets the length of the reference arrow."""
+        """Draw vectors [n, 3] at points [n, 3] of worlds [n], scaled so that the longest has the reference length."""
         longest = float(np.linalg.norm(vectors, axis=1).max(initial=0.0))
         self._gradients.draw(points + self._offsets[worlds], vectors, longest if longest > 0.0 else 1.0)
 
@@ -119,7 +119,7 @@ class Picture:
 
     @property
     def switches(self) -> Sequence[tuple[str, bool, Callable[[bool], None]]]:
-        """Switches for showing and hiding: name, initial value, and a function that applies it."""
+        """Return switches for showing and hiding: name, initial value, and a function that applies it."""
         bare = not any(geometry.visible for geometry in self._model.geometries)
         return (
             ("Shapes", True, self._visuals.show),
@@ -138,7 +138,7 @@ class Picture:
         return f"{self._forces.legend('contact force', ' N')}{self._gradients.legend('gradient', '')}"
 
     def _light(self) -> None:
-        # viser's default environment map takes a quarter of a minute in a browser without a GPU.
+        # viser's default environment map takes about 15 s to load in a browser without a GPU.
         self._scene.configure_environment_map(None)
         self._scene.add_light_hemisphere(
             "/light", sky_color=(255, 255, 255), ground_color=(150, 150, 150), intensity=1.5

@@ -20,26 +20,26 @@ SPEEDS = {"1/100": 0.01, "1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.
 
 
 class Player:
-    """The controls of a motion, and the thread that plays it.
+    """Playback controls of a motion, and the thread that plays it.
 
     Args:
         gui: interface of the viser server; controls are added at its current position.
         lock: held while a state is shown.
-        show: called with the motion and the number of the state to show.
+        show: called with the motion and the index of the state to show.
     """
 
     def __init__(self, gui: GuiApi, lock: threading.RLock, show: Callable[[Motion, int], None]):
         self._lock, self._show = lock, show
         self._motion: Motion | None = None
-        self._place = 0.0  # position in the motion, a fractional number of states
-        self._problem = ""  # why the motion could not continue
+        self._place = 0.0  # position in the motion, a fractional state index
+        self._problem = ""  # reason why the motion could not continue
         self._running, self._closed = threading.Event(), False
         self._folder: Any = gui.add_folder("Motion", visible=False)
         with self._folder:
             self._text: Any = gui.add_markdown("")
-            state = gui.add_slider("State", 0, 1, 1, 0, hint="number of the state; drag to scrub")
+            state = gui.add_slider("State", 0, 1, 1, 0, hint="index of the state; drag to scrub")
             self._play: Any = gui.add_button("Play")
-            self._step: Any = gui.add_button_group("Step", (BACK, FORWARD), hint="to the state before or behind")
+            self._step: Any = gui.add_button_group("Step", (BACK, FORWARD), hint="move to the previous or next state")
         self._play.on_click(lambda _: self.play(not self.playing))
         self._step.on_click(lambda _: self.step(1 if self._step.value == FORWARD else -1))
         self._slider = Slider(state, lock, lambda number: self.seek(int(number)))
@@ -51,20 +51,20 @@ class Player:
 
     @property
     def playing(self) -> bool:
-        """Whether the motion is playing."""
+        """True while the motion is playing."""
         return self._running.is_set()
 
     @property
     def number(self) -> int:
-        """Number of the state shown last."""
+        """Index of the state shown last."""
         return int(self._place)
 
     def add_settings(self) -> None:
         """Add speed and loop at the current position; needed before anything plays."""
         self._speed = self._gui.add_dropdown(
-            "Speed", tuple(SPEEDS), initial_value="1", hint="speed relative to real time"
+            "Speed", tuple(SPEEDS), initial_value="1", hint="playback speed relative to real time"
         )
-        self._loop = self._gui.add_checkbox("Loop", True, hint="restart at the end")
+        self._loop = self._gui.add_checkbox("Loop", True, hint="restart at the end of the motion")
 
     def start(self, motion: Motion, playing: bool) -> None:
         """Start another motion from its first state."""
@@ -86,7 +86,7 @@ class Player:
             self._show(self._motion, self.number)
 
     def seek(self, number: int) -> None:
-        """Pause at a state, or at the last one if it is beyond the end."""
+        """Pause at a state, or at the last one if the index is beyond the end."""
         with self._lock:
             if self._motion is not None:
                 self._place = float(min(max(number, 0), len(self._motion) - 1))
@@ -128,7 +128,7 @@ class Player:
             self.seek(self.number)
 
     def _advance(self, place: float) -> bool:
-        """Move to a position, or to the nearest one. Returns False if the motion ends before it."""
+        """Move to a position, or to the nearest one. Return False if the motion ends before it."""
         assert self._motion is not None
         try:
             self._motion.grow(int(place) - (len(self._motion) - 1))

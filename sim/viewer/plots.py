@@ -1,4 +1,4 @@
-"""The panel of plots: one chart, the curves in it, and what they are at the state shown."""
+"""Panel of plots: one chart, its curves, and their values at the shown state."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from sim.viewer.motions import Motion
 if TYPE_CHECKING:
     from viser import GuiApi
 
-HEIGHT = 300  # of the panel [pixels]
-CHART = 180  # of the chart [pixels]
-MOST_NAMED = 12  # curves in the legend
-GROWTH_PERIOD = 0.5  # between updates of the curves of a motion that grows [s]
+HEIGHT = 300  # size of the panel [pixels]
+CHART = 180  # size of the chart [pixels]
+MOST_NAMED = 12  # maximum number of curves in the legend
+GROWTH_PERIOD = 0.5  # time between updates of the curves of a growing motion [s]
 COLORS = ("#1f6fb4", "#d1481b", "#2a8f4c", "#8b54b3", "#b8860b", "#0f8f94", "#c2387e", "#5b6770", "#7a8f1f", "#4b4bd1")
 PLAYED = "rgba(60, 80, 110, 0.12)"
 COST = "Cost over iterations"
 
 
 class Plots:
-    """One chart under the controls; what it shows is chosen from a list.
+    """A chart under the controls; a list selects what it shows.
 
     Args:
         gui: interface of the viser server.
         model: the model.
-        locked: makes a callback for an action of the user.
-        world: number of the world whose curves are drawn.
+        locked: wraps a callback for an action of the user.
+        world: returns the index of the world whose curves are drawn.
     """
 
     def __init__(
@@ -48,19 +48,19 @@ class Plots:
         self._times, self._values = np.zeros(0), np.zeros((0, 0))
         self._states, self._computed, self._number = 0, 0.0, 0
         self._chart: Any = None
-        # Made when there is something to plot: without it the controls have the whole height.
+        # Created only when there is something to plot, since without it the controls have the whole height.
         self._tab: Any = None
         self._choice: Any = None
         self._legend: Any = None
         self._locked = locked
 
     def start(self, motion: Motion, readings: Mapping[str, np.ndarray], costs: Sequence[float] = ()) -> None:
-        """Offer the curves of another motion. The choice stays, where the new motion has it.
+        """Offer the curves of another motion. The selection is kept if the new motion has it.
 
         Args:
             motion: the motion.
-            readings: more curves, by name [states, num_worlds, k].
-            costs: of a search so far, by iteration.
+            readings: further curves, by name [states, num_worlds, k].
+            costs: cost of a search after each iteration so far.
         """
         first = bool(costs) and not self._costs
         self._motion, self._costs, self._number = motion, list(costs), 0
@@ -77,7 +77,7 @@ class Plots:
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw the chosen curves of the chosen world anew."""
+        """Redraw the selected curves of the selected world."""
         if self._motion is None or self._tab is None:
             return
         curves = self._choices.get(self._choice.value)
@@ -94,7 +94,7 @@ class Plots:
             self._legend.content = f"iteration {len(costs) - 1}: cost {costs[-1]:.5g}"
 
     def mark(self, number: int) -> None:
-        """Shade what has been played up to a state, and write the values there."""
+        """Shade the part played up to a state, and write the values there."""
         self._number = number
         curves = None if self._choice is None else self._choices.get(self._choice.value)
         if curves is None or self._motion is None or self._chart is None:
@@ -111,7 +111,7 @@ class Plots:
         panel.set_height(HEIGHT)
         self._tab = panel.add_tab("Plots")
         with self._tab:
-            self._choice = self._gui.add_dropdown("Curves", names, hint="those of the chosen world")
+            self._choice = self._gui.add_dropdown("Curves", names, hint="curves of the selected world")
             self._legend = self._gui.add_markdown("")
         self._choice.on_update(self._locked(self.redraw))
 
@@ -150,7 +150,7 @@ def _series(labels: Sequence[str]) -> tuple[dict[str, Any], ...]:
 
 
 def _legend(labels: Sequence[str], values: np.ndarray) -> str:
-    """Colour, name and value of each curve, as Markdown."""
+    """Return colour, name and value of each curve as Markdown."""
     entries = [
         f'<span style="color:{COLORS[k % len(COLORS)]}">━</span> {label}: {value:.4g}'
         for k, (label, value) in enumerate(zip(labels, values, strict=True))

@@ -1,8 +1,8 @@
-"""The server that the browser connects to, and which pages may talk to it: its own.
+"""Server of the viewer, which only its own page may connect to.
 
-A browser lets any page on the internet open a websocket to this machine, and says in the header Origin which page it
-is. A name that an attacker lets point to this machine would make a foreign page look like the viewer's own; so the name
-that the browser asked for, in the header Host, must be one of this machine.
+A browser lets any page on the internet open a websocket to this machine, and names the page in the header Origin. An
+attacker can let a domain name point to this machine, which makes a foreign page look like the viewer's own (DNS
+rebinding). So the name in the header Host must belong to this machine, too.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from viser import ViserServer
     from websockets.datastructures import Headers
 
-CLOSE_TIMEOUT = 0.2  # how long a browser may take to close its connection when the viewer stops [s]
+CLOSE_TIMEOUT = 0.2  # maximum time for browsers to close their connections when the viewer stops [s]
 
 
 def is_own_page(headers: Headers, host: str) -> bool:
-    """Whether a request comes from the viewer's own page, or from no page at all.
+    """Return whether a request comes from the viewer's own page, or from no page at all.
 
     Args:
-        headers: of the request.
+        headers: headers of the request.
         host: address that the viewer was asked to listen on.
     """
     if len(headers.get_all("Host")) != 1 or len(headers.get_all("Origin")) > 1:
@@ -49,7 +49,7 @@ def _is_this_machine(name: str, host: str) -> bool:
     if name in ("localhost", host) or name == machine or name.startswith(f"{machine}."):
         return True
     try:
-        ipaddress.ip_address(name)  # no attacker can make a name of an address
+        ipaddress.ip_address(name)  # an IP address can't be an attacker's domain name
     except ValueError:
         return False
     return True
@@ -57,10 +57,11 @@ def _is_this_machine(name: str, host: str) -> bool:
 
 @contextlib.contextmanager
 def own_pages_only(host: str) -> Iterator[None]:
-    """Context in which viser's servers are started such that they refuse requests of other pages.
+    """Make viser's servers reject requests of other pages, as a context manager.
 
-    viser has no option for this, nor for how long it waits for a browser that doesn't close its connection: both are
-    options of the function of websockets that it calls.
+    viser has no option for this, nor for the time that it waits for browsers to close their connections: both are
+        options
+    of the websockets function that it calls.
 
     Args:
         host: address that the viewer listens on.
@@ -73,7 +74,9 @@ def own_pages_only(host: str) -> Iterator[None]:
             def check(connection: Any, request: Any) -> Any:
                 if is_own_page(request.headers, host):
                     return process_request(connection, request)
-                return connection.respond(http.HTTPStatus.FORBIDDEN, "This viewer answers its own page only.\n")
+                return connection.respond(
+                    http.HTTPStatus.FORBIDDEN, "Rejected: this viewer only accepts connections from its own page.\n"
+                )
 
             options.update(process_request=check, close_timeout=CLOSE_TIMEOUT, logger=_logger())
             super().__init__(*arguments, **options)
@@ -93,7 +96,7 @@ def own_pages_only(host: str) -> Iterator[None]:
 
 
 def _logger() -> logging.Logger:
-    """A logger without the traceback of each connection that breaks off or is refused."""
+    """Return a logger without tracebacks of rejected or interrupted connections."""
     logger = logging.getLogger("backswing.viewer")
     if not logger.filters:
         logger.addFilter(lambda record: record.getMessage() != "opening handshake failed")
@@ -101,7 +104,7 @@ def _logger() -> logging.Logger:
 
 
 def serve(host: str, port: int) -> ViserServer:
-    """Start a server that answers its own page only, and never opens a public address.
+    """Start a server that accepts only its own page and never opens a public address.
 
     Args:
         host: address to listen on.
@@ -115,9 +118,9 @@ def serve(host: str, port: int) -> ViserServer:
     except ImportError:
         raise ModelError('the viewer needs the package viser: pip install "backswing[view]"') from None
     if not is_whole(port, 0) or port > 65535:
-        raise ModelError(f"Viewer: port is {port!r}; it must be a whole number from 0 to 65535")
+        raise ModelError(f"Viewer: port is {port!r}; it must be an integer from 0 to 65535")
     try:
-        # viser would use the next free port, and wait forever if there is none.
+        # viser would use the next free port, and wait forever without one.
         with socket.create_server((host, port)):
             pass
     except OSError as error:
@@ -127,7 +130,7 @@ def serve(host: str, port: int) -> ViserServer:
         ) from None
 
     class PrivateServer(viser.ViserServer):
-        """A server that nobody on the page can open to the public."""
+        """A viser server that can't be opened to the public from its page."""
 
         def request_share_url(self, verbose: bool = True) -> str | None:
             return None
@@ -140,11 +143,11 @@ def serve(host: str, port: int) -> ViserServer:
 
 
 def address(server: ViserServer) -> str:
-    """URL of the page."""
+    """Return the URL of the page."""
     host = server.get_host()
     return f"http://{'localhost' if host in ('0.0.0.0', '127.0.0.1') else host}:{server.get_port()}"
 
 
 def quiet() -> contextlib.AbstractContextManager[Any]:
-    """Context that suppresses viser's messages about its server."""
+    """Suppress viser's messages about its server, as a context manager."""
     return contextlib.redirect_stdout(io.StringIO())

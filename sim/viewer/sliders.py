@@ -1,4 +1,4 @@
-"""Sliders, and those for the joint coordinates of one world, where orientations have three angles."""
+"""Sliders, in general and for the joint coordinates of one world, with three angles per orientation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def to_angles(xyzw: np.ndarray) -> np.ndarray:
-    """Roll, pitch and yaw [3] of a quaternion [4]: rotations about the fixed x, then y, then z axis [rad].
+    """Return roll, pitch and yaw [3] of a quaternion [4]: rotations about the fixed x, then y, then z axis [rad].
 
     If the pitch is a right angle, roll and yaw are about the same axis, and the yaw is set to zero.
     """
@@ -39,10 +39,10 @@ def to_angles(xyzw: np.ndarray) -> np.ndarray:
 
 
 class Slider:
-    """A slider on the page, whose user has the last word.
+    """A slider on the page. The user's input takes precedence over the program's.
 
-    The page sends every value while the user types or drags, and each waits for its turn in a thread.
-    What the program shows meanwhile must not replace a value that still waits, or it would be lost.
+    The page sends every value while the user types or drags, and each waits in a thread. A value that the program shows
+    meanwhile must not replace a waiting one, which would be lost.
 
     Args:
         handle: the slider of viser.
@@ -62,7 +62,7 @@ class Slider:
         return self.handle.value
 
     def show(self, value: float) -> None:
-        """Move the slider, unless the user has just done so."""
+        """Move the slider, unless the user has just moved it."""
         if self.handle.value == self._known:
             self.handle.value = value
             self._known = self.handle.value
@@ -72,13 +72,13 @@ class Slider:
             return
         with self._lock:
             value = self.handle.value
-            if value != self._known:  # else it was acted on together with one before it
+            if value != self._known:  # otherwise it was processed together with an earlier one
                 self._known = value
                 self._moved(value)
 
 
 DIGITS = 4  # decimal places
-FINE, COARSE = 1e-4, 1e-3  # steps of sliders with a range below 0.5, and above [rad, m]
+FINE, COARSE = 1e-4, 1e-3  # step lengths of sliders with a range below 0.5, and above [rad, m]
 ANGLES = ("swing", "twist", "rotation")  # limits of spherical joints
 REACH = 2.0  # range of sliders without limits, in both directions [m]
 
@@ -109,7 +109,7 @@ class Group:
     Attributes:
         part: slice of q that they set.
         coordinates: one per slider.
-        angles: whether they are the angles of a quaternion, see :func:`sim.viewer.sliders.to_angles`.
+        angles: whether the coordinates are the angles of a quaternion, see :func:`sim.viewer.sliders.to_angles`.
     """
 
     part: slice
@@ -117,7 +117,7 @@ class Group:
     angles: bool = False
 
     def read(self, q: np.ndarray) -> np.ndarray:
-        """Values of the sliders."""
+        """Return the values of the sliders."""
         values = to_angles(q[self.part]) if self.angles else q[self.part]
         turns = np.array([coordinate.turns for coordinate in self.coordinates])
         return np.where(turns, (values + np.pi) % (2.0 * np.pi) - np.pi, values)
@@ -128,7 +128,7 @@ class Group:
 
 
 class JointSliders:
-    """A slider for every degree of freedom. The sliders of joints that follow another one are disabled.
+    """A slider for every degree of freedom. Sliders of dependent (coupled) joints are disabled.
 
     Args:
         gui: interface of the viser server; sliders are added at its current position.
@@ -169,23 +169,23 @@ class JointSliders:
                 slider.show(value)
 
     def apply(self, number: int, q: np.ndarray) -> np.ndarray:
-        """Coordinates q [nq], updated from the sliders of one group and for the joints that follow it."""
+        """Return coordinates q [nq], updated from the sliders of one group and for dependent joints."""
         q = q.copy()
         self._groups[number].write([slider.value for slider in self._sliders[number]], q)
         return follow(self._model, q)
 
 
 def follow(model: Model, q: np.ndarray) -> np.ndarray:
-    """Coordinates [nq] in which all couplings hold."""
+    """Return coordinates [nq] that satisfy all couplings."""
     equalities, q = model.equalities, q.copy()
     ratio, offset = (model.parameters[f"coupling_{name}"] for name in ("ratio", "offset"))
-    for _ in equalities.coupling_names:  # the other may follow a third
+    for _ in equalities.coupling_names:  # a joint may depend on one that depends on a third
         q[model.dof_q[equalities.coupling_dof]] = ratio * q[model.dof_q[equalities.coupling_other]] + offset
     return q
 
 
 def groups(model: Model) -> Iterator[Group]:
-    """The sliders of a model, in the order of its joints."""
+    """Return the sliders of a model, in the order of its joints."""
     for link, kind in enumerate(model.joint_type):
         name, first = model.joint_names[link], int(model.joint_q_start[link])
         hint = f"joint {name}, moves link {model.link_names[link]}"

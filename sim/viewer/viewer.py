@@ -30,14 +30,14 @@ from sim.viewer.plots import Plots
 from sim.viewer.server import address, quiet, serve
 from sim.viewer.sliders import JointSliders
 
-SLIDER_PERIOD = 0.2  # time between updates of the sliders while a motion plays [s]
-WATCH_PERIOD = 0.5  # between motions of a search [s]
-PANEL_WIDTH = 320  # of the controls [pixels]
-CAMERA_STATES = 50  # number of states of a motion that the camera is fitted to
+SLIDER_PERIOD = 0.2  # time between updates of the sliders during playback [s]
+WATCH_PERIOD = 0.5  # minimum time between motions of a search [s]
+PANEL_WIDTH = 320  # width of the controls [pixels]
+CAMERA_STATES = 50  # maximum number of states of a motion that the camera is fitted to
 
 
 class Search(Protocol):
-    """A search that is watched, see :meth:`Viewer.watch`; :class:`sim.optimise.Iteration` is one."""
+    """A search to watch, see :meth:`Viewer.watch`; :class:`sim.optimise.Iteration` is one."""
 
     @property
     def history(self) -> Sequence[float]:
@@ -45,7 +45,7 @@ class Search(Protocol):
 
     @property
     def q(self) -> np.ndarray:
-        """Coordinates of the present motions [states, starts, nq]."""
+        """Coordinates of the current motions [states, starts, nq]."""
 
     @property
     def dt(self) -> float:
@@ -53,7 +53,7 @@ class Search(Protocol):
 
 
 class Viewer:
-    """Shows one or several worlds of a model in the browser.
+    """Viewer of one or several worlds of a model in the browser.
 
     The page has joint sliders, playback controls, and switches for what is drawn. Methods may be called from any
     thread. Actions of the user on the page run in separate threads.
@@ -61,9 +61,9 @@ class Viewer:
     Args:
         model: the model of one world.
         num_worlds: number of worlds, drawn side by side.
-        host: address to listen on; "0.0.0.0" for all network interfaces, which allows access from other machines.
+        host: address to listen on; "0.0.0.0" listens on all network interfaces and allows access from other machines.
         port: port to listen on; 0 for any free port.
-        spacing: distance between neighbouring worlds [m]; None for room to lie down in.
+        spacing: distance between neighbouring worlds [m]. Default: enough for robots to fall over.
         markers: fixed balls in every world, such as a target.
 
     Raises:
@@ -92,7 +92,7 @@ class Viewer:
         require_type("Viewer: model", model, Model, "a sim.Model")
         require_type("Viewer: host", host, str, "an address, such as '127.0.0.1'")
         if not is_whole(num_worlds, 1):
-            raise ModelError(f"Viewer: num_worlds is {num_worlds!r}; it must be a whole number of at least 1")
+            raise ModelError(f"Viewer: num_worlds is {num_worlds!r}; it must be a positive integer")
         self.model, self.num_worlds = model, int(num_worlds)
         self._markers = listed("markers", markers, Marker)
         self._q = np.tile(model.q0, (self.num_worlds, 1))
@@ -126,7 +126,7 @@ class Viewer:
             return self._q.copy()
 
     def show(self, q: Any) -> None:
-        """Show coordinates. Pauses the motion and removes arrows.
+        """Show coordinates. Pause the motion and remove arrows.
 
         Args:
             q: coordinates [nq], the same in all worlds, or [num_worlds, nq].
@@ -152,9 +152,10 @@ class Viewer:
                 [states, nq] for one world.
             dt: time between states [s]. A trajectory uses the time step of its simulator.
             gradients: vectors at the origins of the links [steps, num_worlds, num_links, 3], for example from
-                :func:`sim.viewer.force_gradients`. They may grow a thousandfold over a motion, so the arrows are scaled
-                separately in each state, as in :meth:`show_gradients`.
-            readings: more curves to plot, by name [states or steps, num_worlds], or [..., k] for several in one.
+                :func:`sim.viewer.force_gradients`. Arrows are scaled separately in each state, as in
+                :meth:`show_gradients`, since gradients may grow a thousandfold over a motion.
+            readings: further curves to plot, by name [states or steps, num_worlds], or [..., k] for several in one
+                chart.
             playing: whether to start playing immediately.
 
         Raises:
@@ -174,15 +175,15 @@ class Viewer:
             self._player.start(played, playing)
 
     def watch(self, search: Search) -> None:
-        """Show where a search is: its motions, and its cost over iterations in the plots.
+        """Show the progress of a search: its motions, and its cost over iterations in the plots.
 
-        For the argument ``watch`` of a method of :mod:`sim.optimise`. The motions of its starts are shown side by side
-        in the worlds of the viewer, in their order. Motions follow each other at least half a second apart; iterations
-        in between are not shown.
+        Pass this method as the argument ``watch`` of a function of :mod:`sim.optimise`. The viewer's worlds show the
+        motions of the starts, in order. Motions follow each other at least half a second apart; iterations in between
+        are skipped.
 
         Args:
-            search: its cost after each iteration so far, ``history``, and of the present one ``q`` [states, starts, nq]
-                and the time between states ``dt`` [s].
+            search: cost after each iteration so far, ``history``; coordinates of the current iteration, ``q``
+                [states, starts, nq]; and the time between states, ``dt`` [s].
 
         Raises:
             ModelError: for fewer starts than worlds.
@@ -200,12 +201,12 @@ class Viewer:
         self._watched = time.perf_counter()
 
     def offer_simulation(self, simulator: Simulator, qd: Any = None, control: Any = None) -> None:
-        """Add a button that starts a simulation from the pose shown, which the user may have changed.
+        """Add a button that starts a simulation from the shown pose, which the user may have changed.
 
         Args:
             simulator: a simulator with the same model and number of worlds.
-            qd: initial velocities [nv] or [num_worlds, nv]; None for zero.
-            control: constant inputs of the actuators [nu] or [num_worlds, nu]; None for zeros.
+            qd: initial velocities [nv] or [num_worlds, nv]. Default: zero.
+            control: constant inputs of the actuators [nu] or [num_worlds, nu]. Default: zeros.
 
         Raises:
             ModelError: for a simulator with another model or number of worlds, and for wrong shapes.
@@ -213,7 +214,7 @@ class Viewer:
         require_type("offer_simulation: simulator", simulator, Simulator, "a sim.Simulator")
         if simulator.model is not self.model or simulator.num_worlds != self.num_worlds:
             raise ModelError(
-                f"offer_simulation: the simulator has {simulator.num_worlds} worlds of its model; it must have "
+                f"offer_simulation: the simulator has {simulator.num_worlds} worlds, or another model; it must have "
                 f"{self.num_worlds} worlds of the viewer's model"
             )
         simulator.state(self._q, qd)  # raises if qd is invalid
@@ -232,12 +233,12 @@ class Viewer:
     def show_contacts(self, contacts: Contacts) -> None:
         """Draw points and forces of contacts from :meth:`sim.Simulator.contacts`, until another pose is shown.
 
-        Contacts without load are omitted. The forces are those on ``geometry_b``.
+        Contacts with zero force are omitted. The forces act on ``geometry_b``.
 
         Raises:
             ModelError: for contacts of a world that does not exist.
         """
-        require_type("show_contacts: contacts", contacts, Contacts, "what sim.Simulator.contacts returns")
+        require_type("show_contacts: contacts", contacts, Contacts, "a result of sim.Simulator.contacts")
         if len(contacts) and contacts.world.max() >= self.num_worlds:
             raise ModelError(
                 f"show_contacts: a contact is in world {contacts.world.max()}, but there are {self.num_worlds} worlds"
@@ -249,7 +250,7 @@ class Viewer:
     def show_gradients(self, points: npt.ArrayLike, vectors: npt.ArrayLike, worlds: npt.ArrayLike = 0) -> None:
         """Draw vectors, such as gradients of a loss in forces, until another pose is shown.
 
-        They are scaled so that the longest is a fifth of the height of a picture of one world.
+        The vectors are scaled so that the longest is a fifth of the height of one world's picture.
 
         Args:
             points: starting points in the frame of their world [n, 3].
@@ -299,11 +300,11 @@ class Viewer:
         self._plots = Plots(gui, self.model, self._locked, lambda: int(self._world.value))
         self._player = Player(gui, self._lock, self._show_state)
         self._simulate: Any = gui.add_button(
-            "Simulate from here", visible=False, color="green", hint="starts from the pose shown"
+            "Simulate from here", visible=False, color="green", hint="simulate, starting from the shown pose"
         )
         self._world: Any = gui.add_dropdown(
             "World", tuple(map(str, range(self.num_worlds))), visible=self.num_worlds > 1,
-            hint="world that sliders and names belong to",
+            hint="world that the sliders and names refer to",
         )  # fmt: skip
         self._world.on_update(self._locked(self._choose_world))
         self._legend: Any = gui.add_markdown("", visible=False)
@@ -313,10 +314,10 @@ class Viewer:
                 self._sliders = JointSliders(gui, self.model, self._lock, self._moved)
                 gui.add_button("Initial pose").on_click(lambda _: self.show(self.model.q0))
         else:
-            self._sliders = JointSliders(gui, self.model, self._lock, self._moved)  # of which there are none
+            self._sliders = JointSliders(gui, self.model, self._lock, self._moved)  # some models have none
         with tabs.add_tab("Settings"):
             self._player.add_settings()
-            look: Any = gui.add_button("Look at the chosen world", visible=self.num_worlds > 1)
+            look: Any = gui.add_button("Look at the selected world", visible=self.num_worlds > 1)
             look.on_click(self._look)
             for name, chosen, show in self._picture.switches:
                 self._add_switch(name, chosen, show)
@@ -330,7 +331,7 @@ class Viewer:
         self._plots.redraw()
 
     def _look(self, event: Any) -> None:
-        """Turn the camera of the page that asks to the chosen world."""
+        """Turn the camera of the page that sent the event to the selected world."""
         with self._lock:
             camera = self._picture.camera_at(int(self._world.value))
         for client in [event.client] if event.client is not None else []:
@@ -343,7 +344,7 @@ class Viewer:
         box.on_update(self._locked(lambda: show(box.value)))
 
     def _locked(self, work: Callable[[], None]) -> Callable[[object], None]:
-        """Make a callback for an action of the user."""
+        """Wrap a callback for an action of the user."""
 
         def run(_: object) -> None:
             with self._lock:
@@ -372,7 +373,7 @@ class Viewer:
         """Show a state of a motion, with its contacts and gradients."""
         q = motion.q(number)
         now = time.perf_counter()
-        # Moving many sliders keeps the browser busy.
+        # Moving many sliders keeps the browser busy, so they are updated less often.
         calm = not self._player.playing or now > self._sliders_shown + SLIDER_PERIOD
         contacts = motion.contacts(number)
         with self._server.atomic():
@@ -404,16 +405,16 @@ class Viewer:
     def _motion(self, motion: Any, dt: float | None) -> Motion:
         if not isinstance(motion, Trajectory):
             if not is_positive(dt):
-                raise ModelError(f"play: dt is {dt!r}; it must be the time between states, a positive number")
+                raise ModelError(f"play: dt is {dt!r}; it must be a positive number, the time between states [s]")
             return Coordinates(arguments.motion(self.model, self.num_worlds, motion), float(np.asarray(dt)))
         if motion.checkpoint_interval != 1:
-            raise ModelError("play: the trajectory does not store all its states; omit checkpoint_interval")
+            raise ModelError("play: the trajectory does not store all its states; remove checkpoint_interval")
         if dt is not None:
-            raise ModelError("play: dt is given, but a trajectory uses that of its simulator")
+            raise ModelError("play: dt is given, but a trajectory has its simulator's dt; remove dt")
         return Rollout(motion, arguments.motion(self.model, self.num_worlds, motion.q))
 
     def _poses(self, q: np.ndarray) -> np.ndarray:
-        """Link poses [num_worlds, num_links, 7] of coordinates [num_worlds, nq]."""
+        """Return link poses [num_worlds, num_links, 7] of coordinates [num_worlds, nq]."""
         return check_poses(self.model, forward_kinematics(self.model, q).numpy())
 
     def _aim(self, poses: np.ndarray) -> None:
@@ -426,9 +427,9 @@ class Viewer:
 
 
 def roomy_spacing(model: Model, poses: np.ndarray) -> float:
-    """Spacing for poses [num_worlds, num_links, 7] that leaves each world its height to both sides [m].
+    """Return a spacing for poses [num_worlds, num_links, 7] that leaves each world its height on both sides [m].
 
-    What stands there at first, such as an arm, may reach out later.
+    An upright arm may reach out sideways later.
     """
     across = poses[None]
     upright = across[..., [2, 2, 2, 3, 4, 5, 6]]
@@ -436,5 +437,5 @@ def roomy_spacing(model: Model, poses: np.ndarray) -> float:
 
 
 def _some(states: int) -> list[int]:
-    """States that the camera is fitted to."""
+    """Return the states that the camera is fitted to."""
     return [int(number) for number in np.unique(np.linspace(0, states - 1, CAMERA_STATES).astype(int))]

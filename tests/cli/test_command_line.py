@@ -40,7 +40,7 @@ def test_info(capsys, hopper):
     assert "fl_calf   fl_calf_joint   revolute  fl_thigh  0.31       -2.8 to -0.5 rad" in said.out.splitlines()
     assert main(["info", hopper, "--ground", "-1"]) == 0
     said = capsys.readouterr()
-    assert said.err == "warning: left out: sensor 0 (line 5): there are no sensors of type user for what they look at\n"
+    assert said.err == "warning: ignored: sensor 0 (line 5): there are no sensors of type user for what they look at\n"
     rest = dict(line.split(maxsplit=1) for line in said.out.splitlines()[6:])
     assert rest["colliding"] == "2 plane, 1 capsule"
     assert (rest["actuators"], rest["keyframes"]) == ("m (torque)", "high")
@@ -84,9 +84,9 @@ def test_info_says_whether_the_base_is_free(capsys, tmp_path):
 
     free = "give --floating-base (in Python floating_base=True)"
     assert said(QUADRUPED, "--floating-base") == "base 'trunk' moves freely"
-    trees = "base 'trunk' is fixed to the world, which leaves 4 separate trees"
+    trees = "base 'trunk' is fixed to the world, which splits it into 4 separate trees"
     assert said(QUADRUPED) == f"{trees}; for a robot that walks, drives or flies, {free}"
-    assert said(ARM) == f"base 'base' is fixed to the world; to leave it free, {free}"
+    assert said(ARM) == f"base 'base' is fixed to the world; for a floating base, {free}"
     drone = tmp_path / "drone.xml"  # a URDF by its first element
     drone.write_text("<robot name='drone'><link name='body'/></robot>")
     flies = "base 'body' is fixed to the world, so nothing moves; for a robot that walks, drives or flies"
@@ -125,7 +125,7 @@ def test_check(capsys, hopper, tmp_path):
     calves = capsys.readouterr().err.splitlines()
     assert main(["check", hopper]) == 0
     said = capsys.readouterr()
-    assert "warning: joint 'turn' starts at 0, outside of its limits 0.2 to 1" in said.err.splitlines()
+    assert "warning: joint 'turn' starts at 0, outside its limits 0.2 to 1" in said.err.splitlines()
     assert said.out == f"{hopper}: good, 2 warnings\n"
     assert calves == []
     assert main(["check", hopper, "--strict"]) == 1
@@ -133,7 +133,7 @@ def test_check(capsys, hopper, tmp_path):
     joint = "<joint name='j' type='continuous'><parent link='a'/><child link='b'/></joint>"
     bad.write_text(f"<robot name='r'><link name='a'/><link name='b'/>{joint}</robot>")
     assert main(["check", str(bad)]) == 1
-    assert "links 'b' move and have no mass" in capsys.readouterr().err
+    assert "links 'b' move but have no mass" in capsys.readouterr().err
 
 
 def test_convert(capsys, hopper, tmp_path):
@@ -170,13 +170,15 @@ def test_convert_refuses_what_would_move_otherwise(capsys, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     Path("spring.xml").write_text(HOPPER.replace('name="turn"', 'name="turn" stiffness="3"'))
     assert main(["convert", "spring.xml", "out.urdf"]) == 1
-    assert "error: out.urdf: URDF has no place for springs ('turn'). The file would move" in capsys.readouterr().err
+    assert "error: out.urdf: URDF can't represent springs ('turn')" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["spring.xml"]
     assert main(["convert", "spring.xml", "out.urdf", "--lossy"]) == 0
     said = capsys.readouterr()
     assert said.out == "out.urdf\n"
-    assert "warning: left out: springs ('turn'), which changes the motion" in said.err.splitlines()
-    assert "warning: left out: geometry of the world ('floor'); add it when the file is read" in said.err.splitlines()
+    assert "warning: not written: springs ('turn'), which changes the motion" in said.err.splitlines()
+    assert (
+        "warning: not written: geometry of the world ('floor'); add it when the file is read" in said.err.splitlines()
+    )
     assert sim.load("out.urdf").joint_names == ("up", "turn")
 
 
@@ -185,7 +187,7 @@ def test_simulate(hopper, tmp_path):
     out = tmp_path / "states.npz"
     assert main(["simulate", hopper, "--seconds", "0.8", "--keyframe", "high", "--worlds", "2", "--out", str(out)]) == 0
     found = np.load(out)
-    with pytest.warns(sim.MJCFWarning, match="left out: sensor 0"):
+    with pytest.warns(sim.MJCFWarning, match="ignored: sensor 0"):
         model = sim.load(hopper)
     simulator = sim.Simulator(model, 0.005, num_worlds=2)
     begin = simulator.state(np.tile([0.5, 0.4], (2, 1)), np.tile([0.0, 1.0], (2, 1)))
@@ -236,7 +238,7 @@ def test_frames_are_at_most_as_many_as_steps(capsys, hopper, tmp_path):
     out = tmp_path / "motion.usda"
     assert main(["simulate", hopper, "--steps", "4", "--fps", "1e9", "--out", str(out)]) == 0
     said = capsys.readouterr().err.splitlines()
-    assert "warning: --fps 1e+09 is more than the 200 steps per second; one frame per step is written" in said
+    assert "warning: --fps 1e+09 exceeds the 200 steps per second; writing one frame per step" in said
     stage = Usd.Stage.Open(str(out))
     assert (stage.GetEndTimeCode(), stage.GetTimeCodesPerSecond()) == (4.0, 200.0)
     assert frames_per_second(None, 30.0, 0.1) == 10.0
@@ -282,11 +284,11 @@ def test_warmup_without_a_file(monkeypatch):
         (["info"], 2, "the following arguments are required: FILE"),
         (["info", "gone.urdf"], 1, "error: gone.urdf: can't be read: No such file"),
         (["info", "robot.step"], 1, "error: robot.step: files of type '.step' are not supported; supported are .urdf"),
-        (["check", "HOPPER", "--floating-base"], 2, "--floating-base is for URDF files"),
-        (["convert", "HOPPER", "out.stl"], 2, "can't write files of type '.stl'; choose .urdf, .xml, .usda, .usdc"),
-        (["convert", "HOPPER", "/gone/out.usda"], 2, "there is no folder /gone"),
-        (["simulate", "HOPPER", "--out", "x.npz"], 2, "give either --steps or --seconds"),
-        (["simulate", "HOPPER", "--steps", "0", "--out", "x.npz"], 2, "that is 0 steps"),
+        (["check", "HOPPER", "--floating-base"], 2, "--floating-base applies to URDF files"),
+        (["convert", "HOPPER", "out.stl"], 2, "'.stl'; choose one of .urdf, .xml, .usda, .usdc"),
+        (["convert", "HOPPER", "/gone/out.usda"], 2, "/gone "),
+        (["simulate", "HOPPER", "--out", "x.npz"], 2, "--steps and --seconds"),
+        (["simulate", "HOPPER", "--steps", "0", "--out", "x.npz"], 2, " 0 steps"),
         (["simulate", "HOPPER", "--steps", "1", "--dt", "-1", "--out", "x.npz"], 2, "--dt -1.0 must be positive"),
         (["simulate", "HOPPER", "--seconds", "nan", "--out", "x.npz"], 2, "--seconds nan must be finite"),
         (["simulate", "HOPPER", "--seconds", "inf", "--out", "x.npz"], 2, "--seconds inf must be finite"),
@@ -299,19 +301,19 @@ def test_warmup_without_a_file(monkeypatch):
         (["simulate", "HOPPER", "--steps", "1", "--device", "gpu", "--out", "x.npz"], 1, "there is no 'gpu'"),
         (["simulate", "HOPPER", "--steps", "3", "--noise", "1e38", "--dt", "9", "--out", "x.npz"], 1, "isn't finite"),
         (["render", "HOPPER", "--worlds", "0", "--out", "x.png"], 2, "--worlds 0 must be at least 1"),
-        (["info", "HOPPER", "--package-dir", "."], 2, "--package-dir is for URDF and SDF files"),
-        (["render", "HOPPER", "--steps", "1", "--fps", "1e9", "--out", "x.gif"], 2, "shows at most 50"),
-        (["render", "HOPPER", "--worlds", "2", "--azimuth", "9", "--out", "x.gif"], 2, "are for one world"),
-        (["render", "HOPPER", "--out", "x.png", "--width", "0"], 2, "a picture of 0 x 480 pixels"),
-        (["view", "HOPPER", "--trajectory", "gone.npz"], 1, "gone.npz: can't be read as a file of states (.npz): "),
-        (["view", "HOPPER", "--trajectory", "HOPPER"], 1, "hopper.xml: can't be read as a file of states"),
-        (["view", "HOPPER", "--trajectory", "x.npz", "--steps", "1"], 2, "--trajectory has its own worlds and states"),
-        (["view", "HOPPER", "--target", "rod", "0", "0", "1"], 2, "--target is for a simulated motion; add --seconds"),
-        (["view", "HOPPER", "--steps", "1", "--target", "rod", "0", "x", "1"], 2, "the name of a link and three num"),
+        (["info", "HOPPER", "--package-dir", "."], 2, "--package-dir applies to URDF and SDF files"),
+        (["render", "HOPPER", "--steps", "1", "--fps", "1e9", "--out", "x.gif"], 2, "maximum of 50"),
+        (["render", "HOPPER", "--worlds", "2", "--azimuth", "9", "--out", "x.gif"], 2, "--azimuth and --elevation"),
+        (["render", "HOPPER", "--out", "x.png", "--width", "0"], 2, "--width 0, --height 480"),
+        (["view", "HOPPER", "--trajectory", "gone.npz"], 1, "gone.npz: not a readable file of states (.npz): "),
+        (["view", "HOPPER", "--trajectory", "HOPPER"], 1, "hopper.xml: not a readable file of states"),
+        (["view", "HOPPER", "--trajectory", "x.npz", "--steps", "1"], 2, "--trajectory contains its worlds"),
+        (["view", "HOPPER", "--target", "rod", "0", "0", "1"], 2, "--target requires"),
+        (["view", "HOPPER", "--steps", "1", "--target", "rod", "0", "x", "1"], 2, "--target rod 0 x 1: "),
         (["view", "HOPPER", "--steps", "1", "--target", "rid", "0", "0", "1"], 1, "no frame named 'rid'"),
         (["view", "HOPPER", "--worlds", "0"], 1, "num_worlds is 0"),
-        (["view", "HOPPER", "--port", "65536"], 1, "port is 65536; it must be a whole number from 0 to 65535"),
-        (["warmup", "--gradients"], 2, "--gradients is for a file"),
+        (["view", "HOPPER", "--port", "65536"], 1, "port is 65536; it must be an integer from 0 to 65535"),
+        (["warmup", "--gradients"], 2, "--gradients requires FILE"),
     ],
 )  # fmt: skip
 def test_messages_and_exit_status(capsys, hopper, monkeypatch, tmp_path, arguments, status, message):
@@ -346,7 +348,7 @@ def test_a_file_is_not_written_over_itself(capsys, tmp_path):
     path = tmp_path / "arm.urdf"
     path.write_text(Path(ARM).read_text())
     assert main(["convert", str(path), str(tmp_path / "." / "arm.urdf")]) == 2
-    assert "arm.urdf is the file that is read; give OUT another name" in capsys.readouterr().err
+    assert "OUT is the input file" in capsys.readouterr().err
     assert path.read_text() == Path(ARM).read_text()
 
 

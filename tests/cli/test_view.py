@@ -83,7 +83,7 @@ def test_the_motion_that_a_file_stores(shown, tmp_path, capsys):
     np.testing.assert_allclose(np.abs((found[:, order, 3:] * expected[..., 3:]).sum(-1)), 1.0, atol=1e-3)
     assert main(["view", str(file), "--stored", "--seconds", "1"]) == 2
     assert main(["view", QUADRUPED, "--stored"]) == 2
-    assert "--stored is for USD files" in capsys.readouterr().err
+    assert "--stored requires a USD file" in capsys.readouterr().err
 
 
 def test_states_of_another_model(tmp_path, capsys):

@@ -294,20 +294,20 @@ def test_parameters_of_the_simulator_are_used():
 def test_what_is_refused():
     simulator, state, tau = hopping()
     for message, arguments in (
-        ("there is no 'slip'", {"wrt": ["slip"]}),
-        ("there is no world 3", {"worlds": [3]}),
-        ("there is no world 0.5; they go from 0 to 2", {"worlds": [0.5]}),
+        ("'slip'", {"wrt": ["slip"]}),
+        ("world 3", {"worlds": [3]}),
+        ("world 0.5.* 0 to 2", {"worlds": [0.5]}),
         ("worlds is empty", {"worlds": []}),
-        (r"worlds is 0; give the numbers of the worlds as a list, such as \[0\]", {"worlds": 0}),
+        (r"worlds is 0.*\[0\]", {"worlds": 0}),
         ("wrt is empty", {"wrt": []}),
-        ("most is 0; it must be a whole number from 1 on", {"most": 0}),
+        ("most is 0", {"most": 0}),
         ("q_grad has shape", {"q_grad": np.zeros((1, 2))}),
     ):
         with pytest.raises(sim.ModelError, match=message):
             sim.check_gradients(simulator, state, tau, **arguments)
-    with pytest.raises(sim.ModelError, match="no tau was given"):
+    with pytest.raises(sim.ModelError, match="'tau'"):
         sim.check_gradients(simulator, state, wrt=["tau"], steps=2)
-    with pytest.raises(sim.ModelError, match="number of steps"):
+    with pytest.raises(sim.ModelError, match="steps"):
         sim.check_gradients(simulator, state)
     wild = np.full((2, simulator.model.nv), 1e300)
     with pytest.raises(FloatingPointError, match="rollout itself"):
@@ -435,7 +435,7 @@ def test_a_chaotic_motion_decides_nothing(dt, steps):
     report = sim.check_gradients(*tossed(dt), steps=steps)
     assert report.norms.q.max() > 1e9
     assert {entry.verdict for entry in report.entries} == {"unclear"}, str(report)
-    assert "Differences of several widths disagree" in str(report)
+    assert "widths disagree" in str(report)
     report.raise_if_wrong()
 
 

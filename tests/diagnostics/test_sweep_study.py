@@ -79,5 +79,5 @@ def test_more_sweeps_leave_less_and_a_warm_start_too():
 def test_a_world_that_is_not_there():
     simulator = sim.Simulator(hopper(), DT, 2, "cpu", sim.PgsContact())
     for world in (2, -1, 0.5):
-        with pytest.raises(sim.ModelError, match="study_sweeps: there is no world"):
+        with pytest.raises(sim.ModelError, match=f"study_sweeps: .*world {world}"):
             sim.study_sweeps(simulator, simulator.initial_state(), steps=2, world=world)

@@ -187,11 +187,11 @@ def test_from_mjcf(name, tmp_path):
     """What moves comes over; rotors and springs are refused, or left out."""
     model = quietly(sim.load, install(GYMNASIUM / f"{name}.xml"), dtype="float64")
     path = tmp_path / "robot.urdf"
-    with pytest.raises(sim.ModelError, match=r"robot.urdf: URDF has no place for (armature|margins of limits) \("):
+    with pytest.raises(sim.ModelError, match=r"robot.urdf: URDF .*(armature|margins of limits) \("):
         write_urdf(path, model)
     said = warned(write_urdf, path, model, lossy=True)
-    assert "left out: geometry of the world ('floor'" in said
-    assert "left out: actuators (" in said
+    assert "not written: geometry of the world ('floor'" in said
+    assert "not written: actuators (" in said
     assert ("armature (" in said) == (name != "inverted_double_pendulum")
     assert_pinocchio_agrees(model, path)
     gravity = model.parameters["gravity"]
@@ -220,11 +220,11 @@ def test_a_robot_stands_as_before(tmp_path):
 
 def test_what_urdf_cannot_hold_is_refused(tmp_path):
     path = tmp_path / "a.urdf"
-    with pytest.raises(sim.ModelError, match=r"one robot, and this model has 'ball' loose beside others; write"):
+    with pytest.raises(sim.ModelError, match=r"'ball'\. Write"):
         write_urdf(path, throw.build(dtype="float64").model)
-    with pytest.raises(sim.ModelError, match="'loose', 'other' loose beside others"):
+    with pytest.raises(sim.ModelError, match="'loose', 'other'"):
         write_urdf(path, everything())
-    with pytest.raises(sim.ModelError, match="this model has no links$"):
+    with pytest.raises(sim.ModelError, match="no links"):
         write_urdf(path, sim.ModelBuilder().finalize())
     builder = sim.ModelBuilder(gravity=(0, 0, -1.6))
     builder.add_link("a", mass=1.0, inertia=(1, 1, 1))
@@ -252,7 +252,7 @@ def test_what_urdf_cannot_hold_is_refused(tmp_path):
     assert quietly(sim.load, path, floating_base=True).link_names == ("a", "b")
     builder.add_link("c", mass=1.0, inertia=(1, 1, 1))
     builder.add_joint("ball", "spherical", child="c", parent="b")
-    with pytest.raises(sim.ModelError, match=r"joint 'ball': URDF has no spherical joints; use three revolute ones"):
+    with pytest.raises(sim.ModelError, match=r"joint 'ball': .*spherical"):
         write_urdf(path, builder.finalize(), lossy=True)
     with pytest.raises(sim.ModelError, match=r"must end in .urdf"):
         write_urdf(tmp_path / "a.xml", model)

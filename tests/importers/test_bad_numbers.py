@@ -208,7 +208,7 @@ def test_flat_hull(tmp_path):
     path = tmp_path / "robot.urdf"
     shape = "<collision><geometry><mesh filename='m.stl' scale='1e-300 1 1'/></geometry></collision>"
     path.write_text(f"<robot name='r'><link name='a'>{INERTIAL.format(mass=1)}{shape}</link></robot>")
-    with pytest.warns(sim.URDFWarning, match="left out: collision 0 of link 'a', which has no volume"):
+    with pytest.warns(sim.URDFWarning, match="ignored: collision 0 of link 'a', which has no volume"):
         assert sim.load(path).num_geometries == 0
 
 

@@ -265,7 +265,7 @@ NOTES = {
             "world": '<body><joint name="q" type="ball" stiffness="2"/><geom size="1" adhesion="1"/></body>',
             "before": '<option><flag override="enable"/></option>',
         },
-        r"3 things are not as in MuJoCo:\n  - left out: springs .*\n  - left out: adhesion .*\n  - ignored: o_margin",
+        r"3 things are not as in MuJoCo:\n  - ignored: springs .*\n  - left out: adhesion .*\n  - ignored: o_margin",
     ),
     "actuator of a body": (
         {"after": '<actuator><motor joint="f" gear="0 0 1 0 0 0"/></actuator>'},
@@ -285,7 +285,7 @@ NOTES = {
     ),
     "sensor": (
         {"after": '<sensor><user dim="1"/></sensor>'},
-        "left out: sensor 0 .*: there are no sensors of type",
+        "ignored: sensor 0 .*: there are no sensors of type",
     ),
     "flag": (
         {"before": '<option><flag filterparent="disable"/></option>'},
@@ -293,7 +293,7 @@ NOTES = {
     ),
     "inactive": (
         {"after": '<equality><connect name="e" body1="b" body2="c" anchor="0 0 0" active="false"/></equality>'},
-        r"left out: equality 'e' .*not active",
+        r"ignored: equality 'e' .*not active",
     ),
     "curved coupling": (
         {"after": '<equality><joint joint1="j" joint2="k" polycoef="0 1 2 0 0"/></equality>'},
@@ -310,7 +310,7 @@ NOTES = {
     ),
     "spring of a ball": (
         {"world": '<body><joint name="q" type="ball" stiffness="2"/><geom size="1"/></body>'},
-        r"left out: springs of ball and free joints \('q' \(line \d+\)\)",
+        r"ignored: springs of ball and free joints \('q' \(line \d+\)\)",
     ),
     "limited gravity compensation": (
         {
@@ -324,7 +324,7 @@ NOTES = {
             "world": '<body gravcomp="1"><joint name="z" actuatorgravcomp="true"/><geom size="1"/></body>',
             "after": '<sensor><jointactuatorfrc name="s" joint="z"/></sensor>',
         },
-        r"left out: sensor 's' \(line \d+\): there are no sensors of type jointactfrc",
+        r"ignored: sensor 's' \(line \d+\): there are no sensors of type jointactfrc",
     ),
     "old attribute": ({"before": '<compiler settotalmass="3"/>'}, "settotalmass"),
 }

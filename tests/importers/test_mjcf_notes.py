@@ -36,7 +36,7 @@ def flag(text):
 TENDON = '<tendon><fixed name="t"><joint joint="h" coef="2"/><joint joint="k" coef="1"/></fixed></tendon>'
 LIMITED = {"joint": 'actuatorfrcrange="-1 5"'}
 OF_SUMS = (
-    "left out: force limits of joints on the sum of several actuators, and on those of tendons, sites and bodies "
+    "ignored: force limits of joints on the sum of several actuators, and on those of tendons, sites and bodies "
     "('h' (line 3)); each actuator of such a joint alone is held within them"
 )
 CORNER = (
@@ -64,11 +64,11 @@ NOTES = {
     "sleep": (flag('sleep="enable"'), "ignored: sleep"),
     "adhesion of a pair": (
         {"after": '<contact><pair geom1="floor" geom2="e" adhesion="1"/></contact>'},
-        "left out: adhesion of pairs (0 (line 6))",
+        "ignored: adhesion of pairs (0 (line 6))",
     ),
     "friction loss of a free joint": (
         {"world": '<body><joint name="f" type="free" frictionloss="1"/><geom size=".1"/></body>'},
-        "left out: that friction loss of free joints goes by the axes of the body ('f' (line 6)); "
+        "ignored: that friction loss of free joints goes by the axes of the body ('f' (line 6)); "
         "it goes by those of the world",
     ),
     "a disabled group": (
@@ -83,7 +83,7 @@ NOTES = {
             "after": '<sensor><jointpos name="p" joint="h" delay=".01" nsample="4"/>\n'
             '<jointvel name="v" joint="h" nsample="2" interval=".1"/><jointvel joint="h" nsample="2"/></sensor>'
         },
-        "left out: delay and interval of sensors ('p' (line 6), 'v' (line 7)); they read the present",
+        "ignored: delay and interval of sensors ('p' (line 6), 'v' (line 7)); they read the present",
     ),
     "rays beside welded geoms": (
         {
@@ -164,7 +164,7 @@ def test_an_actuator_of_a_plugin_is_left_out(write):
     actuator = '<actuator><plugin name="x" joint="h" plugin="mujoco.pid"/><motor name="y" joint="h"/></actuator>'
     model, notes = load_noting(write(asset=plugin, after=actuator))
     assert model.actuator_names == ("y",)
-    assert "left out: actuator 'x' (line 6), whose force is a plugin's" in notes
+    assert "ignored: actuator 'x' (line 6), whose force is a plugin's" in notes
     assert "ignored: 1 plugin" in notes
 
 
@@ -229,5 +229,5 @@ def test_elements_that_are_included_have_no_line(tmp_path):
     muscle = '<actuator><muscle name="m" joint="h" lengthrange="-1 1"/></actuator>'
     (tmp_path / "part.xml").write_text(f"<mujoco>{muscle}</mujoco>")
     (tmp_path / "whole.xml").write_text(f'<mujoco><worldbody>{body}</worldbody><include file="part.xml"/></mujoco>')
-    with pytest.warns(sim.MJCFWarning, match="left out: actuator 'm', whose state follows"):
+    with pytest.warns(sim.MJCFWarning, match="ignored: actuator 'm', whose state follows"):
         sim.load(tmp_path / "whole.xml")

@@ -250,6 +250,6 @@ def test_messages(tmp_path, text, said):
 def test_a_flat_mesh_does_not_collide(tmp_path):
     (tmp_path / "sheet.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
     shape = "<geometry><mesh><uri>sheet.obj</uri></mesh></geometry>"
-    with pytest.warns(sim.SDFWarning, match="left out: collision 'body/plate', whose mesh is flat"):
+    with pytest.warns(sim.SDFWarning, match="ignored: collision 'body/plate', whose mesh is flat"):
         found = read(tmp_path, model(f"<link name='body'><collision name='plate'>{shape}</collision></link>"))
     assert found.num_geometries == 0

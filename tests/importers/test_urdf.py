@@ -366,7 +366,7 @@ class TestGeometry:
             f"<collision><geometry><sphere radius='{radius}'/></geometry></collision>" for radius in (0.1, 0.0, 0.2)
         )
         path = write(link("body", INERTIAL + shapes))
-        with pytest.warns(sim.URDFWarning, match="left out: collision 1 of link 'body', which has no volume"):
+        with pytest.warns(sim.URDFWarning, match="ignored: collision 1 of link 'body', which has no volume"):
             model = sim.load(path, floating_base=True)
         assert [item.name for item in model.geometries] == ["body/collision_0", "body/collision_2"]
 

@@ -88,6 +88,6 @@ def test_macros_left_in_paths_are_named(write):
 def test_flat_mesh_does_not_collide(write, tmp_path):
     trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]).export(tmp_path / "sheet.stl")
     inside = "<collision><geometry><mesh filename='sheet.stl'/></geometry></collision>"
-    with pytest.warns(URDFWarning, match="left out: collision 0 of link 'body', which has no volume"):
+    with pytest.warns(URDFWarning, match="ignored: collision 0 of link 'body', which has no volume"):
         model = sim.load(write(link("body", INERTIAL + inside)))
     assert model.geometries == ()

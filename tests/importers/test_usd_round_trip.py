@@ -144,7 +144,7 @@ def test_keyframes_that_fit_no_slice_are_reported(tmp_path):
         builder.add_joint(name, "revolute", child=name)
     builder.add_part("outer", ["a", "c"], ["a", "c"], keyframes={"far": Keyframe(np.ones(2), np.zeros(2), {})})
     model = builder.finalize("float64")
-    with pytest.warns(sim.USDWarning, match="keyframe 'far' is left out: part 'outer'"):
+    with pytest.warns(sim.USDWarning, match="keyframe 'far'.*part 'outer'"):
         write_usd(tmp_path / "parts.usda", model, poses_at(model, model.q0), fps=30)
 
 

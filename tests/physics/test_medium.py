@@ -138,7 +138,7 @@ def test_what_is_refused(tmp_path):
 def test_another_shape_of_a_body_is_named(tmp_path):
     text = XML.format(integrator="Euler", welded=WELDED.replace("mass", 'fluidshape="ellipsoid" mass'))
     (tmp_path / "fish.xml").write_text(text)
-    with pytest.warns(sim.MJCFWarning, match=r"left out: fluidshape of geoms of body 'body_2|body 2"):
+    with pytest.warns(sim.MJCFWarning, match=r"ignored: fluidshape of geoms of body 'body_2|body 2"):
         sim.load(tmp_path / "fish.xml")
 
 

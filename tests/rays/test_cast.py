@@ -134,9 +134,9 @@ def test_which_geometries_are_met(tmp_path):
     assert met(sim.RayTargets(exclude=("first",), static=False)) is None
     assert met(sim.RayTargets(), max_distance=2.0) is None
     assert met(sim.RayTargets(groups=2)) is None
-    with pytest.raises(sim.ModelError, match="no frame named 'arm'"):
+    with pytest.raises(sim.ModelError, match="'arm'"):
         sim.RayTargets(exclude=("arm",)).geometries(model)
-    with pytest.raises(sim.ModelError, match="it must be one of collision, visual, all"):
+    with pytest.raises(sim.ModelError, match="collision, visual, all"):
         sim.RayTargets(shapes="solid")
     assert met(sim.RayTargets(exclude="first")) == "hills"
     with pytest.raises(sim.ModelError, match="max_distance is -1"):
@@ -182,7 +182,7 @@ def test_the_robot_casts_the_same_rays(tmp_path):
     np.testing.assert_allclose(again[0].numpy(), hits.distance.numpy()[0], rtol=1e-12)
     with pytest.raises(sim.ModelError, match="don't fit together"):
         robot.cast_rays(torch.as_tensor(q), torch.as_tensor(origin), torch.as_tensor(direction[:, :2]))
-    with pytest.raises(sim.ModelError, match="no parameter 'radius'"):
+    with pytest.raises(sim.ModelError, match="'radius'"):
         robot.cast_rays(*map(torch.as_tensor, (q, origin, direction)), radius=torch.zeros(1))
 
 
@@ -197,10 +197,10 @@ def test_a_range_in_a_tensor_is_read_at_each_call(tmp_path):
         assert torch.equal(found[0], found[2])
         assert torch.equal(found[1], found[2])
     farthest.requires_grad_()
-    with pytest.raises(sim.ModelError, match="max_distance requires a gradient"):
+    with pytest.raises(sim.ModelError, match="max_distance"):
         robot.cast_rays(*inputs, max_distance=farthest)
     pair = [("box", "floor")]
-    with pytest.raises(sim.ModelError, match="max_distance requires a gradient"):
+    with pytest.raises(sim.ModelError, match="max_distance"):
         robot.geometry_distances(inputs[0], pair, max_distance=farthest)
     near, far = (robot.geometry_distances(inputs[0], pair, max_distance=np.array(x)).distance for x in (1e-3, 9.0))
     assert (near <= 1e-3).all()

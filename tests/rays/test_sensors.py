@@ -115,7 +115,7 @@ def test_patterns_refuse_what_has_no_rays():
         sim.rays.grid_pattern((1.0, 1.0), 0.0)
     with pytest.raises(sim.ModelError, match="0 columns"):
         sim.rays.fan_pattern(0)
-    with pytest.raises(sim.ModelError, match="field of view 180"):
+    with pytest.raises(sim.ModelError, match="180"):
         sim.rays.pixel_pattern(4, 4, 180.0)
 
 
@@ -148,7 +148,7 @@ def test_rays_of_a_robot_without_geometries_say_what_to_do(source):
         lambda: sim.torch.depth_image(robot, q, frame, 4, 4),
         lambda: sim.torch.height_scan(robot, q, frame, torch.zeros(4, 2)),
     ):
-        with pytest.raises(sim.ModelError, match="no geometries.*collision=True or visual=True"):
+        with pytest.raises(sim.ModelError, match="collision=True.*visual=True"):
             cast()
 
 

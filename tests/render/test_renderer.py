@@ -190,7 +190,7 @@ def test_ambient_occlusion_darkens_corners_only():
         np.testing.assert_array_equal(pixel(dark, open_place), pixel(plain, open_place))
     with pytest.raises(sim.ModelError, match="must be positive"):
         AmbientOcclusion(rays=0)
-    with pytest.raises(sim.ModelError, match="with an occlusion"):
+    with pytest.raises(sim.ModelError, match="occlusion"):
         Renderer(model, width=8, height=6, camera=CAMERA).openness(poses[0])
 
 
@@ -261,9 +261,9 @@ def test_frames_of_a_gif_may_come_one_by_one(tmp_path):
     whole = write_gif(tmp_path / "whole.gif", pictures, fps=10).read_bytes()
     assert write_gif(tmp_path / "single.gif", iter(pictures), fps=10).read_bytes() == whole
     for frames in ([], iter(()), pictures[:0]):
-        with pytest.raises(sim.ModelError, match="there are no frames to write"):
+        with pytest.raises(sim.ModelError, match="no frames"):
             write_gif(tmp_path / "none.gif", frames, fps=10)
-    with pytest.raises(sim.ModelError, match="pictures differ in size"):
+    with pytest.raises(sim.ModelError, match="size"):
         write_gif(tmp_path / "none.gif", [pictures[0], pictures[0, 1:]], fps=10)
 
 
@@ -307,13 +307,13 @@ def test_bad_arguments_are_refused():
     model, poses = scene()
     with pytest.raises(sim.ModelError, match="0 x 5"):
         render_frames(model, poses, CAMERA, 0, 5)
-    with pytest.raises(sim.ModelError, match="4.5 x 5 pixels: both must be whole numbers"):
+    with pytest.raises(sim.ModelError, match="4.5 x 5"):
         render_frames(model, poses, CAMERA, 4.5, 5)
     with pytest.raises(sim.ModelError, match="4 x 0"):
         render_frames(model, poses, None, 4, 0)
     for frames, message in (
         ([], "frames is empty"),
-        ([0, 5], "no frame 5; they go from 0 to 0"),
+        ([0, 5], "frame 5.* 0 to 0"),
         ([0.5], "no frame 0.5"),
     ):
         with pytest.raises(sim.ModelError, match=message):

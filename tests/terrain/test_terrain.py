@@ -151,7 +151,7 @@ class Bump:
 
 def test_a_kind_of_ones_own() -> None:
     assert one(Bump(0.0)).height((0.0, 0.0)) == 1.0
-    with pytest.raises(sim.ModelError, match="Bump: the border of its tile must lie at z = 0"):
+    with pytest.raises(sim.ModelError, match="Bump: .* z = 0"):
         one(Bump(0.1))
 
 
@@ -159,23 +159,23 @@ def test_a_kind_of_ones_own() -> None:
     ("kinds", "options", "message"),
     [
         ([], {}, "kinds is empty"),
-        ([Rough(), Stairs], {}, r"kinds names the class Stairs; make a kind of it: Stairs\(\)"),
-        ([0.5], {}, "kinds holds 0.5, which has no method tile"),
-        (Rough(), {}, "kinds must be a list"),
+        ([Rough(), Stairs], {}, r"class Stairs.*Stairs\(\)"),
+        ([0.5], {}, "kinds.*0.5.*tile"),
+        (Rough(), {}, "kinds.*list"),
         ([Rough()], {"levels": 0}, "levels is 0"),
         ([Rough()], {"seed": -1}, "seed is -1"),
         ([Rough()], {"size": 6.05}, "multiple of the spacing"),
         ([Rough()], {"size": np.nan}, "multiple of the spacing"),
-        ([Rough()], {"size": 0.3}, "fewer than 4 cells"),
+        ([Rough()], {"size": 0.3}, "0.3 m has.* 4 cells"),
         ([Rough()], {"border": -1.0}, "border is -1.0"),
         ([Rough(amplitude=-0.1)], {}, "amplitude of Rough is -0.1"),
         ([Rough(amplitude=(0.1, np.inf))], {}, "amplitude of Rough"),
-        ([Stairs(platform=5.9)], {}, "no step of 0.3 m fits"),
+        ([Stairs(platform=5.9)], {}, "step of 0.3 m"),
         ([Stairs(tread=0.05, down=True)], {}, "tread of Stairs is 0.05"),
         ([Stairs(rise=(0.1, 0.2, 0.3))], {}, "rise of Stairs"),  # type: ignore[arg-type]
-        ([Slope(platform=6.0)], {}, "leaves no room"),
-        ([Stones(platform=5.0)], {}, "need a platform below"),
-        ([Stones(depth=0.04)], {}, "unevenness below the depth"),
+        ([Slope(platform=6.0)], {}, "platform of 6.0 m"),
+        ([Stones(platform=5.0)], {}, "Stones: .*platform"),
+        ([Stones(depth=0.04)], {}, "Stones: .*unevenness.*0.04"),
     ],
 )
 def test_what_is_refused(kinds: list, options: dict, message: str) -> None:

@@ -243,7 +243,7 @@ def test_sensors_without_a_counterpart_are_named(tmp_path):
     with pytest.warns(sim.MJCFWarning) as found:
         sim.load(path)
     texts = [str(each.message) for each in found]
-    assert any("left out: sensor 'n' (line 50): there are no sensors of type tactile" in text for text in texts)
+    assert any("ignored: sensor 'n' (line 50): there are no sensors of type tactile" in text for text in texts)
     for kind in ("user", "jointlimitpos"):  # the limit is that of a ball
         assert any(f"of type {kind}" in text for text in texts)
 

@@ -136,7 +136,7 @@ def test_what_is_refused(tmp_path):
     path, model, _, _ = scene(tmp_path)
     assert "sole" in model.link_names  # welded, but not merged into the foot
     path.write_text(path.read_text().replace("<freejoint/>", "", 1))
-    with pytest.warns(sim.MJCFWarning, match="left out: sensor 'base force'.*no sensors of type force for what"):
+    with pytest.warns(sim.MJCFWarning, match="ignored: sensor 'base force'.*no sensors of type force for what"):
         assert {sensor.name for sensor in sim.load(path).sensors} == {*NAMES[:-2]}
     builder = sim.ModelBuilder()
     for name in ("a", "b"):

@@ -129,7 +129,7 @@ def test_everything_has_room(browser, width, tmp_path):
         clients = viewer._server.get_clients()
         camera = clients[max(clients)].camera
         before = np.array(camera.look_at)
-        page.click("Look at the chosen world")
+        page.click("Look at the selected world")
         page.wait(lambda: np.linalg.norm(camera.look_at - before) > 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Links and joints as bodies of an MJCF file, and the softness of constraints."""
+"""Links and joints as bodies of an MJCF file, and solref and solimp of constraints."""
 
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def set_softness(element: ET.Element, softness: Softness, suffix: str = "") -> N
 
     Args:
         element: a geom, a joint or an equality.
-        softness: its softness.
+        softness: its solref and solimp.
         suffix: "limit" or "friction" of a joint.
     """
     if softness != DEFAULT_SOFTNESS:
@@ -33,9 +33,9 @@ def set_softness(element: ET.Element, softness: Softness, suffix: str = "") -> N
         element.set(f"solimp{suffix}", numbers(softness.solimp))
 
 
-# MuJoCo refuses moving bodies with less mass or inertia than this.
+# Minimum mass and inertia of moving bodies in MuJoCo
 LEAST = 1e-15
-# A moment that exceeds the sum of the others by less than this share is meant to be their sum.
+# A moment that exceeds the sum of the others by less than this share is taken as their sum.
 ROUNDING = 1e-9
 
 
@@ -44,10 +44,10 @@ class Bodies:
 
     Attributes:
         model: the model.
-        elements: the element of the body that holds each link, -1 for the world.
-        heads: for each link that has a body of its own, the links that it holds, from the first to itself.
-        start: coordinates of the file's initial configuration [nq], where MuJoCo's law takes inverse masses: those of
-            the model, with joints that follow others where they would be without.
+        elements: the element of each link's body, by link; -1 for the world.
+        heads: for each link with a separate body, the links of that body, from the first to itself.
+        start: coordinates of the file's initial configuration [nq], at which MuJoCo's law takes inverse masses: those
+            of the model, but dependent joints as they would be without their coupling.
     """
 
     def __init__(self, worldbody: ET.Element, model: Model, losses: Losses):
@@ -80,7 +80,7 @@ class Bodies:
         ]
         losses.leaves_out("names of fixed joints", fixed)
         losses.leaves_out("effort limits that are zero or that actuators exceed", self._exceeded)
-        losses.changes_motion("joints that their limits lock, which should be fixed joints", self._locked)
+        losses.changes_motion("joints locked by their limits, which should be fixed joints", self._locked)
 
     def add_frames(self) -> None:
         """Add the named frames that aren't links as sites."""
@@ -91,7 +91,7 @@ class Bodies:
         self._losses.leaves_out("frames of links without mass", self.lost_frames())
 
     def lost_frames(self) -> list[str]:
-        """Names of frames that aren't links, of links without a body."""
+        """Return names of frames that aren't links, on links without a body."""
         links = set(self.model.link_names)
         return [
             frame.name
@@ -102,8 +102,8 @@ class Bodies:
     def weighed(self, link: int, point: Sequence[float] | np.ndarray) -> tuple[ET.Element, np.ndarray]:
         """Return a body whose inverse weight MuJoCo takes at a point of a link, and the origin of its frame there [3].
 
-        This is the link's own body where that has its centre of mass there, or the model isn't under MuJoCo's law.
-        Other points are those of links that were merged: they get bodies without mass, welded to the link's.
+        This is the link's body if its centre of mass is at the point, or if the model doesn't use MuJoCo's law. Other
+        points belong to merged links: they get massless bodies, welded to the link's body.
         """
         own = self.elements[link]
         if self.model.mujoco is None or link < 0 or self.model.link_tail_dof[link] < 0:
@@ -116,23 +116,23 @@ class Bodies:
         taken = {*self.model.link_names, *(frame.name for frame in self.model.frames), *self._names_of_weights()}
         name = free_name(f"{self.model.link_names[link]}/weight", taken)
         body = ET.SubElement(own, "body", name=name, pos=numbers(point))
-        # Without an inertia MuJoCo 4 takes the position of the body for its centre of mass.
+        # Without an inertia MuJoCo 4 takes the position of the body as its centre of mass.
         ET.SubElement(body, "inertial", pos="0 0 0", mass="0", diaginertia="0 0 0")
         self._weighed.append((link, np.array(point), body))
         return body, np.array(point)
 
     def body_of(self, geometry: Geometry) -> tuple[ET.Element, np.ndarray]:
-        """Return the body that holds a geometry, and the origin of its frame in the link [3]."""
+        """Return the body of a geometry, and the origin of its frame in the link [3]."""
         if not geometry.collides:
             return self.elements[geometry.link], np.zeros(3)
         return self.weighed(geometry.link, geometry.weighed_at)
 
     def names_of(self, link: int) -> list[str]:
-        """Return the names of all bodies of a link: its own, and those that weights need."""
+        """Return the names of all bodies of a link: its main body, and those added for inverse weights."""
         return [self.elements[link].get("name", WORLD), *self._names_of_weights(link)]
 
     def weighed_site(self, wanted: str, link: int, placement: np.ndarray, point: Sequence[float] | np.ndarray) -> str:
-        """Return the name of a site at a pose [7] in a link, on the body that is weighed at a point of the link [3]."""
+        """Return the name of a site at a pose [7] in a link, on its body with the inverse weight at ``point`` [3]."""
         body, origin = self.weighed(link, point)
         if body is self.elements[link]:
             return self.site(wanted, link, placement)
@@ -142,7 +142,7 @@ class Bodies:
         return name
 
     def site(self, wanted: str, link: int, placement: np.ndarray) -> str:
-        """The name of a site at a pose [7] in a link: that of a frame of the model, or a new one."""
+        """Return the name of a site at a pose [7] in a link: a frame of the model, or a new site."""
         frames = {frame.name: frame for frame in self.model.frames}
         name = wanted
         while name in frames or name in self._sites:
@@ -155,16 +155,16 @@ class Bodies:
         return name
 
     def add_site(self, name: str, link: int, placement: np.ndarray) -> None:
-        """Add a site at a pose [7] in a link that has a body of its own."""
+        """Add a site at a pose [7] in a link that has a separate body."""
         ET.SubElement(self.elements[link], "site", name=name, pos=numbers(placement[:3]), quat=wxyz(placement[3:]))
 
     def _names_of_weights(self, link: int | None = None) -> list[str]:
         return [str(body.get("name")) for held, _, body in self._weighed if link in (None, held)]
 
     def weld_groups(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each link the first of the links welded together with it, and the same for the link that carries them.
+        """Return, for each link, the first of the links welded to it, and the same for the link's parent.
 
-        Both are -1 for the world [num_links + 1], which is the last entry.
+        Both are -1 for the world, the last entry of [num_links + 1].
         """
         model = self.model
         group = np.full(model.num_links + 1, -1)
@@ -189,9 +189,7 @@ class Bodies:
         )  # fmt: skip
         if model.link_names[link] in model.kinematic_links:
             if model.link_parent[chain[0]] >= 0:
-                self._losses.leaves_out(
-                    "that links are kinematic", [model.link_names[link]], "their parents aren't the world"
-                )
+                self._losses.leaves_out("kinematic links", [model.link_names[link]], "their parents aren't the world")
             else:
                 body.set("mocap", "true")
         if model.compensated:
@@ -206,7 +204,7 @@ class Bodies:
         return body
 
     def _step(self, link: int) -> np.ndarray:
-        """Pose of a link in its parent in the file: at the initial coordinates, as far as MJCF can express them."""
+        """Return a link's pose in its parent, at the initial coordinates as far as MJCF can express them."""
         model = self.model
         placement, q = model.parameters["joint_placement"][link], self._coordinates(link)
         kind, motion = int(model.joint_type[link]), IDENTITY.copy()
@@ -259,7 +257,7 @@ class Bodies:
         self._add_effort(joint, dof)
 
     def _add_effort(self, joint: ET.Element, dof: int) -> None:
-        """Add a joint's effort limit, which MuJoCo enforces: only if the actuators' own limits don't exceed it."""
+        """Add a joint's effort limit only if the actuators' own limits don't exceed it, since MuJoCo enforces it."""
         model = self.model
         effort = float(model.effort_limit[dof])
         if np.isinf(effort):
@@ -289,13 +287,13 @@ class Bodies:
         )  # fmt: skip
 
     def _possible(self, link: int, moments: np.ndarray) -> np.ndarray:
-        """Principal moments that pass MuJoCo's check, which has no tolerance."""
+        """Return principal moments that pass MuJoCo's check, which has no tolerance."""
         least, middle, largest = np.argsort(moments)
         most = moments[least] + moments[middle]
         if moments[largest] > most * (1.0 + ROUNDING) or moments[least] < 0.0:
             raise ModelError(
                 f"{self._losses.path}: link '{self.model.link_names[link]}': its principal moments of inertia "
-                f"{moments.tolist()} are negative or violate the triangle inequality, and MuJoCo refuses such bodies; "
+                f"{moments.tolist()} are negative or violate the triangle inequality, which MuJoCo rejects; "
                 "give it a physical inertia, merge links behind fixed joints (collapse_fixed=True), or "
                 "write USD or URDF"
             )
@@ -305,10 +303,10 @@ class Bodies:
 
 
 def _chains(model: Model, path: Path) -> dict[int, int]:
-    """The massless links whose joint MJCF has in the body of the only link that they carry, and that link.
+    """Return the massless links whose joints MJCF puts into the body of the only link they carry, with that link.
 
     Raises:
-        ModelError: naming a moving link that MuJoCo refuses because it lacks mass.
+        ModelError: naming a moving link that MuJoCo rejects because it lacks mass.
     """
     parameters = model.parameters
     moments = np.linalg.eigvalsh(parameters["inertia"]).min(axis=1)
@@ -323,7 +321,7 @@ def _chains(model: Model, path: Path) -> dict[int, int]:
         carried = children.get(link, [])
         if any(model.joint_type[other] == codes.FIXED and heavy[other] for other in carried):
             continue
-        # Axes of hinges and slides can be rotated into the next body's frame; a ball's coordinates can't.
+        # Axes of hinges and slides can be rotated into the next body's frame, but not a ball's coordinates.
         turns = [abs(parameters["joint_placement"][other][6]) < 1.0 for other in carried]
         if (
             len(carried) != 1
@@ -335,9 +333,9 @@ def _chains(model: Model, path: Path) -> dict[int, int]:
             or (model.joint_type[link] == codes.SPHERICAL and turns[0])
         ):
             raise ModelError(
-                f"{path}: link '{model.link_names[link]}' moves and has no mass, or no inertia about some axis; MuJoCo "
-                "refuses such bodies, unless they only carry one other link on a joint: give it a mass and an "
-                "inertia, or write USD or URDF"
+                f"{path}: link '{model.link_names[link]}' moves but has no mass, or no inertia about some axis. MuJoCo "
+                "rejects such bodies unless they carry exactly one other link; give it a mass and an inertia, or write "
+                "USD or URDF"
             )
         following[link] = carried[0]
     return following

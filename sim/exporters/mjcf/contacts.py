@@ -1,8 +1,8 @@
-"""Which geometries collide, and with what friction, in an MJCF file.
+"""Colliding geometries and their friction in an MJCF file.
 
 In MuJoCo bodies collide unless a joint joins them, and a pair has the larger friction of its two geoms, or that of the
-one with priority; here the product and the sum of torsional and rolling friction are possible too. Pairs for which
-MuJoCo's rules give another result are listed one by one.
+one with priority. Backswing also supports the product, and the sum of torsional and rolling friction. Pairs for which
+MuJoCo's rules give another result are listed explicitly.
 """
 
 import xml.etree.ElementTree as ET
@@ -28,11 +28,11 @@ class Surface:
 
     @property
     def dimension(self) -> int:
-        """MuJoCo's ``condim``: the smallest that covers all friction that isn't zero."""
+        """MuJoCo's ``condim``: the smallest that covers all non-zero friction."""
         return 6 if self.roll else 4 if self.spin else 3 if self.slide else 1
 
     def with_other(self, other: "Surface") -> "Surface":
-        """MuJoCo's friction of the pair."""
+        """Return MuJoCo's friction of the pair."""
         if self.priority != other.priority:
             chosen = max(self, other, key=lambda one: one.priority)
             return Surface(chosen.slide, chosen.spin, chosen.roll)
@@ -42,9 +42,9 @@ class Surface:
 
 
 def surface(model: Model, index: int) -> Surface:
-    """The friction of a geometry.
+    """Return the friction of a geometry.
 
-    Where products decide, what doesn't move has priority, so that the ground decides where robots have 1.
+    For products, static geometry has priority, so that the ground decides where robots have 1.
     """
     slide, spin, roll = (float(model.parameters[key][index]) for key in NAMES)
     geometry = model.geometries[index]
@@ -67,7 +67,7 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
     for a, b in combinations(sorted(by_link), 2):
         if group[a] == group[b]:
             continue
-        # What is joined to the world collides with it.
+        # Links fixed to the world collide with it.
         neighbours = group[a] >= 0 and group[b] >= 0 and (above[a] == group[b] or above[b] == group[a])
         pairs = [(i, j) for i in by_link[a] for j in by_link[b]]
         touching = [(min(pair), max(pair)) for pair in pairs if may_touch(model, *pair)]
@@ -83,7 +83,7 @@ def add_contacts(root: ET.Element, bodies: Bodies) -> None:
 
 
 def _add_pair(contact: ET.Element, model: Model, i: int, j: int, own: Surface, stated: PairSoftness | None) -> None:
-    if stated is None:  # MuJoCo would take its defaults
+    if stated is None:  # otherwise MuJoCo would use its defaults
         a, b = model.geometries[i], model.geometries[j]
         stated = PairSoftness(
             i, j, pair_softness(a, b), a.contact_margin + b.contact_margin, a.contact_gap + b.contact_gap

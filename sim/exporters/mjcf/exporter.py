@@ -1,4 +1,4 @@
-"""MJCF: write a model as a MuJoCo file."""
+"""MJCF export: a model as a MuJoCo file."""
 
 import os
 import xml.etree.ElementTree as ET
@@ -28,21 +28,21 @@ def write_mjcf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
     """Write a model as an MJCF file, with its meshes as .obj files in a folder ``<name>_xml_meshes``.
 
     The file has the model's masses, joints, springs, limits, shapes, colliding pairs, friction of each pair, actuators,
-    constraints and keyframes, and starts where the model does. Read again, it is the same model except for names that
-    MJCF has no place for. MuJoCo's order of coordinates is the model's own (:func:`sim.to_mujoco` converts
+    constraints and keyframes, and the model's initial coordinates. Reading it gives the same model, except for names
+    that MJCF can't store. MuJoCo's order of coordinates is that of the model (:func:`sim.to_mujoco` converts
     quaternions).
 
-    What the file can't represent (docs/exporting.md lists all of it) is an error where it changes the motion, such as
-    restitution and compliance, and a :class:`sim.MJCFWarning` otherwise. Equality constraints have the
-    softness of MuJoCo's defaults.
+    What the file can't represent (listed in docs/exporting.md) raises an error if it changes the motion, such as
+    restitution and compliance, and a :class:`sim.MJCFWarning` otherwise. Equality constraints have MuJoCo's default
+    solref and solimp.
 
     Args:
-        path: the file, ending in .xml; one that is there is replaced.
+        path: the file, ending in .xml; an existing one is replaced.
         model: the model.
-        lossy: only warn of what changes the motion.
+        lossy: only warn of what would change the motion, instead of raising an error.
 
     Returns:
-        the path.
+        The path.
 
     Raises:
         ModelError: naming what MJCF can't represent; for another suffix or a missing folder.
@@ -67,7 +67,7 @@ def write_mjcf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
 
 
 def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Element:
-    """The root element.
+    """Return the root element.
 
     Args:
         model: the model.
@@ -75,7 +75,7 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
         meshes: collects the meshes; None to write colliding shapes only, all of them primitives.
 
     Raises:
-        ModelError: naming a link or geometry that MuJoCo refuses.
+        ModelError: naming a link or geometry that MuJoCo rejects.
     """
     title = model.parts[0].name if len(model.parts) == 1 else losses.path.stem
     root = ET.Element("mujoco", model=title)
@@ -95,7 +95,7 @@ def mjcf_tree(model: Model, losses: Losses, meshes: MeshFiles | None) -> ET.Elem
         option.set("noslip_iterations", str(stated.noslip_iterations))
         option.set("noslip_tolerance", repr(stated.noslip_tolerance))
     if model.prescribed.any():
-        # MuJoCo weighs the tolerance of its solver by the mean inertia, and would stop before the first step.
+        # MuJoCo scales the tolerance of its solver by the mean inertia, and would stop before the first step.
         option.set("tolerance", "0")
     add_medium(option, model, losses)
     asset = ET.SubElement(root, "asset")

@@ -22,7 +22,7 @@ ACTUATOR_TAGS = {
 
 
 def add_equalities(root: ET.Element, bodies: Bodies) -> None:
-    """Add points and welds between sites, coupled joints and tied tendons."""
+    """Add point and weld constraints between sites, coupled joints and tied tendons."""
     model, equality = bodies.model, ET.SubElement(root, "equality")
     equalities, parameters = model.equalities, model.parameters
     for row, name in enumerate(equalities.anchor_names):
@@ -50,7 +50,7 @@ def add_equalities(root: ET.Element, bodies: Bodies) -> None:
 
 
 def add_actuators(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
-    """Add motors, servos, velocity drives and actuators of other affine laws."""
+    """Add motors, servos, velocity drives and other actuators with affine laws."""
     model, actuators, lost = bodies.model, ET.SubElement(root, "actuator"), []
     for index, name in enumerate(model.actuator_names):
         gear, kp, kd, centre, limit, lower, upper = (
@@ -61,7 +61,7 @@ def add_actuators(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
         has_state = model.actuator_dynamics[index] != codes.STATELESS
         adheres = _is_adhesion(model, index)
         tag = "general" if has_state or adheres else ACTUATOR_TAGS[kind]
-        # MuJoCo has no gear there; what has gains of its own can't take it in.
+        # MuJoCo has no gear there, and an actuator with separate gains can't absorb it.
         factor = gear if adheres and kind == codes.TORQUE else 1.0
         element = ET.Element(tag, name=name, gear=number(gear))
         if not _drive(element, bodies, index) or (adheres and gear != factor):
@@ -77,16 +77,19 @@ def add_actuators(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
         if tag == "general":
             _add_law(element, model, index, factor)
         if limit == 0.0:
-            raise ModelError(f"actuator '{name}': its range of forces is empty, which MuJoCo refuses; leave it out")
+            raise ModelError(
+                f"actuator '{name}': its range of forces is empty, which MuJoCo rejects; set force "
+                f"limits or remove the actuator"
+            )
         if np.isfinite(limit):
             element.set("forcerange", numbers(np.sort(factor * np.array([centre - limit, centre + limit]))))
         if np.isfinite(lower) or np.isfinite(upper):
             element.set("ctrlrange", numbers([max(lower, -MUJOCO_INFINITY), min(upper, MUJOCO_INFINITY)]))
-    losses.changes_motion("actuators on links that are no bodies of their own, or with a gear on an adhesion", lost)
+    losses.changes_motion("actuators on links without a separate body, and adhesion actuators with a gear", lost)
 
 
 def _drive(element: ET.Element, bodies: Bodies, index: int) -> bool:
-    """Say what an actuator acts on; whether the file has it."""
+    """Add the target of an actuator; return whether the file has that target."""
     model = bodies.model
     if model.actuator_tendon[index] >= 0:
         element.set("tendon", model.tendons.names[model.actuator_tendon[index]])
@@ -118,7 +121,7 @@ def _is_adhesion(model: Model, index: int) -> bool:
 
 
 def _adhere(element: ET.Element, bodies: Bodies, line: int) -> bool:
-    """Name the body of an adhesion. MuJoCo has no gear for it, and all geoms of the body take part."""
+    """Add the body of an adhesion actuator. MuJoCo has no gear for it, and all geoms of the body take part."""
     model, found = bodies.model, bodies.model.transmissions
     geometries = np.flatnonzero(found.adheres[line]).tolist()
     held = {k: bodies.body_of(each)[0] for k, each in enumerate(model.geometries) if each.collides}
@@ -148,7 +151,7 @@ def _add_law(element: ET.Element, model: Model, index: int, factor: float) -> No
 
 
 def _add_state(element: ET.Element, model: Model, index: int) -> None:
-    """Add how the state of an actuator follows its input."""
+    """Add the activation dynamics of an actuator."""
     lower, upper, time = (
         float(model.parameters[f"actuator_{key}"][index]) for key in ("act_lower", "act_upper", "time_constant")
     )

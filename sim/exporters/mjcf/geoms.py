@@ -13,7 +13,7 @@ from sim.exporters.mjcf.contacts import Surface, surface
 from sim.model.model import Geometry
 from warp_kernels import types as codes
 
-# Names, and the number of sizes that each uses.
+# Names of types, and the number of sizes that each uses
 SHAPES = {
     codes.PLANE: ("plane", 0),
     codes.SPHERE: ("sphere", 1),
@@ -25,7 +25,7 @@ SHAPES = {
     codes.CONVEX: ("mesh", 0),
     codes.MESH: ("mesh", 0),
 }
-# MuJoCo refuses meshes with fewer.
+# minimum number of points of a mesh in MuJoCo
 FEWEST_POINTS = 4
 # MuJoCo shows groups below 3 by default.
 SHOWN, HIDDEN = "1", "3"
@@ -48,10 +48,15 @@ def add_geoms(asset: ET.Element, bodies: Bodies, losses: Losses, meshes: MeshFil
         if geometry.name in small or (meshes is None and not geometry.collides):
             continue
         if geometry.type not in SHAPES:
-            raise ModelError(f"{losses.path}: geometry '{geometry.name}': MJCF has no shape of type {geometry.type}")
+            raise ModelError(
+                f"{losses.path}: geometry '{geometry.name}': MJCF has no shape of type "
+                f"{geometry.type}; use another shape"
+            )
         kind, count = SHAPES[geometry.type]
         if geometry.type == codes.PLANE and geometry.link >= 0 and model.link_tail_dof[geometry.link] >= 0:
-            raise ModelError(f"{losses.path}: geometry '{geometry.name}': MuJoCo has no planes on links that move")
+            raise ModelError(
+                f"{losses.path}: geometry '{geometry.name}': MuJoCo has no planes on moving links; use a box"
+            )
         body, origin = bodies.body_of(geometry)
         geom = ET.SubElement(
             body, "geom", name=geometry.name, type=kind, pos=numbers(_position(geometry) - origin),
@@ -94,16 +99,17 @@ def _set_surface(geom: ET.Element, own: Surface) -> None:
 
 def _add_mesh(asset: ET.Element, geometry: Geometry, meshes: MeshFiles | None) -> None:
     if meshes is None or geometry.mesh is None:
-        raise ModelError(f"geometry '{geometry.name}': a mesh needs a file of its own; use primitives")
+        raise ModelError(f"geometry '{geometry.name}': a mesh needs a separate file; use primitives")
     file = meshes.add(geometry, scaled(geometry.mesh, geometry.size))
-    # Shell inertia also works for meshes that aren't closed; MuJoCo uses it only to place the mesh's own frame.
+    # Shell inertia also works for meshes that aren't closed; MuJoCo uses it only to choose the mesh's own frame.
     ET.SubElement(asset, "mesh", name=geometry.name, file=file, inertia="shell")
 
 
 def _add_heights(asset: ET.Element, geometry: Geometry) -> None:
-    """MuJoCo's heights are from zero to one, times the third of its sizes; the fourth is the depth below them.
+    """Add a heightfield's heights.
 
-    In its files the rows go from the largest y down.
+    MuJoCo's heights go from zero to one, times its third size; the fourth size is the depth below them. Its files list
+    rows from the largest y down.
     """
     heights = _heights(geometry)
     rise = float(geometry.size[2] * np.ptp(heights))
@@ -114,7 +120,7 @@ def _add_heights(asset: ET.Element, geometry: Geometry) -> None:
 
 
 def _position(geometry: Geometry) -> np.ndarray:
-    """Position of a geometry in MuJoCo: that of a heightfield is at its least height."""
+    """Return the position of a geometry in MuJoCo: that of a heightfield is at its minimum height."""
     if geometry.type != codes.HEIGHTFIELD:
         return geometry.placement[:3]
     lowest = float(geometry.size[2] * _heights(geometry).min())

@@ -1,4 +1,4 @@
-"""Features of a model that MJCF lacks, or combines differently."""
+"""Features of a model that MJCF lacks or combines differently."""
 
 from itertools import combinations
 
@@ -11,7 +11,7 @@ from warp_kernels import types as codes
 
 
 def lose_values(model: Model, losses: Losses) -> None:
-    """Note what is not written."""
+    """Report what is not written."""
     parameters = model.parameters
     joints = [model.joint_names[link] for link in model.dof_link]
     for key, what, owners, none in (
@@ -20,26 +20,28 @@ def lose_values(model: Model, losses: Losses) -> None:
         ("limit_stiffness", "compliant limits", joints, np.inf),
     ):
         losses.changes_motion(what, _where(owners, parameters[key] != none))
-    losses.changes_motion("gravity compensation, which there is only where one is positive", _pulled_down(model))
-    losses.changes_motion("dry friction of free joints, which there is about the axes of the body", _rubbing(model))
+    losses.changes_motion("negative gravity compensation without a positive one", _pulled_down(model))
+    losses.changes_motion(
+        "dry friction of free joints about world axes, which MJCF has about body axes", _rubbing(model)
+    )
     colliding = [k for k, geometry in enumerate(model.geometries) if geometry.collides]
     names = [model.geometries[k].name for k in colliding]
     losses.changes_motion("compliant contact", _where(names, np.isfinite(parameters["contact_stiffness"][colliding])))
     losses.changes_motion("restitution", _bouncing(model, colliding))
-    losses.changes_motion("values that differ between the axes of a joint", _uneven(model))
+    losses.changes_motion("different values for the axes of a joint", _uneven(model))
     losses.leaves_out("largest velocities", _where(joints, np.isfinite(model.velocity_limit)), "they are not enforced")
     if len(model.parts) > 1:
-        losses.leaves_out("parts", [part.name for part in model.parts], "a file read again is one part")
+        losses.leaves_out("parts", [part.name for part in model.parts], "the file is read as one part")
 
 
 def _pulled_down(model: Model) -> list[str]:
-    """Links with a negative gravity compensation, where no link has a positive one."""
+    """Return links with a negative gravity compensation in a model in which no link has a positive one."""
     shares = model.parameters["gravity_compensation"] if model.compensated else np.zeros(0)
     return [] if (shares > 0.0).any() else _where(model.link_names, shares < 0.0)
 
 
 def _rubbing(model: Model) -> list[str]:
-    """Free joints with dry friction about the world's axes."""
+    """Return free joints with dry friction about the world's axes."""
     return [
         model.joint_names[link]
         for link in np.flatnonzero(model.joint_type == codes.FREE).tolist()
@@ -48,7 +50,7 @@ def _rubbing(model: Model) -> list[str]:
 
 
 def _bouncing(model: Model, colliding: list[int]) -> list[str]:
-    """Geometries with restitution that may collide with others that have restitution."""
+    """Return geometries with restitution that may collide with others that have restitution."""
     restitution = model.parameters["restitution"]
     found = {
         k
@@ -60,7 +62,7 @@ def _bouncing(model: Model, colliding: list[int]) -> list[str]:
 
 
 def _uneven(model: Model) -> list[str]:
-    """Joints with several degrees of freedom whose damping, armature or dry friction differ between them."""
+    """Return joints with several degrees of freedom whose damping, armature or dry friction differ between them."""
     found = []
     for link in np.flatnonzero((model.joint_type == codes.SPHERICAL) | (model.joint_type == codes.FREE)):
         dofs = np.flatnonzero(model.dof_link == link)

@@ -1,4 +1,4 @@
-"""The medium of a model in an MJCF file, where MuJoCo drags the box that is equivalent to a body's inertia."""
+"""The medium of a model in an MJCF file. MuJoCo's drag acts on the box with a body's inertia."""
 
 import xml.etree.ElementTree as ET
 
@@ -11,14 +11,14 @@ from sim.model.inertia import principal_moments
 from sim.model.medium import inertia_box
 from sim.model.model import Model
 
-# How far edges, places and axes may be from those of the inertia, relative to what they are.
+# Tolerance for edges, positions and axes that differ from those of the inertia, relative to their size
 CLOSE = 1e-6
-# What is no more than this beside the diagonal is rounding, relative to that.
+# Off-diagonal entries up to this share of the diagonal count as rounding errors.
 DIAGONAL = 1e-12
 
 
 def add_medium(option: ET.Element, model: Model, losses: Losses) -> None:
-    """Write density, viscosity and wind; note the links that MuJoCo would drag otherwise."""
+    """Write density, viscosity and wind; report the links on which MuJoCo's drag would differ."""
     if "wind" not in model.parameters:
         return
     for key, name in (("density", "medium_density"), ("viscosity", "medium_viscosity")):
@@ -26,13 +26,13 @@ def add_medium(option: ET.Element, model: Model, losses: Losses) -> None:
     option.set("wind", numbers(model.parameters["wind"]))
     moving = np.flatnonzero((model.link_tail_dof >= 0) & (model.parameters["mass"] > 0.0))
     others = [model.link_names[link] for link in moving if not _is_of_inertia(model, int(link))]
-    losses.changes_motion("what a medium drags, where that isn't the box of a link's inertia", others)
+    losses.changes_motion("drag boxes that differ from the box of a link's inertia", others)
 
 
 def inertia_axes(model: Model, link: int) -> tuple[np.ndarray, Rotation]:
-    """Principal moments [3] of a link's inertia and the rotation of their axes in it.
+    """Return principal moments [3] of a link's inertia and the rotation of their axes in it.
 
-    Bodies with equal moments, such as balls and capsules, have a choice of axes: those of what a medium drags.
+    Bodies with equal moments, such as balls and capsules, allow several choices: the axes of the drag box are used.
     """
     inertia, own = model.parameters["inertia"][link], np.flatnonzero(model.drag_boxes.link == link)
     if len(own) == 1:
@@ -45,7 +45,7 @@ def inertia_axes(model: Model, link: int) -> tuple[np.ndarray, Rotation]:
 
 
 def _is_of_inertia(model: Model, link: int) -> bool:
-    """Whether the only box of a link is that of its inertia."""
+    """Return whether a link's only drag box is that of its inertia."""
     own = np.flatnonzero(model.drag_boxes.link == link)
     if len(own) != 1:
         return False

@@ -27,7 +27,7 @@ from sim.model.sensors import (
 )
 from sim.model.specs import WORLD
 
-# MuJoCo's words for what sensors read of each contact, or of each ray.
+# MuJoCo's words for the data that sensors read of each contact, or of each ray
 OF_CONTACTS = ("found", "force", "torque", "dist", "pos", "normal", "tangent", "linvel", "angvel")
 OF_RAYS = ("dist", "dir", "origin", "point", "normal", "depth")
 DATA = {
@@ -35,14 +35,14 @@ DATA = {
     "rangefinder": dict(zip(RANGE_READINGS, OF_RAYS, strict=True)),
 }
 MUJOCO_CHOICES = ("none", "mindist", "maxforce", "netforce")
-# What stands for no limit of a distance [m], and the size of a camera's pixel [m].
+# Value that stands for an unlimited distance [m], and the size of a camera's pixel [m].
 FARTHEST, PIXEL = 1e6, 1e-5
-# Kinds that MuJoCo has for sites alone.
+# Kinds that MuJoCo has only for sites
 OF_SITES = ("accelerometer", "gyro", "velocimeter", "magnetometer", "rangefinder", "force", "torque")
 
 
 def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
-    """Add all sensors but those of links without a body."""
+    """Add all sensors except those of links without a body."""
     sensors = ET.SubElement(root, "sensor")
     lost, bounded, some, mixed = [], [], [], []
     for sensor in bodies.model.sensors:
@@ -66,17 +66,15 @@ def add_sensors(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
         assert option is not None
         option.set("magnetic", numbers(fields[0]))
         others = [s.name for s in bodies.model.sensors if s.magnetic_field not in (None, fields[0])]
-        losses.leaves_out("magnetic fields of their own, of sensors", others)
-    losses.leaves_out(
-        "sensors of links without mass, of limits that aren't there, and of what MJCF has no words for", lost
-    )
-    losses.leaves_out("that touch sensors count some of a body's geoms alone", some)
-    losses.leaves_out("another order of readings than MuJoCo's", mixed)
-    losses.leaves_out("ranges of sensors that are not symmetric", bounded)
+        losses.leaves_out("magnetic fields of single sensors", others)
+    losses.leaves_out("sensors of links without mass, of missing limits, and of quantities that MJCF lacks", lost)
+    losses.leaves_out("touch sensors that count only some geoms of a body", some)
+    losses.leaves_out("orders of readings that differ from MuJoCo's", mixed)
+    losses.leaves_out("asymmetric ranges of sensors", bounded)
 
 
 def _lacks_limits(sensor: Sensor, model: Model) -> bool:
-    """Whether a sensor is that of limits which its joint or tendon doesn't have; MuJoCo refuses it."""
+    """Return whether a sensor reads limits that its joint or tendon lacks; MuJoCo rejects such a sensor."""
     if sensor.kind.startswith("joint_limit_"):
         of, at = "", int(model.joint_qd_start[model.joint_names.index(sensor.target)])
     elif sensor.kind.startswith("tendon_limit_"):
@@ -87,7 +85,7 @@ def _lacks_limits(sensor: Sensor, model: Model) -> bool:
 
 
 def _aim(element: ET.Element, sensor: Sensor, bodies: Bodies, root: ET.Element) -> bool:
-    """Say what a sensor looks at; whether the file has it."""
+    """Add the target of a sensor; return whether the file has that target."""
     of = SENSOR_KINDS[sensor.kind].of
     if of in (JOINT, BALL):
         element.set("joint", sensor.target)
@@ -122,12 +120,12 @@ def _aim(element: ET.Element, sensor: Sensor, bodies: Bodies, root: ET.Element) 
 
 
 def _data(sensor: Sensor) -> str:
-    """What it reads, in MuJoCo's words and order."""
+    """Return the sensor's data in MuJoCo's words and order."""
     return " ".join(word for reading, word in DATA[sensor.kind].items() if reading in sensor.readings)
 
 
 def _aim_at_geometries(element: ET.Element, sensor: Sensor, bodies: Bodies, root: ET.Element) -> bool:
-    """At both sides, a site's zone in the place of the first."""
+    """Set the geometries of both sides as targets; a site's zone replaces the first."""
     if sensor.kind == "contact":
         element.set("data", _data(sensor))
         element.set("reduce", MUJOCO_CHOICES[CONTACT_CHOICES.index(sensor.choice)])
@@ -144,7 +142,7 @@ def _aim_at_geometries(element: ET.Element, sensor: Sensor, bodies: Bodies, root
 
 
 def _aim_at_side(element: ET.Element, names: Sequence[str] | None, side: str, sensor: Sensor, bodies: Bodies) -> bool:
-    """At one geom, or at a body or subtree that has these and no other that counts; whether there is one."""
+    """Set one side's target: a geom, or a body or subtree with exactly these geometries; return success."""
     if names is None:
         return True
     if len(names) == 1:
@@ -173,9 +171,9 @@ def _aim_at_side(element: ET.Element, names: Sequence[str] | None, side: str, se
 
 
 def _aim_at_camera(element: ET.Element, sensor: Sensor, frame: str, resolution: np.ndarray, bodies: Bodies) -> bool:
-    """At a camera of its own, with a whole number of pixels.
+    """Set a new camera with a whole number of pixels as target.
 
-    MuJoCo 4 projects to the middle of the picture, and counts the principal point of rays from its corner.
+    MuJoCo 4 projects to the middle of the image, but counts the principal point of rays from its corner.
     """
     assert sensor.image is not None
     link, placement = _place(frame, bodies)
@@ -193,7 +191,7 @@ def _aim_at_camera(element: ET.Element, sensor: Sensor, frame: str, resolution: 
 
 
 def _aim_at_zone(element: ET.Element, sensor: Sensor, name: str, bodies: Bodies, root: ET.Element) -> bool:
-    """At the site of a frame, or one of its own, which gets the zone's shape."""
+    """Set the site of a frame as target, or a new site, which gets the zone's shape."""
     link, placement = _place(name, bodies)
     if link >= 0 and link not in bodies.heads:
         return False
@@ -213,7 +211,7 @@ def _aim_at_zone(element: ET.Element, sensor: Sensor, name: str, bodies: Bodies,
 
 
 def _place(name: str, bodies: Bodies) -> tuple[int, np.ndarray]:
-    """The link of a frame, -1 for the world, and its pose there [7]."""
+    """Return the link of a frame, -1 for the world, and the frame's pose in it [7]."""
     if name == WORLD:
         return -1, IDENTITY
     frame = bodies.model.frame(name)
@@ -225,7 +223,7 @@ def _site(root: ET.Element, name: str) -> ET.Element | None:
 
 
 def _touches_all(sensor: Sensor, bodies: Bodies) -> bool:
-    """Return whether a touch sensor counts the contacts of all geoms of one body, as MuJoCo does, and of no others."""
+    """Return whether a touch sensor counts contacts of exactly the geoms of one body, as MuJoCo does."""
     model = bodies.model
     named = {model.geometry(name) for name in sensor.geometries or ()}
     named = {index for index in named if model.geometries[index].collides}

@@ -1,4 +1,4 @@
-"""Tendons of an MJCF file, and constraints that tie their lengths."""
+"""Tendons of an MJCF file, and constraints that couple their lengths."""
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -15,14 +15,14 @@ from sim.model.conventions import MUJOCO_INFINITY
 from sim.model.poses import IDENTITY
 from sim.model.tendons import ANY_SIDE
 
-# What MuJoCo takes for the length in the initial configuration.
+# Value that makes MuJoCo use the length in the initial configuration
 AUTOMATIC = -1.0
-# Of geoms that tendons lie around: one that MuJoCo's viewer doesn't show at first.
+# Group of the geoms that tendons wrap around, which MuJoCo's viewer hides by default
 WRAP_GROUP = "4"
 
 
 def add_tendons(root: ET.Element, bodies: Bodies, losses: Losses) -> None:
-    """Add fixed tendons, and spatial ones through sites of their own."""
+    """Add fixed tendons, and spatial ones through new sites."""
     model, parameters, section = bodies.model, bodies.model.parameters, ET.SubElement(root, "tendon")
     tendons = model.tendons
     for tendon, name in enumerate(tendons.names):
@@ -69,7 +69,7 @@ def _site(bodies: Bodies, name: str, link: int, point: np.ndarray) -> str:
 
 
 def _add_wrap(element: ET.Element, bodies: Bodies, name: str, wrap: int) -> None:
-    """Add a geom without mass that nothing collides with, and the site of its side."""
+    """Add a massless geom that doesn't collide, and the site of its side."""
     tendons, parameters = bodies.model.tendons, bodies.model.parameters
     axis, centre = parameters["tendon_wrap_axis"][wrap], parameters["tendon_wrap_centre"][wrap]
     cylinder = bool(tendons.wrap_is_cylinder[wrap])
@@ -108,7 +108,7 @@ def _add_properties(element: ET.Element, bodies: Bodies, tendon: int, losses: Lo
         highest = float(np.nextafter(highest, 0.0))
     element.set("springlength", numbers([lowest, highest]))
     if lower == upper:
-        losses.changes_motion("tendons whose limits leave no range", [model.tendons.names[tendon]])
+        losses.changes_motion("tendons with an empty range of limits", [model.tendons.names[tendon]])
     elif np.isfinite([lower, upper]).any():
         element.set("range", numbers([max(lower, -MUJOCO_INFINITY), min(upper, MUJOCO_INFINITY)]))
     set_softness(element, model.tendons.limit_softness[tendon], "limit")

@@ -1,4 +1,4 @@
-"""URDF: write new values of physical parameters into a robot file."""
+"""Updates of physical parameters in an existing URDF file."""
 
 import os
 import warnings
@@ -16,7 +16,7 @@ from sim.model.model import Model
 from sim.output import WritingFolder, system_errors
 from warp_kernels.types import FREE
 
-# Before and after, by the name of the parameter.
+# Values before and after, by the name of the parameter
 Changes = Mapping[str, tuple[np.ndarray, np.ndarray]]
 NO_PLACE = ("armature", "stiffness", "rest_position", "gravity")
 # Attributes of a joint's <dynamics>, by the parameter.
@@ -24,30 +24,30 @@ DYNAMICS = {"damping": "damping", "friction_loss": "friction"}
 
 
 def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, changes: Changes) -> None:
-    """Copy a URDF file with the parameters that have changed in it.
+    """Copy a URDF file with changed parameters.
 
     Args:
-        source: the file that the model was read from, with links joined by fixed joints kept apart.
+        source: the file that the model was read from, with collapse_fixed=False.
         path: the file to write.
         model: the model.
         changes: parameters before and after, ``[n, ...]``; "mass", "com", "inertia", "joint_placement", "damping" and
             "friction_loss" are written.
 
     Raises:
-        ModelError: for a link or joint that is not in the file, for a change that URDF has no place for, and for one
-            after which the file could not be read again. Then nothing is written.
+        ModelError: for a link or joint that is not in the file, for a change that URDF can't represent, and for one
+            that makes the file unreadable. Then nothing is written.
     """
     robot = ET.parse(source, ET.XMLParser(target=ET.TreeBuilder(insert_comments=True))).getroot()
     links = {str(link.get("name")): link for link in robot.findall("link")}
     joints = {str(joint.get("name")): joint for joint in robot.findall("joint")}
     if set(links) != set(model.link_names):
         raise ModelError(
-            f"{source}: the model's links are not those of the file; load the robot with collapse_fixed=False and "
+            f"{source}: the model's links differ from those of the file; load the robot with collapse_fixed=False and "
             "without a name"
         )
     for name in NO_PLACE:
         if name in changes and not np.array_equal(*changes[name]):
-            raise ModelError(f"{name} has changed, and URDF has no place for it; set it back before writing")
+            raise ModelError(f"{name} has changed, but URDF can't represent it; restore it before writing")
     for index, name in enumerate(model.link_names):
         if any(_differs(changes[key], index) for key in ("mass", "com", "inertia")):
             mass, com, inertia = (changes[key][1][index] for key in ("mass", "com", "inertia"))
@@ -55,7 +55,10 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
         joint = model.joint_names[index]
         if _differs(changes["joint_placement"], index):
             if joint not in joints or model.joint_type[index] == FREE:
-                raise ModelError(f"the placement of joint '{joint}' has changed, and the file has no place for it")
+                raise ModelError(
+                    f"the placement of joint '{joint}' has changed, but the file can't represent it; "
+                    f"restore it before writing"
+                )
             set_origin(joints[joint], changes["joint_placement"][1][index])
         ends = [*model.joint_qd_start[1:], model.nv]
         dofs = range(int(model.joint_qd_start[index]), int(ends[index]))
@@ -64,14 +67,15 @@ def update_urdf(source: Path, path: str | os.PathLike[str], model: Model, change
                 values = changes[parameter][1][list(dofs)]
                 if joint not in joints or np.ptp(values) > 0.0:
                     raise ModelError(
-                        f"{parameter} of joint '{joint}' has changed, and the file has no place for {values.tolist()}"
+                        f"{parameter} of joint '{joint}' has changed, but the file can't represent "
+                        f"{values.tolist()}; restore it before writing"
                     )
                 child(joints[joint], "dynamics").set(attribute, number(values[0]))
     _write(ET.tostring(robot, encoding="utf-8", xml_declaration=True), Path(path))
 
 
 def _write(text: bytes, path: Path) -> None:
-    """Write a file after reading it once without merging links, so that errors are about its values."""
+    """Write a file after reading it once without merging links, so that errors name its values."""
     with system_errors(path), WritingFolder(path.parent) as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", URDFWarning)  # these were issued when the robot was read
         new = folder / path.name
@@ -81,7 +85,7 @@ def _write(text: bytes, path: Path) -> None:
             builder.add_urdf(new, visual=False, collision=False, mimic="free")
             builder.finalize(collapse_fixed=False)
         except ModelError as error:
-            raise ModelError(f"{str(error).replace(str(new), str(path))}; set it right before writing") from None
+            raise ModelError(f"{str(error).replace(str(new), str(path))}; correct it before writing") from None
         new.replace(path)
 
 

@@ -13,13 +13,13 @@ from warp_kernels import types as codes
 
 
 def child(element: ET.Element, tag: str) -> ET.Element:
-    """The child with this tag, made if it isn't there."""
+    """Return the child with this tag, created if missing."""
     found = element.find(tag)
     return ET.SubElement(element, tag) if found is None else found
 
 
 def set_inertial(link: ET.Element, mass: float, com: np.ndarray, inertia: np.ndarray) -> None:
-    """Give a link its mass [kg], centre of mass [3], and rotational inertia about it in link axes [3, 3]."""
+    """Set a link's mass [kg], centre of mass [3], and rotational inertia about it in link axes [3, 3]."""
     inertial = child(link, "inertial")
     origin = _origin(inertial)
     origin.set("xyz", numbers(com))
@@ -32,23 +32,23 @@ def set_inertial(link: ET.Element, mass: float, com: np.ndarray, inertia: np.nda
 
 
 def set_origin(element: ET.Element, placement: np.ndarray) -> None:
-    """Give an element its ``<origin>``: position and quaternion xyzw [7]."""
+    """Set the ``<origin>`` of an element: position and quaternion xyzw [7]."""
     origin = _origin(element)
     origin.set("xyz", numbers(placement[:3]))
     origin.set("rpy", numbers(roll_pitch_yaw(placement[3:])))
 
 
 def _origin(element: ET.Element) -> ET.Element:
-    """The ``<origin>`` of an element, to be given angles: without a quaternion beside them."""
+    """Return the ``<origin>`` of an element without any quaternion, ready for angles."""
     origin = child(element, "origin")
     origin.attrib.pop("quat_xyzw", None)
     return origin
 
 
 def roll_pitch_yaw(quaternion: np.ndarray) -> np.ndarray:
-    """Angles about the fixed axes x, y, z, in that order [3], exact near a pitch of a right angle too.
+    """Return angles about the fixed axes x, y, z, in that order [3], exact also near a pitch of a right angle.
 
-    There roll and yaw are only known together: whatever yaw is taken, the roll that is left after it makes up for it.
+    There only the combination of roll and yaw is determined: any yaw works with a matching roll.
     """
     matrix = Rotation.from_quat(quaternion).as_matrix()
     yaw = np.arctan2(matrix[1, 0], matrix[0, 0])
@@ -62,7 +62,7 @@ ENDLESS = (codes.PLANE, codes.HEIGHTFIELD)
 
 
 class ShapeWriter:
-    """Adds the shapes of links, and notes those that URDF lacks."""
+    """Writer of the shapes of links, which notes those that URDF lacks."""
 
     def __init__(self, model: Model, losses: Losses, meshes: MeshFiles):
         self.losses = losses
@@ -82,7 +82,7 @@ class ShapeWriter:
         curved = [g.name for g in model.geometries if g.type == codes.ELLIPSOID and g.collides]
         losses.changes_motion("ellipsoids, except as meshes", curved)
         hollow = [g.name for g in model.geometries if g.type == codes.MESH and g.collides and g.name not in scenery]
-        losses.changes_motion("triangle meshes, which readers take for their convex hulls", hollow)
+        losses.changes_motion("triangle meshes, which readers replace by their convex hulls", hollow)
 
     def add(self, element: ET.Element, link: int) -> None:
         """Add all shapes of a link, visible ones first."""

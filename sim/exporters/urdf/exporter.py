@@ -1,4 +1,4 @@
-"""URDF: write a model as a robot file."""
+"""URDF export: a model as a robot file."""
 
 import os
 import xml.etree.ElementTree as ET
@@ -23,22 +23,22 @@ from warp_kernels import types as codes
 def write_urdf(path: str | os.PathLike[str], model: Model, *, lossy: bool = False) -> Path:
     """Write the model of a robot as a URDF file, with its meshes as .obj files in a folder ``<name>_urdf_meshes``.
 
-    Read again it has the same links, joints, limits, damping, dry friction, masses, shapes, colours, coupled joints
-    (``<mimic>``) and frames (massless links behind fixed joints). Where the robot is joined to the world by anything
-    but a single fixed or free joint, or the world has shapes or frames of its own, the world becomes the root link;
-    several robots on it become one.
+    Reading it gives the same links, joints, limits, damping, dry friction, masses, shapes, colours, coupled joints
+    (``<mimic>``) and frames (massless links behind fixed joints). If the robot is joined to the world by anything but a
+    single fixed or free joint, or if the world has shapes or frames, the world becomes the root link; several robots on
+    it become one.
 
-    What the file can't represent (docs/exporting.md lists all of it) is an error where it changes the motion, and a
-    :class:`sim.URDFWarning` where it is chosen when the file is read: ground, actuators, friction, gravity, which links
+    What the file can't represent (listed in docs/exporting.md) raises an error if it changes the motion, and a
+    :class:`sim.URDFWarning` if it is chosen when the file is read: ground, actuators, friction, gravity, which links
     collide, whether the base is free.
 
     Args:
-        path: the file, ending in .urdf; one that is there is replaced.
+        path: the file, ending in .urdf; an existing one is replaced.
         model: the model.
-        lossy: only warn of what changes the motion.
+        lossy: only warn of what would change the motion, instead of raising an error.
 
     Returns:
-        the path.
+        The path.
 
     Raises:
         ModelError: naming what URDF can't represent; for another suffix or a missing folder.
@@ -65,7 +65,7 @@ def write_urdf(path: str | os.PathLike[str], model: Model, *, lossy: bool = Fals
 
 
 class _Writer:
-    """Assembles the elements. ``base`` is the name of the root link, ``holds_world`` whether that is the world."""
+    """Writer of the elements. ``base`` is the name of the root link, ``holds_world`` whether that link is the world."""
 
     def __init__(self, model: Model, losses: Losses, meshes: MeshFiles):
         self.model = model
@@ -78,7 +78,7 @@ class _Writer:
         self.holds_world = not free and bool(of_world or carries or not stands or model.num_trees > 1)
         self.skipped = {frame.name for frame in of_world if not self.holds_world}
         if self.holds_world:
-            # A base that was merged into the world gives the world its name.
+            # A base that was merged into the world names the world.
             same = [frame.name for frame in of_world if is_identity(frame.placement)]
             self.links[-1] = same[0] if same else free_name(WORLD, {frame.name for frame in model.frames})
         self.base = self.links[-1] if self.holds_world else model.link_names[0]
@@ -86,11 +86,11 @@ class _Writer:
         self.joints = set(model.joint_names)
 
     def robot(self) -> ET.Element:
-        """The whole file."""
+        """Return the complete file."""
         parts, path = self.model.parts, self.shapes.losses.path
         root = ET.Element("robot", name=parts[0].name if len(parts) == 1 else path.stem)
         if any(g.type == codes.CAPSULE for g in self.model.geometries):
-            root.set("version", "1.2")  # the first that has capsules
+            root.set("version", "1.2")  # first version that has capsules
         frames: dict[int, list[Frame]] = {}
         for frame in self.model.frames:
             if frame.name not in self.links.values() and frame.name not in self.skipped:
@@ -109,7 +109,7 @@ class _Writer:
         element = ET.SubElement(root, "link", name=self.links[link])
         if link >= 0:
             mass, com, inertia = (model.parameters[key][link] for key in ("mass", "com", "inertia"))
-            # Readers invent a mass for moving links without one.
+            # Readers assume a mass for moving links without one.
             moves = model.joint_type[link] != codes.FIXED and model.link_names[link] not in model.massless_links
             if mass or inertia.any() or moves:
                 set_inertial(element, float(mass), com, inertia)

@@ -14,14 +14,14 @@ from sim.simulation.stepping.collision import may_touch
 from warp_kernels import types as codes
 
 EARTH = (0.0, 0.0, -9.81)
-# Properties of a degree of freedom without a place in the file, and their value where there is none.
+# Properties of a degree of freedom that the file can't store, and their neutral values
 NO_PLACE = {
     "armature": ("armature", 0.0),
     "stiffness": ("springs", 0.0),
     "limit_margin": ("margins of limits", 0.0),
     "limit_stiffness": ("compliant limits", np.inf),
 }
-# The importer's defaults for the shapes of a robot.
+# Defaults of the importer for the shapes of a robot
 SURFACE = {
     "friction": 1.0,
     "restitution": 0.0,
@@ -44,13 +44,13 @@ CONTACT = {
 def check_expressible(model: Model, path: Path) -> None:
     """Raise ModelError for a model that can't be a URDF robot at all."""
     if not model.num_links:
-        raise ModelError(f"{path}: a URDF file describes a robot, and this model has no links")
+        raise ModelError(f"{path}: a URDF file describes a robot, but this model has no links; add links")
     roots = model.tree_link_start[:-1]
     free = [model.link_names[root] for root in roots if model.joint_type[root] == codes.FREE]
     if free and len(roots) > 1:
         raise ModelError(
-            f"{path}: a URDF file describes one robot, and this model has {some(free)} loose beside others; write each "
-            "as a model of its own, or write USD or MJCF"
+            f"{path}: a URDF file describes one robot, but this model also has free bodies: {some(free)}. Write each "
+            "as a separate model, or write USD or MJCF"
         )
     for link in np.flatnonzero(model.joint_type == codes.SPHERICAL):
         raise ModelError(
@@ -60,7 +60,7 @@ def check_expressible(model: Model, path: Path) -> None:
 
 
 def lose_values(model: Model, losses: Losses, base: str) -> None:
-    """Note what is not written. ``base`` is the name of the root link."""
+    """Report what is not written. ``base`` is the name of the root link."""
     parameters = model.parameters
     joints = [model.joint_names[link] for link in model.dof_link]
     for key, (what, none) in NO_PLACE.items():
@@ -69,8 +69,8 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
         passive = (parameters["damping"] != 0.0) | (parameters["friction_loss"] != 0.0)
         losses.changes_motion("damping of the free base", _distinct(joints, passive & (model.dof_link == 0)))
         losses.remarks(
-            f"whether the base is free is chosen when the file is read: floating_base=True (--floating-base), and "
-            f"position= and orientation= for where '{base}' starts"
+            f"whether the base is free is chosen when the file is read: use floating_base=True (--floating-base), and "
+            f"position= and orientation= for the initial pose of '{base}'"
         )
     if model.compensated:
         losses.changes_motion(
@@ -78,35 +78,35 @@ def lose_values(model: Model, losses: Losses, base: str) -> None:
         )
     if "wind" in parameters:
         dragged = np.isin(np.arange(model.num_links), model.drag_boxes.link)
-        losses.changes_motion("the medium that drags links", _distinct(list(model.link_names), dragged))
+        losses.changes_motion("drag of a medium on links", _distinct(list(model.link_names), dragged))
     _lose_law(model, losses, joints)
     losses.changes_motion("closed loops", model.equalities.anchor_names)
     losses.changes_motion("tendons", model.tendons.names)
     losses.leaves_out("actuators", model.actuator_names, "add them with add_actuator when the file is read")
     losses.leaves_out("sensors", [sensor.name for sensor in model.sensors])
-    losses.leaves_out("that the placement of links is an input", model.kinematic_links, "their joints are fixed")
+    losses.leaves_out("kinematic links", model.kinematic_links, "their joints are fixed")
     if not np.array_equal(parameters["gravity"], EARTH):
-        losses.remarks(f"left out: gravity {parameters['gravity'].tolist()}; set it when the file is read")
+        losses.remarks(f"not written: gravity {parameters['gravity'].tolist()}; set it when the file is read")
     losses.leaves_out("initial coordinates", _moved(model), "set q when the file is read")
     _lose_contacts(model, losses)
     losses.leaves_out("keyframes", [name for part in model.parts for name in part.keyframes])
 
 
 def _lose_law(model: Model, losses: Losses, joints: list[str]) -> None:
-    """Note MuJoCo's law where it is the model's, and the softness that it alone has."""
+    """Report MuJoCo's law if the model has it, and its solref and solimp."""
     if model.mujoco is None:
         return
     parameters = model.parameters
     limited = np.isfinite(parameters["lower_limit"]) | np.isfinite(parameters["upper_limit"])
     for what, softness, present in (
-        ("softness of limits", model.limit_softness, limited),
-        ("softness of dry friction", model.friction_softness, parameters["friction_loss"] > 0.0),
+        ("solref and solimp of limits", model.limit_softness, limited),
+        ("solref and solimp of dry friction", model.friction_softness, parameters["friction_loss"] > 0.0),
     ):
         stated = np.array([each != DEFAULT_SOFTNESS for each in softness], dtype=bool)
         losses.changes_motion(what, _distinct(joints, present & stated))
     losses.remarks(
-        f"left out: MuJoCo's law and integrator '{model.mujoco.integrator}'; the model that is read has the law 'hard' "
-        "unless the simulator is given sim.mujoco_settings of this one"
+        f"not written: MuJoCo's law and integrator '{model.mujoco.integrator}'; the file is read with the law 'hard' "
+        "unless the simulator gets sim.mujoco_settings of this model"
     )
 
 
@@ -126,13 +126,11 @@ def _lose_contacts(model: Model, losses: Losses) -> None:
         for pair in combinations(robot, 2)
         if may_touch(model, *pair)
     }
-    losses.leaves_out(
-        "which links collide with each other", sorted(touching), "self_collision=True enables all of them"
-    )
+    losses.leaves_out("collisions between links", sorted(touching), "self_collision=True enables all of them")
 
 
 def _moved(model: Model) -> list[str]:
-    """Joints whose initial coordinate differs from that of a URDF: zero, brought inside the limits."""
+    """Return joints whose initial coordinate differs from that of a URDF: zero, clamped to the limits."""
     followers = set(model.equalities.coupling_names)
     moved = []
     for dof, at in enumerate(model.dof_q):

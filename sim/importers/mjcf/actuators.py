@@ -42,7 +42,7 @@ def limits_of_sums(reader: Reader) -> list[str]:
     if not len(which):
         return []
     return [
-        "left out: force limits of joints on the sum of several actuators, and on those of tendons, sites and bodies "
+        "ignored: force limits of joints on the sum of several actuators, and on those of tendons, sites and bodies "
         f"({names_of(reader.file, 'joint', which)}); each actuator of such a joint alone is held within them"
     ]
 
@@ -108,7 +108,7 @@ def add_actuators(reader: Reader) -> dict[str, int]:
         try:
             law = _law(reader, actuator)
         except NoForceLawError as reason:
-            reader.notes.append(f"left out: {file.label('actuator', actuator)}, {reason}")
+            reader.notes.append(f"ignored: {file.label('actuator', actuator)}, {reason}")
             continue
         name = reader.actuators[actuator] = _add(reader, actuator, law)
         inputs[name] = _control(reader, actuator)
@@ -137,10 +137,10 @@ def _add_rotors(reader: Reader) -> None:
     for actuator in np.flatnonzero((armature != 0.0) | (damping != 0.0) | curved).tolist():
         label = file.label("actuator", actuator)
         if TRANSMISSIONS.get(transmission_of(reader, actuator)) != "joint":
-            reader.notes.append(f"left out: armature and damping of {label}, which doesn't act on a joint")
+            reader.notes.append(f"ignored: armature and damping of {label}, which doesn't act on a joint")
             continue
         if curved[actuator]:
-            reader.notes.append(f"left out: polynomial damping of {label}; its linear part is kept")
+            reader.notes.append(f"ignored: polynomial damping of {label}; its linear part is kept")
         joint = reader.builder.joints[reader.joints[int(model.actuator_trnid[actuator, 0])]]
         output = int(file.array("actuator_outadr", np.arange(count))[actuator])
         square = float(model.actuator_gear[output, 0]) ** 2

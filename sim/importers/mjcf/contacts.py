@@ -237,7 +237,7 @@ def _state_softness(reader: Reader, names: dict[int, list[str]]) -> None:
     model = reader.file.model
     for pair in range(model.npair):
         if np.any(model.pair_solreffriction[pair]):
-            reader.notes.append(f"left out: solreffriction of {reader.file.label('pair', pair)}; its solref is used")
+            reader.notes.append(f"ignored: solreffriction of {reader.file.label('pair', pair)}; its solref is used")
         ends = [names.get(int(geom[pair]), []) for geom in (model.pair_geom1, model.pair_geom2)]
         if not (ends[0] and ends[1]):
             continue

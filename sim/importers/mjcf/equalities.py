@@ -19,7 +19,7 @@ def add_equalities(reader: Reader) -> None:
     for number in range(file.model.neq):
         label = file.label("equality", number)
         if not file.model.eq_active0[number]:
-            reader.notes.append(f"left out: {label}, which is not active at the start")
+            reader.notes.append(f"ignored: {label}, which is not active at the start")
             continue
         kind = file.mujoco.mjtEq(int(file.model.eq_type[number])).name.removeprefix("mjEQ_").lower()
         taken = reader.builder.anchors.keys() | reader.builder.tendon_couplings.keys()
@@ -32,7 +32,7 @@ def add_equalities(reader: Reader) -> None:
             elif kind == "tendon":
                 _tie_tendons(reader, number, name)
             else:
-                reader.notes.append(f"left out: {label}, since constraints of type {kind} are not supported")
+                reader.notes.append(f"ignored: {label}, since constraints of type {kind} are not supported")
 
 
 def _add_coupling(reader: Reader, number: int, label: str) -> None:
@@ -42,7 +42,7 @@ def _add_coupling(reader: Reader, number: int, label: str) -> None:
     constant, ratio, *higher = (float(value) for value in model.eq_data[number, :5])
     if second < 0 or any(higher):
         reader.notes.append(
-            f"left out: {label}, since a joint follows another linearly here; "
+            f"ignored: {label}, since a joint follows another linearly here; "
             + ("hold the joint by its limits" if second < 0 else "its polynomial is of higher order")
         )
         return

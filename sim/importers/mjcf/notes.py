@@ -147,7 +147,7 @@ def _forces(file: MJCFFile) -> list[str]:
          "it goes by those of the world"),
     )  # fmt: skip
     notes = [
-        f"left out: {what} ({names_of(file, kind, which)})" + (f"; {more}" if more else "")
+        f"ignored: {what} ({names_of(file, kind, which)})" + (f"; {more}" if more else "")
         for what, kind, which, more in found
         if len(which)
     ]

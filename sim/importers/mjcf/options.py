@@ -168,7 +168,7 @@ def add_medium(reader: Reader) -> None:
             continue
         if body in shaped:
             label = reader.file.label("body", body)
-            reader.notes.append(f"left out: fluidshape of geoms of {label}; the box of its inertia is dragged")
+            reader.notes.append(f"ignored: fluidshape of geoms of {label}; the box of its inertia is dragged")
         placement = compose(reader.frames[body], pose(model.body_ipos[body], model.body_iquat[body]))
         reader.builder.add_drag_box(
             reader.links[body],

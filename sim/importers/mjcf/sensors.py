@@ -122,7 +122,7 @@ def add_sensors(reader: Reader, shapes: Mapping[int, Sequence[str]]) -> None:
         what = "of cameras that follow or turn to a body" if _is_led(reader, number) else "for what they look at"
         left.setdefault(f"{_type(reader, number)} {what}", []).append(reader.file.label("sensor", number))
     for what, labels in left.items():
-        reader.notes.append(f"left out: {', '.join(labels)}: there are no sensors of type {what}")
+        reader.notes.append(f"ignored: {', '.join(labels)}: there are no sensors of type {what}")
 
 
 def _notes_on_delays(reader: Reader) -> list[str]:
@@ -134,7 +134,7 @@ def _notes_on_delays(reader: Reader) -> list[str]:
     which = np.flatnonzero(late | rare)
     if not len(which):
         return []
-    return [f"left out: delay and interval of sensors ({names_of(file, 'sensor', which)}); they read the present"]
+    return [f"ignored: delay and interval of sensors ({names_of(file, 'sensor', which)}); they read the present"]
 
 
 def _notes_on_limited_forces(reader: Reader) -> list[str]:

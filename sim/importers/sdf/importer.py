@@ -227,7 +227,7 @@ class _Reader:
                 try:
                     found = list(shapes(item, meshes, self.threshold, triangles))
                 except FlatMeshError:
-                    self.notes.append(f"left out: collision '{label}', whose mesh is flat")
+                    self.notes.append(f"ignored: collision '{label}', whose mesh is flat")
                     continue
                 around = compose(inverse(frame), self._around(model, link, item))
                 for number_, shape in enumerate(found):

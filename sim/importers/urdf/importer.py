@@ -279,7 +279,7 @@ class _Reader:
             for number, item in enumerate(element.all("collision") if collision else []):
                 found = collision_shapes(item, meshes, threshold, triangles and link in self.welded)
                 if not found:
-                    self.notes.append(f"left out: collision {number} of link '{name}', which has no volume")
+                    self.notes.append(f"ignored: collision {number} of link '{name}', which has no volume")
                 whole = f"{name}/collision_{number}"
                 for part, shape in enumerate(found):
                     with item.located(f"geometry '{whole}'"):

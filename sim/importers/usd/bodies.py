@@ -194,7 +194,7 @@ def _further_actuators(reader: Reader) -> list[tuple[Actuator, dict[str, Any], S
             "adhesion": builder.links.keys(),
         }.get(driven.kind, set())
         if not known >= set(names):
-            reader.scene.notes.append(f"left out: actuator '{actuator.name}', since '{driven.target}' is gone")
+            reader.scene.notes.append(f"ignored: actuator '{actuator.name}', since '{driven.target}' is gone")
             continue
         options: dict[str, Any] = {driven.kind: names[0]}
         if driven.kind == "frame":
@@ -313,7 +313,7 @@ def add_sensors(reader: Reader) -> None:
         try:
             place_sensor(reader.builder, record)
         except ModelError as error:
-            reader.scene.notes.append(f"left out: {error}")
+            reader.scene.notes.append(f"ignored: {error}")
 
 
 def add_parts(reader: Reader, trees: Forest, joint_names: dict[Sdf.Path, list[str]]) -> list[Part]:

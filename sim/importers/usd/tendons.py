@@ -25,7 +25,7 @@ def add_tendons(reader: Reader) -> None:
         for tie in kept_ties(prim):
             tied = {reader.prefix + name for name in (tie.tendon, tie.other) if name is not None}
             if lost := tied - reader.builder.tendons.keys():
-                reader.scene.notes.append(f"left out: constraint '{tie.name}', since tendon '{min(lost)}' is gone")
+                reader.scene.notes.append(f"ignored: constraint '{tie.name}', since tendon '{min(lost)}' is gone")
                 continue
             reader.builder.add_tendon_coupling(
                 reader.prefix + tie.name, reader.prefix + tie.tendon,
@@ -55,7 +55,7 @@ def _add(reader: Reader, tendon: TendonSpec) -> None:
         named = [] if isinstance(step, float) else [step[0]] if isinstance(step, tuple) else [step.link]
         lost |= set(named) - builder.links.keys() - {WORLD}
     if lost:
-        reader.scene.notes.append(f"left out: tendon '{tendon.name}', since '{min(lost)}' is gone")
+        reader.scene.notes.append(f"ignored: tendon '{tendon.name}', since '{min(lost)}' is gone")
     elif tendon.coefficients:
         joints = {prefix + joint: value for joint, value in tendon.coefficients.items()}
         builder.add_fixed_tendon(prefix + tendon.name, joints, **options)

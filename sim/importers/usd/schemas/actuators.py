@@ -38,12 +38,12 @@ def mujoco_actuators(scene: Scene, carriers: Mapping[Sdf.Path, Joint]) -> list[t
             if joint is None or joint.type not in ("revolute", "prismatic"):
                 where = f"'{targets[0]}'" if targets else "nothing"
                 reason = f"it acts on {where}; only hinges and slides that carry a dynamic body have actuators"
-                scene.notes.append(f"left out: actuator '{prim.GetPath()}': {reason}")
+                scene.notes.append(f"ignored: actuator '{prim.GetPath()}': {reason}")
                 continue
             try:
                 found.append((_actuator(scene, prim, joint), joint.path, prim.GetPath()))
             except NoForceLawError as reason:
-                scene.notes.append(f"left out: actuator '{prim.GetPath()}', {reason}")
+                scene.notes.append(f"ignored: actuator '{prim.GetPath()}', {reason}")
     return found
 
 
